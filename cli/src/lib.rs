@@ -1,0 +1,2 @@
+//! The `koze` command.
+pub mod wrangler;

@@ -1,0 +1,1 @@
+//! The wrangler configuration: finding it, reading it, and editing it in place.

@@ -1,0 +1,2 @@
+//! Development tasks: `cargo xtask test | bench`.
+fn main() {}
