@@ -1,0 +1,438 @@
+//! Values that are one literal or a list of literals.
+
+use std::str::FromStr;
+
+use proc_macro2::Span;
+use syn::spanned::Spanned as _;
+use syn::{Expr, Lit, Meta};
+
+use super::Rollout;
+use crate::image::Image;
+use crate::names;
+use crate::report::Report;
+use crate::rules::Rule;
+use crate::value::Spanned;
+
+/// The tool families there are, and whether this version serves them.
+const FAMILIES: &[(&str, bool)] = &[("agent", true), ("workspace", false), ("thread", false)];
+
+const BACKENDS: &[(&str, bool)] = &[("sdk", true), ("native", false)];
+
+/// The instance types of wrangler, the deprecated ones with their successors.
+const INSTANCE_TYPES: &[&str] = &[
+    "lite",
+    "basic",
+    "standard-1",
+    "standard-2",
+    "standard-3",
+    "standard-4",
+];
+const DEPRECATED: &[(&str, &str)] = &[("dev", "lite"), ("standard", "standard-1")];
+
+/// A container that never sleeps would be a mistake nobody sees: a year is the end.
+const LONGEST_SLEEP: u64 = 365 * 24 * 3600;
+
+/// The key of an entry, without `r#`.
+pub(super) fn key(meta: &Meta, report: &mut Report) -> Option<(String, Span)> {
+    match meta.path().get_ident() {
+        Some(ident) => Some((
+            ident.to_string().trim_start_matches("r#").to_owned(),
+            ident.span(),
+        )),
+        None => {
+            report.add(
+                Rule::BadAttribute {
+                    message: "a key is one word".to_owned(),
+                },
+                meta.path().span(),
+            );
+            None
+        }
+    }
+}
+
+/// Reports that `key` has a value of another form than `expected`.
+pub(super) fn bad_form<T>(key: &str, expected: &str, span: Span, report: &mut Report) -> Option<T> {
+    report.add(
+        Rule::BadForm {
+            key: key.to_owned(),
+            expected: expected.to_owned(),
+        },
+        span,
+    );
+    None
+}
+
+/// Reports a value out of range.
+pub(super) fn bad_value<T>(
+    key: &str,
+    found: impl ToString,
+    expected: &str,
+    span: Span,
+    report: &mut Report,
+) -> Option<T> {
+    report.add(
+        Rule::BadValue {
+            key: key.to_owned(),
+            found: found.to_string(),
+            expected: expected.to_owned(),
+        },
+        span,
+    );
+    None
+}
+
+/// The value of `key = value`; an expression in invisible parentheses, as a macro makes them, is taken out of them.
+fn value<'a>(key: &str, expected: &str, meta: &'a Meta, report: &mut Report) -> Option<&'a Expr> {
+    let Meta::NameValue(pair) = meta else {
+        return bad_form(key, expected, meta.path().span(), report);
+    };
+    let mut expr = &pair.value;
+    while let Expr::Group(group) = expr {
+        expr = &group.expr;
+    }
+    Some(expr)
+}
+
+/// A literal, or a place to report at: the first token of what stands there instead.
+fn lit(expr: &Expr) -> Result<&Lit, Span> {
+    match expr {
+        Expr::Lit(literal) => Ok(&literal.lit),
+        Expr::Group(group) => lit(&group.expr),
+        other => Err(other.span()),
+    }
+}
+
+fn text_of(key: &str, expected: &str, expr: &Expr, report: &mut Report) -> Option<Spanned<String>> {
+    match lit(expr) {
+        Ok(Lit::Str(text)) if text.suffix().is_empty() => {
+            Some(Spanned::new(text.value(), text.span()))
+        }
+        Ok(other) => bad_form(key, expected, other.span(), report),
+        Err(span) => bad_form(key, expected, span, report),
+    }
+}
+
+fn integer_of(key: &str, expected: &str, expr: &Expr, report: &mut Report) -> Option<Spanned<u64>> {
+    match lit(expr) {
+        Ok(Lit::Int(number))
+            if number.suffix().is_empty() || number.suffix().starts_with(['u', 'i']) =>
+        {
+            match number.base10_digits().parse() {
+                Ok(value) => Some(Spanned::new(value, number.span())),
+                Err(_) => bad_value(key, number, expected, number.span(), report),
+            }
+        }
+        Ok(other) => bad_form(key, expected, other.span(), report),
+        Err(span) => match expr {
+            // A negative number is a literal to the person who wrote it.
+            Expr::Unary(unary) if lit(&unary.expr).is_ok() => {
+                let found = quote::quote!(#unary).to_string().replace(' ', "");
+                bad_value(key, found, expected, span, report)
+            }
+            _ => bad_form(key, expected, span, report),
+        },
+    }
+}
+
+/// `key = "text"`.
+pub(super) fn text(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let expected = "a string";
+    let text = text_of(key, expected, value(key, expected, meta, report)?, report)?;
+    if text.value.contains('\0') {
+        return bad_value(key, "\\0", "text without NUL", text.span, report);
+    }
+    Some(text)
+}
+
+/// `key = true`.
+pub(super) fn boolean(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<bool>> {
+    let expected = "`true` or `false`";
+    let expr = value(key, expected, meta, report)?;
+    match lit(expr) {
+        Ok(Lit::Bool(value)) => Some(Spanned::new(value.value, value.span())),
+        Ok(other) => bad_form(key, expected, other.span(), report),
+        Err(span) => bad_form(key, expected, span, report),
+    }
+}
+
+/// `key = 3`, at least `least`.
+pub(super) fn integer<T: TryFrom<u64>>(
+    key: &str,
+    meta: &Meta,
+    least: u64,
+    report: &mut Report,
+) -> Option<Spanned<T>> {
+    let expected = format!("an integer of at least {least}");
+    let number = integer_of(key, &expected, value(key, &expected, meta, report)?, report)?;
+    match T::try_from(number.value) {
+        Ok(value) if number.value >= least => Some(Spanned::new(value, number.span)),
+        Ok(_) => bad_value(key, number.value, &expected, number.span, report),
+        Err(_) => bad_value(key, number.value, "a smaller integer", number.span, report),
+    }
+}
+
+/// `key = 0.5` or `key = 1`, above zero, as the digits that were written.
+pub(super) fn number(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<f64>> {
+    let expected = "a number above 0";
+    let expr = value(key, expected, meta, report)?;
+    let (digits, span) = match lit(expr) {
+        Ok(Lit::Int(number)) => (number.base10_digits().to_owned(), number.span()),
+        Ok(Lit::Float(number)) => (number.base10_digits().to_owned(), number.span()),
+        Ok(other) => return bad_form(key, expected, other.span(), report),
+        Err(span) => return bad_form(key, expected, span, report),
+    };
+    match f64::from_str(&digits) {
+        Ok(value) if value > 0.0 && value.is_finite() => Some(Spanned::new(value, span)),
+        _ => bad_value(key, digits, expected, span, report),
+    }
+}
+
+/// `key = ["a", "b"]`, each once.
+pub(super) fn texts(
+    key: &str,
+    meta: &Meta,
+    report: &mut Report,
+) -> Option<Spanned<Vec<Spanned<String>>>> {
+    let expected = "a list of strings";
+    let expr = value(key, expected, meta, report)?;
+    let Expr::Array(array) = expr else {
+        return bad_form(key, expected, expr.span(), report);
+    };
+    let mut list: Vec<Spanned<String>> = Vec::new();
+    for element in &array.elems {
+        let text = text_of(key, expected, element, report)?;
+        if list.iter().any(|seen| seen.value == text.value) {
+            return bad_value(key, &text.value, "each value once", text.span, report);
+        }
+        list.push(text);
+    }
+    Some(Spanned::new(list, meta.path().span()))
+}
+
+/// `key = "one of these"`.
+pub(super) fn one_of(
+    key: &str,
+    meta: &Meta,
+    choices: &[&str],
+    report: &mut Report,
+) -> Option<Spanned<String>> {
+    let text = text(key, meta, report)?;
+    if choices.contains(&text.value.as_str()) {
+        return Some(text);
+    }
+    bad_value(
+        key,
+        &text.value,
+        &format!("one of {}", crate::rules::listed(choices)),
+        text.span,
+        report,
+    )
+}
+
+pub(super) fn image(meta: &Meta, report: &mut Report) -> Option<Spanned<Image>> {
+    let text = text("image", meta, report)?;
+    match Image::parse(&text.value) {
+        Ok(image) => Some(Spanned::new(image, text.span)),
+        Err(why) => {
+            report.add(
+                Rule::BadImage {
+                    image: text.value,
+                    why,
+                },
+                text.span,
+            );
+            None
+        }
+    }
+}
+
+pub(super) fn instance_type(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let text = text("instance_type", meta, report)?;
+    if let Some((old, new)) = DEPRECATED.iter().find(|(old, _)| *old == text.value) {
+        report.add(
+            Rule::DeprecatedInstance {
+                old: (*old).to_owned(),
+                new,
+            },
+            text.span,
+        );
+        return Some(text);
+    }
+    if INSTANCE_TYPES.contains(&text.value.as_str()) {
+        return Some(text);
+    }
+    let expected = format!("one of {}", crate::rules::listed(INSTANCE_TYPES));
+    bad_value("instance_type", &text.value, &expected, text.span, report)
+}
+
+pub(super) fn container_name(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let text = text("name", meta, report)?;
+    if names::is_container_name(&text.value) {
+        return Some(text);
+    }
+    bad_value(
+        "name",
+        &text.value,
+        "lower-case letters, digits and inner hyphens, 63 at most",
+        text.span,
+        report,
+    )
+}
+
+/// `"90s"`, `"10m"`, `"2h"`.
+pub(super) fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let text = text(key, meta, report)?;
+    let unit = match text.value.as_bytes().last() {
+        Some(b's') => 1,
+        Some(b'm') => 60,
+        Some(b'h') => 3600,
+        _ => 0,
+    };
+    let digits = text
+        .value
+        .get(..text.value.len().saturating_sub(1))
+        .unwrap_or("");
+    let number = if digits.bytes().all(|b| b.is_ascii_digit()) {
+        digits.parse::<u64>().ok()
+    } else {
+        None
+    };
+    match number.and_then(|number| number.checked_mul(unit)) {
+        Some(1..=LONGEST_SLEEP) => Some(text),
+        _ => bad_value(
+            key,
+            &text.value,
+            "a whole number above 0 and `s`, `m` or `h`, a year at most: `\"10m\"`",
+            text.span,
+            report,
+        ),
+    }
+}
+
+pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
+    let list = texts("tools", meta, report)?;
+    for family in &list.value {
+        match FAMILIES.iter().find(|(name, _)| *name == family.value) {
+            Some((_, true)) => {}
+            Some((name, false)) => report.add(
+                Rule::FamilyNotServed {
+                    family: (*name).to_owned(),
+                },
+                family.span,
+            ),
+            None => {
+                let names: Vec<_> = FAMILIES.iter().map(|(name, _)| *name).collect();
+                let expected = format!("a list of the families {}", crate::rules::listed(&names));
+                bad_value::<()>("tools", &family.value, &expected, family.span, report);
+            }
+        }
+    }
+    Some(Spanned::new(
+        list.value.into_iter().map(|family| family.value).collect(),
+        list.span,
+    ))
+}
+
+pub(super) fn backend(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let names: Vec<_> = BACKENDS.iter().map(|(name, _)| *name).collect();
+    let text = one_of("backend", meta, &names, report)?;
+    if BACKENDS.contains(&(text.value.as_str(), false)) {
+        report.add(
+            Rule::BackendNotServed {
+                backend: text.value.clone(),
+            },
+            text.span,
+        );
+        return None;
+    }
+    Some(text)
+}
+
+/// A class name: one Rust identifier.
+pub(super) fn class(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let text = text(key, meta, report)?;
+    if syn::parse_str::<syn::Ident>(&text.value).is_ok() {
+        return Some(text);
+    }
+    bad_value(
+        key,
+        &text.value,
+        "the former name of the struct",
+        text.span,
+        report,
+    )
+}
+
+/// A relative path.
+pub(super) fn path(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let text = text(key, meta, report)?;
+    if text.value.is_empty() || text.value.starts_with('/') || text.value.contains('\\') {
+        return bad_value(
+            key,
+            &text.value,
+            "a path relative to the source file, with `/`",
+            text.span,
+            report,
+        );
+    }
+    Some(text)
+}
+
+/// Host names, `*.` in front allowed.
+pub(super) fn hosts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
+    let list = texts(key, meta, report)?;
+    for host in &list.value {
+        let name = host.value.strip_prefix("*.").unwrap_or(&host.value);
+        let good = name.len() <= 253
+            && name.split('.').all(|label| {
+                (1..=63).contains(&label.len())
+                    && !label.starts_with('-')
+                    && !label.ends_with('-')
+                    && label
+                        .bytes()
+                        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            });
+        if !good {
+            let expected =
+                "host names in lower case, without scheme, port or path; `*.` may stand in front";
+            bad_value::<()>(key, &host.value, expected, host.span, report);
+        }
+    }
+    Some(Spanned::new(
+        list.value.into_iter().map(|host| host.value).collect(),
+        list.span,
+    ))
+}
+
+/// `25` or `[10, 100]`, as wrangler's validator has it.
+pub(super) fn rollout(meta: &Meta, report: &mut Report) -> Option<Spanned<Rollout>> {
+    let key = "rollout_step_percentage";
+    let single = "5, 10, 20, 25, 50 or 100";
+    let steps = "an ascending list of 10 to 100 that ends in 100";
+    let expected = format!("{single}, or {steps}");
+    let expr = value(key, &expected, meta, report)?;
+    let Expr::Array(array) = expr else {
+        let step = integer_of(key, &expected, expr, report)?;
+        return match u32::try_from(step.value) {
+            Ok(value @ (5 | 10 | 20 | 25 | 50 | 100)) => {
+                Some(Spanned::new(Rollout::Every(value), step.span))
+            }
+            _ => bad_value(key, step.value, single, step.span, report),
+        };
+    };
+    let mut list: Vec<u32> = Vec::new();
+    for element in &array.elems {
+        let step = integer_of(key, &expected, element, report)?;
+        match u32::try_from(step.value) {
+            Ok(value @ 10..=100) if list.last().is_none_or(|last| *last < value) => {
+                list.push(value)
+            }
+            _ => return bad_value(key, step.value, steps, step.span, report),
+        }
+    }
+    if list.last() != Some(&100) {
+        return bad_value(key, format!("{list:?}"), steps, meta.path().span(), report);
+    }
+    Some(Spanned::new(Rollout::Steps(list), meta.path().span()))
+}

@@ -1,0 +1,321 @@
+//! The grammar of `#[sandbox(..)]`.
+//!
+//! [`parse`] takes the tokens between the parentheses. Each key stands in [`KEYS`] once, with the example that
+//! messages quote; `literal` reads single values, `nested` the keys that hold keys.
+
+mod literal;
+mod nested;
+
+use proc_macro2::{Span, TokenStream};
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
+use syn::{Meta, Token};
+
+use crate::image::Image;
+use crate::report::{Diagnostic, Report};
+use crate::rules::Rule;
+use crate::value::Spanned;
+
+pub use nested::{Constraints, Instance, Observability};
+
+/// A key of the attribute.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// How it is written.
+    pub example: &'static str,
+    /// What it means, in one line.
+    pub meaning: &'static str,
+}
+
+/// The keys, in the order in which the documentation lists them.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "image",
+        example: "image = \"./python.Dockerfile\"",
+        meaning: "registry reference with a tag or digest, or the path of a Dockerfile relative to the source file",
+    },
+    Key {
+        name: "variant",
+        example: "variant = \"python\"",
+        meaning: "the default image with `-<variant>`: the tag keeps following the SDK",
+    },
+    Key {
+        name: "instance_type",
+        example: "instance_type = \"lite\"",
+        meaning: "`lite` (default), `basic`, `standard-1` to `standard-4`",
+    },
+    Key {
+        name: "instance",
+        example: "instance(vcpu = 1, memory_mib = 6144, disk_mb = 12000)",
+        meaning: "an instance of a size of your own",
+    },
+    Key {
+        name: "max_instances",
+        example: "max_instances = 10",
+        meaning: "how many containers may run at once, at least 1",
+    },
+    Key {
+        name: "name",
+        example: "name = \"my-worker-shell\"",
+        meaning: "container application, unique in the account; default `<base>-sandbox`",
+    },
+    Key {
+        name: "sleep_after",
+        example: "sleep_after = \"10m\"",
+        meaning: "idle time before the container sleeps: a number and `s`, `m` or `h`",
+    },
+    Key {
+        name: "env_vars",
+        example: "env_vars(NODE_ENV = \"production\")",
+        meaning: "environment variables in the container",
+    },
+    Key {
+        name: "internet",
+        example: "internet = true",
+        meaning: "whether the sandbox reaches the internet; default `false`",
+    },
+    Key {
+        name: "allowed_hosts",
+        example: "allowed_hosts = [\"registry.npmjs.org\", \"*.pypi.org\"]",
+        meaning: "the hosts the sandbox may reach",
+    },
+    Key {
+        name: "denied_hosts",
+        example: "denied_hosts = [\"*.example.com\"]",
+        meaning: "hosts the sandbox may not reach",
+    },
+    Key {
+        name: "tools",
+        example: "tools = [\"agent\"]",
+        meaning: "the tool families this sandbox serves; default `agent`",
+    },
+    Key {
+        name: "default",
+        example: "default",
+        meaning: "the sandbox an agent gets when it names none",
+    },
+    Key {
+        name: "backend",
+        example: "backend = \"sdk\"",
+        meaning: "what runs behind the class: `sdk` (default)",
+    },
+    Key {
+        name: "renamed_from",
+        example: "renamed_from = \"OldSandbox\"",
+        meaning: "the former name of the class, whose storage it keeps",
+    },
+    Key {
+        name: "image_build_context",
+        example: "image_build_context = \"..\"",
+        meaning: "directory a Dockerfile is built in, relative to the source file",
+    },
+    Key {
+        name: "image_vars",
+        example: "image_vars(NODE_VERSION = \"22\")",
+        meaning: "build arguments of a Dockerfile",
+    },
+    Key {
+        name: "constraints",
+        example: "constraints(regions = [\"WEUR\"], jurisdiction = \"eu\")",
+        meaning: "where containers may run",
+    },
+    Key {
+        name: "rollout_step_percentage",
+        example: "rollout_step_percentage = [10, 100]",
+        meaning: "steps of a rollout: 5, 10, 20, 25, 50 or 100, or an ascending list of 10 to 100 that ends in 100",
+    },
+    Key {
+        name: "rollout_active_grace_period",
+        example: "rollout_active_grace_period = 60",
+        meaning: "seconds an active container is left alone during a rollout",
+    },
+    Key {
+        name: "observability",
+        example: "observability(enabled = true)",
+        meaning: "whether the container's logs are kept",
+    },
+];
+
+/// The longest list of names that `unknown key` shows.
+fn known() -> Vec<&'static str> {
+    KEYS.iter().map(|key| key.name).collect()
+}
+
+/// What an attribute says; a key that was not given is `None` or empty.
+#[derive(Debug, Clone, Default)]
+#[allow(
+    missing_docs,
+    reason = "each field is the key of the same name: see KEYS"
+)]
+pub struct Attributes {
+    pub image: Option<Spanned<Image>>,
+    pub variant: Option<Spanned<String>>,
+    pub instance_type: Option<Spanned<String>>,
+    pub instance: Option<Spanned<Instance>>,
+    pub max_instances: Option<Spanned<u32>>,
+    pub name: Option<Spanned<String>>,
+    pub sleep_after: Option<Spanned<String>>,
+    pub env_vars: Vec<(String, String)>,
+    pub internet: Option<Spanned<bool>>,
+    pub allowed_hosts: Option<Spanned<Vec<String>>>,
+    pub denied_hosts: Option<Spanned<Vec<String>>>,
+    pub tools: Option<Spanned<Vec<String>>>,
+    pub default: Option<Span>,
+    pub backend: Option<Spanned<String>>,
+    pub renamed_from: Option<Spanned<String>>,
+    pub image_build_context: Option<Spanned<String>>,
+    pub image_vars: Option<Spanned<Vec<(String, String)>>>,
+    pub constraints: Option<Spanned<Constraints>>,
+    pub rollout_step_percentage: Option<Spanned<Rollout>>,
+    pub rollout_active_grace_period: Option<Spanned<u32>>,
+    pub observability: Option<Spanned<Observability>>,
+}
+
+/// The steps of a rollout, in per cent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rollout {
+    /// The same step again and again.
+    Every(u32),
+    /// These steps, ascending, the last one 100.
+    Steps(Vec<u32>),
+}
+
+/// Reads the tokens between the parentheses of `#[sandbox(..)]`; no tokens give the defaults.
+///
+/// What is wrong goes to `report`; what is right is returned all the same, so that one mistake does not hide
+/// the next.
+pub fn parse(tokens: TokenStream, report: &mut Report) -> Attributes {
+    let mut attributes = Attributes::default();
+    let metas = match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens) {
+        Ok(metas) => metas,
+        Err(error) => {
+            report.add(
+                Rule::BadAttribute {
+                    message: error.to_string(),
+                },
+                error.span(),
+            );
+            return attributes;
+        }
+    };
+    let mut seen: Vec<(String, Span)> = Vec::new();
+    for meta in &metas {
+        let Some((key, span)) = literal::key(meta, report) else {
+            continue;
+        };
+        if let Some((_, first)) = seen.iter().find(|(name, _)| *name == key) {
+            report.push(
+                Diagnostic::new(Rule::RepeatedKey { key: key.clone() }, span).with(
+                    0,
+                    Some(*first),
+                    "first given here",
+                ),
+            );
+            continue;
+        }
+        seen.push((key.clone(), span));
+        attributes.take(&key, span, meta, report);
+    }
+    attributes.check_together(&seen, report);
+    attributes
+}
+
+impl Attributes {
+    fn take(&mut self, key: &str, span: Span, meta: &Meta, report: &mut Report) {
+        match key {
+            "image" => self.image = literal::image(meta, report),
+            "variant" => {
+                self.variant = literal::one_of(key, meta, &["python", "opencode", "musl"], report)
+            }
+            "instance_type" => self.instance_type = literal::instance_type(meta, report),
+            "instance" => self.instance = nested::instance(meta, report),
+            "max_instances" => self.max_instances = literal::integer(key, meta, 1, report),
+            "name" => self.name = literal::container_name(meta, report),
+            "sleep_after" => self.sleep_after = literal::duration(key, meta, report),
+            "env_vars" => {
+                self.env_vars = nested::variables(key, meta, report)
+                    .map(|vars| vars.value)
+                    .unwrap_or_default()
+            }
+            "internet" => self.internet = literal::boolean(key, meta, report),
+            "allowed_hosts" => self.allowed_hosts = literal::hosts(key, meta, report),
+            "denied_hosts" => self.denied_hosts = literal::hosts(key, meta, report),
+            "tools" => self.tools = literal::tools(meta, report),
+            "default" => match meta {
+                Meta::Path(_) => self.default = Some(span),
+                _ => report.add(
+                    Rule::BadForm {
+                        key: key.to_owned(),
+                        expected: "no value".to_owned(),
+                    },
+                    span,
+                ),
+            },
+            "backend" => self.backend = literal::backend(meta, report),
+            "renamed_from" => self.renamed_from = literal::class(key, meta, report),
+            "image_build_context" => self.image_build_context = literal::path(key, meta, report),
+            "image_vars" => self.image_vars = nested::variables(key, meta, report),
+            "constraints" => self.constraints = nested::constraints(meta, report),
+            "rollout_step_percentage" => {
+                self.rollout_step_percentage = literal::rollout(meta, report)
+            }
+            "rollout_active_grace_period" => {
+                self.rollout_active_grace_period = literal::integer(key, meta, 0, report)
+            }
+            "observability" => self.observability = nested::observability(meta, report),
+            _ => report.add(
+                Rule::UnknownKey {
+                    key: key.to_owned(),
+                    of: "`#[sandbox]`".to_owned(),
+                    known: known(),
+                },
+                span,
+            ),
+        }
+    }
+
+    /// Keys that exclude or need each other.
+    fn check_together(&self, seen: &[(String, Span)], report: &mut Report) {
+        let place = |key: &str| {
+            seen.iter()
+                .find(|(name, _)| name == key)
+                .map(|(_, span)| *span)
+        };
+        let mut exclusive = |key: &str, other: &str, why: &str| {
+            if let (Some(at), Some(first)) = (place(key), place(other)) {
+                let rule = Rule::Exclusive {
+                    key: key.to_owned(),
+                    other: other.to_owned(),
+                    why: why.to_owned(),
+                };
+                report.push(Diagnostic::new(rule, at).with(0, Some(first), "the other one"));
+            }
+        };
+        exclusive(
+            "variant",
+            "image",
+            "`variant` is the default image with a suffix: keep the one you mean",
+        );
+        exclusive(
+            "instance",
+            "instance_type",
+            "`instance` is a size of your own, `instance_type` one of Cloudflare's: keep one",
+        );
+        if let (Some(steps), Some(max)) = (&self.rollout_step_percentage, &self.max_instances)
+            && let Rollout::Steps(list) = &steps.value
+            && list.len() > max.value as usize
+        {
+            let rule = Rule::BadValue {
+                key: "rollout_step_percentage".to_owned(),
+                found: format!("{} steps", list.len()),
+                expected: format!("no more steps than `max_instances`, {}", max.value),
+            };
+            report.add(rule, steps.span);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

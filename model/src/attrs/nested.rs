@@ -1,0 +1,220 @@
+//! Keys that hold keys: `instance(..)`, `env_vars(..)`, `constraints(..)`, `observability(..)`.
+
+use proc_macro2::Span;
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned as _;
+use syn::{Meta, Token};
+
+use super::literal;
+use crate::report::{Diagnostic, Report};
+use crate::rules::Rule;
+use crate::value::Spanned;
+
+/// An instance of a size of one's own; wrangler fills in what is not given.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Instance {
+    /// Processors.
+    pub vcpu: Option<f64>,
+    /// Memory in MiB.
+    pub memory_mib: Option<u32>,
+    /// Disk in MB.
+    pub disk_mb: Option<u32>,
+}
+
+/// Where containers may run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Constraints {
+    /// Region codes.
+    pub regions: Vec<String>,
+    /// `eu`, `fedramp` or `us`.
+    pub jurisdiction: Option<String>,
+}
+
+/// Whether logs are kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observability {
+    /// `enabled`.
+    pub enabled: Option<bool>,
+    /// `logs(enabled = ..)`.
+    pub logs_enabled: Option<bool>,
+}
+
+const REGIONS: &[&str] = &[
+    "ENAM", "WNAM", "EEUR", "WEUR", "APAC", "SAM", "ME", "OC", "AFR",
+];
+
+/// The entries of `key(..)`, each key once.
+fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, Span, Meta)>> {
+    let Meta::List(list) = meta else {
+        return literal::bad_form(key, "keys in parentheses", meta.path().span(), report);
+    };
+    let metas = match list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated) {
+        Ok(metas) => metas,
+        Err(error) => {
+            report.add(
+                Rule::BadAttribute {
+                    message: error.to_string(),
+                },
+                error.span(),
+            );
+            return None;
+        }
+    };
+    let mut entries: Vec<(String, Span, Meta)> = Vec::new();
+    for meta in metas {
+        let (name, span) = literal::key(&meta, report)?;
+        if let Some((_, first, _)) = entries.iter().find(|(seen, ..)| *seen == name) {
+            let rule = Rule::RepeatedKey { key: name };
+            report.push(Diagnostic::new(rule, span).with(0, Some(*first), "first given here"));
+            return None;
+        }
+        entries.push((name, span, meta));
+    }
+    Some(entries)
+}
+
+fn unknown(key: &str, of: &str, known: &[&'static str], span: Span, report: &mut Report) {
+    let rule = Rule::UnknownKey {
+        key: key.to_owned(),
+        of: format!("`{of}`"),
+        known: known.to_vec(),
+    };
+    report.add(rule, span);
+}
+
+/// `env_vars(NAME = "value")`, in the order they were written.
+pub(super) fn variables(
+    key: &str,
+    meta: &Meta,
+    report: &mut Report,
+) -> Option<Spanned<Vec<(String, String)>>> {
+    let mut variables = Vec::new();
+    for (name, span, meta) in entries(key, meta, report)? {
+        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            report.add(
+                Rule::BadVariable {
+                    key: key.to_owned(),
+                    name,
+                },
+                span,
+            );
+            continue;
+        }
+        // The message should speak of `env_vars`, whose example shows the form.
+        if let Meta::NameValue(_) = &meta
+            && let Some(value) = literal::text(key, &meta, report)
+        {
+            variables.push((name, value.value));
+        } else if !matches!(&meta, Meta::NameValue(_)) {
+            literal::bad_form::<()>(key, "names with a string each", span, report);
+        }
+    }
+    Some(Spanned::new(variables, meta.path().span()))
+}
+
+pub(super) fn instance(meta: &Meta, report: &mut Report) -> Option<Spanned<Instance>> {
+    let mut instance = Instance::default();
+    for (name, span, entry) in entries("instance", meta, report)? {
+        match name.as_str() {
+            "vcpu" => {
+                instance.vcpu = literal::number(&name, &entry, report).map(|number| number.value)
+            }
+            "memory_mib" => {
+                instance.memory_mib =
+                    literal::integer(&name, &entry, 1, report).map(|number| number.value)
+            }
+            "disk_mb" => {
+                instance.disk_mb =
+                    literal::integer(&name, &entry, 1, report).map(|number| number.value)
+            }
+            _ => unknown(
+                &name,
+                "instance",
+                &["vcpu", "memory_mib", "disk_mb"],
+                span,
+                report,
+            ),
+        }
+    }
+    Some(Spanned::new(instance, meta.path().span()))
+}
+
+pub(super) fn constraints(meta: &Meta, report: &mut Report) -> Option<Spanned<Constraints>> {
+    let mut constraints = Constraints::default();
+    for (name, span, entry) in entries("constraints", meta, report)? {
+        match name.as_str() {
+            "regions" => {
+                for region in literal::texts(&name, &entry, report)?.value {
+                    if REGIONS.contains(&region.value.as_str()) {
+                        constraints.regions.push(region.value);
+                    } else {
+                        let expected = format!("a list of {}", crate::rules::listed(REGIONS));
+                        literal::bad_value::<()>(
+                            &name,
+                            &region.value,
+                            &expected,
+                            region.span,
+                            report,
+                        );
+                    }
+                }
+            }
+            "jurisdiction" => {
+                constraints.jurisdiction =
+                    literal::one_of(&name, &entry, &["eu", "fedramp", "us"], report)
+                        .map(|text| text.value);
+            }
+            _ => unknown(
+                &name,
+                "constraints",
+                &["regions", "jurisdiction"],
+                span,
+                report,
+            ),
+        }
+    }
+    Some(Spanned::new(constraints, meta.path().span()))
+}
+
+pub(super) fn observability(meta: &Meta, report: &mut Report) -> Option<Spanned<Observability>> {
+    let mut observability = Observability::default();
+    for (name, span, entry) in entries("observability", meta, report)? {
+        match name.as_str() {
+            "enabled" => {
+                observability.enabled =
+                    literal::boolean(&name, &entry, report).map(|value| value.value)
+            }
+            "logs" => {
+                for (name, span, entry) in entries("logs", &entry, report)? {
+                    match name.as_str() {
+                        "enabled" => {
+                            observability.logs_enabled =
+                                literal::boolean(&name, &entry, report).map(|value| value.value);
+                        }
+                        _ => unknown(&name, "logs", &["enabled"], span, report),
+                    }
+                }
+            }
+            _ => unknown(&name, "observability", &["enabled", "logs"], span, report),
+        }
+    }
+    match (observability.enabled, observability.logs_enabled) {
+        (None, None) => literal::bad_form(
+            "observability",
+            "`enabled` or `logs(enabled = ..)`",
+            meta.path().span(),
+            report,
+        ),
+        (Some(one), Some(other)) if one != other => {
+            let expected = "one answer: `enabled` and `logs(enabled = ..)` must agree";
+            literal::bad_value(
+                "observability",
+                "true and false",
+                expected,
+                meta.path().span(),
+                report,
+            )
+        }
+        _ => Some(Spanned::new(observability, meta.path().span())),
+    }
+}

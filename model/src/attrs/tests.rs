@@ -1,0 +1,169 @@
+use super::*;
+
+/// The attribute, or the codes and messages of what is wrong with it.
+fn read(text: &str) -> Result<Attributes, Vec<String>> {
+    let mut report = Report::new();
+    let attributes = parse(text.parse().unwrap(), &mut report);
+    if report.iter().next().is_none() {
+        return Ok(attributes);
+    }
+    Err(report
+        .iter()
+        .map(|found| {
+            format!(
+                "{} {}; {}",
+                found.rule.code(),
+                found.rule.message(),
+                found.rule.help()
+            )
+        })
+        .collect())
+}
+
+fn first_error(text: &str) -> String {
+    read(text).expect_err(text).remove(0)
+}
+
+#[test]
+fn nothing_is_complete() {
+    let attributes = read("").unwrap();
+    assert!(
+        attributes.image.is_none()
+            && attributes.env_vars.is_empty()
+            && attributes.default.is_none()
+    );
+}
+
+#[test]
+fn every_key_takes_its_example() {
+    for key in KEYS {
+        assert!(
+            read(key.example).is_ok(),
+            "{}: {:?}",
+            key.name,
+            read(key.example)
+        );
+    }
+}
+
+#[test]
+fn every_key_once() {
+    for key in KEYS {
+        assert!(
+            first_error(&format!("{0}, {0}", key.example)).starts_with("K011"),
+            "{}",
+            key.name
+        );
+    }
+}
+
+#[test]
+fn unknown_keys_name_the_nearest() {
+    assert_eq!(
+        first_error("imgae = \"x:1\""),
+        "K010 `#[sandbox]` has no key `imgae`; the nearest one is `image`"
+    );
+    assert_eq!(
+        first_error("instance(vcpus = 1)"),
+        "K010 `instance` has no key `vcpus`; the nearest one is `vcpu`"
+    );
+}
+
+#[test]
+fn values_are_literals() {
+    for bad in [
+        "image = IMAGE",
+        "max_instances = 1 + 1",
+        "internet = !true",
+        "env_vars(A = X)",
+        "tools = [X]",
+        "name = concat!(\"a\")",
+    ] {
+        assert!(
+            first_error(bad).starts_with("K012"),
+            "{bad}: {}",
+            first_error(bad)
+        );
+    }
+    for bad in [
+        "image = 1",
+        "max_instances = \"1\"",
+        "max_instances = 1.5",
+        "internet = \"true\"",
+        "image",
+        "default = true",
+        "tools = \"agent\"",
+        "env_vars = \"A\"",
+        "env_vars(A)",
+    ] {
+        assert!(
+            first_error(bad).starts_with("K012"),
+            "{bad}: {}",
+            first_error(bad)
+        );
+    }
+}
+
+#[test]
+fn values_are_in_range() {
+    for bad in [
+        "max_instances = 0",
+        "max_instances = -1",
+        "max_instances = 99999999999",
+        "instance_type = \"large\"",
+        "variant = \"perl\"",
+        "name = \"My Shell\"",
+        "name = \"\"",
+        "sleep_after = \"10\"",
+        "sleep_after = \"0m\"",
+        "sleep_after = \"m\"",
+        "sleep_after = \"10d\"",
+        "sleep_after = \"-1m\"",
+        "sleep_after = \"9999999999999999999h\"",
+        "sleep_after = \"é\"",
+        "tools = [\"shell\"]",
+        "tools = [\"agent\", \"agent\"]",
+        "rollout_step_percentage = 7",
+        "rollout_step_percentage = [20, 10, 100]",
+        "rollout_step_percentage = [5, 100]",
+        "rollout_step_percentage = [10, 50]",
+        "rollout_step_percentage = []",
+        "max_instances = 1, rollout_step_percentage = [10, 100]",
+        "constraints(regions = [\"EU\"])",
+        "constraints(jurisdiction = \"EU\")",
+        "observability(enabled = true, logs(enabled = false))",
+        "allowed_hosts = [\"https://x.org\"]",
+        "allowed_hosts = [\"a..b\"]",
+        "renamed_from = \"a-b\"",
+        "instance(vcpu = 0)",
+        "env_vars(A = \"\\0\")",
+    ] {
+        assert!(
+            first_error(bad).starts_with("K013"),
+            "{bad}: {}",
+            first_error(bad)
+        );
+    }
+}
+
+#[test]
+fn other_rules() {
+    assert!(first_error("image = \"x\"").starts_with("K015"));
+    assert!(first_error("image = \"x:1\", variant = \"python\"").starts_with("K014"));
+    assert!(first_error("instance(vcpu = 1), instance_type = \"lite\"").starts_with("K014"));
+    assert!(first_error("tools = [\"thread\"]").starts_with("K017"));
+    assert!(first_error("instance_type = \"dev\"").starts_with("K018"));
+    assert!(first_error("env_vars(é = \"x\")").starts_with("K019"));
+    assert!(first_error("backend = \"native\"").starts_with("K021"));
+    assert!(first_error("image \"x\"").starts_with("K020"));
+    assert!(first_error("a::b = 1").starts_with("K020"));
+}
+
+#[test]
+fn one_mistake_does_not_hide_the_next() {
+    let errors = read("imgae = 1, max_instances = 0, sleep_after = 5").unwrap_err();
+    assert_eq!(
+        errors.iter().map(|error| &error[..4]).collect::<Vec<_>>(),
+        ["K010", "K013", "K012"]
+    );
+}

@@ -1,0 +1,256 @@
+//! Images: what an attribute may name, and which image a sandbox runs.
+
+use std::fmt;
+
+/// Where Cloudflare publishes the images of the sandbox SDK. The registry's name must stand in front, or wrangler
+/// looks in the account's own registry.
+pub const DEFAULT_REPOSITORY: &str = "docker.io/cloudflare/sandbox";
+
+/// An image as an attribute names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Image {
+    /// A registry reference with a tag or digest.
+    Registry(String),
+    /// The path of a Dockerfile, relative to the source file, with `/`.
+    Dockerfile(String),
+}
+
+impl Image {
+    /// Reads the value of `image`.
+    ///
+    /// A path begins with `./` or `../`, or its last part names a Dockerfile; everything else is a reference.
+    ///
+    /// # Errors
+    /// A half sentence that says why it is neither.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err("it is empty".to_owned());
+        }
+        if text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
+            return Err("it holds white space or `\\`".to_owned());
+        }
+        if text.contains("://") {
+            return Err("a scheme does not belong to it".to_owned());
+        }
+        if text.starts_with('/') {
+            return Err("an absolute path holds on one machine only".to_owned());
+        }
+        let last = text.rsplit('/').next().unwrap_or(text);
+        let dockerfile = !last.contains([':', '@']) && last.to_lowercase().contains("dockerfile");
+        if text.starts_with("./") || text.starts_with("../") || dockerfile {
+            return Ok(Image::Dockerfile(text.to_owned()));
+        }
+        check_reference(text)?;
+        Ok(Image::Registry(text.to_owned()))
+    }
+}
+
+/// Whether a text is a registry reference with a tag or a digest.
+fn check_reference(text: &str) -> Result<(), String> {
+    let (name, digest) = match text.split_once('@') {
+        Some((name, digest)) => (name, Some(digest)),
+        None => (text, None),
+    };
+    if let Some(digest) = digest {
+        let hex = digest.strip_prefix("sha256:").unwrap_or("");
+        if hex.len() != 64
+            || !hex
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        {
+            return Err("its digest is not `sha256:` and 64 hexadecimal digits".to_owned());
+        }
+    }
+    let slash = name.rfind('/').map_or(0, |slash| slash + 1);
+    let (repository, tag) = match name[slash..].find(':') {
+        Some(colon) => (&name[..slash + colon], Some(&name[slash + colon + 1..])),
+        None => (name, None),
+    };
+    match tag {
+        None if digest.is_none() => return Err("it has no tag".to_owned()),
+        Some("latest") => return Err("`latest` is another image tomorrow".to_owned()),
+        Some(tag) if !is_tag(tag) => return Err(format!("`{tag}` is no tag")),
+        _ => {}
+    }
+    if !is_repository(repository) {
+        return Err(format!("`{repository}` is no repository"));
+    }
+    Ok(())
+}
+
+fn is_tag(tag: &str) -> bool {
+    (1..=128).contains(&tag.len())
+        && !tag.starts_with(['.', '-'])
+        && tag
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+}
+
+/// `host[:port]/path/name`: the path in lower case; a first part with a dot or port is the host.
+fn is_repository(repository: &str) -> bool {
+    let path = match repository.split_once('/') {
+        Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => {
+            if !is_host(host) {
+                return false;
+            }
+            path
+        }
+        _ => repository,
+    };
+    path.split('/').all(|part| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && part.ends_with(|c: char| c.is_ascii_alphanumeric())
+            && part.bytes().all(|b| {
+                b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-')
+            })
+    })
+}
+
+fn is_host(text: &str) -> bool {
+    let (name, port) = text.split_once(':').unwrap_or((text, "443"));
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
+        && port.parse::<u16>().is_ok()
+}
+
+/// Why a sandbox runs the image it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageSource {
+    /// `image` says so.
+    Attribute,
+    /// `variant` says so.
+    Variant,
+    /// `<base>.Dockerfile` stands beside the source.
+    SiblingDockerfile,
+    /// Nothing says anything.
+    Default,
+}
+
+impl fmt::Display for ImageSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ImageSource::Attribute => "attribute",
+            ImageSource::Variant => "variant",
+            ImageSource::SiblingDockerfile => "sibling-dockerfile",
+            ImageSource::Default => "default",
+        })
+    }
+}
+
+/// The default image of an SDK version, with a variant where one is given.
+pub fn default_image(sdk_version: &str, variant: Option<&str>) -> String {
+    match variant {
+        Some(variant) => format!("{DEFAULT_REPOSITORY}:{sdk_version}-{variant}"),
+        None => format!("{DEFAULT_REPOSITORY}:{sdk_version}"),
+    }
+}
+
+/// Whether an image is one that koze may move to another SDK version.
+pub fn is_default_repository(image: &str) -> bool {
+    let name = image
+        .strip_prefix("docker.io/")
+        .or_else(|| image.strip_prefix("index.docker.io/"))
+        .unwrap_or(image);
+    name.strip_prefix("cloudflare/sandbox")
+        .is_some_and(|rest| rest.starts_with([':', '@']))
+}
+
+/// The `FROM` lines of a Dockerfile that name the sandbox image: the byte range of the reference, and its tag.
+pub fn sandbox_froms(dockerfile: &str) -> Vec<(std::ops::Range<usize>, String)> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    for line in dockerfile.split_inclusive('\n') {
+        let mut words = line.split_whitespace();
+        if words
+            .next()
+            .is_some_and(|word| word.eq_ignore_ascii_case("from"))
+            && let Some(image) = words.find(|word| !word.starts_with("--"))
+            && is_default_repository(image)
+            && let Some((_, tag)) = image.split_once(':')
+        {
+            // The word is a slice of the line, so its place follows from the addresses.
+            let at = start + (image.as_ptr() as usize - line.as_ptr() as usize);
+            found.push((at..at + image.len(), tag.to_owned()));
+        }
+        start += line.len();
+    }
+    found
+}
+
+/// Whether an image's tag belongs to an SDK version: the version itself, or the version and a variant.
+pub fn in_step(tag: &str, sdk_version: &str) -> bool {
+    tag.strip_prefix(sdk_version)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references() {
+        let digest = format!("docker.io/x/y@sha256:{}", "a".repeat(64));
+        for good in [
+            "docker.io/cloudflare/sandbox:0.12.10-python",
+            "localhost:5000/x/y:1",
+            "cloudflare/sandbox:1",
+            "ubuntu:22.04",
+            digest.as_str(),
+        ] {
+            assert_eq!(Image::parse(good), Ok(Image::Registry(good.to_owned())));
+        }
+        for (bad, why) in [
+            ("", "it is empty"),
+            ("docker.io/cloudflare/sandbox", "it has no tag"),
+            ("localhost:5000/x", "it has no tag"),
+            ("https://docker.io/x:1", "a scheme does not belong to it"),
+            ("a b:1", "it holds white space or `\\`"),
+            ("x/y:latest", "`latest` is another image tomorrow"),
+            ("x/y:", "`` is no tag"),
+            ("x//y:1", "`x//y` is no repository"),
+            ("X/y:1", "`X/y` is no repository"),
+            (
+                "x@sha256:12",
+                "its digest is not `sha256:` and 64 hexadecimal digits",
+            ),
+            (
+                "/abs/Dockerfile",
+                "an absolute path holds on one machine only",
+            ),
+        ] {
+            assert_eq!(Image::parse(bad), Err(why.to_owned()), "{bad}");
+        }
+    }
+
+    #[test]
+    fn dockerfiles() {
+        for good in [
+            "./python.Dockerfile",
+            "../Dockerfile",
+            "Dockerfile",
+            "images/Dockerfile.dev",
+            "./x",
+        ] {
+            assert_eq!(Image::parse(good), Ok(Image::Dockerfile(good.to_owned())));
+        }
+        assert_eq!(
+            Image::parse("x/dockerfile:1"),
+            Ok(Image::Registry("x/dockerfile:1".to_owned()))
+        );
+    }
+
+    #[test]
+    fn from_lines_are_found_with_their_place() {
+        let text = "# FROM x\nfrom --platform=linux/amd64 docker.io/cloudflare/sandbox:0.12.9-python AS a\nFROM ubuntu:22\n";
+        let found = sandbox_froms(text);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            &text[found[0].0.clone()],
+            "docker.io/cloudflare/sandbox:0.12.9-python"
+        );
+        assert!(in_step(&found[0].1, "0.12.9"));
+        assert!(!in_step(&found[0].1, "0.12.90") && !in_step("0.12.10", "0.12.1"));
+    }
+}

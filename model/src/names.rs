@@ -1,0 +1,257 @@
+//! Every name that koze derives, made in one place.
+//!
+//! | file | binding | module | container | class |
+//! |---|---|---|---|---|
+//! | `shell.sandbox.rs` | `SHELL_SANDBOX` | `shell` | `shell-sandbox` | the struct's name |
+//! | `code-interpreter.sandbox.rs` | `CODE_INTERPRETER_SANDBOX` | `code_interpreter` | `code-interpreter-sandbox` | the struct's name |
+
+use crate::rules::Rule;
+
+/// How the name of a sandbox file ends.
+pub const SUFFIX: &str = ".sandbox.rs";
+
+/// What a base name has to look like, as a regular expression; for messages.
+pub const BASE_PATTERN: &str = "[a-z][a-z0-9]*([-_][a-z0-9]+)*";
+
+/// The names that follow from the name of a sandbox file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// The file's name without `.sandbox.rs`: `code-interpreter`.
+    pub base: String,
+    /// The Durable Object binding: `CODE_INTERPRETER_SANDBOX`.
+    pub binding: String,
+    /// The Rust module in the generated code, `r#` included where it is a keyword: `code_interpreter`.
+    pub module: String,
+    /// The accessor on the generated `Env`: `code_interpreter_sandbox`.
+    pub accessor: String,
+    /// The container application unless `name` says otherwise: `code-interpreter-sandbox`.
+    pub container: String,
+}
+
+impl Names {
+    /// The names that follow from a path or file name, which ends in `.sandbox.rs`.
+    ///
+    /// # Errors
+    /// [`Rule::NotASandboxFile`] where the name does not end so, [`Rule::BadFileName`] where what is before
+    /// the ending is no base name.
+    pub fn of_file(path: &str) -> Result<Self, Rule> {
+        let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
+        let Some(base) = file.strip_suffix(SUFFIX) else {
+            return Err(Rule::NotASandboxFile {
+                file: file.to_owned(),
+                class: None,
+            });
+        };
+        // `crate`, `self` and `super` cannot be raw identifiers, so no module can have their name.
+        if !is_base_name(base) || matches!(base, "crate" | "self" | "super") {
+            return Err(Rule::BadFileName {
+                file: file.to_owned(),
+                suggestion: suggest_base(base),
+            });
+        }
+        Ok(Names::of_base(base))
+    }
+
+    /// The names that follow from a base name that is known to be good.
+    pub fn of_base(base: &str) -> Self {
+        let snake = base.replace('-', "_");
+        let keyword = syn::parse_str::<syn::Ident>(&snake).is_err();
+        Names {
+            base: base.to_owned(),
+            binding: format!("{}_SANDBOX", snake.to_ascii_uppercase()),
+            module: if keyword {
+                format!("r#{snake}")
+            } else {
+                snake.clone()
+            },
+            accessor: format!("{snake}_sandbox"),
+            container: format!("{}-sandbox", base.replace('_', "-")),
+        }
+    }
+
+    /// The names for a struct whose file is not known, as in some editors: `PythonSandbox` gives those of
+    /// `python.sandbox.rs`.
+    pub fn of_class(class: &str) -> Self {
+        use heck::ToKebabCase;
+        let stem = class
+            .strip_suffix("Sandbox")
+            .filter(|stem| !stem.is_empty())
+            .unwrap_or(class);
+        Names::of_base(&suggest_base(&stem.to_kebab_case()))
+    }
+}
+
+/// Whether a text is a base name: [`BASE_PATTERN`].
+pub fn is_base_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.split(['-', '_']).all(|part| {
+            !part.is_empty()
+                && part
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        })
+}
+
+/// The base name nearest to a text that is none.
+fn suggest_base(text: &str) -> String {
+    use heck::ToKebabCase;
+    let kebab = text
+        .to_kebab_case()
+        .replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "");
+    let kebab = kebab
+        .trim_matches('-')
+        .trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
+    match kebab {
+        "" => "shell".to_owned(),
+        "crate" | "self" | "super" => format!("my-{kebab}"),
+        good if is_base_name(good) => good.to_owned(),
+        _ => "shell".to_owned(),
+    }
+}
+
+/// Whether a text can name a container application: lower-case letters, digits and inner hyphens.
+pub fn is_container_name(text: &str) -> bool {
+    text.len() <= 63
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+        && !text.is_empty()
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// Why a struct's name cannot be the class of a Durable Object, if it cannot: it becomes an exported
+/// JavaScript class beside the ones koze itself brings.
+pub fn reserved_class(class: &str) -> Option<&'static str> {
+    // Reserved in ECMAScript modules: keywords, future keywords, strict-mode names.
+    const JAVASCRIPT: &[&str] = &[
+        "arguments",
+        "await",
+        "break",
+        "case",
+        "catch",
+        "class",
+        "const",
+        "continue",
+        "debugger",
+        "default",
+        "delete",
+        "do",
+        "else",
+        "enum",
+        "eval",
+        "export",
+        "extends",
+        "false",
+        "finally",
+        "for",
+        "function",
+        "if",
+        "implements",
+        "import",
+        "in",
+        "instanceof",
+        "interface",
+        "let",
+        "new",
+        "null",
+        "package",
+        "private",
+        "protected",
+        "public",
+        "return",
+        "static",
+        "super",
+        "switch",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typeof",
+        "undefined",
+        "var",
+        "void",
+        "while",
+        "with",
+        "yield",
+    ];
+    // Names that the generated modules export or use themselves.
+    const KOZE: &[&str] = &[
+        "ContainerProxy",
+        "Env",
+        "KozeBase",
+        "KozeSessions",
+        "Sandbox",
+    ];
+    if JAVASCRIPT.contains(&class) {
+        Some("a reserved word of JavaScript, in which the class is exported")
+    } else if KOZE.contains(&class) {
+        Some("a name that the generated code uses itself")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_the_file() {
+        let names = Names::of_file("src/server/code-interpreter.sandbox.rs").unwrap();
+        assert_eq!(names.binding, "CODE_INTERPRETER_SANDBOX");
+        assert_eq!(names.module, "code_interpreter");
+        assert_eq!(names.accessor, "code_interpreter_sandbox");
+        assert_eq!(names.container, "code-interpreter-sandbox");
+        assert_eq!(
+            Names::of_file("a_b.sandbox.rs").unwrap().container,
+            "a-b-sandbox"
+        );
+        assert_eq!(Names::of_file("type.sandbox.rs").unwrap().module, "r#type");
+    }
+
+    #[test]
+    fn bad_names_get_a_suggestion() {
+        for (file, good) in [
+            ("My Tool.sandbox.rs", "my-tool"),
+            ("a.b.sandbox.rs", "a-b"),
+            ("3d.sandbox.rs", "d"),
+            ("self.sandbox.rs", "my-self"),
+            (".sandbox.rs", "shell"),
+            ("a--b.sandbox.rs", "a-b"),
+            ("a-.sandbox.rs", "a"),
+            ("größe.sandbox.rs", "gre"),
+            ("日本.sandbox.rs", "shell"),
+        ] {
+            match Names::of_file(file) {
+                Err(Rule::BadFileName { suggestion, .. }) => assert_eq!(suggestion, good, "{file}"),
+                other => panic!("{file}: {other:?}"),
+            }
+        }
+        assert!(matches!(
+            Names::of_file("shell.rs"),
+            Err(Rule::NotASandboxFile { .. })
+        ));
+    }
+
+    #[test]
+    fn a_class_without_a_file_has_names_too() {
+        assert_eq!(Names::of_class("PythonSandbox").base, "python");
+        assert_eq!(Names::of_class("Sandbox").base, "sandbox");
+        assert_eq!(
+            Names::of_class("CodeInterpreter").binding,
+            "CODE_INTERPRETER_SANDBOX"
+        );
+    }
+
+    #[test]
+    fn container_names() {
+        for good in ["a", "my-worker-shell", "0", "a1"] {
+            assert!(is_container_name(good), "{good}");
+        }
+        let long = "a".repeat(64);
+        for bad in ["", "-a", "a-", "A", "a b", "a_b", "a.b", "ä", &long] {
+            assert!(!is_container_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Checks over all sandboxes of a project.
+
+use std::collections::HashMap;
+
+use proc_macro2::Span;
+
+use crate::report::{Diagnostic, Report};
+use crate::rules::Rule;
+use crate::sandbox::Sandbox;
+
+/// Reports names that two sandboxes share, and a second default.
+///
+/// A file's index in the diagnostics is the sandbox's index in `sandboxes`.
+pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
+    let mut bindings = Seen::new(
+        "binding",
+        "both file names give it: rename one of the files",
+    );
+    let mut classes = Seen::new(
+        "class",
+        "a Durable Object class is unique in a Worker: rename one of the structs",
+    );
+    let mut containers = Seen::new(
+        "container name",
+        "an application's name is unique in the account: give one of them another `name`",
+    );
+    let mut default: Option<(usize, &Sandbox, Span)> = None;
+
+    for (index, sandbox) in sandboxes.iter().enumerate() {
+        let class = sandbox.class.span;
+        let name = sandbox
+            .attributes
+            .name
+            .as_ref()
+            .map_or(class, |name| name.span);
+        // Two files with one binding have one module and one container name too: one diagnostic is enough.
+        if bindings.insert(&sandbox.names.binding, index, class, report) {
+            containers.insert(sandbox.container(), index, name, report);
+        }
+        classes.insert(&sandbox.class.value, index, class, report);
+        if let Some(span) = sandbox.attributes.default {
+            if let Some((first, other, at)) = default {
+                let rule = Rule::SecondDefault {
+                    class: sandbox.class.value.clone(),
+                    first: other.class.value.clone(),
+                };
+                report.push(Diagnostic::at(rule, index, Some(span)).with(
+                    first,
+                    Some(at),
+                    "the first one",
+                ));
+            } else {
+                default = Some((index, sandbox, span));
+            }
+        }
+    }
+}
+
+/// The values seen of one kind of name.
+struct Seen<'a> {
+    what: &'static str,
+    remedy: &'static str,
+    places: HashMap<&'a str, (usize, Span)>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(what: &'static str, remedy: &'static str) -> Self {
+        Seen {
+            what,
+            remedy,
+            places: HashMap::new(),
+        }
+    }
+
+    /// Whether the value is new; reports it where it is not.
+    fn insert(&mut self, value: &'a str, file: usize, span: Span, report: &mut Report) -> bool {
+        if let Some((first, at)) = self.places.get(value) {
+            let rule = Rule::Collision {
+                what: self.what,
+                name: value.to_owned(),
+                remedy: self.remedy,
+            };
+            report.push(Diagnostic::at(rule, file, Some(span)).with(
+                *first,
+                Some(*at),
+                "first here",
+            ));
+            return false;
+        }
+        self.places.insert(value, (file, span));
+        true
+    }
+}

@@ -1,0 +1,338 @@
+//! Every diagnostic in one table: its code, its message, its help.
+//!
+//! A code is never given to another rule. A message says what was wrong, the help what would be right and what
+//! to do next. The macro and the command line print both as they stand here.
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Nothing is written.
+    Error,
+    /// The build goes on.
+    Warning,
+}
+
+impl Level {
+    /// The word for it: `error` or `warning`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warning => "warning",
+        }
+    }
+}
+
+/// Writes the enum and its three look-ups from one list, so that a rule stands in one place.
+macro_rules! rules {
+    ($(
+        $(#[doc = $doc:expr])*
+        $code:literal $level:ident $name:ident { $($field:ident : $ty:ty),* $(,)? }
+        $message:expr => $help:expr;
+    )*) => {
+        /// What can be found wrong, with what its message needs.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "a field's meaning is its place in the message beside it")]
+        pub enum Rule {
+            $( $(#[doc = $doc])* $name { $($field: $ty),* }, )*
+        }
+
+        impl Rule {
+            /// The stable code: `K010`.
+            pub fn code(&self) -> &'static str {
+                match self { $( Rule::$name { .. } => $code, )* }
+            }
+
+            /// Error or warning.
+            pub fn level(&self) -> Level {
+                match self { $( Rule::$name { .. } => Level::$level, )* }
+            }
+
+            /// What was wrong, in one sentence without a full stop.
+            #[allow(unused_variables, reason = "a field may stand in the help alone")]
+            pub fn message(&self) -> String {
+                match self { $( Rule::$name { $($field),* } => $message.to_string(), )* }
+            }
+
+            /// What would be right, and the next step.
+            #[allow(unused_variables, reason = "a field may stand in the message alone")]
+            pub fn help(&self) -> String {
+                match self { $( Rule::$name { $($field),* } => $help.to_string(), )* }
+            }
+
+            /// The code and the meaning of every rule, in the order of the codes.
+            pub fn all() -> Vec<(&'static str, Level, String)> {
+                vec![$( ($code, Level::$level, [$($doc),*].concat().trim().to_owned()), )*]
+            }
+        }
+    };
+}
+
+rules! {
+    // The source file.
+
+    /// A sandbox file is not Rust.
+    "K001" Error NotRust { message: String }
+        format!("this is not Rust: {message}")
+        => "mend the syntax, then run `koze build` again";
+    /// A sandbox file declares no sandbox.
+    "K002" Error NoSandbox { class: String }
+        "no `#[sandbox]` struct in this file"
+        => format!("declare one: `#[sandbox] pub struct {class};`, or rename the file so that it does not end in `.sandbox.rs`");
+    /// A sandbox file declares more than one sandbox.
+    "K003" Error SecondSandbox { class: String, first: String }
+        format!("`{class}` is the second `#[sandbox]` of this file, after `{first}`")
+        => format!("a file declares exactly one sandbox: move `{class}` to a `.sandbox.rs` file of its own");
+    /// `#[sandbox]` stands on something that is not a struct.
+    "K004" Error NotAStruct { kind: String }
+        format!("`#[sandbox]` stands on {kind}, not on a struct")
+        => "declare a struct: `#[sandbox] pub struct ShellSandbox;`";
+    /// A sandbox struct has generic parameters.
+    "K005" Error Generic { class: String }
+        format!("the sandbox `{class}` is generic")
+        => format!("a Durable Object class has one meaning: declare `pub struct {class};` without parameters");
+    /// `#[sandbox]` stands inside a module, function or macro.
+    "K006" Error Nested { class: String }
+        format!("the sandbox `{class}` is not at the top level of its file")
+        => "move the struct to the top level of the file, where the generated code looks for it";
+    /// The name of a sandbox file gives no usable names.
+    "K007" Error BadFileName { file: String, suggestion: String }
+        format!("`{file}` is no name for a sandbox file")
+        => format!("what stands before `.sandbox.rs` must match `{}` and name a Rust module: rename the file to `{suggestion}.sandbox.rs`", crate::names::BASE_PATTERN);
+    /// `#[sandbox]` stands in a file that `koze build` does not look at.
+    "K008" Error NotASandboxFile { file: String, class: Option<String> }
+        format!("`#[sandbox]` stands in `{file}`, where `koze build` does not see it")
+        => {
+            let names = crate::names::Names::of_class(class.as_deref().unwrap_or("ShellSandbox"));
+            format!("move the struct to a file of its own below `src`, such as `src/server/{}.sandbox.rs`", names.base)
+        };
+    /// A struct's name cannot be the name of a Durable Object class.
+    "K009" Error ReservedClass { class: String, why: &'static str }
+        format!("`{class}` cannot be the class of a sandbox: it is {why}")
+        => format!("give the struct another name, such as `{}Sandbox`", heck::AsUpperCamelCase(class.strip_suffix("Sandbox").filter(|stem| !stem.is_empty()).unwrap_or("Shell")));
+
+    // The attribute.
+
+    /// A key that the attribute does not have.
+    "K010" Error UnknownKey { key: String, of: String, known: Vec<&'static str> }
+        format!("{of} has no key `{key}`")
+        => match nearest(key, known) {
+            Some(nearest) => format!("the nearest one is `{nearest}`"),
+            None => format!("its keys are {}", listed(known)),
+        };
+    /// A key is given twice.
+    "K011" Error RepeatedKey { key: String }
+        format!("`{key}` is given twice")
+        => "give each key once: take one of them out";
+    /// A value is not of the form that its key takes.
+    "K012" Error BadForm { key: String, expected: String }
+        format!("`{key}` takes {expected}")
+        => format!("write a literal, for `koze build` reads the source without running it: `{}`", example(key));
+    /// A value is out of the range that its key takes.
+    "K013" Error BadValue { key: String, found: String, expected: String }
+        format!("`{found}` is no value for `{key}`")
+        => format!("`{key}` takes {expected}");
+    /// Two keys that exclude each other.
+    "K014" Error Exclusive { key: String, other: String, why: String }
+        format!("`{key}` and `{other}` exclude each other")
+        => why;
+    /// An image is neither a registry reference nor the path of a Dockerfile.
+    "K015" Error BadImage { image: String, why: String }
+        format!("`{image}` is no image: {why}")
+        => "write a registry reference with a tag or digest, `docker.io/cloudflare/sandbox:0.12.10-python`, or the path of a Dockerfile, `./python.Dockerfile`";
+    /// A Dockerfile that an attribute names does not exist.
+    "K016" Error NoDockerfile { path: String, looked_in: String }
+        format!("no file at `{path}`")
+        => format!("paths are relative to the source file: create the Dockerfile in `{looked_in}`, or correct the path");
+    /// A tool family that this version of koze does not serve.
+    "K017" Error FamilyNotServed { family: String }
+        format!("this version of koze does not serve the tool family `{family}`")
+        => "this version serves `agent`: take the family out until a later version of koze has it";
+    /// An instance type that Cloudflare has renamed.
+    "K018" Warning DeprecatedInstance { old: String, new: &'static str }
+        format!("the instance type `{old}` is deprecated")
+        => format!("Cloudflare calls it `{new}` now: write `instance_type = \"{new}\"`");
+    /// The name of an environment variable is not portable.
+    "K019" Error BadVariable { key: String, name: String }
+        format!("`{name}` is no name for a variable in `{key}`")
+        => "a name is ASCII letters, digits and `_`, and does not begin with a digit";
+    /// The attribute itself does not parse.
+    "K020" Error BadAttribute { message: String }
+        format!("the attribute does not parse: {message}")
+        => "keys are separated by commas: `#[sandbox(variant = \"python\", max_instances = 10)]`";
+    /// A backend that this version of koze does not have.
+    "K021" Error BackendNotServed { backend: String }
+        format!("this version of koze does not have the backend `{backend}`")
+        => "write `backend = \"sdk\"`, or leave the key out";
+
+    // The project.
+
+    /// Two sandboxes give one binding, class or container name.
+    "K025" Error Collision { what: &'static str, name: String, remedy: &'static str }
+        format!("two sandboxes have the {what} `{name}`")
+        => remedy;
+    /// More than one sandbox is the default.
+    "K026" Error SecondDefault { class: String, first: String }
+        format!("`{class}` is the second sandbox with `default`, after `{first}`")
+        => "one sandbox is what an agent gets when it names none: take `default` out of the others";
+    /// The directory is not in a cargo package.
+    "K027" Error NoPackage { dir: String, why: String }
+        format!("`{dir}` is no cargo package: {why}")
+        => "run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`";
+
+    // The SDK and the image.
+
+    /// Nothing says which SDK version the project runs.
+    "K030" Error NoSdk { looked: String, recommended: String }
+        format!("no version of `@cloudflare/sandbox` to take the image from: {looked}")
+        => format!("the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again");
+    /// The SDK version is one that koze cannot build for.
+    "K031" Error SdkOutOfRange { version: String, source: String, recommended: String }
+        format!("`@cloudflare/sandbox` {version} ({source}) is outside the supported range, 0.8.11 to 0.12.x")
+        => format!("0.13 and 1.0 drop the `Sandbox` class: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again");
+    /// The SDK version lacks methods that tools need.
+    "K032" Warning OldSdk { version: String, source: String, recommended: String }
+        format!("`@cloudflare/sandbox` {version} ({source}) is older than the tools of this koze expect")
+        => format!("the configuration is right, but a tool call that needs a newer SDK answers `unsupported`: `npm install --save-exact @cloudflare/sandbox@{recommended}`");
+    /// A Dockerfile builds on another sandbox image than the SDK's.
+    "K033" Warning FromOutOfStep { from: String, version: String }
+        format!("the Dockerfile builds on `{from}`, the SDK is {version}")
+        => format!("image and SDK must be of one version: write a tag that begins with `{version}`");
+    /// A file that should say which SDK version is used cannot be read as what it is.
+    "K034" Error BadManifest { message: String }
+        message
+        => "mend the file, then run `koze build` again";
+
+    // The wrangler configuration.
+
+    /// The wrangler configuration does not parse.
+    "K040" Error ConfigSyntax { message: String }
+        format!("this does not parse: {message}")
+        => "mend the syntax, then run `koze build` again; nothing was written";
+    /// A part of the wrangler configuration that koze edits is not of the form wrangler takes.
+    "K041" Error ConfigShape { path: String, expected: &'static str }
+        format!("`{path}` is not {expected}")
+        => format!("wrangler takes {expected} here: correct it, then run `koze build` again");
+    /// A hand-written entry contradicts a sandbox.
+    "K042" Error Contradiction { message: String, remedy: String }
+        message
+        => remedy;
+    /// No file declares a class that has storage.
+    "K043" Error ClassGone { class: String, file: String, name: String }
+        format!("`{file}` is gone, but its class `{class}` still has storage")
+        => format!("a build never deletes storage: restore the file, or take the sandbox out with `koze remove {name} --delete-storage`");
+    /// A class may have been renamed, but it is not certain to what.
+    "K044" Error AmbiguousRename { class: String, candidates: Vec<String> }
+        format!("the class `{class}` is gone, and it is not certain what became of it")
+        => format!("if it was renamed, say so where its storage should go on: `#[sandbox(renamed_from = \"{class}\")]` on one of {}", listed_owned(candidates));
+    /// The list of migrations contradicts itself or what koze wrote.
+    "K045" Error BadMigrations { message: String, remedy: String }
+        message
+        => remedy;
+    /// A form of configuration that this version of koze does not edit.
+    "K046" Error ConfigNotServed { what: String, remedy: String }
+        format!("this version of koze does not edit {what}")
+        => remedy;
+    /// The configuration that wrangler would read lies outside the package.
+    "K047" Error ConfigElsewhere { found: String, why: &'static str }
+        format!("wrangler would read `{found}`, {why}")
+        => format!("say which file koze should keep in step: `koze build --config {found}`, or one of this package");
+    /// A container of the class `Sandbox`, the pattern of earlier versions.
+    "K048" Error LegacySandbox { file: String }
+        "a container of the class `Sandbox`: the pattern of earlier versions"
+        => format!("koze writes such entries from a sandbox file: create `{file}` with `#[sandbox(renamed_from = \"Sandbox\")] pub struct ShellSandbox;`, which keeps its storage");
+    /// The Worker that wrangler bundles does not export the sandbox classes.
+    "K049" Warning MainElsewhere { main: String, entry: String }
+        format!("`main` is `{main}`, which koze does not write")
+        => format!("wrangler finds the classes of the sandboxes where `main` exports them: set `\"main\": \"{entry}\"`, or re-export that file from yours");
+    /// `renamed_from` has done its work, or names a class that never was.
+    "K050" Warning RenameDone { old: String, why: &'static str }
+        format!("`renamed_from = \"{old}\"` has nothing to do: {why}")
+        => "take the key out";
+
+    // Files.
+
+    /// `koze.lock` cannot be used.
+    "K055" Error BadLock { message: String }
+        format!("`koze.lock` cannot be used: {message}")
+        => "it records what koze owns in the wrangler configuration: restore it from version control; where it is lost, delete it, and the next build adopts what fits";
+    /// A file that koze would write was not written by koze.
+    "K056" Error NotOurs { path: String }
+        format!("`{path}` is in the way: it was not written by koze")
+        => "koze writes this file anew at each build: move yours elsewhere, then run `koze build` again";
+    /// The operating system refused.
+    "K060" Error Io { message: String }
+        message
+        => "nothing was written; see to the cause, then run the command again";
+}
+
+/// The known word nearest to `word`, if one is near enough to be meant.
+pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    known
+        .iter()
+        .map(|known| {
+            (
+                strsim::damerau_levenshtein(&word.to_lowercase(), known),
+                *known,
+            )
+        })
+        .filter(|(distance, known)| *distance <= known.len().max(word.len()) / 2 && *distance <= 4)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
+/// `` `a`, `b` and `c` ``.
+pub fn listed(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+    match quoted.as_slice() {
+        [] => "none".to_owned(),
+        [one] => one.clone(),
+        [init @ .., last] => format!("{} and {last}", init.join(", ")),
+    }
+}
+
+fn listed_owned(words: &[String]) -> String {
+    listed(&words.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// How a key is written rightly.
+fn example(key: &str) -> String {
+    crate::attrs::KEYS
+        .iter()
+        .find(|known| known.name == key)
+        .map_or_else(
+            || format!("{key} = \"value\""),
+            |known| known.example.to_owned(),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_in_order() {
+        let codes: Vec<_> = Rule::all().into_iter().map(|(code, ..)| code).collect();
+        let mut sorted = codes.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(codes, sorted);
+    }
+
+    #[test]
+    fn every_rule_says_what_it_means() {
+        for (code, _, meaning) in Rule::all() {
+            assert!(
+                meaning.ends_with('.') && meaning.len() > 10,
+                "{code}: {meaning:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn near_words_are_found_and_far_ones_are_not() {
+        let known = ["image", "variant", "max_instances"];
+        assert_eq!(nearest("imgae", &known), Some("image"));
+        assert_eq!(nearest("maxInstances", &known), Some("max_instances"));
+        assert_eq!(nearest("zzzzzzzz", &known), None);
+    }
+}

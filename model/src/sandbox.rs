@@ -1,0 +1,198 @@
+//! One sandbox: a struct, its attribute and the names of its file, checked whole.
+
+use proc_macro2::TokenStream;
+use syn::ItemStruct;
+
+use crate::attrs::{self, Attributes};
+use crate::image::Image;
+use crate::names::{self, Names};
+use crate::report::{Diagnostic, Report};
+use crate::rules::Rule;
+use crate::syntax;
+use crate::value::Spanned;
+
+/// A sandbox as its file declares it.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    /// The source file, as the caller names it: relative to the package, with `/`.
+    pub file: String,
+    /// The struct's name, verbatim: the class of the Durable Object.
+    pub class: Spanned<String>,
+    /// Whether the struct is `pub`, so that others may see it outside the crate.
+    pub public: bool,
+    /// The names that follow from the file's.
+    pub names: Names,
+    /// What the attribute says.
+    pub attributes: Attributes,
+}
+
+impl Sandbox {
+    /// The container application: `name`, or the one that follows from the file.
+    pub fn container(&self) -> &str {
+        self.attributes
+            .name
+            .as_ref()
+            .map_or(&self.names.container, |name| &name.value)
+    }
+
+    /// Reads a sandbox file. What is wrong goes to `report`; `exists` answers for paths relative to the file.
+    ///
+    /// `file` is its path relative to the package, with `/`; `text` what stands in it, without a byte order mark.
+    pub fn read(
+        file: &str,
+        text: &str,
+        exists: &dyn Fn(&str) -> bool,
+        report: &mut Report,
+    ) -> Option<Sandbox> {
+        let names = Names::of_file(file);
+        let parsed = match syn::parse_file(text) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                report.add(
+                    Rule::NotRust {
+                        message: error.to_string(),
+                    },
+                    error.span(),
+                );
+                return None;
+            }
+        };
+        let suggestion = names
+            .as_ref()
+            .map_or_else(|_| "ShellSandbox".to_owned(), class_of);
+        let found = syntax::find(&parsed, &suggestion, report);
+        let Some(found) = found else {
+            if let Err(rule) = names {
+                report.push(Diagnostic::at(rule, 0, None));
+            }
+            return None;
+        };
+        Sandbox::check(file, found.item, found.tokens, names, exists, report)
+    }
+
+    /// Checks one struct. What is wrong goes to `report`; there is a sandbox only where nothing is.
+    pub fn check(
+        file: &str,
+        item: &ItemStruct,
+        tokens: TokenStream,
+        names: Result<Names, Rule>,
+        exists: &dyn Fn(&str) -> bool,
+        report: &mut Report,
+    ) -> Option<Sandbox> {
+        let class = item.ident.to_string();
+        let span = item.ident.span();
+        let mut found = Report::new();
+
+        let names = match names {
+            Ok(names) => Some(names),
+            Err(rule) => {
+                let rule = match rule {
+                    Rule::NotASandboxFile { file, .. } => Rule::NotASandboxFile {
+                        file,
+                        class: Some(class.clone()),
+                    },
+                    other => other,
+                };
+                found.add(rule, span);
+                None
+            }
+        };
+        if !item.generics.params.is_empty() {
+            found.add(
+                Rule::Generic {
+                    class: class.clone(),
+                },
+                span,
+            );
+        }
+        let plain = class.trim_start_matches("r#");
+        if let Some(why) = names::reserved_class(plain) {
+            found.add(
+                Rule::ReservedClass {
+                    class: plain.to_owned(),
+                    why,
+                },
+                span,
+            );
+        }
+        let attributes = attrs::parse(tokens, &mut found);
+        check_paths(file, &attributes, exists, &mut found);
+
+        let sandbox = names.filter(|_| !found.has_errors()).map(|names| Sandbox {
+            file: file.to_owned(),
+            class: Spanned::new(class, span),
+            public: matches!(item.vis, syn::Visibility::Public(_)),
+            names,
+            attributes,
+        });
+        report.extend(found);
+        sandbox
+    }
+}
+
+/// The Dockerfile that the attribute names must be there.
+fn check_paths(
+    file: &str,
+    attributes: &Attributes,
+    exists: &dyn Fn(&str) -> bool,
+    report: &mut Report,
+) {
+    if let Some(Spanned {
+        value: Image::Dockerfile(path),
+        span,
+    }) = &attributes.image
+        && !exists(path)
+    {
+        let directory = file
+            .rsplit_once('/')
+            .map_or(".", |(directory, _)| directory);
+        report.add(
+            Rule::NoDockerfile {
+                path: path.clone(),
+                looked_in: directory.to_owned(),
+            },
+            *span,
+        );
+    }
+    if let Some(Spanned {
+        value: Image::Registry(image),
+        ..
+    }) = &attributes.image
+    {
+        let only_for_dockerfiles = [
+            (
+                "image_build_context",
+                attributes
+                    .image_build_context
+                    .as_ref()
+                    .map(|path| path.span),
+            ),
+            (
+                "image_vars",
+                attributes.image_vars.as_ref().map(|vars| vars.span),
+            ),
+        ];
+        for (key, span) in only_for_dockerfiles {
+            if let Some(span) = span {
+                report.add(not_built(key, image), span);
+            }
+        }
+    }
+}
+
+fn not_built(key: &str, image: &str) -> Rule {
+    Rule::Exclusive {
+        key: key.to_owned(),
+        other: "image".to_owned(),
+        why: format!("`{key}` is for a Dockerfile, and `{image}` is not built: take `{key}` out"),
+    }
+}
+
+/// The class that fits a file's names: `python.sandbox.rs` gives `PythonSandbox`.
+pub fn class_of(names: &Names) -> String {
+    use heck::ToUpperCamelCase;
+    format!("{}Sandbox", names.base.to_upper_camel_case())
+}
+
+#[cfg(test)]
+mod tests;

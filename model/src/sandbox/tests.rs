@@ -1,0 +1,85 @@
+use super::*;
+
+fn read(file: &str, text: &str) -> Result<Sandbox, Vec<&'static str>> {
+    let mut report = Report::new();
+    let sandbox = Sandbox::read(file, text, &|_| false, &mut report);
+    sandbox.ok_or_else(|| report.iter().map(|found| found.rule.code()).collect())
+}
+
+#[test]
+fn a_bare_sandbox_is_complete() {
+    let sandbox = read(
+        "src/server/shell.sandbox.rs",
+        "use koze::prelude::*;\n#[sandbox]\npub struct ShellSandbox;",
+    )
+    .unwrap();
+    assert_eq!(sandbox.class.value, "ShellSandbox");
+    assert_eq!(sandbox.container(), "shell-sandbox");
+    assert!(sandbox.public);
+    assert!(
+        !read("a.sandbox.rs", "#[koze::sandbox] struct A;")
+            .unwrap()
+            .public
+    );
+    assert_eq!(
+        read("a.sandbox.rs", "#[sandbox(name = \"n\")] struct A;")
+            .unwrap()
+            .container(),
+        "n"
+    );
+}
+
+#[test]
+fn what_is_no_sandbox() {
+    for (text, code) in [
+        ("", "K002"),
+        ("struct A;", "K002"),
+        ("// #[sandbox] struct A;", "K002"),
+        ("#[sandbox] struct A; #[sandbox] struct B;", "K003"),
+        ("#[sandbox] enum A {}", "K004"),
+        ("#[sandbox] fn a() {}", "K004"),
+        ("#[sandbox] impl A {}", "K004"),
+        ("#[sandbox] struct A<T>(T);", "K005"),
+        ("mod m { #[sandbox] struct A; }", "K006"),
+        ("fn f() { #[sandbox] struct A; }", "K006"),
+        ("#[sandbox] struct Sandbox;", "K009"),
+        ("#[sandbox] struct r#await;", "K009"),
+        ("#[sandbox(image = \"./x.Dockerfile\")] struct A;", "K016"),
+        ("#[sandbox = 1] struct A;", "K020"),
+        ("#[sandbox] struct", "K001"),
+        (
+            "#[sandbox(image = \"a:1\", image_vars(A = \"1\"))] struct A;",
+            "K014",
+        ),
+    ] {
+        // K003 leaves the first sandbox standing, and still stops the build.
+        let mut report = Report::new();
+        let _ = Sandbox::read("a.sandbox.rs", text, &|_| false, &mut report);
+        assert_eq!(
+            report
+                .iter()
+                .map(|found| found.rule.code())
+                .collect::<Vec<_>>(),
+            [code],
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_bad_file_name_is_reported_beside_the_rest() {
+    assert_eq!(
+        read("My Tool.sandbox.rs", "#[sandbox(nme = 1)] struct A;").unwrap_err(),
+        ["K007", "K010"]
+    );
+    assert_eq!(read("3d.sandbox.rs", "").unwrap_err(), ["K002", "K007"]);
+}
+
+#[test]
+fn spans_are_byte_ranges_of_the_text() {
+    let text = "/* ä */ #[sandbox(nme = 1)] struct A;";
+    let mut report = Report::new();
+    Sandbox::read("a.sandbox.rs", text, &|_| false, &mut report);
+    let range = report.iter().next().unwrap().at.span.unwrap().byte_range();
+    assert_eq!(&text[range], "nme");
+}

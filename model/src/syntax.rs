@@ -1,0 +1,171 @@
+//! Finds the `#[sandbox]` items of a file.
+
+use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
+use syn::{Attribute, Ident, Item, Meta};
+
+use crate::report::{Diagnostic, Report};
+use crate::rules::Rule;
+
+/// The one sandbox of a file, with what `#[sandbox(..)]` holds.
+#[derive(Debug)]
+pub struct Found<'a> {
+    /// The struct.
+    pub item: &'a syn::ItemStruct,
+    /// The tokens between the parentheses.
+    pub tokens: proc_macro2::TokenStream,
+}
+
+/// The first `#[sandbox]` struct at the top level of a file; what else there is goes to `report`.
+///
+/// `class` is the struct that help suggests where there is none.
+pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option<Found<'a>> {
+    let mut first: Option<Found<'a>> = None;
+    let mut any = false;
+    for item in &file.items {
+        let Some(attribute) = attributes(item)
+            .iter()
+            .find(|attribute| is_sandbox(attribute))
+        else {
+            let mut inner = Nested {
+                report,
+                any: &mut any,
+            };
+            inner.visit_item(item);
+            continue;
+        };
+        any = true;
+        let Item::Struct(found) = item else {
+            not_a_struct(item, report);
+            continue;
+        };
+        if let Some(first) = &first {
+            let rule = Rule::SecondSandbox {
+                class: found.ident.to_string(),
+                first: first.item.ident.to_string(),
+            };
+            report.push(Diagnostic::new(rule, found.ident.span()).with(
+                0,
+                Some(first.item.ident.span()),
+                "the first one",
+            ));
+            continue;
+        }
+        match tokens(attribute) {
+            Ok(tokens) => {
+                first = Some(Found {
+                    item: found,
+                    tokens,
+                })
+            }
+            Err(error) => report.add(
+                Rule::BadAttribute {
+                    message: error.to_string(),
+                },
+                error.span(),
+            ),
+        }
+    }
+    if !any {
+        report.push(Diagnostic::at(
+            Rule::NoSandbox {
+                class: class.to_owned(),
+            },
+            0,
+            None,
+        ));
+    }
+    first
+}
+
+/// Reports an item that is no struct, at its name.
+pub fn not_a_struct(item: &Item, report: &mut Report) {
+    let (kind, span) = match item {
+        Item::Enum(item) => ("an enum", item.ident.span()),
+        Item::Fn(item) => ("a function", item.sig.ident.span()),
+        Item::Union(item) => ("a union", item.ident.span()),
+        Item::Trait(item) => ("a trait", item.ident.span()),
+        Item::Type(item) => ("a type alias", item.ident.span()),
+        Item::Mod(item) => ("a module", item.ident.span()),
+        Item::Const(item) => ("a constant", item.ident.span()),
+        Item::Static(item) => ("a static", item.ident.span()),
+        Item::Impl(item) => ("an impl", item.impl_token.span),
+        Item::Use(item) => ("a use", item.use_token.span),
+        other => ("something else", other.span()),
+    };
+    report.add(
+        Rule::NotAStruct {
+            kind: kind.to_owned(),
+        },
+        span,
+    );
+}
+
+/// Whether an attribute is `#[sandbox]`, by itself or by its path.
+pub fn is_sandbox(attribute: &Attribute) -> bool {
+    let path = attribute.path();
+    path.is_ident("sandbox")
+        || (path.segments.len() == 2
+            && path.segments[0].ident == "koze"
+            && path.segments[1].ident == "sandbox")
+}
+
+fn tokens(attribute: &Attribute) -> syn::Result<proc_macro2::TokenStream> {
+    match &attribute.meta {
+        Meta::Path(_) => Ok(proc_macro2::TokenStream::new()),
+        Meta::List(list) => Ok(list.tokens.clone()),
+        Meta::NameValue(pair) => Err(syn::Error::new(
+            pair.eq_token.span,
+            "keys stand in parentheses",
+        )),
+    }
+}
+
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Struct(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Union(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Const(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+/// Looks for sandboxes below the top level.
+struct Nested<'r> {
+    report: &'r mut Report,
+    any: &'r mut bool,
+}
+
+impl Nested<'_> {
+    fn check(&mut self, attributes: &[Attribute], ident: &Ident) {
+        if attributes.iter().any(is_sandbox) {
+            *self.any = true;
+            self.report.add(
+                Rule::Nested {
+                    class: ident.to_string(),
+                },
+                ident.span(),
+            );
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Nested<'_> {
+    fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
+        self.check(&item.attrs, &item.ident);
+        visit::visit_item_struct(self, item);
+    }
+
+    fn visit_item_enum(&mut self, item: &'a syn::ItemEnum) {
+        self.check(&item.attrs, &item.ident);
+        visit::visit_item_enum(self, item);
+    }
+}
