@@ -1,1 +1,25 @@
-//! Placeholder
+//! `#[sandbox]`: a thin expansion over `koze-model`. Use it through the `koze` crate.
+
+use proc_macro::TokenStream;
+
+mod expand;
+mod source;
+
+/// Declares an isolated Linux sandbox on Cloudflare.
+///
+/// The attribute stands on the one struct of a `src/**/*.sandbox.rs` file. It implements
+/// `koze::SandboxClass` for it, with the names that `koze build` writes to the wrangler configuration, and checks
+/// the same rules as that command. `#[sandbox]` alone is complete; every key is optional:
+///
+/// ```ignore
+/// use koze::prelude::*;
+///
+/// #[sandbox(variant = "python", max_instances = 10, sleep_after = "10m")]
+/// pub struct PythonSandbox;
+/// ```
+///
+/// A private struct is made visible in its crate, for the generated code names it.
+#[proc_macro_attribute]
+pub fn sandbox(attribute: TokenStream, item: TokenStream) -> TokenStream {
+    expand::sandbox(attribute.into(), item.into()).into()
+}

@@ -1,1 +1,37 @@
-//! Placeholder
+//! Isolated Linux sandboxes on Cloudflare for Rust Workers.
+//!
+//! A file `src/server/python.sandbox.rs` declares a sandbox:
+//!
+//! ```ignore
+//! use koze::prelude::*;
+//!
+//! #[sandbox(variant = "python", max_instances = 10)]
+//! pub struct PythonSandbox;
+//! ```
+//!
+//! `koze build` (package `koze-cli`) then keeps the wrangler configuration and `src/generated` in step. A Worker
+//! gets at its sandboxes through the generated `Env`:
+//!
+//! ```ignore
+//! let env = generated::Env::from(env);
+//! let sandbox = env.python_sandbox().get("user-42")?;
+//! ```
+
+mod class;
+mod namespace;
+
+pub use class::SandboxClass;
+pub use koze_macros::sandbox;
+pub use namespace::{Namespace, Stub};
+
+/// What a sandbox file needs.
+pub mod prelude {
+    pub use crate::{Namespace, SandboxClass, Stub, sandbox};
+}
+
+/// For generated code and macros alone: no promise is made about it.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::SandboxClass;
+    pub use worker;
+}

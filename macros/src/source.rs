@@ -1,0 +1,87 @@
+//! Where the attribute stands: the file, as the command line names it.
+
+use std::path::{Component, Path, PathBuf};
+
+use koze_model::rules::Rule;
+use proc_macro2::Span;
+
+/// The file that an attribute stands in.
+pub(crate) struct Source {
+    /// Relative to the package, with `/`: `src/server/shell.sandbox.rs`.
+    pub(crate) name: String,
+    /// Where it lies.
+    path: PathBuf,
+}
+
+impl Source {
+    /// The file of a span; `None` where the compiler does not know one, as in some editors.
+    pub(crate) fn of(span: Span) -> Option<Source> {
+        let path = normalise(&std::path::absolute(span.local_file()?).ok()?);
+        let package = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map(PathBuf::from)
+            .unwrap_or_default();
+        let relative = path.strip_prefix(normalise(&package)).unwrap_or(&path);
+        let name = relative.to_string_lossy().replace('\\', "/");
+        Some(Source { name, path })
+    }
+
+    /// Whether a path relative to the file exists.
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.path
+            .parent()
+            .is_some_and(|directory| directory.join(path).is_file())
+    }
+
+    /// Why this struct is not the one sandbox of its file, if it is not.
+    ///
+    /// The compiler shows the macro one item at a time, so the file is read to see the others.
+    pub(crate) fn misplaced(&self, ident: &syn::Ident) -> Option<Rule> {
+        let file = syn::parse_file(&std::fs::read_to_string(&self.path).ok()?).ok()?;
+        let mut sandboxes = file.items.iter().filter_map(|item| match item {
+            syn::Item::Struct(item) if item.attrs.iter().any(koze_model::syntax::is_sandbox) => {
+                Some(&item.ident)
+            }
+            _ => None,
+        });
+        let class = ident.to_string();
+        match sandboxes.next() {
+            Some(first) if first == ident => None,
+            Some(first) if sandboxes.any(|other| other == ident) => Some(Rule::SecondSandbox {
+                class,
+                first: first.to_string(),
+            }),
+            // The file on disk may be older than what the compiler sees; then there is nothing to say.
+            _ if mentions(&file, ident) => Some(Rule::Nested { class }),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a struct of this name stands anywhere in a file.
+fn mentions(file: &syn::File, ident: &syn::Ident) -> bool {
+    use syn::visit::Visit;
+    struct Search<'a>(&'a syn::Ident, bool);
+    impl<'a> Visit<'a> for Search<'_> {
+        fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
+            self.1 |= item.ident == *self.0;
+        }
+    }
+    let mut search = Search(ident, false);
+    search.visit_file(file);
+    search.1
+}
+
+/// Takes `.` and `..` out of a path: `#[path]` gives `src/generated/../server/shell.sandbox.rs`.
+fn normalise(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => {
+                normal.pop();
+            }
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
