@@ -1,2 +1,25 @@
-//! The `koze` command.
+//! The `koze` command: keeps the wrangler configuration and the generated code of a Rust Worker in step with its
+//! sandbox files.
+//!
+//! ```text
+//! discover ▸ sdk ▸ plan (classes, images, wrangler, generate) ▸ write ▸ output
+//! ```
+//!
+//! Data flows one way: a stage takes what the one before it made, adds what it found wrong to the [`finding::Findings`],
+//! and stops where there is an error. Only [`write`] changes a file.
+
+pub mod args;
+pub mod build;
+pub mod classes;
+pub mod commands;
+pub mod discover;
+pub mod finding;
+pub mod generate;
+pub mod images;
+pub mod lock;
+pub mod output;
+pub mod paths;
+pub mod plan;
+pub mod sdk;
 pub mod wrangler;
+pub mod write;

@@ -183,7 +183,9 @@ pub fn reserved_class(class: &str) -> Option<&'static str> {
         "KozeSessions",
         "Sandbox",
     ];
-    if JAVASCRIPT.contains(&class) {
+    if class.starts_with("r#") {
+        Some("a reserved word of Rust")
+    } else if JAVASCRIPT.contains(&class) {
         Some("a reserved word of JavaScript, in which the class is exported")
     } else if KOZE.contains(&class) {
         Some("a name that the generated code uses itself")

@@ -24,6 +24,11 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
         "container name",
         "an application's name is unique in the account: give one of them another `name`",
     );
+    let modules: HashMap<&str, usize> = sandboxes
+        .iter()
+        .enumerate()
+        .map(|(index, sandbox)| (sandbox.names.module.as_str(), index))
+        .collect();
     let mut default: Option<(usize, &Sandbox, Span)> = None;
 
     for (index, sandbox) in sandboxes.iter().enumerate() {
@@ -38,6 +43,20 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
             containers.insert(sandbox.container(), index, name, report);
         }
         classes.insert(&sandbox.class.value, index, class, report);
+        // The generated code re-exports the struct beside the modules, where types and modules share a namespace.
+        if let Some(other) = modules.get(sandbox.class.value.as_str()) {
+            let rule = Rule::Collision {
+                what: "class and module",
+                name: sandbox.class.value.clone(),
+                remedy: "a struct's name is in upper camel case: rename the struct",
+            };
+            let first = sandboxes[*other].class.span;
+            report.push(Diagnostic::at(rule, index, Some(class)).with(
+                *other,
+                Some(first),
+                "the module of this one",
+            ));
+        }
         if let Some(span) = sandbox.attributes.default {
             if let Some((first, other, at)) = default {
                 let rule = Rule::SecondDefault {

@@ -221,9 +221,9 @@ rules! {
         format!("`{file}` is gone, but its class `{class}` still has storage")
         => format!("a build never deletes storage: restore the file, or take the sandbox out with `koze remove {name} --delete-storage`");
     /// A class may have been renamed, but it is not certain to what.
-    "K044" Error AmbiguousRename { class: String, candidates: Vec<String> }
-        format!("the class `{class}` is gone, and it is not certain what became of it")
-        => format!("if it was renamed, say so where its storage should go on: `#[sandbox(renamed_from = \"{class}\")]` on one of {}", listed_owned(candidates));
+    "K044" Error AmbiguousRename { class: String, file: String, name: String, candidates: Vec<String> }
+        format!("`{file}` is gone with its class `{class}`, which has storage, and it is not certain what became of it")
+        => format!("if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = \"{class}\")]` on {}; else restore the file, or take the sandbox out with `koze remove {name} --delete-storage`", either(candidates));
     /// The list of migrations contradicts itself or what koze wrote.
     "K045" Error BadMigrations { message: String, remedy: String }
         message
@@ -263,6 +263,21 @@ rules! {
     "K060" Error Io { message: String }
         message
         => "nothing was written; see to the cause, then run the command again";
+
+    // New projects.
+
+    /// The directory for a new project holds something.
+    "K061" Error DirOccupied { dir: String }
+        format!("`{dir}` is there already, and not empty")
+        => "koze writes over nothing: name another directory";
+    /// A directory's name is no name for a package.
+    "K062" Error BadPackageName { name: String, suggestion: String }
+        format!("`{name}` is no name for a package")
+        => format!("a name is ASCII letters, digits, `-` and `_`, begins with a letter, is no word of Rust or cargo and has 57 characters at most: say `--name {}`", if suggestion.is_empty() { "my-agent" } else { suggestion });
+    /// The crate `koze` cannot be found.
+    "K063" Error NoRuntime { why: String }
+        format!("no crate `koze` for the project to depend on: {why}")
+        => "say where it is: `--runtime-path DIR`, the `runtime` directory of a koze checkout";
 }
 
 /// The known word nearest to `word`, if one is near enough to be meant.
@@ -290,8 +305,13 @@ pub fn listed(words: &[&str]) -> String {
     }
 }
 
-fn listed_owned(words: &[String]) -> String {
-    listed(&words.iter().map(String::as_str).collect::<Vec<_>>())
+/// `` `a` or `b` ``.
+fn either(words: &[String]) -> String {
+    words
+        .iter()
+        .map(|word| format!("`{word}`"))
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 /// How a key is written rightly.

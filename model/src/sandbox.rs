@@ -105,15 +105,9 @@ impl Sandbox {
                 span,
             );
         }
-        let plain = class.trim_start_matches("r#");
-        if let Some(why) = names::reserved_class(plain) {
-            found.add(
-                Rule::ReservedClass {
-                    class: plain.to_owned(),
-                    why,
-                },
-                span,
-            );
+        if let Some(why) = names::reserved_class(&class) {
+            let class = class.trim_start_matches("r#").to_owned();
+            found.add(Rule::ReservedClass { class, why }, span);
         }
         let attributes = attrs::parse(tokens, &mut found);
         check_paths(file, &attributes, exists, &mut found);

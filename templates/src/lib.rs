@@ -1,1 +1,30 @@
-//! Placeholder
+//! The files that koze writes, as files.
+//!
+//! Each is legal in its own language as it stands: a placeholder is an identifier `__KOZE_…__`, and a part that is
+//! repeated or left out stands between `//#region` and `//#endregion`. Filling them in is the caller's work.
+
+/// The Worker entry, `src/generated/worker.mjs`.
+pub const WORKER: &str = include_str!("../files/worker/worker.mjs");
+
+/// Its types, `src/generated/worker.d.mts`.
+pub const WORKER_TYPES: &str = include_str!("../files/worker/worker.d.mts");
+
+/// The wrangler configuration of a project that has none.
+pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");
+
+/// The files of a new project: path, text.
+pub const PROJECT: &[(&str, &str)] = &[
+    // Cargo leaves out of a package what has a manifest of its own, so this one has another name here.
+    ("Cargo.toml", include_str!("../files/project/manifest.toml")),
+    ("README.md", include_str!("../files/project/README.md")),
+    (
+        "package.json",
+        include_str!("../files/project/package.json"),
+    ),
+    (".gitignore", include_str!("../files/project/gitignore")),
+    ("src/lib.rs", include_str!("../files/project/src/lib.rs")),
+    (
+        "src/server/shell.sandbox.rs",
+        include_str!("../files/project/src/server/shell.sandbox.rs"),
+    ),
+];

@@ -1,1 +1,29 @@
-//! What the test suites share.
+//! What the test suites share: the built `koze`, projects in temporary directories, and the
+//! JavaScript tools under Node 22.
+//!
+//! Helpers panic, naming what they were doing: they are called from tests alone.
+
+#![expect(
+    clippy::missing_panics_doc,
+    reason = "any of them panics when the machine fails it"
+)]
+
+mod binary;
+mod diff;
+mod node;
+mod process;
+mod project;
+
+use std::path::{Path, PathBuf};
+
+pub use binary::koze;
+pub use diff::{Snapshot, diff};
+pub use node::{node_command, node_modules};
+pub use process::run;
+pub use project::{Project, Run};
+
+/// The workspace's directory.
+pub fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().unwrap_or(tests).to_owned()
+}

@@ -1,2 +1,62 @@
-//! Development tasks: `cargo xtask test | bench`.
-fn main() {}
+//! The workspace's own tasks: `cargo xtask setup | test | bench | wasm-toolchain`.
+
+mod bench;
+mod process;
+mod setup;
+mod test;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a task returns: its errors are read by a person and end in the next step.
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// The tasks of the koze workspace
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what the tests need (Node 22, wrangler, tsc, the wasm target); does nothing when it is there
+    Setup,
+    /// Run `setup`, then every test of the workspace
+    Test {
+        /// Passed on to `cargo test`, e.g. `-- --test tools` or `-- -- --nocapture`
+        #[arg(last = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Time `koze build` as a whole process, beside its peers
+    Bench(bench::Args),
+    /// Install the wasm32-unknown-unknown target alone, and say what was found
+    WasmToolchain,
+}
+
+fn main() -> ExitCode {
+    let root = root();
+    let outcome = match Cli::parse().task {
+        Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
+        Task::Test { args } => test::run(&root, &args),
+        Task::Bench(args) => bench::run(&root, &args).map(|()| ExitCode::SUCCESS),
+        Task::WasmToolchain => setup::wasm::install(true).map(|()| ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The workspace's directory. Cargo names the manifest's directory again at run time, which stays
+/// right when the checkout was moved after this was built.
+fn root() -> PathBuf {
+    let xtask = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    xtask.parent().map_or(xtask.clone(), Path::to_path_buf)
+}

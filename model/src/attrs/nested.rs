@@ -90,7 +90,9 @@ pub(super) fn variables(
 ) -> Option<Spanned<Vec<(String, String)>>> {
     let mut variables = Vec::new();
     for (name, span, meta) in entries(key, meta, report)? {
-        if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        let portable = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        // As a key of a JavaScript object this one would be no variable at all.
+        if !portable || name == "__proto__" {
             report.add(
                 Rule::BadVariable {
                     key: key.to_owned(),

@@ -1,0 +1,98 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+
+/// Isolated Linux sandboxes on Cloudflare for Rust Workers.
+#[derive(Debug, Parser)]
+#[command(name = "koze", version, propagate_version = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// When to colour the output; `NO_COLOR` is honoured.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: ColorChoice,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Keep the wrangler configuration and the generated code in step with the sandbox files
+    Build(Build),
+    /// Create a complete agent Worker project in a new directory, and build it
+    New(New),
+    /// List the sandboxes of the project
+    List(List),
+}
+
+/// Where the project is.
+#[derive(Debug, Args)]
+pub struct Where {
+    /// A directory in the package
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub project: PathBuf,
+
+    /// The wrangler configuration [default: the file wrangler would read]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Take warnings for errors
+    #[arg(long)]
+    pub strict: bool,
+
+    /// For a person, or one JSON document on standard output
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub format: Format,
+}
+
+/// Who reads the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A person.
+    Human,
+    /// A program.
+    Json,
+}
+
+/// `koze build`.
+#[derive(Debug, Args)]
+pub struct Build {
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+
+    /// Write nothing; show the diff and exit with 1 if anything would change
+    #[arg(long, conflicts_with = "dry_run")]
+    pub check: bool,
+
+    /// Write nothing; show the diff
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `koze list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// `koze new`.
+#[derive(Debug, Args)]
+pub struct New {
+    /// The directory to create
+    pub dir: PathBuf,
+
+    /// The package's name [default: the directory's]
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
+    /// this koze runs from]
+    #[arg(long, value_name = "DIR")]
+    pub runtime_path: Option<PathBuf>,
+}

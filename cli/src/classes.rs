@@ -1,0 +1,154 @@
+//! What became of the classes since the last build: renamed, gone, or as they were.
+
+use std::collections::BTreeSet;
+
+use koze_model::{Rule, Sandbox};
+
+use crate::discover::Sandboxes;
+use crate::finding::{Finding, Findings};
+use crate::lock::{Lock, Locked};
+use crate::wrangler::lifecycle::Lifecycle;
+use crate::wrangler::locate::Config;
+
+/// What became of the classes.
+#[derive(Debug, Default)]
+pub struct Fate<'a> {
+    /// Classes that go on under another name: old, new.
+    pub renames: Vec<(String, String)>,
+    /// Sandboxes of the last build whose class no longer lives: their entries go.
+    pub dropped: Vec<&'a Locked>,
+}
+
+impl Fate<'_> {
+    /// The former name of a class that was renamed.
+    pub fn old(&self, class: &str) -> Option<&str> {
+        self.renames
+            .iter()
+            .find(|(_, new)| new == class)
+            .map(|(old, _)| old.as_str())
+    }
+}
+
+/// Compares the declared sandboxes with the lock. A class that is gone while it has storage is an error, unless it is
+/// one of `deletions`.
+pub fn resolve<'a>(
+    sandboxes: &Sandboxes,
+    lock: &'a Lock,
+    lifecycles: &[Lifecycle],
+    deletions: &[String],
+    config: &Config,
+    findings: &mut Findings,
+) -> Fate<'a> {
+    let lives = |class: &str| {
+        lifecycles
+            .iter()
+            .any(|lifecycle| lifecycle.live.contains_key(class))
+    };
+    let declared: BTreeSet<&str> = sandboxes
+        .list
+        .iter()
+        .map(|sandbox| sandbox.class.value.as_str())
+        .collect();
+    let mut fate = Fate::default();
+
+    for sandbox in &sandboxes.list {
+        let Some(old) = &sandbox.attributes.renamed_from else {
+            continue;
+        };
+        let class = sandbox.class.value.as_str();
+        let place = sandboxes.place(sandbox, old.span);
+        if declared.contains(old.value.as_str()) {
+            let message = format!(
+                "`{class}` cannot be renamed from `{}`, which is declared too",
+                old.value
+            );
+            let remedy = "take `renamed_from` out, or the other declaration".to_owned();
+            findings.add(Rule::Contradiction { message, remedy }, Some(place));
+        } else if fate.renames.iter().any(|(taken, _)| *taken == old.value) {
+            let message = format!("two sandboxes are renamed from `{}`", old.value);
+            let remedy =
+                "its storage goes on under one name: take `renamed_from` out of one of them"
+                    .to_owned();
+            findings.add(Rule::Contradiction { message, remedy }, Some(place));
+        } else if lives(class) {
+            findings.add(
+                Rule::RenameDone {
+                    old: old.value.clone(),
+                    why: "the class already lives",
+                },
+                Some(place),
+            );
+        } else if lives(&old.value) {
+            fate.renames.push((old.value.clone(), class.to_owned()));
+        } else {
+            findings.add(
+                Rule::RenameDone {
+                    old: old.value.clone(),
+                    why: "no class of that name lives",
+                },
+                Some(place),
+            );
+        }
+    }
+
+    // A class that is neither locked nor alive is new, and may be what a missing one was renamed to.
+    let mut new: Vec<&Sandbox> = sandboxes
+        .list
+        .iter()
+        .filter(|sandbox| {
+            let class = sandbox.class.value.as_str();
+            lock.class(class).is_none() && !lives(class) && fate.old(class).is_none()
+        })
+        .collect();
+    let mut gone: Vec<&Locked> = Vec::new();
+    for locked in &lock.sandboxes {
+        let class = locked.class.as_str();
+        if declared.contains(class) || fate.renames.iter().any(|(old, _)| old == class) {
+            continue;
+        }
+        if deletions.contains(&locked.class) || !lives(class) {
+            fate.dropped.push(locked);
+        } else if let Some(index) = new.iter().position(|sandbox| sandbox.file == locked.file) {
+            let sandbox = new.remove(index);
+            fate.renames
+                .push((locked.class.clone(), sandbox.class.value.clone()));
+        } else {
+            gone.push(locked);
+        }
+    }
+    for locked in gone {
+        let rule = if new.is_empty() {
+            Rule::ClassGone {
+                class: locked.class.clone(),
+                file: locked.file.clone(),
+                name: locked.name.clone(),
+            }
+        } else {
+            let candidates = new
+                .iter()
+                .map(|sandbox| sandbox.class.value.clone())
+                .collect();
+            Rule::AmbiguousRename {
+                class: locked.class.clone(),
+                file: locked.file.clone(),
+                name: locked.name.clone(),
+                candidates,
+            }
+        };
+        let place = lifecycles
+            .iter()
+            .find_map(|lifecycle| lifecycle.place(&locked.class, config));
+        let also = new.iter().map(|sandbox| {
+            (
+                sandboxes.place(sandbox, sandbox.class.span),
+                "perhaps this one".to_owned(),
+            )
+        });
+        findings.push(Finding {
+            rule,
+            place,
+            also: also.collect(),
+        });
+    }
+    fate
+}

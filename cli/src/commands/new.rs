@@ -1,0 +1,206 @@
+//! `koze new`: a complete project, which appears whole or not at all.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use koze_model::{Rule, names};
+
+use super::show;
+use crate::args;
+use crate::build::{self, Build, Options};
+use crate::finding::{Findings, Stop};
+use crate::output;
+use crate::paths;
+use crate::wrangler::create;
+
+pub(super) fn run(args: &args::New) -> ExitCode {
+    let mut findings = Findings::new(false);
+    let done = create(args, &mut findings);
+    if let Ok((build, name)) = &done {
+        let dir = args.dir.display();
+        show::out(&format!("created the package `{name}` in {dir}\n"));
+        show::out(&output::human::build(build, true));
+        show::out(&format!(
+            "next: cd {dir} && npm install && npm run check (see its README.md)\n"
+        ));
+    }
+    show::findings(&findings);
+    ExitCode::from(u8::from(done.is_err()))
+}
+
+fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), Stop> {
+    let dir = paths::normal(&std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()));
+    let shown = args.dir.display().to_string();
+    let occupied =
+        fs_err::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file();
+    if occupied {
+        return findings.fail(Rule::DirOccupied { dir: shown }, None);
+    }
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => dir
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+    };
+    if !is_package_name(&name) {
+        let suggestion = create::worker_name(&name)
+            .trim_start_matches(|c: char| c.is_ascii_digit())
+            .to_owned();
+        return findings.fail(Rule::BadPackageName { name, suggestion }, None);
+    }
+    let runtime = runtime(args.runtime_path.as_deref(), findings)?;
+
+    let parent = dir.parent().unwrap_or(&dir).to_owned();
+    let staged = fs_err::create_dir_all(&parent).and_then(|()| stage(&parent));
+    let staging = match staged {
+        Ok(staging) => staging,
+        Err(error) => return findings.io(&error),
+    };
+    // Beside its place, so that what is found upward is the same there and here.
+    let written = write_files(staging.path(), &dir, &name, &runtime);
+    if let Err(error) = written {
+        return findings.io(&error);
+    }
+    let mut build = Build::default();
+    let options = Options {
+        project: staging.path().to_owned(),
+        config: None,
+        write: true,
+    };
+    build::run(&options, &mut build, findings)?;
+    if let Err(error) = fs_err::rename(staging.path(), &dir) {
+        return findings.io(&error);
+    }
+    let _ = staging.keep();
+    Ok((build, name))
+}
+
+fn stage(parent: &Path) -> std::io::Result<tempfile::TempDir> {
+    use std::os::unix::fs::PermissionsExt as _;
+    // As any new directory of the user's; the umask applies.
+    let permissions = std::fs::Permissions::from_mode(0o777);
+    tempfile::Builder::new()
+        .prefix(".koze-new-")
+        .permissions(permissions)
+        .tempdir_in(parent)
+}
+
+fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::io::Result<()> {
+    let dependency = format!(
+        "{{ path = {} }}",
+        toml_edit::Value::from(dependency_path(runtime, dir))
+    );
+    let container = create::worker_name(name).replace('_', "-");
+    for (path, template) in koze_templates::PROJECT {
+        let name = if *path == "src/server/shell.sandbox.rs" {
+            &container
+        } else {
+            name
+        };
+        let mut text = template
+            .replace("__KOZE_NAME__", name)
+            .replace("__KOZE_DEPENDENCY__", &dependency);
+        if *path == "Cargo.toml" && in_workspace(dir) {
+            text.push_str(
+                "\n# This package is no member of the workspace around it.\n[workspace]\n",
+            );
+        }
+        let path = staging.join(path);
+        if let Some(parent) = path.parent() {
+            fs_err::create_dir_all(parent)?;
+        }
+        fs_err::write(path, text)?;
+    }
+    Ok(())
+}
+
+/// A path as a manifest should hold it: relative within one checkout, absolute across.
+fn dependency_path(runtime: &Path, dir: &Path) -> String {
+    let checkout = runtime.parent().unwrap_or(runtime);
+    if dir.starts_with(checkout) {
+        paths::relative(runtime, dir)
+    } else {
+        runtime.display().to_string()
+    }
+}
+
+/// Whether a manifest above a directory begins a workspace.
+fn in_workspace(dir: &Path) -> bool {
+    dir.ancestors().skip(1).any(|dir| {
+        let manifest = fs_err::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
+        manifest
+            .parse::<toml_edit::Document<String>>()
+            .is_ok_and(|manifest| manifest.contains_key("workspace"))
+    })
+}
+
+/// The directory of the crate `koze`: as given, else in the checkout that this program runs from.
+fn runtime(given: Option<&Path>, findings: &mut Findings) -> Result<PathBuf, Stop> {
+    if let Some(given) = given {
+        let path = fs_err::canonicalize(given).unwrap_or_else(|_| given.to_owned());
+        if is_runtime(&path) {
+            return Ok(path);
+        }
+        let why = format!("`{}` holds no crate of that name", given.display());
+        return findings.fail(Rule::NoRuntime { why }, None);
+    }
+    // `cargo run` names the package it runs; else the program lies in the checkout's `target`, or the user in it.
+    let places = [
+        std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
+        std::env::current_exe().ok(),
+        std::env::current_dir().ok(),
+    ];
+    let found = places
+        .iter()
+        .flatten()
+        .flat_map(|place| place.ancestors())
+        .map(|dir| dir.join("runtime"))
+        .find(|path| is_runtime(path))
+        .and_then(|path| fs_err::canonicalize(path).ok());
+    match found {
+        Some(path) => Ok(path),
+        None => {
+            let why = "this koze does not run from a checkout, and the crate is not published yet"
+                .to_owned();
+            findings.fail(Rule::NoRuntime { why }, None)
+        }
+    }
+}
+
+fn is_runtime(dir: &Path) -> bool {
+    let manifest = fs_err::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
+    let name = manifest.parse::<toml_edit::Document<String>>().ok();
+    let name = name
+        .as_ref()
+        .and_then(|manifest| manifest.get("package")?.get("name")?.as_str());
+    name == Some("koze")
+}
+
+/// What cargo takes for a package, and what leaves room for `-shell` in the container's name.
+fn is_package_name(name: &str) -> bool {
+    let characters = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    let crate_name = name.replace('-', "_");
+    // cargo refuses these: keywords, and names of its own.
+    let taken = syn::parse_str::<syn::Ident>(&crate_name).is_err()
+        || [
+            "test",
+            "core",
+            "std",
+            "alloc",
+            "proc_macro",
+            "koze",
+            "worker",
+            "build",
+            "deps",
+            "examples",
+            "incremental",
+        ]
+        .contains(&crate_name.as_str());
+    let container = format!("{}-shell", create::worker_name(name).replace('_', "-"));
+    characters && !taken && names::is_container_name(&container)
+}

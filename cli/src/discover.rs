@@ -1,0 +1,244 @@
+//! Finds the package and its sandbox files.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use koze_model::{Report, Rule, Sandbox, project};
+use walkdir::{DirEntry, WalkDir};
+
+use crate::finding::{Findings, Place, Stop};
+use crate::paths;
+
+/// A cargo package.
+#[derive(Debug)]
+pub struct Project {
+    /// The directory of its `Cargo.toml`, without symbolic links.
+    pub dir: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// `package.metadata.koze`.
+    pub metadata: Metadata,
+}
+
+/// What `package.metadata.koze` says.
+#[derive(Debug, Default)]
+pub struct Metadata {
+    /// The environments koze keeps in step; `None` means all of them.
+    pub environments: Option<Vec<String>>,
+}
+
+/// The sandboxes of a project, checked, with the texts they stand in.
+#[derive(Debug)]
+pub struct Sandboxes {
+    /// The sandboxes, in the order of their files.
+    pub list: Vec<Sandbox>,
+    texts: BTreeMap<String, Arc<str>>,
+}
+
+impl Sandboxes {
+    /// A place in a sandbox's file.
+    pub fn place(&self, sandbox: &Sandbox, span: proc_macro2::Span) -> Place {
+        let text = self
+            .texts
+            .get(&sandbox.file)
+            .cloned()
+            .unwrap_or_else(|| Arc::from(""));
+        Place {
+            file: sandbox.file.clone(),
+            text,
+            range: Some(span.byte_range()),
+        }
+    }
+}
+
+impl Project {
+    /// The package that `dir` is in: the nearest `Cargo.toml` at or above it, as cargo looks for it.
+    pub fn find(dir: &Path, findings: &mut Findings) -> Result<Project, Stop> {
+        let shown = dir.display().to_string();
+        let no_package = |why: &str| Rule::NoPackage {
+            dir: shown.clone(),
+            why: why.to_owned(),
+        };
+        let Ok(absolute) = fs_err::canonicalize(dir) else {
+            return findings.fail(no_package("there is no such directory"), None);
+        };
+        let Some(manifest) = absolute
+            .ancestors()
+            .map(|dir| dir.join("Cargo.toml"))
+            .find(|path| path.is_file())
+        else {
+            return findings.fail(
+                no_package("neither it nor a directory above it has a `Cargo.toml`"),
+                None,
+            );
+        };
+        let dir = manifest.parent().unwrap_or(&absolute).to_owned();
+        let text = match fs_err::read_to_string(&manifest) {
+            Ok(text) => text,
+            Err(error) => return findings.io(&error),
+        };
+        let document = match text.parse::<toml_edit::Document<String>>() {
+            Ok(document) => document,
+            Err(error) => {
+                let place = Place {
+                    file: "Cargo.toml".to_owned(),
+                    text: Arc::from(text.as_str()),
+                    range: error.span(),
+                };
+                return findings.fail(
+                    Rule::BadManifest {
+                        message: error.message().to_owned(),
+                    },
+                    Some(place),
+                );
+            }
+        };
+        let Some(package) = document.get("package") else {
+            let members = members(&manifest);
+            let why = if members.is_empty() {
+                "its `Cargo.toml` has no `[package]`".to_owned()
+            } else {
+                format!("it is a workspace of {}", members.join(", "))
+            };
+            return findings.fail(no_package(&why), None);
+        };
+        let Some(name) = package.get("name").and_then(|name| name.as_str()) else {
+            let place = Place {
+                file: "Cargo.toml".to_owned(),
+                text: Arc::from(text.as_str()),
+                range: package.span(),
+            };
+            let message = "`[package]` has no `name`".to_owned();
+            return findings.fail(Rule::BadManifest { message }, Some(place));
+        };
+        let environments = package
+            .get("metadata")
+            .and_then(|metadata| metadata.get("koze")?.get("environments")?.as_array())
+            .map(|list| {
+                list.iter()
+                    .filter_map(|name| name.as_str().map(str::to_owned))
+                    .collect()
+            });
+        Ok(Project {
+            dir,
+            name: name.to_owned(),
+            metadata: Metadata { environments },
+        })
+    }
+
+    /// Reads every `src/**/*.sandbox.rs` and checks them, one by one and together.
+    ///
+    /// What is wrong goes to `findings`; the caller stops at the end of the stage.
+    pub fn sandboxes(&self, findings: &mut Findings) -> Sandboxes {
+        let mut list = Vec::new();
+        let mut files: Vec<(String, Arc<str>)> = Vec::new();
+        for path in self.sources() {
+            let file = paths::relative(&path, &self.dir);
+            if let Some((text, sandbox)) = read(&path, &file, findings) {
+                list.push(sandbox);
+                files.push((file, text));
+            }
+        }
+        let mut report = Report::new();
+        project::check(&list, &mut report);
+        for diagnostic in report.into_vec() {
+            findings.diagnostic(diagnostic, &files);
+        }
+        Sandboxes {
+            list,
+            texts: files.into_iter().collect(),
+        }
+    }
+
+    /// The sandbox files, sorted by path.
+    fn sources(&self) -> Vec<PathBuf> {
+        let src = self.dir.join("src");
+        let generated = src.join("generated");
+        let inside = |entry: &DirEntry| {
+            // A symbolic link may lead out of the package, and what lies there is not the package's.
+            !entry.path_is_symlink()
+                || fs_err::canonicalize(entry.path()).is_ok_and(|path| path.starts_with(&self.dir))
+        };
+        let wanted = |entry: &DirEntry| {
+            let name = entry.file_name().to_string_lossy();
+            entry.depth() == 0
+                || (entry.path() != generated
+                    && !(entry.file_type().is_dir()
+                        && (name.starts_with('.') || name == "target" || name == "node_modules"))
+                    && inside(entry))
+        };
+        let mut sources: Vec<PathBuf> = WalkDir::new(&src)
+            .follow_links(true)
+            .into_iter()
+            .filter_entry(wanted)
+            // What cannot be walked (a loop of links, a directory without permission) holds no module either.
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_type().is_file())
+            .map(DirEntry::into_path)
+            .filter(|path| {
+                path.file_name()
+                    .is_some_and(|name| name.to_string_lossy().ends_with(koze_model::names::SUFFIX))
+            })
+            .collect();
+        sources.sort();
+        sources
+    }
+}
+
+/// Reads and checks one sandbox file; the text comes without a byte order mark, as the parser counts.
+fn read(path: &Path, file: &str, findings: &mut Findings) -> Option<(Arc<str>, Sandbox)> {
+    let bytes = match fs_err::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            findings.add(
+                Rule::Io {
+                    message: error.to_string(),
+                },
+                None,
+            );
+            return None;
+        }
+    };
+    let Ok(text) = String::from_utf8(bytes) else {
+        findings.add(
+            Rule::NotRust {
+                message: "it is not UTF-8".to_owned(),
+            },
+            Some(Place::file(file)),
+        );
+        return None;
+    };
+    let text: Arc<str> = Arc::from(text.trim_start_matches('\u{feff}'));
+    let beside = path.parent().unwrap_or(path);
+    let mut report = Report::new();
+    let sandbox = Sandbox::read(
+        file,
+        &text,
+        &|relative| beside.join(relative).is_file(),
+        &mut report,
+    );
+    let files = [(file.to_owned(), text.clone())];
+    for diagnostic in report.into_vec() {
+        findings.diagnostic(diagnostic, &files);
+    }
+    Some((text, sandbox?))
+}
+
+/// The members of a workspace, for the message alone.
+fn members(manifest: &Path) -> Vec<String> {
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .manifest_path(manifest)
+        .no_deps()
+        .exec();
+    let Ok(metadata) = metadata else {
+        return Vec::new();
+    };
+    let root = metadata.workspace_root.clone().into_std_path_buf();
+    metadata
+        .workspace_packages()
+        .iter()
+        .filter_map(|package| package.manifest_path.parent())
+        .map(|dir| format!("`{}`", paths::relative(dir.as_std_path(), &root)))
+        .collect()
+}

@@ -1,0 +1,127 @@
+//! Fills in a template: placeholders `__KOZE_…__`, and parts between `//#region NAME` and `//#endregion`.
+
+/// What one standing of a region holds.
+#[derive(Debug, Default)]
+pub(super) struct Fill {
+    /// What stands in place of each placeholder.
+    pub(super) holes: Vec<(&'static str, String)>,
+    /// The regions inside it that stand.
+    pub(super) regions: Vec<&'static str>,
+}
+
+/// A template line by line, with its regions.
+pub(super) struct Template<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+enum Part<'a> {
+    Line(&'a str),
+    Region(&'a str, Template<'a>),
+}
+
+impl<'a> Template<'a> {
+    /// Reads a template.
+    ///
+    /// # Panics
+    /// Where a region is not closed: templates are tested.
+    pub(super) fn new(text: &'a str) -> Self {
+        Template {
+            parts: parts(&mut text.lines(), false),
+        }
+    }
+
+    /// The text, with `outer` filling what is in no region, and `region` saying how often each region stands, and
+    /// with what.
+    pub(super) fn render(&self, outer: &Fill, region: &dyn Fn(&str) -> Vec<Fill>) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Line(line) => fill(line, outer, &mut text),
+                Part::Region(name, inner) => region(name)
+                    .iter()
+                    .for_each(|filled| inner.write(filled, &mut text)),
+            }
+        }
+        text
+    }
+
+    fn write(&self, filled: &Fill, text: &mut String) {
+        for part in &self.parts {
+            match part {
+                Part::Line(line) => fill(line, filled, text),
+                Part::Region(name, inner) if filled.regions.contains(name) => {
+                    inner.write(filled, text)
+                }
+                Part::Region(..) => {}
+            }
+        }
+    }
+}
+
+/// Writes a line in one pass, so that a value that looks like a placeholder stays what it is.
+fn fill(line: &str, filled: &Fill, text: &mut String) {
+    let mut rest = line;
+    while let Some(start) = rest.find("__KOZE_") {
+        let (before, from) = rest.split_at(start);
+        text.push_str(before);
+        let hole = filled.holes.iter().find(|(hole, _)| from.starts_with(hole));
+        let (hole, value) = hole
+            .unwrap_or_else(|| panic!("a template has a placeholder that nobody fills: {from}"));
+        text.push_str(value);
+        rest = &from[hole.len()..];
+    }
+    text.push_str(rest);
+    text.push('\n');
+}
+
+fn parts<'a>(lines: &mut std::str::Lines<'a>, inside: bool) -> Vec<Part<'a>> {
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        match line.trim_start().strip_prefix("//#region ") {
+            Some(name) => found.push(Part::Region(
+                name.trim(),
+                Template {
+                    parts: parts(lines, true),
+                },
+            )),
+            None if line.trim() == "//#endregion" => {
+                assert!(inside, "a template closes a region it did not open");
+                return found;
+            }
+            None => found.push(Part::Line(line)),
+        }
+    }
+    assert!(!inside, "a template leaves a region open");
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_stand_as_often_as_they_are_filled() {
+        let template = Template::new(
+            "a __KOZE_X__\n//#region r\nb __KOZE_X__\n  //#region s\nc\n  //#endregion\n//#endregion\nd\n",
+        );
+        let hole = |value: &str| vec![("__KOZE_X__", value.to_owned())];
+        let outer = Fill {
+            holes: hole("__KOZE_X__"),
+            ..Fill::default()
+        };
+        let text = template.render(&outer, &|_| {
+            vec![
+                Fill {
+                    holes: hole("1"),
+                    regions: vec![],
+                },
+                Fill {
+                    holes: hole("2"),
+                    regions: vec!["s"],
+                },
+            ]
+        });
+        assert_eq!(text, "a __KOZE_X__\nb 1\nb 2\nc\nd\n");
+        assert_eq!(template.render(&outer, &|_| vec![]), "a __KOZE_X__\nd\n");
+    }
+}

@@ -1,0 +1,116 @@
+//! `worker.mjs` and `worker.d.mts`: the Worker entry, and its types.
+
+use koze_model::Sandbox;
+use koze_templates::{WORKER, WORKER_TYPES};
+use serde_json::{Value, json};
+
+use super::template::{Fill, Template};
+
+/// The Rust Worker as worker-build leaves it, seen from `src/generated`.
+const RUST_WORKER: &str = "../../build/index.js";
+
+pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> String {
+    fill(WORKER, sandboxes, kept)
+}
+
+pub(super) fn render_types(sandboxes: &[Sandbox], kept: &[&str]) -> String {
+    fill(WORKER_TYPES, sandboxes, kept)
+}
+
+fn fill(template: &str, sandboxes: &[Sandbox], kept: &[&str]) -> String {
+    let outer = Fill {
+        holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())],
+        regions: Vec::new(),
+    };
+    let once = |wanted: bool| {
+        if wanted {
+            vec![Fill::default()]
+        } else {
+            Vec::new()
+        }
+    };
+    Template::new(template).render(&outer, &|region| match region {
+        "base" => once(!sandboxes.is_empty()),
+        "kept-base" => once(!kept.is_empty()),
+        "egress" => once(sandboxes.iter().any(has_policy)),
+        "class" => sandboxes.iter().map(class).collect(),
+        "kept" => kept
+            .iter()
+            .map(|class| Fill {
+                holes: vec![("__KOZE_KEPT__", (*class).to_owned())],
+                regions: Vec::new(),
+            })
+            .collect(),
+        other => unreachable!("the template has a region {other} that nobody fills"),
+    })
+}
+
+/// Whether a sandbox has an egress policy, which needs its traffic intercepted.
+fn has_policy(sandbox: &Sandbox) -> bool {
+    sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()
+}
+
+fn class(sandbox: &Sandbox) -> Fill {
+    let attributes = &sandbox.attributes;
+    let internet = attributes
+        .internet
+        .as_ref()
+        .is_some_and(|internet| internet.value);
+    let mut fill = Fill {
+        holes: vec![
+            ("__KOZE_CLASS__", sandbox.class.value.clone()),
+            // A directory's name could otherwise end the comment it stands in.
+            ("__KOZE_SOURCE__", sandbox.file.replace("*/", "*\\/")),
+            ("__KOZE_BINDING__", sandbox.names.binding.clone()),
+            ("__KOZE_INTERNET__", internet.to_string()),
+        ],
+        regions: Vec::new(),
+    };
+    let mut part = |region, hole, value: Value| {
+        fill.regions.push(region);
+        fill.holes.push((hole, literal(&value)));
+    };
+    if !attributes.env_vars.is_empty() {
+        let vars = attributes
+            .env_vars
+            .iter()
+            .map(|(name, value)| (name.clone(), json!(value)))
+            .collect();
+        part("env_vars", "__KOZE_ENV_VARS__", Value::Object(vars));
+    }
+    if let Some(sleep) = &attributes.sleep_after {
+        part("sleep_after", "__KOZE_SLEEP_AFTER__", json!(sleep.value));
+    }
+    if let Some(hosts) = &attributes.allowed_hosts {
+        part(
+            "allowed_hosts",
+            "__KOZE_ALLOWED_HOSTS__",
+            json!(hosts.value),
+        );
+    }
+    if let Some(hosts) = &attributes.denied_hosts {
+        part("denied_hosts", "__KOZE_DENIED_HOSTS__", json!(hosts.value));
+    }
+    if has_policy(sandbox) {
+        fill.regions.push("egress");
+    }
+    fill
+}
+
+/// Data as JavaScript on one line; JSON is a part of it.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Object(object) => {
+            let entries: Vec<String> = object
+                .iter()
+                .map(|(key, value)| format!("{key}: {}", literal(value)))
+                .collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        Value::Array(list) => format!(
+            "[{}]",
+            list.iter().map(literal).collect::<Vec<_>>().join(", ")
+        ),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,6 @@
+//! What a person or a program gets to see.
+
+pub mod diff;
+pub mod findings;
+pub mod human;
+pub mod json;

@@ -1,0 +1,277 @@
+//! Which version of `@cloudflare/sandbox` the project runs: the image's tag must equal it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cargo_metadata::CargoOpt;
+use koze_model::Rule;
+use semver::Version;
+use serde::Serialize;
+
+use crate::discover::Project;
+use crate::finding::{Findings, Place, Stop};
+use crate::paths;
+
+/// The version this koze was made for; what messages recommend.
+pub const RECOMMENDED: &str = "0.12.10";
+
+const PACKAGE: &str = "@cloudflare/sandbox";
+
+/// The SDK version and the file that said so.
+#[derive(Debug, Clone, Serialize)]
+pub struct Sdk {
+    /// An exact version: `0.12.10`.
+    pub version: String,
+    /// The file that answered, relative to the package, or the crate.
+    pub source: String,
+}
+
+/// Asks, in this order: `node_modules` from the package upward; an exact version in a lock file or a
+/// `package.json`; the `koze` crate in the dependency graph.
+pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> {
+    let found = match installed(project, findings)? {
+        Some(sdk) => Some(sdk),
+        None => match pinned(project, findings)? {
+            Some(sdk) => Some(sdk),
+            None => of_crate(project),
+        },
+    };
+    let Some(sdk) = found else {
+        let looked = "there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact \
+                      version, and no `koze` crate in the locked dependency graph";
+        return findings.fail(
+            Rule::NoSdk {
+                looked: looked.to_owned(),
+                recommended: RECOMMENDED.to_owned(),
+            },
+            None,
+        );
+    };
+    check(&sdk, findings)?;
+    Ok(sdk)
+}
+
+/// The range that this version of koze builds for.
+fn check(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
+    let (version, source) = (sdk.version.clone(), sdk.source.clone());
+    let recommended = RECOMMENDED.to_owned();
+    let parsed = Version::parse(&sdk.version).ok();
+    match parsed.map(|version| (version.major, version.minor, version.patch)) {
+        Some((0, 12, _)) => Ok(()),
+        Some((0, 9..=11, _) | (0, 8, 11..)) => {
+            findings.add(
+                Rule::OldSdk {
+                    version,
+                    source,
+                    recommended,
+                },
+                None,
+            );
+            Ok(())
+        }
+        _ => findings.fail(
+            Rule::SdkOutOfRange {
+                version,
+                source,
+                recommended,
+            },
+            None,
+        ),
+    }
+}
+
+/// The installed package, from the directory of the project upward, as Node looks for it.
+fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
+    for dir in project.dir.ancestors() {
+        let path = dir.join("node_modules").join(PACKAGE).join("package.json");
+        let Some(json) = read_json(&path, project, findings)? else {
+            continue;
+        };
+        let Some(version) = json.get("version").and_then(|version| version.as_str()) else {
+            let place = Place::file(paths::relative(&path, &project.dir));
+            let message = "it has no `version`: install the package anew".to_owned();
+            return findings.fail(Rule::BadManifest { message }, Some(place));
+        };
+        return Ok(Some(Sdk {
+            version: version.to_owned(),
+            source: paths::relative(&path, &project.dir),
+        }));
+    }
+    Ok(None)
+}
+
+/// An exact version in `package-lock.json` or, failing that, `package.json`, from the project upward.
+fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
+    for dir in project.dir.ancestors() {
+        for (name, find) in [
+            ("package-lock.json", locked as fn(&_) -> _),
+            ("package.json", exact),
+        ] {
+            let path = dir.join(name);
+            let Some(json) = read_json(&path, project, findings)? else {
+                continue;
+            };
+            if let Some(version) = find(&json) {
+                return Ok(Some(Sdk {
+                    version,
+                    source: paths::relative(&path, &project.dir),
+                }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn locked(lock: &serde_json::Value) -> Option<String> {
+    let entry = match lock.get("packages") {
+        Some(packages) => packages.get(format!("node_modules/{PACKAGE}"))?,
+        None => lock.get("dependencies")?.get(PACKAGE)?,
+    };
+    Some(entry.get("version")?.as_str()?.to_owned())
+}
+
+/// A version in `package.json` that is no range.
+fn exact(package: &serde_json::Value) -> Option<String> {
+    ["dependencies", "devDependencies", "optionalDependencies"]
+        .iter()
+        .find_map(|kind| {
+            let version = package.get(kind)?.get(PACKAGE)?.as_str()?;
+            let version = version.trim().trim_start_matches('=');
+            Version::parse(version).ok().map(|_| version.to_owned())
+        })
+}
+
+/// The version that the `koze` crate of the dependency graph was made for.
+///
+/// The graph is asked for as it is locked and cached: a build must not create a `Cargo.lock` nor reach the network.
+fn of_crate(project: &Project) -> Option<Sdk> {
+    let metadata = cargo_metadata::MetadataCommand::new()
+        .manifest_path(project.dir.join("Cargo.toml"))
+        .features(CargoOpt::AllFeatures)
+        .other_options(["--locked".to_owned(), "--offline".to_owned()])
+        .exec()
+        .ok()?;
+    let koze = metadata
+        .packages
+        .iter()
+        .find(|package| package.name.as_str() == "koze")?;
+    let version = koze.metadata.get("koze")?.get("sandbox-sdk")?.as_str()?;
+    Some(Sdk {
+        version: version.to_owned(),
+        source: format!("the crate koze {}", koze.version),
+    })
+}
+
+/// A JSON file that may be missing.
+fn read_json(
+    path: &Path,
+    project: &Project,
+    findings: &mut Findings,
+) -> Result<Option<serde_json::Value>, Stop> {
+    let text = match fs_err::read_to_string(path) {
+        Ok(text) => text,
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return findings.io(&error),
+    };
+    match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
+        Ok(json) => Ok(Some(json)),
+        Err(error) => {
+            let file = paths::relative(path, &project.dir);
+            let at = offset(&text, error.line(), error.column());
+            let place = Place {
+                file,
+                text: Arc::from(text.as_str()),
+                range: Some(at..at),
+            };
+            findings.fail(
+                Rule::BadManifest {
+                    message: format!("this is not JSON: {error}"),
+                },
+                Some(place),
+            )
+        }
+    }
+}
+
+/// The byte at a line and column as `serde_json` counts them.
+fn offset(text: &str, line: usize, column: usize) -> usize {
+    let start: usize = text
+        .split_inclusive('\n')
+        .take(line.saturating_sub(1))
+        .map(str::len)
+        .sum();
+    let mut at = (start + column.saturating_sub(1)).min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_exact_versions_answer() {
+        let version = |text: &str| exact(&json!({ "devDependencies": { PACKAGE: text } }));
+        assert_eq!(version("0.12.10").as_deref(), Some("0.12.10"));
+        assert_eq!(version("=0.12.10").as_deref(), Some("0.12.10"));
+        for range in [
+            "^0.12.10",
+            "~0.12",
+            "0.12",
+            "latest",
+            "*",
+            ">=0.12.0",
+            "workspace:*",
+            "",
+        ] {
+            assert_eq!(version(range), None, "{range}");
+        }
+    }
+
+    #[test]
+    fn lock_files_of_npm() {
+        let new =
+            json!({ "packages": { "node_modules/@cloudflare/sandbox": { "version": "0.12.9" } } });
+        let old = json!({ "dependencies": { "@cloudflare/sandbox": { "version": "0.9.1" } } });
+        assert_eq!(locked(&new).as_deref(), Some("0.12.9"));
+        assert_eq!(locked(&old).as_deref(), Some("0.9.1"));
+        assert_eq!(locked(&json!({})), None);
+    }
+
+    #[test]
+    fn the_supported_range() {
+        for (version, errors, warnings) in [
+            ("0.12.10", 0, 0),
+            ("0.12.0", 0, 0),
+            ("0.8.11", 0, 1),
+            ("0.11.3", 0, 1),
+            ("0.8.10", 1, 0),
+            ("0.13.0", 1, 0),
+            ("1.0.0", 1, 0),
+            ("0.13.0-beta.1", 1, 0),
+            ("banana", 1, 0),
+        ] {
+            let mut findings = Findings::default();
+            let sdk = Sdk {
+                version: version.to_owned(),
+                source: String::new(),
+            };
+            let _ = check(&sdk, &mut findings);
+            let counts = (
+                findings.count(koze_model::Level::Error),
+                findings.count(koze_model::Level::Warning),
+            );
+            assert_eq!(counts, (errors, warnings), "{version}");
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! Which classes live, and what becomes of them: `migrations`, or `exports` where the project uses those.
+//!
+//! A list is replayed as wrangler replays it. Tags are only ever appended; what a build may do to storage is to make
+//! it or to rename it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use koze_model::Rule;
+use serde_json::{Map, Value, json};
+
+use super::document::{Edit, Path, Step};
+use super::locate::Config;
+use super::scope::{Scope, dotted};
+use crate::finding::{Findings, Place, Stop};
+use crate::lock::{self, Lock, Tag};
+
+/// What is to become of classes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Classes to make, with SQLite storage.
+    pub new: Vec<String>,
+    /// Classes that go on under another name: old, new.
+    pub renamed: Vec<(String, String)>,
+    /// Classes whose storage is to be deleted.
+    pub deleted: Vec<String>,
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.renamed.is_empty() && self.deleted.is_empty()
+    }
+}
+
+/// A class that lives.
+#[derive(Debug, Clone)]
+pub struct Live {
+    /// Whether its storage is SQLite, which containers need.
+    pub sqlite: bool,
+    /// The tag that made it; none with `exports`.
+    pub tag: Option<String>,
+    /// Where it was made.
+    pub path: Path,
+}
+
+/// One list of migrations, or one map of exports.
+#[derive(Debug)]
+pub struct Lifecycle<'a> {
+    /// The environment whose own it is; `None` is the top level, which environments inherit.
+    pub environment: Option<String>,
+    path: Path,
+    kind: Kind<'a>,
+    /// The classes that live, by name.
+    pub live: BTreeMap<String, Live>,
+}
+
+#[derive(Debug)]
+enum Kind<'a> {
+    Migrations(&'a [Value]),
+    Exports,
+}
+
+/// The lifecycles of a configuration: the top level's, and those of environments that replace it.
+pub fn all<'a>(
+    config: &Config,
+    scopes: &[Scope<'a>],
+    findings: &mut Findings,
+) -> Result<Vec<Lifecycle<'a>>, Stop> {
+    let mut lifecycles = Vec::new();
+    for scope in scopes {
+        let exports = scope
+            .get("exports")
+            .and_then(Value::as_object)
+            .filter(|exports| exports.values().any(is_object));
+        let migrations = scope.get("migrations").and_then(Value::as_array);
+        let path = |key: &str| scope.path(&[Step::from(key)]);
+        if let (Some(_), Some([_, ..])) = (exports, migrations.map(Vec::as_slice)) {
+            let rule = Rule::BadMigrations {
+                message: "`migrations` and `exports` both declare Durable Objects".to_owned(),
+                remedy: "wrangler takes one or the other: keep the one this project uses"
+                    .to_owned(),
+            };
+            findings.add(rule, Some(config.place(&path("exports"))));
+        } else if let Some(exports) = exports {
+            lifecycles.push(Lifecycle::of_exports(scope, path("exports"), exports));
+        } else if scope.environment.is_none() || migrations.is_some() {
+            let list = migrations.map_or(&[][..], Vec::as_slice);
+            lifecycles.push(Lifecycle::of_migrations(
+                scope,
+                path("migrations"),
+                list,
+                config,
+                findings,
+            ));
+        }
+    }
+    findings.checked()?;
+    Ok(lifecycles)
+}
+
+/// Whether an entry of `exports` is a Durable Object.
+fn is_object(entry: &Value) -> bool {
+    entry.get("type").and_then(Value::as_str) == Some("durable-object")
+}
+
+impl<'a> Lifecycle<'a> {
+    fn of_exports(scope: &Scope, path: Path, exports: &Map<String, Value>) -> Self {
+        let live = exports
+            .iter()
+            .filter(|(_, entry)| is_object(entry))
+            .filter(|(_, entry)| {
+                matches!(
+                    entry.get("state").and_then(Value::as_str),
+                    None | Some("created" | "expecting-transfer")
+                )
+            })
+            .map(|(class, entry)| {
+                let mut path = path.clone();
+                path.push(Step::from(class.as_str()));
+                let sqlite = entry.get("storage").and_then(Value::as_str) == Some("sqlite");
+                (
+                    class.clone(),
+                    Live {
+                        sqlite,
+                        tag: None,
+                        path,
+                    },
+                )
+            })
+            .collect();
+        Lifecycle {
+            environment: scope.environment.clone(),
+            path,
+            kind: Kind::Exports,
+            live,
+        }
+    }
+
+    /// Replays the list: within a tag, wrangler deletes, renames, then makes.
+    fn of_migrations(
+        scope: &Scope,
+        path: Path,
+        list: &'a [Value],
+        config: &Config,
+        findings: &mut Findings,
+    ) -> Self {
+        let mut live: BTreeMap<String, Live> = BTreeMap::new();
+        let mut tags: HashMap<&str, usize> = HashMap::new();
+        for (index, migration) in list.iter().enumerate() {
+            let mut at = path.clone();
+            at.push(Step::Index(index));
+            let Some(tag) = migration.get("tag").and_then(Value::as_str) else {
+                let rule = Rule::ConfigShape {
+                    path: format!("{}.tag", dotted(&at)),
+                    expected: "a string",
+                };
+                findings.add(rule, Some(config.place(&at)));
+                continue;
+            };
+            if let Some(first) = tags.insert(tag, index) {
+                let mut other = path.clone();
+                other.push(Step::Index(first));
+                findings.push(crate::finding::Finding {
+                    rule: Rule::BadMigrations {
+                        message: format!("two migrations have the tag `{tag}`"),
+                        remedy: "wrangler would run one of them only: give the one that is not deployed yet a new tag, \
+                                 and take its `[[migration]]` out of `koze.lock`"
+                            .to_owned(),
+                    },
+                    place: Some(config.place(&at)),
+                    also: vec![(config.place(&other), "the first one".to_owned())],
+                });
+            }
+            for class in strings(migration, "deleted_classes") {
+                live.remove(class);
+            }
+            for renamed in objects(migration, "renamed_classes") {
+                if let (Some(from), Some(to)) = (text(renamed, "from"), text(renamed, "to"))
+                    && let Some(was) = live.remove(from)
+                {
+                    live.insert(to.to_owned(), was);
+                }
+            }
+            let mut make = |class: &str, sqlite: bool| {
+                let made = Live {
+                    sqlite,
+                    tag: Some(tag.to_owned()),
+                    path: at.clone(),
+                };
+                live.insert(class.to_owned(), made);
+            };
+            for class in strings(migration, "new_classes") {
+                make(class, false);
+            }
+            for class in strings(migration, "new_sqlite_classes") {
+                make(class, true);
+            }
+            // What comes from another Worker keeps the storage it had there, of which nothing is known here.
+            for transferred in objects(migration, "transferred_classes") {
+                if let Some(to) = text(transferred, "to") {
+                    make(to, true);
+                }
+            }
+        }
+        Lifecycle {
+            environment: scope.environment.clone(),
+            path,
+            kind: Kind::Migrations(list),
+            live,
+        }
+    }
+
+    /// The tags that koze wrote must still be there, as they were.
+    pub fn check_tags(&self, lock: &Lock, config: &Config, findings: &mut Findings) {
+        let Kind::Migrations(list) = &self.kind else {
+            return;
+        };
+        for locked in lock
+            .migrations
+            .iter()
+            .filter(|locked| locked.environment == self.environment)
+        {
+            let found = list
+                .iter()
+                .position(|migration| text(migration, "tag") == Some(&locked.tag));
+            let (path, what) = match found {
+                Some(index) if lock::hash(&list[index]) == locked.hash => continue,
+                Some(index) => (
+                    [self.path.clone(), vec![Step::Index(index)]].concat(),
+                    "is not as koze wrote it",
+                ),
+                None => (self.path.clone(), "is gone"),
+            };
+            let rule = Rule::BadMigrations {
+                message: format!("the migration `{}` {what}", locked.tag),
+                remedy: "Cloudflare has a migration's effect once it was deployed, whatever the file says later: restore it \
+                         from version control; where it never was deployed, take its `[[migration]]` out of `koze.lock`"
+                    .to_owned(),
+            };
+            findings.add(rule, Some(config.place(&path)));
+        }
+    }
+
+    /// What has to change so that the declared classes live, `renames` considered.
+    pub fn changes(
+        &self,
+        declared: &[&str],
+        renames: &[(String, String)],
+        deletions: &[String],
+    ) -> Changes {
+        let mut changes = Changes::default();
+        for class in declared
+            .iter()
+            .filter(|class| !self.live.contains_key(**class))
+        {
+            match renames
+                .iter()
+                .find(|(old, new)| new == class && self.live.contains_key(old))
+            {
+                Some(rename) => changes.renamed.push(rename.clone()),
+                None => changes.new.push((*class).to_owned()),
+            }
+        }
+        changes.deleted = deletions
+            .iter()
+            .filter(|class| self.live.contains_key(*class))
+            .cloned()
+            .collect();
+        changes
+    }
+
+    /// The edits that bring the changes about, and the tag that was written.
+    pub fn edits(&self, changes: &Changes) -> (Vec<Edit>, Option<Tag>) {
+        if changes.is_empty() {
+            return (Vec::new(), None);
+        }
+        match &self.kind {
+            Kind::Exports => (self.export_edits(changes), None),
+            Kind::Migrations(list) => {
+                let tag = next_tag(list);
+                let mut migration = json!({ "tag": tag });
+                if !changes.deleted.is_empty() {
+                    migration["deleted_classes"] = json!(changes.deleted);
+                }
+                if !changes.renamed.is_empty() {
+                    let renamed = changes
+                        .renamed
+                        .iter()
+                        .map(|(from, to)| json!({ "from": from, "to": to }));
+                    migration["renamed_classes"] = renamed.collect();
+                }
+                if !changes.new.is_empty() {
+                    migration["new_sqlite_classes"] = json!(changes.new);
+                }
+                let hash = lock::hash(&migration);
+                let written = Tag {
+                    environment: self.environment.clone(),
+                    tag,
+                    hash,
+                };
+                (
+                    vec![Edit::Push {
+                        path: self.path.clone(),
+                        value: migration,
+                    }],
+                    Some(written),
+                )
+            }
+        }
+    }
+
+    /// The tag that a locked class was made by, to be recorded where koze takes a class over.
+    pub fn tag(&self, tag: &str) -> Option<Tag> {
+        let Kind::Migrations(list) = &self.kind else {
+            return None;
+        };
+        let migration = list
+            .iter()
+            .find(|migration| text(migration, "tag") == Some(tag))?;
+        Some(Tag {
+            environment: self.environment.clone(),
+            tag: tag.to_owned(),
+            hash: lock::hash(migration),
+        })
+    }
+
+    fn export_edits(&self, changes: &Changes) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        let mut set = |class: &str, value: Value| {
+            let mut path = self.path.clone();
+            path.push(Step::from(class));
+            edits.push(Edit::Set { path, value });
+        };
+        for class in &changes.deleted {
+            set(
+                class,
+                json!({ "type": "durable-object", "state": "deleted" }),
+            );
+        }
+        for (old, new) in &changes.renamed {
+            set(
+                old,
+                json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }),
+            );
+        }
+        let renamed = changes.renamed.iter().map(|(_, new)| new);
+        for class in renamed.chain(&changes.new) {
+            set(
+                class,
+                json!({ "type": "durable-object", "storage": "sqlite" }),
+            );
+        }
+        edits
+    }
+
+    /// Where a class was made, for messages.
+    pub fn place(&self, class: &str, config: &Config) -> Option<Place> {
+        Some(config.place(&self.live.get(class)?.path))
+    }
+}
+
+/// `v<n+1>`: after the highest number, and after as many migrations as there are.
+fn next_tag(list: &[Value]) -> String {
+    let number = |migration: &Value| {
+        text(migration, "tag")?
+            .strip_prefix('v')?
+            .parse::<u64>()
+            .ok()
+    };
+    let highest = list
+        .iter()
+        .filter_map(number)
+        .filter(|number| *number < u64::from(u32::MAX))
+        .max()
+        .unwrap_or(0);
+    let mut next = highest.max(list.len() as u64) + 1;
+    while list
+        .iter()
+        .any(|migration| text(migration, "tag") == Some(&format!("v{next}")))
+    {
+        next += 1;
+    }
+    format!("v{next}")
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key)?.as_str()
+}
+
+fn objects<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+    value
+        .get(key)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn strings<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
+    objects(value, key).filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_go_on_and_are_never_taken_twice() {
+        let next = |tags: &[&str]| {
+            next_tag(
+                &tags
+                    .iter()
+                    .map(|tag| json!({ "tag": tag }))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        assert_eq!(next(&[]), "v1");
+        assert_eq!(next(&["v1"]), "v2");
+        assert_eq!(next(&["v1", "v5"]), "v6");
+        assert_eq!(next(&["initial"]), "v2");
+        assert_eq!(next(&["v99999999999999999999", "x"]), "v3");
+    }
+}

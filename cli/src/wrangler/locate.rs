@@ -1,0 +1,161 @@
+//! Finds the configuration file that wrangler itself would read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use koze_model::Rule;
+
+use super::create;
+use super::document::{Document, Format, Step};
+use crate::discover::Project;
+use crate::finding::{Findings, Place, Stop};
+use crate::paths;
+
+/// wrangler asks for one name in every directory up to the root before it asks for the next.
+const NAMES: [&str; 3] = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
+
+/// A redirect to a file that another tool generated.
+const REDIRECT: &str = ".wrangler/deploy/config.json";
+
+/// The wrangler configuration of a project.
+#[derive(Debug)]
+pub struct Config {
+    /// Where it lies, without symbolic links.
+    pub path: PathBuf,
+    /// The same as messages show it: relative to the package.
+    pub shown: String,
+    /// What stands in it.
+    pub document: Document,
+    /// Whether the file is there; where it is not, the document is what will be created.
+    pub exists: bool,
+}
+
+impl Config {
+    /// Opens `--config`, or the file wrangler would find; where there is none, a new document.
+    pub fn open(
+        project: &Project,
+        given: Option<&Path>,
+        findings: &mut Findings,
+    ) -> Result<Config, Stop> {
+        let path = match given {
+            Some(path) => Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
+            None => find(project, findings)?,
+        };
+        let Some(path) = path else {
+            let text = create::config(&project.name);
+            let document = Document::parse(Format::Jsonc, text).expect("the template parses");
+            let path = project.dir.join("wrangler.jsonc");
+            return Ok(Config {
+                shown: "wrangler.jsonc".to_owned(),
+                path,
+                document,
+                exists: false,
+            });
+        };
+        let path = fs_err::canonicalize(&path).unwrap_or(path);
+        let shown = paths::relative(&path, &project.dir);
+        let format = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json" | "jsonc") => Format::Jsonc,
+            Some("toml") => Format::Toml,
+            _ => {
+                let what = format!("`{shown}`");
+                let remedy =
+                    "wrangler reads `.json`, `.jsonc` and `.toml`: name one of these".to_owned();
+                return findings.fail(Rule::ConfigNotServed { what, remedy }, None);
+            }
+        };
+        let bytes = match fs_err::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) => return findings.io(&error),
+        };
+        let Ok(text) = String::from_utf8(bytes) else {
+            let message = "it is not UTF-8".to_owned();
+            return findings.fail(Rule::ConfigSyntax { message }, Some(Place::file(shown)));
+        };
+        let document = match Document::parse(format, text.as_str()) {
+            Ok(document) => document,
+            Err(error) => {
+                let place = Place {
+                    file: shown,
+                    text: Arc::from(text),
+                    range: Some(error.range),
+                };
+                return findings.fail(
+                    Rule::ConfigSyntax {
+                        message: error.message,
+                    },
+                    Some(place),
+                );
+            }
+        };
+        if !document.value().is_object() {
+            let rule = Rule::ConfigShape {
+                path: shown.clone(),
+                expected: "an object",
+            };
+            let range = document.range(&[]);
+            return findings.fail(
+                rule,
+                Some(Place {
+                    file: shown,
+                    text: Arc::from(text),
+                    range,
+                }),
+            );
+        }
+        Ok(Config {
+            path,
+            shown,
+            document,
+            exists: true,
+        })
+    }
+
+    /// The directory that paths in it are relative to.
+    pub fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    /// A place in it, of the value at `path` or, where there is none, of the nearest value around it.
+    pub fn place(&self, path: &[Step]) -> Place {
+        let range = (0..=path.len())
+            .rev()
+            .find_map(|length| self.document.range(&path[..length]));
+        Place {
+            file: self.shown.clone(),
+            text: Arc::from(self.document.text()),
+            range,
+        }
+    }
+}
+
+/// The file wrangler would read, which must lie in the package.
+fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, Stop> {
+    let upward = |name: &str| {
+        project
+            .dir
+            .ancestors()
+            .map(|dir| dir.join(name))
+            .find(|path| path.is_file())
+    };
+    if let Some(redirect) = upward(REDIRECT) {
+        let found = paths::relative(&redirect, &project.dir);
+        let rule = Rule::ConfigElsewhere {
+            found,
+            why: "which redirects it to a file that another tool generated",
+        };
+        return findings.fail(rule, None);
+    }
+    let Some(path) = NAMES.iter().find_map(|name| upward(name)) else {
+        return Ok(None);
+    };
+    if path.parent() != Some(project.dir.as_path()) {
+        let found = paths::relative(&path, &project.dir);
+        let rule = Rule::ConfigElsewhere {
+            found,
+            why: "which lies outside the package",
+        };
+        return findings.fail(rule, None);
+    }
+    Ok(Some(path))
+}

@@ -1,0 +1,171 @@
+//! Where blocks stand: the top level, and every named environment.
+
+use serde_json::Value;
+
+use super::document::{Path, Step};
+use super::locate::Config;
+use crate::discover::Project;
+use crate::finding::{Findings, Stop};
+use koze_model::Rule;
+
+/// A level of the configuration that has blocks of its own.
+#[derive(Debug, Clone)]
+pub struct Scope<'a> {
+    /// The environment; `None` is the top level.
+    pub environment: Option<String>,
+    /// What stands at this level.
+    pub value: &'a Value,
+}
+
+impl<'a> Scope<'a> {
+    /// The path of a key at this level.
+    pub fn path(&self, keys: &[Step]) -> Path {
+        let mut path = match &self.environment {
+            None => Vec::new(),
+            Some(environment) => vec![Step::from("env"), Step::from(environment.as_str())],
+        };
+        path.extend_from_slice(keys);
+        path
+    }
+
+    /// The value of a key; null is as good as absent.
+    pub fn get(&self, key: &str) -> Option<&'a Value> {
+        self.value.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The list at a key, empty where there is none.
+    pub fn list(&self, keys: &[&str]) -> &'a [Value] {
+        let value = keys
+            .iter()
+            .try_fold(self.value, |value, key| value.get(key));
+        value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// What a container is called here that is `container` at the top level.
+    pub fn container(&self, container: &str) -> String {
+        match &self.environment {
+            None => container.to_owned(),
+            Some(environment) => {
+                let suffix: String = environment
+                    .to_lowercase()
+                    .chars()
+                    .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+                    .collect();
+                format!("{container}-{suffix}")
+            }
+        }
+    }
+}
+
+/// The top level, and the environments that koze keeps in step; what is not of the right form is reported.
+pub fn all<'a>(
+    config: &'a Config,
+    project: &Project,
+    findings: &mut Findings,
+) -> Result<Vec<Scope<'a>>, Stop> {
+    let root = config.document.value();
+    let mut scopes = vec![Scope {
+        environment: None,
+        value: root,
+    }];
+    match root.get("env").filter(|env| !env.is_null()) {
+        None => {}
+        Some(Value::Object(environments)) => {
+            for (name, value) in environments {
+                let wanted = project
+                    .metadata
+                    .environments
+                    .as_ref()
+                    .is_none_or(|list| list.contains(name));
+                if wanted {
+                    scopes.push(Scope {
+                        environment: Some(name.clone()),
+                        value,
+                    });
+                }
+            }
+        }
+        Some(_) => shape(config, &[Step::from("env")], "an object", findings),
+    }
+    for scope in &scopes {
+        check(config, scope, findings);
+    }
+    findings.checked()?;
+    Ok(scopes)
+}
+
+/// The blocks that koze edits must be of the form wrangler takes.
+fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
+    if !scope.value.is_object() {
+        return shape(config, &scope.path(&[]), "an object", findings);
+    }
+    let mut lists = vec![
+        vec![Step::from("containers")],
+        vec![Step::from("migrations")],
+    ];
+    match scope.get("durable_objects") {
+        None => {}
+        Some(Value::Object(_)) => {
+            lists.push(vec![Step::from("durable_objects"), Step::from("bindings")])
+        }
+        Some(_) => shape(
+            config,
+            &scope.path(&[Step::from("durable_objects")]),
+            "an object",
+            findings,
+        ),
+    }
+    for keys in lists {
+        let value = keys.iter().try_fold(scope.value, |value, step| match step {
+            Step::Key(key) => value.get(key),
+            Step::Index(index) => value.get(index),
+        });
+        match value {
+            None => {}
+            // An environment's null means: as at the top level.
+            Some(Value::Null) if scope.environment.is_some() && keys.len() == 1 => {}
+            Some(Value::Array(elements)) => {
+                for (index, element) in elements.iter().enumerate() {
+                    if !element.is_object() {
+                        let mut path = scope.path(&keys);
+                        path.push(Step::Index(index));
+                        shape(config, &path, "an object", findings);
+                    }
+                }
+            }
+            Some(_) => shape(config, &scope.path(&keys), "an array", findings),
+        }
+    }
+    match scope.get("exports") {
+        None | Some(Value::Object(_)) => {}
+        Some(_) => shape(
+            config,
+            &scope.path(&[Step::from("exports")]),
+            "an object",
+            findings,
+        ),
+    }
+}
+
+fn shape(config: &Config, path: &[Step], expected: &'static str, findings: &mut Findings) {
+    findings.add(
+        Rule::ConfigShape {
+            path: dotted(path),
+            expected,
+        },
+        Some(config.place(path)),
+    );
+}
+
+/// A path as messages show it: `env.staging.containers[0]`.
+pub fn dotted(path: &[Step]) -> String {
+    use std::fmt::Write as _;
+    path.iter().fold(String::new(), |mut text, step| {
+        let _ = match step {
+            Step::Key(key) if text.is_empty() => write!(text, "{key}"),
+            Step::Key(key) => write!(text, ".{key}"),
+            Step::Index(index) => write!(text, "[{index}]"),
+        };
+        text
+    })
+}

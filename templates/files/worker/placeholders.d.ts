@@ -1,0 +1,11 @@
+// What the placeholders stand for, so that the checker of TypeScript sees the templates as they are.
+declare const __KOZE_ENV_VARS__: Record<string, string>;
+declare const __KOZE_SLEEP_AFTER__: string;
+declare const __KOZE_INTERNET__: boolean;
+declare const __KOZE_ALLOWED_HOSTS__: string[];
+declare const __KOZE_DENIED_HOSTS__: string[];
+
+declare module "__KOZE_WORKER__" {
+  const worker: ExportedHandler;
+  export default worker;
+}

@@ -1,0 +1,86 @@
+//! The binary under test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::root;
+
+/// The `koze` of this checkout, in an environment without what cargo sets for tests.
+///
+/// Cargo tells only the binary's own package where it lies, and builds it only for that package's tests. So
+/// the first call in a process asks cargo to build it, next to the running test: it is never stale.
+///
+/// # Panics
+///
+/// If the build fails; cargo's messages stand above.
+pub fn koze() -> Command {
+    static KOZE: OnceLock<PathBuf> = OnceLock::new();
+    let mut command = Command::new(KOZE.get_or_init(build));
+    // A person's shell has none of these, and koze must not find this workspace through them.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        let set_by_cargo = [
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+        ];
+        if name == "CARGO" || set_by_cargo.iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}
+
+/// The directory that cargo builds into, and the name of the profile's directory in it.
+pub(crate) fn target_dir() -> (PathBuf, String) {
+    let test = std::env::current_exe().expect("the path of the running test");
+    // <target>/<profile>/deps/<test>
+    let profile = test
+        .ancestors()
+        .nth(2)
+        .expect("a test in cargo's target directory");
+    let target = profile
+        .parent()
+        .expect("a target directory above the profile");
+    let name = profile.file_name().unwrap_or_default().to_string_lossy();
+    (target.to_owned(), name.into_owned())
+}
+
+fn build() -> PathBuf {
+    let (target, profile) = target_dir();
+    let profile = if profile == "debug" { "dev" } else { &profile };
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--package", "koze-cli", "--bin", "koze"])
+        .args([
+            "--message-format=json-render-diagnostics",
+            "--profile",
+            profile,
+        ])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("cargo starts");
+    assert!(output.status.success(), "`cargo build --bin koze` failed");
+    executable(&String::from_utf8_lossy(&output.stdout)).expect("cargo names the binary it built")
+}
+
+/// The path that cargo's messages name for the binary `koze`.
+fn executable(messages: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "koze")
+        .find_map(|message| {
+            message["executable"]
+                .as_str()
+                .map(Path::new)
+                .map(Path::to_owned)
+        })
+}

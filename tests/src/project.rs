@@ -1,0 +1,206 @@
+//! A project in a temporary directory.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use fs_err as fs;
+use tempfile::TempDir;
+use walkdir::{DirEntry, WalkDir};
+
+use crate::{Snapshot, diff, koze, node_command, node_modules, process, root};
+
+/// Far more than any run of koze takes: a hang ends in a message.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// What other tools fill, which no snapshot holds.
+const SKIPPED: [&str; 2] = ["node_modules", "target"];
+
+/// A directory of its own, named `project`, that goes when this is dropped.
+pub struct Project {
+    dir: PathBuf,
+    /// Removes the directory.
+    _temp: TempDir,
+}
+
+/// What one run of koze did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// The exit code.
+    pub code: i32,
+    /// What it printed, the project's directory replaced by `[PROJECT]`.
+    pub stdout: String,
+    /// Its messages, with the same replacement.
+    pub stderr: String,
+}
+
+impl Project {
+    /// An empty project.
+    #[expect(
+        clippy::new_without_default,
+        reason = "a directory is no default value"
+    )]
+    pub fn new() -> Self {
+        let temp = TempDir::with_prefix("koze-test-").expect("a temporary directory");
+        // Canonical, for koze may print it so.
+        let dir = fs::canonicalize(temp.path())
+            .expect("its path")
+            .join("project");
+        fs::create_dir(&dir).expect("a directory in it");
+        Self { dir, _temp: temp }
+    }
+
+    /// A copy of `fixtures/<name>`, byte for byte.
+    pub fn copy_fixture(name: &str) -> Self {
+        let project = Self::new();
+        let fixture = root().join("fixtures").join(name);
+        for (path, content) in read_all(&fixture) {
+            project.write(path, content);
+        }
+        project
+    }
+
+    /// The project's directory, absolute.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The absolute path of a file in the project.
+    pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.dir.join(path)
+    }
+
+    /// Writes a file, and the directories above it.
+    pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap_or(&self.dir)).expect("directories for the file");
+        fs::write(path, content).expect("the file");
+        self
+    }
+
+    /// Reads a text file.
+    pub fn read(&self, path: impl AsRef<Path>) -> String {
+        fs::read_to_string(self.path(path)).expect("a text file")
+    }
+
+    /// Makes the packages of `tests/node_modules` the project's, by a symbolic link.
+    pub fn link_node_modules(&self) -> &Self {
+        fs::os::unix::fs::symlink(node_modules(), self.path("node_modules")).expect("a link");
+        self
+    }
+
+    /// Every file but those in `node_modules` and `target`; of a symbolic link, where it points.
+    pub fn snapshot(&self) -> Snapshot {
+        read_all(&self.dir)
+    }
+
+    /// The diff from an earlier snapshot to the files of now; see [`diff()`](crate::diff()).
+    pub fn diff(&self, before: &Snapshot) -> String {
+        diff(before, &self.snapshot())
+    }
+
+    /// Runs koze in the project, without colour and 100 columns wide.
+    pub fn koze(&self, args: &[&str]) -> Run {
+        let mut command = koze();
+        command.args(args);
+        self.run(command)
+    }
+
+    /// Runs `command` as [`Project::koze`] does, for at most a minute: for a test that adds to its environment.
+    pub fn run(&self, mut command: Command) -> Run {
+        command
+            .current_dir(&self.dir)
+            .env("COLUMNS", "100")
+            .env("NO_COLOR", "1");
+        for name in [
+            "CLICOLOR_FORCE",
+            "FORCE_COLOR",
+            "RUST_BACKTRACE",
+            "RUST_LOG",
+        ] {
+            command.env_remove(name);
+        }
+        let line = format!("{command:?}");
+        let output = process::run(command, TIMEOUT);
+        Run {
+            code: output
+                .status
+                .code()
+                .unwrap_or_else(|| panic!("{line} was ended by a signal: {}", output.status)),
+            stdout: self.redact(&output.stdout),
+            stderr: self.redact(&output.stderr),
+        }
+    }
+
+    /// A tool of `tests/node_modules` in the project; see [`node_command`].
+    pub fn node(&self, bin: &str) -> Command {
+        let mut command = node_command(bin);
+        command.current_dir(&self.dir);
+        command
+    }
+
+    fn redact(&self, output: &[u8]) -> String {
+        let text = String::from_utf8_lossy(output);
+        text.replace(&*self.dir.to_string_lossy(), "[PROJECT]")
+    }
+}
+
+/// The files below `dir`, without [`SKIPPED`].
+fn read_all(dir: &Path) -> Snapshot {
+    let wanted = |entry: &DirEntry| !SKIPPED.iter().any(|name| entry.file_name() == *name);
+    WalkDir::new(dir)
+        .min_depth(1)
+        .into_iter()
+        .filter_entry(wanted)
+        .map(|entry| entry.expect("a readable directory"))
+        .filter(|entry| !entry.file_type().is_dir())
+        .map(|entry| {
+            let path = entry.path();
+            let name = path.strip_prefix(dir).expect("a path below the directory");
+            let content = if entry.path_is_symlink() {
+                let to = fs::read_link(path).expect("a link");
+                format!("symbolic link to {}", to.display()).into_bytes()
+            } else {
+                fs::read(path).expect("a readable file")
+            };
+            (name.to_string_lossy().into_owned(), content)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_has_the_files_that_koze_may_touch() {
+        let project = Project::new();
+        project
+            .write("src/a.rs", "one\n")
+            .write("node_modules/x/index.js", "")
+            .write("target/debug/x", "");
+        let before = project.snapshot();
+        assert_eq!(before.keys().collect::<Vec<_>>(), ["src/a.rs"]);
+        project.write("src/a.rs", "two\n");
+        assert_eq!(
+            project.diff(&before),
+            "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -1 +1 @@\n-one\n+two\n"
+        );
+    }
+
+    #[test]
+    fn the_directory_is_redacted() {
+        let project = Project::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "pwd; echo $COLUMNS >&2; exit 2"]);
+        let run = project.run(command);
+        assert_eq!(
+            run,
+            Run {
+                code: 2,
+                stdout: "[PROJECT]\n".to_owned(),
+                stderr: "100\n".to_owned()
+            }
+        );
+    }
+}

@@ -1,0 +1,160 @@
+//! `cargo xtask bench`: how long `koze build` takes, as a person meets it: a process, from spawn to exit.
+//!
+//! What is compared runs interleaved, so that a slow minute of the machine meets all of it alike.
+//! Nothing here judges a number.
+
+mod binary;
+mod measure;
+mod peers;
+mod project;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fs_err as fs;
+
+use crate::Result;
+use measure::Samples;
+use project::Project;
+use report::{Report, Row};
+
+/// How many sandboxes the projects have.
+const SIZES: [usize; 4] = [1, 10, 100, 1000];
+
+/// The project that the slow peer is run on.
+const SMALL: usize = 10;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// 5 runs of each command instead of 20
+    #[arg(long)]
+    quick: bool,
+    /// Also write the numbers to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Measure this binary instead of building one
+    #[arg(long, value_name = "PATH")]
+    koze: Option<PathBuf>,
+}
+
+/// How often each command runs; the first runs of all are thrown away.
+struct Runs {
+    warm_up: usize,
+    fast: usize,
+    slow: usize,
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
+    let runs = Runs {
+        warm_up: 1,
+        fast: if args.quick { 5 } else { 20 },
+        slow: 3,
+    };
+    let koze = match &args.koze {
+        Some(path) => fs::canonicalize(path)?,
+        None => binary::build(root)?,
+    };
+    let dir = tempfile::Builder::new().prefix("koze-bench-").tempdir()?;
+    let mut report = Report::new();
+    for sandboxes in SIZES {
+        let project = Project::new(dir.path(), sandboxes);
+        eprintln!("bench: {sandboxes} sandboxes");
+        build(root, &koze, &project, &runs, &mut report)?;
+        if sandboxes == SMALL {
+            types(root, &koze, &project, &runs, &mut report)?;
+        }
+    }
+    print!("{report}");
+    if let Some(file) = &args.json {
+        fs::write(file, format!("{:#}\n", report.json()))?;
+    }
+    Ok(())
+}
+
+/// `koze build` on a project never built, then with nothing to do, then the peer; and again.
+fn build(
+    root: &Path,
+    koze: &Path,
+    project: &Project,
+    runs: &Runs,
+    report: &mut Report,
+) -> Result<()> {
+    let [mut cold, mut idle, mut metadata] = [(); 3].map(|()| Samples::default());
+    for run in 0..runs.warm_up + runs.fast {
+        project.restore()?;
+        let times = [
+            measure::time(&mut koze_build(koze, project))?,
+            measure::time(&mut koze_build(koze, project))?,
+            measure::time(&mut peers::cargo_metadata(root, project))?,
+        ];
+        if run >= runs.warm_up {
+            for (samples, time) in [&mut cold, &mut idle, &mut metadata].into_iter().zip(times) {
+                samples.push(time);
+            }
+        }
+    }
+    if project.written()? == 0 {
+        report.note(format!(
+            "`koze build` wrote no file into the project of size {}",
+            project.sandboxes()
+        ));
+    }
+    let peer = metadata.median();
+    for (case, samples) in [
+        (report::COLD, cold),
+        (report::IDLE, idle),
+        (peers::CARGO_METADATA, metadata),
+    ] {
+        report.push(Row::new(project.sandboxes(), case, samples, peer));
+    }
+    Ok(())
+}
+
+/// `koze build` with nothing to do beside `wrangler types`, the peer that makes types from the same blocks.
+fn types(
+    root: &Path,
+    koze: &Path,
+    project: &Project,
+    runs: &Runs,
+    report: &mut Report,
+) -> Result<()> {
+    if let Err(reason) = peers::wrangler_ready(root, project) {
+        report.note(format!("`{}` was not run: {reason}", peers::WRANGLER_TYPES));
+        return Ok(());
+    }
+    let [mut idle, mut wrangler] = [(); 2].map(|()| Samples::default());
+    for run in 0..runs.warm_up + runs.slow {
+        let times = [
+            measure::time(&mut koze_build(koze, project))?,
+            measure::time(&mut peers::wrangler_types(root, project)?)?,
+        ];
+        if run >= runs.warm_up {
+            idle.push(times[0]);
+            wrangler.push(times[1]);
+        }
+    }
+    let peer = wrangler.median();
+    report.push(Row::new(
+        project.sandboxes(),
+        report::IDLE_AGAIN,
+        idle,
+        peer,
+    ));
+    report.push(Row::new(
+        project.sandboxes(),
+        peers::WRANGLER_TYPES,
+        wrangler,
+        peer,
+    ));
+    Ok(())
+}
+
+fn koze_build(koze: &Path, project: &Project) -> Command {
+    let mut command = Command::new(koze);
+    command
+        .args(["build", "--project"])
+        .arg(project.dir())
+        .current_dir(project.dir());
+    command
+}

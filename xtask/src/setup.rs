@@ -1,0 +1,19 @@
+//! `cargo xtask setup`: what the tests need and cargo does not bring.
+
+pub(crate) mod npm;
+pub(crate) mod wasm;
+
+use std::path::Path;
+
+use crate::Result;
+
+/// Installs everything, or says in one line each that it is there.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    npm::install(&root.join("tests"))?;
+    wasm::install(false)
+}
+
+/// One line about one step.
+fn say(text: &str) {
+    eprintln!("setup: {text}");
+}
