@@ -96,9 +96,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
 }
 
 fn take_turn(dir: &Path, findings: &mut Findings) -> Result<File, Stop> {
-    let turn = fs_err::File::open(dir)
-        .map(fs_err::File::into_file)
-        .and_then(|dir| dir.lock().map(|()| dir));
+    let turn = fs_err::File::open(dir).map(fs_err::File::into_file).and_then(|dir| dir.lock().map(|()| dir));
     turn.or_else(|error| findings.io(&error))
 }
 

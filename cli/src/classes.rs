@@ -22,10 +22,7 @@ pub struct Fate<'a> {
 impl Fate<'_> {
     /// The former name of a class that was renamed.
     pub fn old(&self, class: &str) -> Option<&str> {
-        self.renames
-            .iter()
-            .find(|(_, new)| new == class)
-            .map(|(old, _)| old.as_str())
+        self.renames.iter().find(|(_, new)| new == class).map(|(old, _)| old.as_str())
     }
 }
 
@@ -39,16 +36,9 @@ pub fn resolve<'a>(
     config: &Config,
     findings: &mut Findings,
 ) -> Fate<'a> {
-    let lives = |class: &str| {
-        lifecycles
-            .iter()
-            .any(|lifecycle| lifecycle.live.contains_key(class))
-    };
-    let declared: BTreeSet<&str> = sandboxes
-        .list
-        .iter()
-        .map(|sandbox| sandbox.class.value.as_str())
-        .collect();
+    let lives = |class: &str| lifecycles.iter().any(|lifecycle| lifecycle.live.contains_key(class));
+    let declared: BTreeSet<&str> =
+        sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
     let mut fate = Fate::default();
 
     for sandbox in &sandboxes.list {
@@ -58,34 +48,24 @@ pub fn resolve<'a>(
         let class = sandbox.class.value.as_str();
         let place = sandboxes.place(sandbox, old.span);
         if declared.contains(old.value.as_str()) {
-            let message = format!(
-                "`{class}` cannot be renamed from `{}`, which is declared too",
-                old.value
-            );
+            let message = format!("`{class}` cannot be renamed from `{}`, which is declared too", old.value);
             let remedy = "take `renamed_from` out, or the other declaration".to_owned();
             findings.add(Rule::Contradiction { message, remedy }, Some(place));
         } else if fate.renames.iter().any(|(taken, _)| *taken == old.value) {
             let message = format!("two sandboxes are renamed from `{}`", old.value);
             let remedy =
-                "its storage goes on under one name: take `renamed_from` out of one of them"
-                    .to_owned();
+                "its storage goes on under one name: take `renamed_from` out of one of them".to_owned();
             findings.add(Rule::Contradiction { message, remedy }, Some(place));
         } else if lives(class) {
             findings.add(
-                Rule::RenameDone {
-                    old: old.value.clone(),
-                    why: "the class already lives",
-                },
+                Rule::RenameDone { old: old.value.clone(), why: "the class already lives" },
                 Some(place),
             );
         } else if lives(&old.value) {
             fate.renames.push((old.value.clone(), class.to_owned()));
         } else {
             findings.add(
-                Rule::RenameDone {
-                    old: old.value.clone(),
-                    why: "no class of that name lives",
-                },
+                Rule::RenameDone { old: old.value.clone(), why: "no class of that name lives" },
                 Some(place),
             );
         }
@@ -110,8 +90,7 @@ pub fn resolve<'a>(
             fate.dropped.push(locked);
         } else if let Some(index) = new.iter().position(|sandbox| sandbox.file == locked.file) {
             let sandbox = new.remove(index);
-            fate.renames
-                .push((locked.class.clone(), sandbox.class.value.clone()));
+            fate.renames.push((locked.class.clone(), sandbox.class.value.clone()));
         } else {
             gone.push(locked);
         }
@@ -124,10 +103,7 @@ pub fn resolve<'a>(
                 name: locked.name.clone(),
             }
         } else {
-            let candidates = new
-                .iter()
-                .map(|sandbox| sandbox.class.value.clone())
-                .collect();
+            let candidates = new.iter().map(|sandbox| sandbox.class.value.clone()).collect();
             Rule::AmbiguousRename {
                 class: locked.class.clone(),
                 file: locked.file.clone(),
@@ -135,20 +111,11 @@ pub fn resolve<'a>(
                 candidates,
             }
         };
-        let place = lifecycles
+        let place = lifecycles.iter().find_map(|lifecycle| lifecycle.place(&locked.class, config));
+        let also = new
             .iter()
-            .find_map(|lifecycle| lifecycle.place(&locked.class, config));
-        let also = new.iter().map(|sandbox| {
-            (
-                sandboxes.place(sandbox, sandbox.class.span),
-                "perhaps this one".to_owned(),
-            )
-        });
-        findings.push(Finding {
-            rule,
-            place,
-            also: also.collect(),
-        });
+            .map(|sandbox| (sandboxes.place(sandbox, sandbox.class.span), "perhaps this one".to_owned()));
+        findings.push(Finding { rule, place, also: also.collect() });
     }
     fate
 }

@@ -39,16 +39,8 @@ pub struct Sandboxes {
 impl Sandboxes {
     /// A place in a sandbox's file.
     pub fn place(&self, sandbox: &Sandbox, span: proc_macro2::Span) -> Place {
-        let text = self
-            .texts
-            .get(&sandbox.file)
-            .cloned()
-            .unwrap_or_else(|| Arc::from(""));
-        Place {
-            file: sandbox.file.clone(),
-            text,
-            range: Some(span.byte_range()),
-        }
+        let text = self.texts.get(&sandbox.file).cloned().unwrap_or_else(|| Arc::from(""));
+        Place { file: sandbox.file.clone(), text, range: Some(span.byte_range()) }
     }
 }
 
@@ -56,22 +48,14 @@ impl Project {
     /// The package that `dir` is in: the nearest `Cargo.toml` at or above it, as cargo looks for it.
     pub fn find(dir: &Path, findings: &mut Findings) -> Result<Project, Stop> {
         let shown = dir.display().to_string();
-        let no_package = |why: &str| Rule::NoPackage {
-            dir: shown.clone(),
-            why: why.to_owned(),
-        };
+        let no_package = |why: &str| Rule::NoPackage { dir: shown.clone(), why: why.to_owned() };
         let Ok(absolute) = fs_err::canonicalize(dir) else {
             return findings.fail(no_package("there is no such directory"), None);
         };
-        let Some(manifest) = absolute
-            .ancestors()
-            .map(|dir| dir.join("Cargo.toml"))
-            .find(|path| path.is_file())
+        let Some(manifest) =
+            absolute.ancestors().map(|dir| dir.join("Cargo.toml")).find(|path| path.is_file())
         else {
-            return findings.fail(
-                no_package("neither it nor a directory above it has a `Cargo.toml`"),
-                None,
-            );
+            return findings.fail(no_package("neither it nor a directory above it has a `Cargo.toml`"), None);
         };
         let dir = manifest.parent().unwrap_or(&absolute).to_owned();
         let text = match fs_err::read_to_string(&manifest) {
@@ -86,12 +70,7 @@ impl Project {
                     text: Arc::from(text.as_str()),
                     range: error.span(),
                 };
-                return findings.fail(
-                    Rule::BadManifest {
-                        message: error.message().to_owned(),
-                    },
-                    Some(place),
-                );
+                return findings.fail(Rule::BadManifest { message: error.message().to_owned() }, Some(place));
             }
         };
         let Some(package) = document.get("package") else {
@@ -115,16 +94,8 @@ impl Project {
         let environments = package
             .get("metadata")
             .and_then(|metadata| metadata.get("koze")?.get("environments")?.as_array())
-            .map(|list| {
-                list.iter()
-                    .filter_map(|name| name.as_str().map(str::to_owned))
-                    .collect()
-            });
-        Ok(Project {
-            dir,
-            name: name.to_owned(),
-            metadata: Metadata { environments },
-        })
+            .map(|list| list.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect());
+        Ok(Project { dir, name: name.to_owned(), metadata: Metadata { environments } })
     }
 
     /// Reads every `src/**/*.sandbox.rs` and checks them, one by one and together.
@@ -145,10 +116,7 @@ impl Project {
         for diagnostic in report.into_vec() {
             findings.diagnostic(diagnostic, &files);
         }
-        Sandboxes {
-            list,
-            texts: files.into_iter().collect(),
-        }
+        Sandboxes { list, texts: files.into_iter().collect() }
     }
 
     /// The sandbox files, sorted by path.
@@ -191,33 +159,18 @@ fn read(path: &Path, file: &str, findings: &mut Findings) -> Option<(Arc<str>, S
     let bytes = match fs_err::read(path) {
         Ok(bytes) => bytes,
         Err(error) => {
-            findings.add(
-                Rule::Io {
-                    message: error.to_string(),
-                },
-                None,
-            );
+            findings.add(Rule::Io { message: error.to_string() }, None);
             return None;
         }
     };
     let Ok(text) = String::from_utf8(bytes) else {
-        findings.add(
-            Rule::NotRust {
-                message: "it is not UTF-8".to_owned(),
-            },
-            Some(Place::file(file)),
-        );
+        findings.add(Rule::NotRust { message: "it is not UTF-8".to_owned() }, Some(Place::file(file)));
         return None;
     };
     let text: Arc<str> = Arc::from(text.trim_start_matches('\u{feff}'));
     let beside = path.parent().unwrap_or(path);
     let mut report = Report::new();
-    let sandbox = Sandbox::read(
-        file,
-        &text,
-        &|relative| beside.join(relative).is_file(),
-        &mut report,
-    );
+    let sandbox = Sandbox::read(file, &text, &|relative| beside.join(relative).is_file(), &mut report);
     let files = [(file.to_owned(), text.clone())];
     for diagnostic in report.into_vec() {
         findings.diagnostic(diagnostic, &files);
@@ -227,10 +180,7 @@ fn read(path: &Path, file: &str, findings: &mut Findings) -> Option<(Arc<str>, S
 
 /// The members of a workspace, for the message alone.
 fn members(manifest: &Path) -> Vec<String> {
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .manifest_path(manifest)
-        .no_deps()
-        .exec();
+    let metadata = cargo_metadata::MetadataCommand::new().manifest_path(manifest).no_deps().exec();
     let Ok(metadata) = metadata else {
         return Vec::new();
     };

@@ -19,11 +19,7 @@ pub struct Place {
 impl Place {
     /// A file as a whole.
     pub fn file(file: impl Into<String>) -> Self {
-        Place {
-            file: file.into(),
-            text: Arc::from(""),
-            range: None,
-        }
+        Place { file: file.into(), text: Arc::from(""), range: None }
     }
 
     /// Line and column of the beginning, in characters, from 1.
@@ -31,10 +27,7 @@ impl Place {
         let before = self.text.get(..self.range.as_ref()?.start)?;
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         // An editor does not count a byte order mark as a column.
-        let column = before[line_start..]
-            .trim_start_matches('\u{feff}')
-            .chars()
-            .count();
+        let column = before[line_start..].trim_start_matches('\u{feff}').chars().count();
         Some((before.matches('\n').count() + 1, column + 1))
     }
 }
@@ -64,19 +57,12 @@ pub struct Stop;
 impl Findings {
     /// No findings yet; with `strict`, a warning stops the build like an error.
     pub fn new(strict: bool) -> Self {
-        Findings {
-            list: Vec::new(),
-            strict,
-        }
+        Findings { list: Vec::new(), strict }
     }
 
     /// Adds a finding at a place.
     pub fn add(&mut self, rule: Rule, place: Option<Place>) {
-        self.push(Finding {
-            rule,
-            place,
-            also: Vec::new(),
-        });
+        self.push(Finding { rule, place, also: Vec::new() });
     }
 
     /// Adds a finding.
@@ -92,12 +78,7 @@ impl Findings {
 
     /// Adds what the operating system said, and stops. The messages of `fs_err` name the file.
     pub fn io<T>(&mut self, error: &std::io::Error) -> Result<T, Stop> {
-        self.fail(
-            Rule::Io {
-                message: error.to_string(),
-            },
-            None,
-        )
+        self.fail(Rule::Io { message: error.to_string() }, None)
     }
 
     /// Adds a diagnostic of the model, whose file indices point into `files`.
@@ -105,49 +86,26 @@ impl Findings {
         let place = |spot: &koze_model::Spot| {
             let (file, text) = &files[spot.file];
             let range = spot.span.map(|span| span.byte_range());
-            Place {
-                file: file.clone(),
-                text: text.clone(),
-                range,
-            }
+            Place { file: file.clone(), text: text.clone(), range }
         };
-        let also = diagnostic
-            .also
-            .iter()
-            .map(|(spot, label)| (place(spot), label.clone()))
-            .collect();
+        let also = diagnostic.also.iter().map(|(spot, label)| (place(spot), label.clone())).collect();
         let place = Some(place(&diagnostic.at));
-        self.push(Finding {
-            rule: diagnostic.rule,
-            place,
-            also,
-        });
+        self.push(Finding { rule: diagnostic.rule, place, also });
     }
 
     /// How bad a finding is, strictness considered.
     pub fn level(&self, finding: &Finding) -> Level {
-        if self.strict {
-            Level::Error
-        } else {
-            finding.rule.level()
-        }
+        if self.strict { Level::Error } else { finding.rule.level() }
     }
 
     /// Stops where an error was found: the end of a stage.
     pub fn checked(&self) -> Result<(), Stop> {
-        if self.count(Level::Error) > 0 {
-            Err(Stop)
-        } else {
-            Ok(())
-        }
+        if self.count(Level::Error) > 0 { Err(Stop) } else { Ok(()) }
     }
 
     /// How many there are of a level.
     pub fn count(&self, level: Level) -> usize {
-        self.list
-            .iter()
-            .filter(|finding| self.level(finding) == level)
-            .count()
+        self.list.iter().filter(|finding| self.level(finding) == level).count()
     }
 
     /// All findings, in the order they were found.

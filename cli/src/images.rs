@@ -36,52 +36,32 @@ pub fn resolve(
     let attributes = &sandbox.attributes;
     let built = |path: PathBuf, source, findings: &mut Findings| {
         check_from(&path, project, sdk, findings);
-        Resolved {
-            image: paths::dotted(&path, config_dir),
-            source,
-            built: true,
-        }
+        Resolved { image: paths::dotted(&path, config_dir), source, built: true }
     };
     match attributes.image.as_ref().map(|image| &image.value) {
         Some(Image::Registry(reference)) => {
-            return Resolved {
-                image: reference.clone(),
-                source: ImageSource::Attribute,
-                built: false,
-            };
+            return Resolved { image: reference.clone(), source: ImageSource::Attribute, built: false };
         }
         Some(Image::Dockerfile(path)) => {
             return built(source_dir.join(path), ImageSource::Attribute, findings);
         }
         None => {}
     }
-    let variant = attributes
-        .variant
-        .as_ref()
-        .map(|variant| variant.value.as_str());
+    let variant = attributes.variant.as_ref().map(|variant| variant.value.as_str());
     if variant.is_none() {
         let sibling = source_dir.join(format!("{}.Dockerfile", sandbox.names.base));
         if sibling.is_file() {
             return built(sibling, ImageSource::SiblingDockerfile, findings);
         }
     }
-    let source = if variant.is_some() {
-        ImageSource::Variant
-    } else {
-        ImageSource::Default
-    };
-    Resolved {
-        image: image::default_image(&sdk.version, variant),
-        source,
-        built: false,
-    }
+    let source = if variant.is_some() { ImageSource::Variant } else { ImageSource::Default };
+    Resolved { image: image::default_image(&sdk.version, variant), source, built: false }
 }
 
 /// The directory of a sandbox's source file.
 pub fn directory(sandbox: &Sandbox, project: &Project) -> PathBuf {
     let file = project.dir.join(&sandbox.file);
-    file.parent()
-        .map_or_else(|| project.dir.clone(), Path::to_owned)
+    file.parent().map_or_else(|| project.dir.clone(), Path::to_owned)
 }
 
 /// A Dockerfile on the sandbox image must be of the SDK's version.
@@ -92,19 +72,10 @@ fn check_from(dockerfile: &Path, project: &Project, sdk: &Sdk, findings: &mut Fi
     let text = String::from_utf8_lossy(&bytes);
     for (range, tag) in image::sandbox_froms(&text) {
         if !image::in_step(&tag, &sdk.version) {
-            let rule = Rule::FromOutOfStep {
-                from: text[range.clone()].to_owned(),
-                version: sdk.version.clone(),
-            };
+            let rule =
+                Rule::FromOutOfStep { from: text[range.clone()].to_owned(), version: sdk.version.clone() };
             let file = paths::relative(dockerfile, &project.dir);
-            findings.add(
-                rule,
-                Some(Place {
-                    file,
-                    text: Arc::from(text.as_ref()),
-                    range: Some(range),
-                }),
-            );
+            findings.add(rule, Some(Place { file, text: Arc::from(text.as_ref()), range: Some(range) }));
         }
     }
 }

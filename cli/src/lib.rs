@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Data flows one way: a stage takes what the one before it made, adds what it found wrong to the [`finding::Findings`],
-//! and stops where there is an error. Only [`write`] changes a file.
+//! and stops where there is an error. Only [`mod@write`] changes a file.
 
 pub mod args;
 pub mod build;

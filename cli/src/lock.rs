@@ -88,10 +88,7 @@ pub struct Tag {
 impl Lock {
     /// An empty lock.
     pub fn new() -> Self {
-        Lock {
-            version: VERSION,
-            ..Lock::default()
-        }
+        Lock { version: VERSION, ..Lock::default() }
     }
 
     /// Reads the project's lock, an empty one where there is no file.
@@ -101,20 +98,12 @@ impl Lock {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Lock::new()),
             Err(error) => return findings.io(&error),
         };
-        let place = |range| {
-            Some(Place {
-                file: FILE.to_owned(),
-                text: Arc::from(text.as_str()),
-                range,
-            })
-        };
+        let place = |range| Some(Place { file: FILE.to_owned(), text: Arc::from(text.as_str()), range });
         match toml_edit::de::from_str::<Lock>(&text) {
             Ok(lock) if lock.version == VERSION => Ok(lock),
             Ok(lock) => {
-                let message = format!(
-                    "it has version {}, and this koze writes version {VERSION}",
-                    lock.version
-                );
+                let message =
+                    format!("it has version {}, and this koze writes version {VERSION}", lock.version);
                 findings.fail(Rule::BadLock { message }, place(None))
             }
             Err(error) => {
@@ -148,10 +137,7 @@ impl Locked {
     /// The container entry in an environment; `None` is the top level.
     pub fn entry(&self, environment: Option<&str>) -> Option<Entry> {
         match environment {
-            None => Some(Entry {
-                container: self.container.clone(),
-                keys: self.keys.clone(),
-            }),
+            None => Some(Entry { container: self.container.clone(), keys: self.keys.clone() }),
             Some(environment) => self.environments.get(environment).cloned(),
         }
     }
@@ -164,16 +150,11 @@ pub fn hash(migration: &Value) -> String {
             Value::Object(object) => {
                 let mut entries: Vec<_> = object.iter().collect();
                 entries.sort_by_key(|(key, _)| *key);
-                let entries: Vec<_> = entries
-                    .into_iter()
-                    .map(|(key, value)| format!("{key:?}:{}", canonical(value)))
-                    .collect();
+                let entries: Vec<_> =
+                    entries.into_iter().map(|(key, value)| format!("{key:?}:{}", canonical(value))).collect();
                 format!("{{{}}}", entries.join(","))
             }
-            Value::Array(list) => format!(
-                "[{}]",
-                list.iter().map(canonical).collect::<Vec<_>>().join(",")
-            ),
+            Value::Array(list) => format!("[{}]", list.iter().map(canonical).collect::<Vec<_>>().join(",")),
             other => other.to_string(),
         }
     }
@@ -195,10 +176,7 @@ mod tests {
         let one = json!({ "tag": "v1", "new_sqlite_classes": ["A"] });
         let other = json!({ "new_sqlite_classes": ["A"], "tag": "v1" });
         assert_eq!(hash(&one), hash(&other));
-        assert_ne!(
-            hash(&one),
-            hash(&json!({ "tag": "v1", "new_sqlite_classes": ["B"] }))
-        );
+        assert_ne!(hash(&one), hash(&json!({ "tag": "v1", "new_sqlite_classes": ["B"] })));
     }
 
     #[test]
@@ -216,20 +194,10 @@ mod tests {
             keys: vec!["name".to_owned()],
             environments: BTreeMap::from([(
                 "staging".to_owned(),
-                Entry {
-                    container: "shell-sandbox-staging".to_owned(),
-                    keys: vec![],
-                },
+                Entry { container: "shell-sandbox-staging".to_owned(), keys: vec![] },
             )]),
         });
-        lock.migrations.push(Tag {
-            environment: None,
-            tag: "v1".to_owned(),
-            hash: "x".to_owned(),
-        });
-        assert_eq!(
-            toml_edit::de::from_str::<Lock>(&lock.render()).unwrap(),
-            lock
-        );
+        lock.migrations.push(Tag { environment: None, tag: "v1".to_owned(), hash: "x".to_owned() });
+        assert_eq!(toml_edit::de::from_str::<Lock>(&lock.render()).unwrap(), lock);
     }
 }

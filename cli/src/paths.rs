@@ -5,22 +5,11 @@ use std::path::{Component, Path, PathBuf};
 /// `path` as seen from the directory `base`; both absolute. `.` where they are the same.
 pub fn relative(path: &Path, base: &Path) -> String {
     let (path, base) = (normal(path), normal(base));
-    let common = path
-        .components()
-        .zip(base.components())
-        .take_while(|(one, other)| one == other)
-        .count();
+    let common = path.components().zip(base.components()).take_while(|(one, other)| one == other).count();
     let up = base.components().skip(common).map(|_| "..".to_owned());
-    let down = path
-        .components()
-        .skip(common)
-        .map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let down = path.components().skip(common).map(|part| part.as_os_str().to_string_lossy().into_owned());
     let parts: Vec<String> = up.chain(down).collect();
-    if parts.is_empty() {
-        ".".to_owned()
-    } else {
-        parts.join("/")
-    }
+    if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
 }
 
 /// The same, with `./` in front of what lies below `base`: the way wrangler's own documentation writes paths.

@@ -51,14 +51,7 @@ pub struct Plan {
 
 /// Computes the plan.
 pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
-    let Inputs {
-        project,
-        config,
-        lock,
-        sdk,
-        deletions,
-        ..
-    } = inputs;
+    let Inputs { project, config, lock, sdk, deletions, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
     let scopes = scope::all(config, project, findings)?;
     let lifecycles = lifecycle::all(config, &scopes, findings)?;
@@ -71,14 +64,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         .iter()
         .map(|sandbox| images::resolve(sandbox, project, config.dir(), sdk, findings))
         .collect();
-    let fate = classes::resolve(
-        inputs.sandboxes,
-        lock,
-        &lifecycles,
-        deletions,
-        config,
-        findings,
-    );
+    let fate = classes::resolve(inputs.sandboxes, lock, &lifecycles, deletions, config, findings);
     findings.checked()?;
 
     let mut new_lock = Lock::new();
@@ -92,31 +78,14 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         .zip(&images)
         .map(|(sandbox, image)| {
             let old = fate.old(&sandbox.class.value);
-            let locked = lock
-                .class(&sandbox.class.value)
-                .or_else(|| lock.class(old?));
+            let locked = lock.class(&sandbox.class.value).or_else(|| lock.class(old?));
             let place = inputs.sandboxes.place(sandbox, sandbox.class.span);
-            Wanted {
-                sandbox,
-                image,
-                source_dir: images::directory(sandbox, project),
-                locked,
-                old,
-                place,
-            }
+            Wanted { sandbox, image, source_dir: images::directory(sandbox, project), locked, old, place }
         })
         .collect();
     let mut entries: Vec<Owned> = wanted.iter().map(Owned::new).collect();
     for scope in &scopes {
-        edits.extend(blocks_of(
-            scope,
-            &wanted,
-            &fate,
-            config,
-            &mut entries,
-            &mut adopted,
-            findings,
-        ));
+        edits.extend(blocks_of(scope, &wanted, &fate, config, &mut entries, &mut adopted, findings));
     }
     edits.extend(class_edits);
     findings.checked()?;
@@ -126,18 +95,9 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         .zip(entries)
         .map(|(wanted, owned)| owned.locked(wanted, &lifecycles, &new_lock))
         .collect();
-    let containers = new_lock
-        .sandboxes
-        .iter()
-        .map(|locked| locked.container.clone())
-        .collect();
+    let containers = new_lock.sandboxes.iter().map(|locked| locked.container.clone()).collect();
     let changes = outputs(inputs, &edits, &new_lock, findings)?;
-    Ok(Plan {
-        changes,
-        images,
-        containers,
-        adopted,
-    })
+    Ok(Plan { changes, images, containers, adopted })
 }
 
 /// The edits of migrations or exports; the lock gets the tags that koze answers for.
@@ -148,25 +108,20 @@ fn classes_of(
     new_lock: &mut Lock,
     findings: &mut Findings,
 ) -> Vec<Edit> {
-    let declared: Vec<&str> = inputs
-        .sandboxes
-        .list
-        .iter()
-        .map(|sandbox| sandbox.class.value.as_str())
-        .collect();
+    let declared: Vec<&str> =
+        inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
     let mut edits = Vec::new();
     for lifecycle in lifecycles {
         for class in &declared {
             let former = fate.old(class).unwrap_or(class);
-            if let Some(live) = lifecycle
-                .live
-                .get(*class)
-                .or_else(|| lifecycle.live.get(former))
+            if let Some(live) = lifecycle.live.get(*class).or_else(|| lifecycle.live.get(former))
                 && !live.sqlite
             {
                 let rule = Rule::Contradiction {
                     message: format!("the class `{class}` was made without SQLite, which containers need"),
-                    remedy: "a class keeps the storage it was made with: give the sandbox's struct another name".to_owned(),
+                    remedy:
+                        "a class keeps the storage it was made with: give the sandbox's struct another name"
+                            .to_owned(),
                 };
                 findings.add(rule, lifecycle.place(former, inputs.config));
             }
@@ -183,10 +138,7 @@ fn classes_of(
             .cloned()
             .collect();
         for class in &declared {
-            let made = lifecycle
-                .live
-                .get(*class)
-                .and_then(|live| lifecycle.tag(live.tag.as_deref()?));
+            let made = lifecycle.live.get(*class).and_then(|live| lifecycle.tag(live.tag.as_deref()?));
             tags.extend(made.filter(|made| !tags.contains(made)));
         }
         tags.extend(tag);
@@ -207,10 +159,7 @@ fn blocks_of(
 ) -> Vec<Edit> {
     let mut edits = Vec::new();
     let bindings = scope.list(&["durable_objects", "bindings"]);
-    let moving: BTreeSet<usize> = wanted
-        .iter()
-        .filter_map(|wanted| wanted.own_binding(bindings))
-        .collect();
+    let moving: BTreeSet<usize> = wanted.iter().filter_map(|wanted| wanted.own_binding(bindings)).collect();
     for (wanted, owned) in wanted.iter().zip(entries) {
         let container = wanted.reconcile_container(scope, config, findings);
         let binding = wanted.reconcile_binding(scope, &moving, config, findings);
@@ -228,11 +177,7 @@ fn blocks_of(
             path.push(Step::from(index));
             Edit::Remove { path }
         };
-        edits.extend(
-            containers
-                .into_iter()
-                .map(|index| remove(&[Step::from("containers")], index)),
-        );
+        edits.extend(containers.into_iter().map(|index| remove(&[Step::from("containers")], index)));
         edits.extend(bindings.into_iter().map(|index| remove(&keys, index)));
     }
     edits
@@ -244,38 +189,19 @@ struct Owned(BTreeMap<Option<String>, lock::Entry>);
 impl Owned {
     /// Entries of environments that koze does not look at this time stay recorded.
     fn new(wanted: &Wanted) -> Self {
-        let environments = wanted
-            .locked
-            .map(|locked| locked.environments.clone())
-            .unwrap_or_default();
-        Owned(
-            environments
-                .into_iter()
-                .map(|(environment, entry)| (Some(environment), entry))
-                .collect(),
-        )
+        let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
+        Owned(environments.into_iter().map(|(environment, entry)| (Some(environment), entry)).collect())
     }
 
     fn locked(mut self, wanted: &Wanted, lifecycles: &[Lifecycle], lock: &Lock) -> Locked {
         let sandbox = wanted.sandbox;
-        let top = self.0.remove(&None).unwrap_or(lock::Entry {
-            container: String::new(),
-            keys: Vec::new(),
-        });
+        let top = self.0.remove(&None).unwrap_or(lock::Entry { container: String::new(), keys: Vec::new() });
         let class = &sandbox.class.value;
         let made = lifecycles.first().and_then(|lifecycle| {
-            let live = lifecycle
-                .live
-                .get(class)
-                .or_else(|| lifecycle.live.get(wanted.old?));
+            let live = lifecycle.live.get(class).or_else(|| lifecycle.live.get(wanted.old?));
             // A class that does not live yet is made by the tag this build writes, the last one.
             live.map_or_else(
-                || {
-                    lock.migrations
-                        .iter()
-                        .rfind(|tag| tag.environment.is_none())
-                        .map(|tag| tag.tag.clone())
-                },
+                || lock.migrations.iter().rfind(|tag| tag.environment.is_none()).map(|tag| tag.tag.clone()),
                 |live| live.tag.clone(),
             )
         });
@@ -299,10 +225,8 @@ impl Owned {
 
 /// The first sandbox ever built: what an agent gets when it names none and no attribute says `default`.
 fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
-    let first = lock
-        .default
-        .as_ref()
-        .and_then(|name| lock.sandboxes.iter().find(|locked| locked.name == *name));
+    let first =
+        lock.default.as_ref().and_then(|name| lock.sandboxes.iter().find(|locked| locked.name == *name));
     let still = first.and_then(|first| {
         let same = |sandbox: &&Sandbox| {
             let class = sandbox.class.value.as_str();
@@ -310,9 +234,7 @@ fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
         };
         sandboxes.iter().find(same)
     });
-    still
-        .or(sandboxes.first())
-        .map(|sandbox| sandbox.names.base.clone())
+    still.or(sandboxes.first()).map(|sandbox| sandbox.names.base.clone())
 }
 
 /// The new content of every file.
@@ -322,12 +244,9 @@ fn outputs(
     new_lock: &Lock,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
-    let Inputs {
-        project, config, ..
-    } = inputs;
+    let Inputs { project, config, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
-    let mut files: Vec<(PathBuf, String)> =
-        vec![(config.path.clone(), config.document.apply(edits))];
+    let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), config.document.apply(edits))];
     let generated = project.dir.join(generate::DIR);
     for (name, text) in generate::files(sandboxes, &[]) {
         files.push((generated.join(name), text));
@@ -340,18 +259,12 @@ fn outputs(
             Ok(change) => change,
             Err(error) => return findings.io(&error),
         };
-        let ours = |before: &[u8]| {
-            before.is_empty() || String::from_utf8_lossy(before).contains(generate::MARK)
-        };
-        if change.path.starts_with(&generated)
-            && change.before.as_deref().is_some_and(|before| !ours(before))
+        let ours =
+            |before: &[u8]| before.is_empty() || String::from_utf8_lossy(before).contains(generate::MARK);
+        if change.path.starts_with(&generated) && change.before.as_deref().is_some_and(|before| !ours(before))
         {
-            findings.add(
-                Rule::NotOurs {
-                    path: change.shown.clone(),
-                },
-                Some(Place::file(change.shown.clone())),
-            );
+            findings
+                .add(Rule::NotOurs { path: change.shown.clone() }, Some(Place::file(change.shown.clone())));
         }
         changes.push(change);
     }

@@ -39,13 +39,8 @@ pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> 
     let Some(sdk) = found else {
         let looked = "there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact \
                       version, and no `koze` crate in the locked dependency graph";
-        return findings.fail(
-            Rule::NoSdk {
-                looked: looked.to_owned(),
-                recommended: RECOMMENDED.to_owned(),
-            },
-            None,
-        );
+        return findings
+            .fail(Rule::NoSdk { looked: looked.to_owned(), recommended: RECOMMENDED.to_owned() }, None);
     };
     check(&sdk, findings)?;
     Ok(sdk)
@@ -59,24 +54,10 @@ fn check(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
     match parsed.map(|version| (version.major, version.minor, version.patch)) {
         Some((0, 12, _)) => Ok(()),
         Some((0, 9..=11, _) | (0, 8, 11..)) => {
-            findings.add(
-                Rule::OldSdk {
-                    version,
-                    source,
-                    recommended,
-                },
-                None,
-            );
+            findings.add(Rule::OldSdk { version, source, recommended }, None);
             Ok(())
         }
-        _ => findings.fail(
-            Rule::SdkOutOfRange {
-                version,
-                source,
-                recommended,
-            },
-            None,
-        ),
+        _ => findings.fail(Rule::SdkOutOfRange { version, source, recommended }, None),
     }
 }
 
@@ -92,10 +73,7 @@ fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, 
             let message = "it has no `version`: install the package anew".to_owned();
             return findings.fail(Rule::BadManifest { message }, Some(place));
         };
-        return Ok(Some(Sdk {
-            version: version.to_owned(),
-            source: paths::relative(&path, &project.dir),
-        }));
+        return Ok(Some(Sdk { version: version.to_owned(), source: paths::relative(&path, &project.dir) }));
     }
     Ok(None)
 }
@@ -103,19 +81,13 @@ fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, 
 /// An exact version in `package-lock.json` or, failing that, `package.json`, from the project upward.
 fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
-        for (name, find) in [
-            ("package-lock.json", locked as fn(&_) -> _),
-            ("package.json", exact),
-        ] {
+        for (name, find) in [("package-lock.json", locked as fn(&_) -> _), ("package.json", exact)] {
             let path = dir.join(name);
             let Some(json) = read_json(&path, project, findings)? else {
                 continue;
             };
             if let Some(version) = find(&json) {
-                return Ok(Some(Sdk {
-                    version,
-                    source: paths::relative(&path, &project.dir),
-                }));
+                return Ok(Some(Sdk { version, source: paths::relative(&path, &project.dir) }));
             }
         }
     }
@@ -132,13 +104,11 @@ fn locked(lock: &serde_json::Value) -> Option<String> {
 
 /// A version in `package.json` that is no range.
 fn exact(package: &serde_json::Value) -> Option<String> {
-    ["dependencies", "devDependencies", "optionalDependencies"]
-        .iter()
-        .find_map(|kind| {
-            let version = package.get(kind)?.get(PACKAGE)?.as_str()?;
-            let version = version.trim().trim_start_matches('=');
-            Version::parse(version).ok().map(|_| version.to_owned())
-        })
+    ["dependencies", "devDependencies", "optionalDependencies"].iter().find_map(|kind| {
+        let version = package.get(kind)?.get(PACKAGE)?.as_str()?;
+        let version = version.trim().trim_start_matches('=');
+        Version::parse(version).ok().map(|_| version.to_owned())
+    })
 }
 
 /// The version that the `koze` crate of the dependency graph was made for.
@@ -151,15 +121,9 @@ fn of_crate(project: &Project) -> Option<Sdk> {
         .other_options(["--locked".to_owned(), "--offline".to_owned()])
         .exec()
         .ok()?;
-    let koze = metadata
-        .packages
-        .iter()
-        .find(|package| package.name.as_str() == "koze")?;
+    let koze = metadata.packages.iter().find(|package| package.name.as_str() == "koze")?;
     let version = koze.metadata.get("koze")?.get("sandbox-sdk")?.as_str()?;
-    Some(Sdk {
-        version: version.to_owned(),
-        source: format!("the crate koze {}", koze.version),
-    })
+    Some(Sdk { version: version.to_owned(), source: format!("the crate koze {}", koze.version) })
 }
 
 /// A JSON file that may be missing.
@@ -171,10 +135,7 @@ fn read_json(
     let text = match fs_err::read_to_string(path) {
         Ok(text) => text,
         Err(error)
-            if matches!(
-                error.kind(),
-                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-            ) =>
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
         {
             return Ok(None);
         }
@@ -185,28 +146,15 @@ fn read_json(
         Err(error) => {
             let file = paths::relative(path, &project.dir);
             let at = offset(&text, error.line(), error.column());
-            let place = Place {
-                file,
-                text: Arc::from(text.as_str()),
-                range: Some(at..at),
-            };
-            findings.fail(
-                Rule::BadManifest {
-                    message: format!("this is not JSON: {error}"),
-                },
-                Some(place),
-            )
+            let place = Place { file, text: Arc::from(text.as_str()), range: Some(at..at) };
+            findings.fail(Rule::BadManifest { message: format!("this is not JSON: {error}") }, Some(place))
         }
     }
 }
 
 /// The byte at a line and column as `serde_json` counts them.
 fn offset(text: &str, line: usize, column: usize) -> usize {
-    let start: usize = text
-        .split_inclusive('\n')
-        .take(line.saturating_sub(1))
-        .map(str::len)
-        .sum();
+    let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let mut at = (start + column.saturating_sub(1)).min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;
@@ -224,24 +172,14 @@ mod tests {
         let version = |text: &str| exact(&json!({ "devDependencies": { PACKAGE: text } }));
         assert_eq!(version("0.12.10").as_deref(), Some("0.12.10"));
         assert_eq!(version("=0.12.10").as_deref(), Some("0.12.10"));
-        for range in [
-            "^0.12.10",
-            "~0.12",
-            "0.12",
-            "latest",
-            "*",
-            ">=0.12.0",
-            "workspace:*",
-            "",
-        ] {
+        for range in ["^0.12.10", "~0.12", "0.12", "latest", "*", ">=0.12.0", "workspace:*", ""] {
             assert_eq!(version(range), None, "{range}");
         }
     }
 
     #[test]
     fn lock_files_of_npm() {
-        let new =
-            json!({ "packages": { "node_modules/@cloudflare/sandbox": { "version": "0.12.9" } } });
+        let new = json!({ "packages": { "node_modules/@cloudflare/sandbox": { "version": "0.12.9" } } });
         let old = json!({ "dependencies": { "@cloudflare/sandbox": { "version": "0.9.1" } } });
         assert_eq!(locked(&new).as_deref(), Some("0.12.9"));
         assert_eq!(locked(&old).as_deref(), Some("0.9.1"));
@@ -262,15 +200,10 @@ mod tests {
             ("banana", 1, 0),
         ] {
             let mut findings = Findings::default();
-            let sdk = Sdk {
-                version: version.to_owned(),
-                source: String::new(),
-            };
+            let sdk = Sdk { version: version.to_owned(), source: String::new() };
             let _ = check(&sdk, &mut findings);
-            let counts = (
-                findings.count(koze_model::Level::Error),
-                findings.count(koze_model::Level::Warning),
-            );
+            let counts =
+                (findings.count(koze_model::Level::Error), findings.count(koze_model::Level::Warning));
             assert_eq!(counts, (errors, warnings), "{version}");
         }
     }

@@ -53,12 +53,7 @@ impl Change {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        Ok(Change {
-            path,
-            shown,
-            before,
-            after,
-        })
+        Ok(Change { path, shown, before, after })
     }
 
     /// What it does.
@@ -79,28 +74,22 @@ impl Change {
 pub fn apply(changes: &[Change]) -> io::Result<()> {
     let mut ready = Vec::new();
     let mut made: Vec<PathBuf> = Vec::new();
-    for change in changes
-        .iter()
-        .filter(|change| change.action() != Action::Unchanged)
-    {
+    for change in changes.iter().filter(|change| change.action() != Action::Unchanged) {
         match prepare(change, &mut made) {
             Ok(file) => ready.push((change, file)),
             Err(error) => {
                 drop(ready);
                 // Only directories that are still empty go, the deepest first.
-                made.iter()
-                    .rev()
-                    .for_each(|dir| drop(std::fs::remove_dir(dir)));
+                made.iter().rev().for_each(|dir| drop(std::fs::remove_dir(dir)));
                 return Err(error);
             }
         }
     }
     for (change, file) in ready {
         match file {
-            Some(file) => drop(
-                file.persist(&change.path)
-                    .map_err(|error| named(&change.path, &error.error))?,
-            ),
+            Some(file) => {
+                drop(file.persist(&change.path).map_err(|error| named(&change.path, &error.error))?);
+            }
             None => fs_err::remove_file(&change.path)?,
         }
         sync_dir(&change.path);
@@ -115,19 +104,13 @@ fn prepare(change: &Change, made: &mut Vec<PathBuf>) -> io::Result<Option<NamedT
     let Some(after) = &change.after else {
         return Ok(None);
     };
-    let present = fs_err::metadata(&change.path)
-        .ok()
-        .map(|metadata| metadata.permissions());
+    let present = fs_err::metadata(&change.path).ok().map(|metadata| metadata.permissions());
     // A rename would replace a file that its owner made read-only.
     if present.as_ref().is_some_and(Permissions::readonly) {
         let denied = io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only");
         return Err(named(&change.path, &denied));
     }
-    let name = change
-        .path
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy();
+    let name = change.path.file_name().unwrap_or_default().to_string_lossy();
     let mut file = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
         .suffix(".tmp")
@@ -135,14 +118,11 @@ fn prepare(change: &Change, made: &mut Vec<PathBuf>) -> io::Result<Option<NamedT
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(dir)
         .map_err(|error| named(&change.path, &error))?;
-    file.write_all(after)
-        .map_err(|error| named(&change.path, &error))?;
+    file.write_all(after).map_err(|error| named(&change.path, &error))?;
     if let Some(permissions) = present {
         file.as_file().set_permissions(permissions)?;
     }
-    file.as_file()
-        .sync_all()
-        .map_err(|error| named(&change.path, &error))?;
+    file.as_file().sync_all().map_err(|error| named(&change.path, &error))?;
     Ok(Some(file))
 }
 
@@ -165,8 +145,5 @@ fn sync_dir(path: &Path) {
 }
 
 fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(
-        error.kind(),
-        format!("failed to write `{}`: {error}", path.display()),
-    )
+    io::Error::new(error.kind(), format!("failed to write `{}`: {error}", path.display()))
 }

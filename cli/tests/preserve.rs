@@ -9,16 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 /// Keys of generated objects; the first ones are those that a configuration has.
-const KEYS: [&str; 8] = [
-    "containers",
-    "durable_objects",
-    "bindings",
-    "migrations",
-    "a",
-    "b c",
-    "ü",
-    "",
-];
+const KEYS: [&str; 8] = ["containers", "durable_objects", "bindings", "migrations", "a", "b c", "ü", ""];
 
 fn key() -> impl Strategy<Value = String> {
     prop_oneof![4 => prop::sample::select(&KEYS[..]).prop_map(str::to_owned), 1 => "[a-z]{1,3}"]
@@ -43,10 +34,7 @@ fn members(
 /// Any value without nulls, which TOML lacks.
 fn value() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(3, 24, 4, |inner| {
-        prop_oneof![
-            vec(inner.clone(), 0..4).prop_map(Value::from),
-            members(inner, 0..4)
-        ]
+        prop_oneof![vec(inner.clone(), 0..4).prop_map(Value::from), members(inner, 0..4)]
     })
 }
 
@@ -101,14 +89,7 @@ fn gap(dice: &mut Dice, out: &mut String) {
 /// Writes a value as JSONC, neatly or as nobody would.
 fn write_jsonc(value: &Value, depth: usize, dice: &mut Dice, out: &mut String) {
     let (open, close, entries): (_, _, Vec<(Option<&String>, &Value)>) = match value {
-        Value::Object(object) => (
-            '{',
-            '}',
-            object
-                .iter()
-                .map(|(key, value)| (Some(key), value))
-                .collect(),
-        ),
+        Value::Object(object) => ('{', '}', object.iter().map(|(key, value)| (Some(key), value)).collect()),
         Value::Array(array) => ('[', ']', array.iter().map(|value| (None, value)).collect()),
         Value::String(string) if dice.roll(3) == 0 => {
             out.push('"');
@@ -180,15 +161,8 @@ fn jsonc(value: &Value, dice: &mut Dice) -> String {
 }
 
 fn toml_key(key: &str) -> String {
-    let bare = !key.is_empty()
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if bare {
-        key.to_owned()
-    } else {
-        Value::from(key).to_string()
-    }
+    let bare = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if bare { key.to_owned() } else { Value::from(key).to_string() }
 }
 
 fn toml_inline(value: &Value, dice: &mut Dice) -> String {
@@ -213,11 +187,7 @@ fn toml_inline(value: &Value, dice: &mut Dice) -> String {
             for (place, value) in array.iter().enumerate() {
                 text += dice.choose(["", " ", "\n  ", "\n# c, ]\n\t"]);
                 text += &toml_inline(value, dice);
-                text += if place + 1 < array.len() || dice.roll(3) == 0 {
-                    ","
-                } else {
-                    ""
-                };
+                text += if place + 1 < array.len() || dice.roll(3) == 0 { "," } else { "" };
             }
             text + dice.choose(["", " ", "\n", " # d\n"]) + "]"
         }
@@ -230,9 +200,8 @@ fn write_toml(object: &Map<String, Value>, path: &str, dice: &mut Dice, out: &mu
     let mut sections = Vec::new();
     for (key, value) in object {
         let key = toml_key(key);
-        let tables = value
-            .as_array()
-            .is_some_and(|array| !array.is_empty() && array.iter().all(Value::is_object));
+        let tables =
+            value.as_array().is_some_and(|array| !array.is_empty() && array.iter().all(Value::is_object));
         if (value.is_object() || tables) && dice.roll(3) > 0 {
             sections.push((key, value));
             continue;
@@ -251,14 +220,8 @@ fn write_toml(object: &Map<String, Value>, path: &str, dice: &mut Dice, out: &mu
     }
     for (key, value) in sections {
         let path = format!("{path}{key}");
-        let (open, close) = if value.is_array() {
-            ("[[", "]]")
-        } else {
-            ("[", "]")
-        };
-        let tables = value
-            .as_array()
-            .map_or(std::slice::from_ref(value), Vec::as_slice);
+        let (open, close) = if value.is_array() { ("[[", "]]") } else { ("[", "]") };
+        let tables = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for table in tables.iter().filter_map(Value::as_object) {
             let start = out.len();
             *out += dice.choose(["", "\n", "# head\n", "\n\n"]);
@@ -286,25 +249,18 @@ fn toml(value: &Value, dice: &mut Dice) -> String {
         2 => text += "\n# bye\n",
         _ => {}
     }
-    if dice.roll(4) == 0 {
-        format!("\u{feff}{text}")
-    } else {
-        text
-    }
+    if dice.roll(4) == 0 { format!("\u{feff}{text}") } else { text }
 }
 
 /// All paths of a value, the root first.
 fn paths(value: &Value) -> Vec<Path> {
     let inner: Vec<(Step, &Value)> = match value {
-        Value::Object(object) => object
-            .iter()
-            .map(|(key, value)| (Step::from(key.as_str()), value))
-            .collect(),
-        Value::Array(array) => array
-            .iter()
-            .enumerate()
-            .map(|(place, value)| (Step::from(place), value))
-            .collect(),
+        Value::Object(object) => {
+            object.iter().map(|(key, value)| (Step::from(key.as_str()), value)).collect()
+        }
+        Value::Array(array) => {
+            array.iter().enumerate().map(|(place, value)| (Step::from(place), value)).collect()
+        }
         _ => Vec::new(),
     };
     let mut all = vec![Vec::new()];
@@ -332,13 +288,7 @@ fn path_of(edit: &Edit) -> &Path {
 type Seed = (prop::sample::Index, u8, Vec<String>, Value, Value);
 
 fn seeds() -> impl Strategy<Value = Vec<Seed>> {
-    let seed = (
-        any::<prop::sample::Index>(),
-        any::<u8>(),
-        vec(key(), 1..3),
-        value(),
-        element(),
-    );
+    let seed = (any::<prop::sample::Index>(), any::<u8>(), vec(key(), 1..3), value(), element());
     vec(seed, 0..7)
 }
 
@@ -353,32 +303,20 @@ fn edits(root: &Value, seeds: &[Seed], format: Format, only_pushes: bool) -> Vec
         below.extend(new.iter().map(|key| Step::from(key.as_str())));
         let missing = here.is_object() && find(root, &below[..=path.len()]).is_none();
         let edit = match kind % 6 {
-            0 if missing => Edit::Push {
-                path: below,
-                value: table,
-            },
-            1 if missing && !only_pushes => Edit::Set {
-                path: below,
-                value: value.clone(),
-            },
+            0 if missing => Edit::Push { path: below, value: table },
+            1 if missing && !only_pushes => Edit::Set { path: below, value: value.clone() },
             2 if !path.is_empty() && !only_pushes => Edit::Remove { path },
             3 if !path.is_empty() && !only_pushes => {
                 // An element of an array of tables can only become another table.
-                let table_only =
-                    format == Format::Toml && matches!(path.last(), Some(Step::Index(_)));
-                Edit::Set {
-                    path,
-                    value: if table_only { table } else { value.clone() },
-                }
+                let table_only = format == Format::Toml && matches!(path.last(), Some(Step::Index(_)));
+                Edit::Set { path, value: if table_only { table } else { value.clone() } }
             }
             _ if here.is_array() => Edit::Push { path, value: table },
             _ => continue,
         };
         let path = path_of(&edit);
         let clash = edits.iter().any(|other| {
-            let pushes = [&edit, other]
-                .iter()
-                .all(|edit| matches!(edit, Edit::Push { .. }));
+            let pushes = [&edit, other].iter().all(|edit| matches!(edit, Edit::Push { .. }));
             let other = path_of(other);
             !(pushes && other == path) && (other.starts_with(path) || path.starts_with(other))
         });
@@ -414,11 +352,8 @@ fn model(root: &Value, edits: &[Edit]) -> Value {
             Edit::Remove { .. } => {}
         }
     }
-    let mut removals: Vec<_> = edits
-        .iter()
-        .filter(|edit| matches!(edit, Edit::Remove { .. }))
-        .map(path_of)
-        .collect();
+    let mut removals: Vec<_> =
+        edits.iter().filter(|edit| matches!(edit, Edit::Remove { .. })).map(path_of).collect();
     // The last element first, so that the others keep their indices.
     removals.sort_by_key(|path| {
         let steps = path.iter().map(|step| match step {
@@ -450,13 +385,8 @@ fn without_empty(value: &Value) -> Value {
     let empty = |value: &Value| *value == json!({}) || *value == json!([]);
     match value {
         Value::Object(object) => {
-            let inner = object
-                .iter()
-                .map(|(key, value)| (key.clone(), without_empty(value)));
-            inner
-                .filter(|(_, value)| !empty(value))
-                .collect::<Map<_, _>>()
-                .into()
+            let inner = object.iter().map(|(key, value)| (key.clone(), without_empty(value)));
+            inner.filter(|(_, value)| !empty(value)).collect::<Map<_, _>>().into()
         }
         Value::Array(array) => array.iter().map(without_empty).collect(),
         scalar => scalar.clone(),
@@ -471,10 +401,7 @@ fn is_within(part: &str, whole: &str) -> bool {
 
 /// The comments of a JSONC text that stand outside of the values at `paths`.
 fn comments(document: &Document, paths: &[&Path]) -> Vec<String> {
-    let gone: Vec<_> = paths
-        .iter()
-        .filter_map(|path| document.range(path))
-        .collect();
+    let gone: Vec<_> = paths.iter().filter_map(|path| document.range(path)).collect();
     let text = document.text();
     let (mut found, mut place, mut string) = (Vec::new(), 0, false);
     while let Some(first) = text[place..].chars().next() {
@@ -505,9 +432,7 @@ fn comments(document: &Document, paths: &[&Path]) -> Vec<String> {
 fn fills_empty(root: &Value, edits: &[Edit]) -> bool {
     edits.iter().any(|edit| {
         let path = path_of(edit);
-        let deepest = (0..=path.len())
-            .rev()
-            .find_map(|length| find(root, &path[..length]));
+        let deepest = (0..=path.len()).rev().find_map(|length| find(root, &path[..length]));
         deepest.is_some_and(|value| *value == json!({}) || *value == json!([]))
     })
 }
@@ -522,16 +447,11 @@ fn undo(root: &Value, edits: &[Edit]) -> Vec<Edit> {
     let removal = |(place, edit): (usize, &Edit)| {
         let path = path_of(edit);
         let path = if let Some(array) = find(root, path) {
-            let before = edits[..place]
-                .iter()
-                .filter(|other| path_of(other) == path)
-                .count();
+            let before = edits[..place].iter().filter(|other| path_of(other) == path).count();
             let index = array.as_array().map_or(0, Vec::len) + before;
             [path.clone(), vec![Step::from(index)]].concat()
         } else {
-            let known = (0..path.len())
-                .rev()
-                .find(|length| find(root, &path[..*length]).is_some());
+            let known = (0..path.len()).rev().find(|length| find(root, &path[..*length]).is_some());
             path[..=known.expect("the root at least")].to_vec()
         };
         Edit::Remove { path }
@@ -549,18 +469,10 @@ fn check_pushes(format: Format, text: &str, root: &Value, seeds: &[Seed]) {
     let edits = edits(root, seeds, format, true);
     let pushed = parse(format, &document.apply(&edits));
     if fills_empty(root, &edits) {
-        assert!(
-            is_within(&tight(text), &tight(pushed.text())),
-            "{text}\n---\n{}",
-            pushed.text()
-        );
+        assert!(is_within(&tight(text), &tight(pushed.text())), "{text}\n---\n{}", pushed.text());
         return;
     }
-    assert!(
-        is_within(text, pushed.text()),
-        "{text}\n---\n{}",
-        pushed.text()
-    );
+    assert!(is_within(text, pushed.text()), "{text}\n---\n{}", pushed.text());
     let back = pushed.apply(&undo(root, &edits));
     assert_eq!(back, text, "{}", pushed.text());
 }
@@ -573,19 +485,10 @@ fn check_untouched(root: &Value, edits: &[Edit], before: &Document, after: &Docu
     });
     for path in paths(root) {
         let touched = edits.iter().map(path_of);
-        let touched = touched
-            .into_iter()
-            .any(|p| p.starts_with(&path) || path.starts_with(p));
-        let bytes = |document: &Document| {
-            document
-                .range(&path)
-                .map(|range| document.text()[range].to_owned())
-        };
-        assert!(
-            shifts || touched || bytes(before) == bytes(after),
-            "{path:?}\n{}",
-            after.text()
-        );
+        let touched = touched.into_iter().any(|p| p.starts_with(&path) || path.starts_with(p));
+        let bytes =
+            |document: &Document| document.range(&path).map(|range| document.text()[range].to_owned());
+        assert!(shifts || touched || bytes(before) == bytes(after), "{path:?}\n{}", after.text());
     }
 }
 

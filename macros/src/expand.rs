@@ -27,10 +27,7 @@ pub(crate) fn sandbox(attribute: TokenStream, item: TokenStream) -> TokenStream 
     };
     let exists = |path: &str| source.as_ref().is_none_or(|source| source.exists(path));
     let sandbox = Sandbox::check(&file, &item, attribute, names, &exists, &mut report);
-    if let Some(rule) = source
-        .as_ref()
-        .and_then(|source| source.misplaced(&item.ident))
-    {
+    if let Some(rule) = source.as_ref().and_then(|source| source.misplaced(&item.ident)) {
         report.add(rule, item.ident.span());
     }
 
@@ -48,11 +45,7 @@ fn implement(mut item: ItemStruct, names: &Names, container: &str, file: &str) -
     if !matches!(item.vis, Visibility::Public(_)) {
         item.vis = parse_quote!(pub(crate));
     }
-    if !item
-        .attrs
-        .iter()
-        .any(|attribute| attribute.path().is_ident("doc"))
-    {
+    if !item.attrs.iter().any(|attribute| attribute.path().is_ident("doc")) {
         let text = format!("The sandbox `{container}`, bound as `{}`.", names.binding);
         item.attrs.push(parse_quote!(#[doc = #text]));
     }
@@ -74,11 +67,7 @@ fn implement(mut item: ItemStruct, names: &Names, container: &str, file: &str) -
 
 /// Errors as rustc shows them. Warnings are left to the command line: a macro has no way to give one.
 fn errors(report: &Report) -> TokenStream {
-    report
-        .iter()
-        .filter(|found| found.rule.level() == Level::Error)
-        .map(error)
-        .collect()
+    report.iter().filter(|found| found.rule.level() == Level::Error).map(error).collect()
 }
 
 fn error(diagnostic: &Diagnostic) -> TokenStream {

@@ -17,9 +17,7 @@ impl Source {
     /// The file of a span; `None` where the compiler does not know one, as in some editors.
     pub(crate) fn of(span: Span) -> Option<Source> {
         let path = normalise(&std::path::absolute(span.local_file()?).ok()?);
-        let package = std::env::var_os("CARGO_MANIFEST_DIR")
-            .map(PathBuf::from)
-            .unwrap_or_default();
+        let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
         let relative = path.strip_prefix(normalise(&package)).unwrap_or(&path);
         let name = relative.to_string_lossy().replace('\\', "/");
         Some(Source { name, path })
@@ -27,9 +25,7 @@ impl Source {
 
     /// Whether a path relative to the file exists.
     pub(crate) fn exists(&self, path: &str) -> bool {
-        self.path
-            .parent()
-            .is_some_and(|directory| directory.join(path).is_file())
+        self.path.parent().is_some_and(|directory| directory.join(path).is_file())
     }
 
     /// Why this struct is not the one sandbox of its file, if it is not.
@@ -46,10 +42,9 @@ impl Source {
         let class = ident.to_string();
         match sandboxes.next() {
             Some(first) if first == ident => None,
-            Some(first) if sandboxes.any(|other| other == ident) => Some(Rule::SecondSandbox {
-                class,
-                first: first.to_string(),
-            }),
+            Some(first) if sandboxes.any(|other| other == ident) => {
+                Some(Rule::SecondSandbox { class, first: first.to_string() })
+            }
             // The file on disk may be older than what the compiler sees; then there is nothing to say.
             _ if mentions(&file, ident) => Some(Rule::Nested { class }),
             _ => None,

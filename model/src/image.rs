@@ -53,11 +53,7 @@ fn check_reference(text: &str) -> Result<(), String> {
     };
     if let Some(digest) = digest {
         let hex = digest.strip_prefix("sha256:").unwrap_or("");
-        if hex.len() != 64
-            || !hex
-                .bytes()
-                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
-        {
+        if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
             return Err("its digest is not `sha256:` and 64 hexadecimal digits".to_owned());
         }
     }
@@ -81,9 +77,7 @@ fn check_reference(text: &str) -> Result<(), String> {
 fn is_tag(tag: &str) -> bool {
     (1..=128).contains(&tag.len())
         && !tag.starts_with(['.', '-'])
-        && tag
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+        && tag.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
 }
 
 /// `host[:port]/path/name`: the path in lower case; a first part with a dot or port is the host.
@@ -100,18 +94,16 @@ fn is_repository(repository: &str) -> bool {
     path.split('/').all(|part| {
         part.starts_with(|c: char| c.is_ascii_alphanumeric())
             && part.ends_with(|c: char| c.is_ascii_alphanumeric())
-            && part.bytes().all(|b| {
-                b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-')
-            })
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'))
     })
 }
 
 fn is_host(text: &str) -> bool {
     let (name, port) = text.split_once(':').unwrap_or((text, "443"));
     !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-'))
         && port.parse::<u16>().is_ok()
 }
 
@@ -149,12 +141,9 @@ pub fn default_image(sdk_version: &str, variant: Option<&str>) -> String {
 
 /// Whether an image is one that koze may move to another SDK version.
 pub fn is_default_repository(image: &str) -> bool {
-    let name = image
-        .strip_prefix("docker.io/")
-        .or_else(|| image.strip_prefix("index.docker.io/"))
-        .unwrap_or(image);
-    name.strip_prefix("cloudflare/sandbox")
-        .is_some_and(|rest| rest.starts_with([':', '@']))
+    let name =
+        image.strip_prefix("docker.io/").or_else(|| image.strip_prefix("index.docker.io/")).unwrap_or(image);
+    name.strip_prefix("cloudflare/sandbox").is_some_and(|rest| rest.starts_with([':', '@']))
 }
 
 /// The `FROM` lines of a Dockerfile that name the sandbox image: the byte range of the reference, and its tag.
@@ -163,9 +152,7 @@ pub fn sandbox_froms(dockerfile: &str) -> Vec<(std::ops::Range<usize>, String)> 
     let mut start = 0;
     for line in dockerfile.split_inclusive('\n') {
         let mut words = line.split_whitespace();
-        if words
-            .next()
-            .is_some_and(|word| word.eq_ignore_ascii_case("from"))
+        if words.next().is_some_and(|word| word.eq_ignore_ascii_case("from"))
             && let Some(image) = words.find(|word| !word.starts_with("--"))
             && is_default_repository(image)
             && let Some((_, tag)) = image.split_once(':')
@@ -181,8 +168,7 @@ pub fn sandbox_froms(dockerfile: &str) -> Vec<(std::ops::Range<usize>, String)> 
 
 /// Whether an image's tag belongs to an SDK version: the version itself, or the version and a variant.
 pub fn in_step(tag: &str, sdk_version: &str) -> bool {
-    tag.strip_prefix(sdk_version)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@']))
+    tag.strip_prefix(sdk_version).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@']))
 }
 
 #[cfg(test)]
@@ -211,14 +197,8 @@ mod tests {
             ("x/y:", "`` is no tag"),
             ("x//y:1", "`x//y` is no repository"),
             ("X/y:1", "`X/y` is no repository"),
-            (
-                "x@sha256:12",
-                "its digest is not `sha256:` and 64 hexadecimal digits",
-            ),
-            (
-                "/abs/Dockerfile",
-                "an absolute path holds on one machine only",
-            ),
+            ("x@sha256:12", "its digest is not `sha256:` and 64 hexadecimal digits"),
+            ("/abs/Dockerfile", "an absolute path holds on one machine only"),
         ] {
             assert_eq!(Image::parse(bad), Err(why.to_owned()), "{bad}");
         }
@@ -226,19 +206,10 @@ mod tests {
 
     #[test]
     fn dockerfiles() {
-        for good in [
-            "./python.Dockerfile",
-            "../Dockerfile",
-            "Dockerfile",
-            "images/Dockerfile.dev",
-            "./x",
-        ] {
+        for good in ["./python.Dockerfile", "../Dockerfile", "Dockerfile", "images/Dockerfile.dev", "./x"] {
             assert_eq!(Image::parse(good), Ok(Image::Dockerfile(good.to_owned())));
         }
-        assert_eq!(
-            Image::parse("x/dockerfile:1"),
-            Ok(Image::Registry("x/dockerfile:1".to_owned()))
-        );
+        assert_eq!(Image::parse("x/dockerfile:1"), Ok(Image::Registry("x/dockerfile:1".to_owned())));
     }
 
     #[test]
@@ -246,10 +217,7 @@ mod tests {
         let text = "# FROM x\nfrom --platform=linux/amd64 docker.io/cloudflare/sandbox:0.12.9-python AS a\nFROM ubuntu:22\n";
         let found = sandbox_froms(text);
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            &text[found[0].0.clone()],
-            "docker.io/cloudflare/sandbox:0.12.9-python"
-        );
+        assert_eq!(&text[found[0].0.clone()], "docker.io/cloudflare/sandbox:0.12.9-python");
         assert!(in_step(&found[0].1, "0.12.9"));
         assert!(!in_step(&found[0].1, "0.12.90") && !in_step("0.12.10", "0.12.1"));
     }

@@ -37,17 +37,11 @@ impl Names {
     pub fn of_file(path: &str) -> Result<Self, Rule> {
         let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
         let Some(base) = file.strip_suffix(SUFFIX) else {
-            return Err(Rule::NotASandboxFile {
-                file: file.to_owned(),
-                class: None,
-            });
+            return Err(Rule::NotASandboxFile { file: file.to_owned(), class: None });
         };
         // `crate`, `self` and `super` cannot be raw identifiers, so no module can have their name.
         if !is_base_name(base) || matches!(base, "crate" | "self" | "super") {
-            return Err(Rule::BadFileName {
-                file: file.to_owned(),
-                suggestion: suggest_base(base),
-            });
+            return Err(Rule::BadFileName { file: file.to_owned(), suggestion: suggest_base(base) });
         }
         Ok(Names::of_base(base))
     }
@@ -59,11 +53,7 @@ impl Names {
         Names {
             base: base.to_owned(),
             binding: format!("{}_SANDBOX", snake.to_ascii_uppercase()),
-            module: if keyword {
-                format!("r#{snake}")
-            } else {
-                snake.clone()
-            },
+            module: if keyword { format!("r#{snake}") } else { snake.clone() },
             accessor: format!("{snake}_sandbox"),
             container: format!("{}-sandbox", base.replace('_', "-")),
         }
@@ -73,10 +63,7 @@ impl Names {
     /// `python.sandbox.rs`.
     pub fn of_class(class: &str) -> Self {
         use heck::ToKebabCase;
-        let stem = class
-            .strip_suffix("Sandbox")
-            .filter(|stem| !stem.is_empty())
-            .unwrap_or(class);
+        let stem = class.strip_suffix("Sandbox").filter(|stem| !stem.is_empty()).unwrap_or(class);
         Names::of_base(&suggest_base(&stem.to_kebab_case()))
     }
 }
@@ -85,22 +72,15 @@ impl Names {
 pub fn is_base_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.split(['-', '_']).all(|part| {
-            !part.is_empty()
-                && part
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+            !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         })
 }
 
 /// The base name nearest to a text that is none.
 fn suggest_base(text: &str) -> String {
     use heck::ToKebabCase;
-    let kebab = text
-        .to_kebab_case()
-        .replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "");
-    let kebab = kebab
-        .trim_matches('-')
-        .trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
+    let kebab = text.to_kebab_case().replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "");
+    let kebab = kebab.trim_matches('-').trim_start_matches(|c: char| c.is_ascii_digit() || c == '-');
     match kebab {
         "" => "shell".to_owned(),
         "crate" | "self" | "super" => format!("my-{kebab}"),
@@ -115,9 +95,7 @@ pub fn is_container_name(text: &str) -> bool {
         && !text.starts_with('-')
         && !text.ends_with('-')
         && !text.is_empty()
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
 /// Why a struct's name cannot be the class of a Durable Object, if it cannot: it becomes an exported
@@ -176,13 +154,7 @@ pub fn reserved_class(class: &str) -> Option<&'static str> {
         "yield",
     ];
     // Names that the generated modules export or use themselves.
-    const KOZE: &[&str] = &[
-        "ContainerProxy",
-        "Env",
-        "KozeBase",
-        "KozeSessions",
-        "Sandbox",
-    ];
+    const KOZE: &[&str] = &["ContainerProxy", "Env", "KozeBase", "KozeSessions", "Sandbox"];
     if class.starts_with("r#") {
         Some("a reserved word of Rust")
     } else if JAVASCRIPT.contains(&class) {
@@ -205,10 +177,7 @@ mod tests {
         assert_eq!(names.module, "code_interpreter");
         assert_eq!(names.accessor, "code_interpreter_sandbox");
         assert_eq!(names.container, "code-interpreter-sandbox");
-        assert_eq!(
-            Names::of_file("a_b.sandbox.rs").unwrap().container,
-            "a-b-sandbox"
-        );
+        assert_eq!(Names::of_file("a_b.sandbox.rs").unwrap().container, "a-b-sandbox");
         assert_eq!(Names::of_file("type.sandbox.rs").unwrap().module, "r#type");
     }
 
@@ -230,20 +199,14 @@ mod tests {
                 other => panic!("{file}: {other:?}"),
             }
         }
-        assert!(matches!(
-            Names::of_file("shell.rs"),
-            Err(Rule::NotASandboxFile { .. })
-        ));
+        assert!(matches!(Names::of_file("shell.rs"), Err(Rule::NotASandboxFile { .. })));
     }
 
     #[test]
     fn a_class_without_a_file_has_names_too() {
         assert_eq!(Names::of_class("PythonSandbox").base, "python");
         assert_eq!(Names::of_class("Sandbox").base, "sandbox");
-        assert_eq!(
-            Names::of_class("CodeInterpreter").binding,
-            "CODE_INTERPRETER_SANDBOX"
-        );
+        assert_eq!(Names::of_class("CodeInterpreter").binding, "CODE_INTERPRETER_SANDBOX");
     }
 
     #[test]

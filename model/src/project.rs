@@ -12,32 +12,20 @@ use crate::sandbox::Sandbox;
 ///
 /// A file's index in the diagnostics is the sandbox's index in `sandboxes`.
 pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
-    let mut bindings = Seen::new(
-        "binding",
-        "both file names give it: rename one of the files",
-    );
-    let mut classes = Seen::new(
-        "class",
-        "a Durable Object class is unique in a Worker: rename one of the structs",
-    );
+    let mut bindings = Seen::new("binding", "both file names give it: rename one of the files");
+    let mut classes =
+        Seen::new("class", "a Durable Object class is unique in a Worker: rename one of the structs");
     let mut containers = Seen::new(
         "container name",
         "an application's name is unique in the account: give one of them another `name`",
     );
-    let modules: HashMap<&str, usize> = sandboxes
-        .iter()
-        .enumerate()
-        .map(|(index, sandbox)| (sandbox.names.module.as_str(), index))
-        .collect();
+    let modules: HashMap<&str, usize> =
+        sandboxes.iter().enumerate().map(|(index, sandbox)| (sandbox.names.module.as_str(), index)).collect();
     let mut default: Option<(usize, &Sandbox, Span)> = None;
 
     for (index, sandbox) in sandboxes.iter().enumerate() {
         let class = sandbox.class.span;
-        let name = sandbox
-            .attributes
-            .name
-            .as_ref()
-            .map_or(class, |name| name.span);
+        let name = sandbox.attributes.name.as_ref().map_or(class, |name| name.span);
         // Two files with one binding have one module and one container name too: one diagnostic is enough.
         if bindings.insert(&sandbox.names.binding, index, class, report) {
             containers.insert(sandbox.container(), index, name, report);
@@ -63,11 +51,7 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
                     class: sandbox.class.value.clone(),
                     first: other.class.value.clone(),
                 };
-                report.push(Diagnostic::at(rule, index, Some(span)).with(
-                    first,
-                    Some(at),
-                    "the first one",
-                ));
+                report.push(Diagnostic::at(rule, index, Some(span)).with(first, Some(at), "the first one"));
             } else {
                 default = Some((index, sandbox, span));
             }
@@ -84,26 +68,14 @@ struct Seen<'a> {
 
 impl<'a> Seen<'a> {
     fn new(what: &'static str, remedy: &'static str) -> Self {
-        Seen {
-            what,
-            remedy,
-            places: HashMap::new(),
-        }
+        Seen { what, remedy, places: HashMap::new() }
     }
 
     /// Whether the value is new; reports it where it is not.
     fn insert(&mut self, value: &'a str, file: usize, span: Span, report: &mut Report) -> bool {
         if let Some((first, at)) = self.places.get(value) {
-            let rule = Rule::Collision {
-                what: self.what,
-                name: value.to_owned(),
-                remedy: self.remedy,
-            };
-            report.push(Diagnostic::at(rule, file, Some(span)).with(
-                *first,
-                Some(*at),
-                "first here",
-            ));
+            let rule = Rule::Collision { what: self.what, name: value.to_owned(), remedy: self.remedy };
+            report.push(Diagnostic::at(rule, file, Some(span)).with(*first, Some(*at), "first here"));
             return false;
         }
         self.places.insert(value, (file, span));

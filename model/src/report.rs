@@ -34,11 +34,7 @@ impl Diagnostic {
 
     /// A diagnostic at a place of the file with index `file`.
     pub fn at(rule: Rule, file: usize, span: Option<Span>) -> Self {
-        Diagnostic {
-            rule,
-            at: Spot { file, span },
-            also: Vec::new(),
-        }
+        Diagnostic { rule, at: Spot { file, span }, also: Vec::new() }
     }
 
     /// Adds another place.
@@ -62,13 +58,7 @@ impl Diagnostic {
 /// The text that rustc shows: the same words the command line prints.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "[{}] {}\n\nhelp: {}",
-            self.rule.code(),
-            self.rule.message(),
-            self.rule.help()
-        )
+        write!(f, "[{}] {}\n\nhelp: {}", self.rule.code(), self.rule.message(), self.rule.help())
     }
 }
 
@@ -96,9 +86,7 @@ impl Report {
 
     /// Whether an error, not only warnings, was found.
     pub fn has_errors(&self) -> bool {
-        self.found
-            .iter()
-            .any(|found| found.rule.level() == Level::Error)
+        self.found.iter().any(|found| found.rule.level() == Level::Error)
     }
 
     /// What was found, in the order it was found.

@@ -284,12 +284,7 @@ rules! {
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
-        .map(|known| {
-            (
-                strsim::damerau_levenshtein(&word.to_lowercase(), known),
-                *known,
-            )
-        })
+        .map(|known| (strsim::damerau_levenshtein(&word.to_lowercase(), known), *known))
         .filter(|(distance, known)| *distance <= known.len().max(word.len()) / 2 && *distance <= 4)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, known)| known)
@@ -307,11 +302,7 @@ pub fn listed(words: &[&str]) -> String {
 
 /// `` `a` or `b` ``.
 fn either(words: &[String]) -> String {
-    words
-        .iter()
-        .map(|word| format!("`{word}`"))
-        .collect::<Vec<_>>()
-        .join(" or ")
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
 }
 
 /// How a key is written rightly.
@@ -319,10 +310,7 @@ fn example(key: &str) -> String {
     crate::attrs::KEYS
         .iter()
         .find(|known| known.name == key)
-        .map_or_else(
-            || format!("{key} = \"value\""),
-            |known| known.example.to_owned(),
-        )
+        .map_or_else(|| format!("{key} = \"value\""), |known| known.example.to_owned())
 }
 
 #[cfg(test)]
@@ -341,10 +329,7 @@ mod tests {
     #[test]
     fn every_rule_says_what_it_means() {
         for (code, _, meaning) in Rule::all() {
-            assert!(
-                meaning.ends_with('.') && meaning.len() > 10,
-                "{code}: {meaning:?}"
-            );
+            assert!(meaning.ends_with('.') && meaning.len() > 10, "{code}: {meaning:?}");
         }
     }
 

@@ -29,10 +29,7 @@ pub struct Sandbox {
 impl Sandbox {
     /// The container application: `name`, or the one that follows from the file.
     pub fn container(&self) -> &str {
-        self.attributes
-            .name
-            .as_ref()
-            .map_or(&self.names.container, |name| &name.value)
+        self.attributes.name.as_ref().map_or(&self.names.container, |name| &name.value)
     }
 
     /// Reads a sandbox file. What is wrong goes to `report`; `exists` answers for paths relative to the file.
@@ -48,18 +45,11 @@ impl Sandbox {
         let parsed = match syn::parse_file(text) {
             Ok(parsed) => parsed,
             Err(error) => {
-                report.add(
-                    Rule::NotRust {
-                        message: error.to_string(),
-                    },
-                    error.span(),
-                );
+                report.add(Rule::NotRust { message: error.to_string() }, error.span());
                 return None;
             }
         };
-        let suggestion = names
-            .as_ref()
-            .map_or_else(|_| "ShellSandbox".to_owned(), class_of);
+        let suggestion = names.as_ref().map_or_else(|_| "ShellSandbox".to_owned(), class_of);
         let found = syntax::find(&parsed, &suggestion, report);
         let Some(found) = found else {
             if let Err(rule) = names {
@@ -87,10 +77,9 @@ impl Sandbox {
             Ok(names) => Some(names),
             Err(rule) => {
                 let rule = match rule {
-                    Rule::NotASandboxFile { file, .. } => Rule::NotASandboxFile {
-                        file,
-                        class: Some(class.clone()),
-                    },
+                    Rule::NotASandboxFile { file, .. } => {
+                        Rule::NotASandboxFile { file, class: Some(class.clone()) }
+                    }
                     other => other,
                 };
                 found.add(rule, span);
@@ -98,12 +87,7 @@ impl Sandbox {
             }
         };
         if !item.generics.params.is_empty() {
-            found.add(
-                Rule::Generic {
-                    class: class.clone(),
-                },
-                span,
-            );
+            found.add(Rule::Generic { class: class.clone() }, span);
         }
         if let Some(why) = names::reserved_class(&class) {
             let class = class.trim_start_matches("r#").to_owned();
@@ -125,46 +109,17 @@ impl Sandbox {
 }
 
 /// The Dockerfile that the attribute names must be there.
-fn check_paths(
-    file: &str,
-    attributes: &Attributes,
-    exists: &dyn Fn(&str) -> bool,
-    report: &mut Report,
-) {
-    if let Some(Spanned {
-        value: Image::Dockerfile(path),
-        span,
-    }) = &attributes.image
+fn check_paths(file: &str, attributes: &Attributes, exists: &dyn Fn(&str) -> bool, report: &mut Report) {
+    if let Some(Spanned { value: Image::Dockerfile(path), span }) = &attributes.image
         && !exists(path)
     {
-        let directory = file
-            .rsplit_once('/')
-            .map_or(".", |(directory, _)| directory);
-        report.add(
-            Rule::NoDockerfile {
-                path: path.clone(),
-                looked_in: directory.to_owned(),
-            },
-            *span,
-        );
+        let directory = file.rsplit_once('/').map_or(".", |(directory, _)| directory);
+        report.add(Rule::NoDockerfile { path: path.clone(), looked_in: directory.to_owned() }, *span);
     }
-    if let Some(Spanned {
-        value: Image::Registry(image),
-        ..
-    }) = &attributes.image
-    {
+    if let Some(Spanned { value: Image::Registry(image), .. }) = &attributes.image {
         let only_for_dockerfiles = [
-            (
-                "image_build_context",
-                attributes
-                    .image_build_context
-                    .as_ref()
-                    .map(|path| path.span),
-            ),
-            (
-                "image_vars",
-                attributes.image_vars.as_ref().map(|vars| vars.span),
-            ),
+            ("image_build_context", attributes.image_build_context.as_ref().map(|path| path.span)),
+            ("image_vars", attributes.image_vars.as_ref().map(|vars| vars.span)),
         ];
         for (key, span) in only_for_dockerfiles {
             if let Some(span) = span {

@@ -23,14 +23,8 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
     let mut first: Option<Found<'a>> = None;
     let mut any = false;
     for item in &file.items {
-        let Some(attribute) = attributes(item)
-            .iter()
-            .find(|attribute| is_sandbox(attribute))
-        else {
-            let mut inner = Nested {
-                report,
-                any: &mut any,
-            };
+        let Some(attribute) = attributes(item).iter().find(|attribute| is_sandbox(attribute)) else {
+            let mut inner = Nested { report, any: &mut any };
             inner.visit_item(item);
             continue;
         };
@@ -40,10 +34,8 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
             continue;
         };
         if let Some(first) = &first {
-            let rule = Rule::SecondSandbox {
-                class: found.ident.to_string(),
-                first: first.item.ident.to_string(),
-            };
+            let rule =
+                Rule::SecondSandbox { class: found.ident.to_string(), first: first.item.ident.to_string() };
             report.push(Diagnostic::new(rule, found.ident.span()).with(
                 0,
                 Some(first.item.ident.span()),
@@ -52,28 +44,12 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
             continue;
         }
         match tokens(attribute) {
-            Ok(tokens) => {
-                first = Some(Found {
-                    item: found,
-                    tokens,
-                })
-            }
-            Err(error) => report.add(
-                Rule::BadAttribute {
-                    message: error.to_string(),
-                },
-                error.span(),
-            ),
+            Ok(tokens) => first = Some(Found { item: found, tokens }),
+            Err(error) => report.add(Rule::BadAttribute { message: error.to_string() }, error.span()),
         }
     }
     if !any {
-        report.push(Diagnostic::at(
-            Rule::NoSandbox {
-                class: class.to_owned(),
-            },
-            0,
-            None,
-        ));
+        report.push(Diagnostic::at(Rule::NoSandbox { class: class.to_owned() }, 0, None));
     }
     first
 }
@@ -93,12 +69,7 @@ pub fn not_a_struct(item: &Item, report: &mut Report) {
         Item::Use(item) => ("a use", item.use_token.span),
         other => ("something else", other.span()),
     };
-    report.add(
-        Rule::NotAStruct {
-            kind: kind.to_owned(),
-        },
-        span,
-    );
+    report.add(Rule::NotAStruct { kind: kind.to_owned() }, span);
 }
 
 /// Whether an attribute is `#[sandbox]`, by itself or by its path.
@@ -114,10 +85,7 @@ fn tokens(attribute: &Attribute) -> syn::Result<proc_macro2::TokenStream> {
     match &attribute.meta {
         Meta::Path(_) => Ok(proc_macro2::TokenStream::new()),
         Meta::List(list) => Ok(list.tokens.clone()),
-        Meta::NameValue(pair) => Err(syn::Error::new(
-            pair.eq_token.span,
-            "keys stand in parentheses",
-        )),
+        Meta::NameValue(pair) => Err(syn::Error::new(pair.eq_token.span, "keys stand in parentheses")),
     }
 }
 
@@ -148,12 +116,7 @@ impl Nested<'_> {
     fn check(&mut self, attributes: &[Attribute], ident: &Ident) {
         if attributes.iter().any(is_sandbox) {
             *self.any = true;
-            self.report.add(
-                Rule::Nested {
-                    class: ident.to_string(),
-                },
-                ident.span(),
-            );
+            self.report.add(Rule::Nested { class: ident.to_string() }, ident.span());
         }
     }
 }

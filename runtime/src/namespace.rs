@@ -14,10 +14,7 @@ pub struct Namespace<S> {
 impl<S: SandboxClass> Namespace<S> {
     /// The namespace of the class in an environment. The binding is looked up when a sandbox is asked for.
     pub fn new(env: &worker::Env) -> Self {
-        Namespace {
-            env: env.clone(),
-            class: PhantomData,
-        }
+        Namespace { env: env.clone(), class: PhantomData }
     }
 
     /// The sandbox with this key: the same key gives the same container, a fresh key a fresh one.
@@ -28,24 +25,14 @@ impl<S: SandboxClass> Namespace<S> {
     /// # Errors
     /// Where the Worker has no binding [`SandboxClass::BINDING`]: run `koze build` and deploy again.
     pub fn get(&self, key: &str) -> worker::Result<Stub<S>> {
-        let stub = self
-            .env
-            .durable_object(S::BINDING)?
-            .id_from_name(key)?
-            .get_stub()?;
-        Ok(Stub {
-            stub,
-            class: PhantomData,
-        })
+        let stub = self.env.durable_object(S::BINDING)?.id_from_name(key)?.get_stub()?;
+        Ok(Stub { stub, class: PhantomData })
     }
 }
 
 impl<S> Clone for Namespace<S> {
     fn clone(&self) -> Self {
-        Namespace {
-            env: self.env.clone(),
-            class: PhantomData,
-        }
+        Namespace { env: self.env.clone(), class: PhantomData }
     }
 }
 

@@ -1,8 +1,5 @@
 //! The attribute is sugar: what it writes can be written by hand. A user's strictest lints have nothing to say.
-#![allow(
-    unreachable_pub,
-    reason = "a test is a program, which nothing else sees into"
-)]
+#![allow(unreachable_pub, reason = "a test is a program, which nothing else sees into")]
 #![deny(missing_docs, warnings, clippy::all, clippy::pedantic)]
 
 #[path = "sandboxes/code-interpreter.sandbox.rs"]

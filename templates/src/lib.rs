@@ -17,14 +17,8 @@ pub const PROJECT: &[(&str, &str)] = &[
     // Cargo leaves out of a package what has a manifest of its own, so this one has another name here.
     ("Cargo.toml", include_str!("../files/project/manifest.toml")),
     ("README.md", include_str!("../files/project/README.md")),
-    (
-        "package.json",
-        include_str!("../files/project/package.json"),
-    ),
+    ("package.json", include_str!("../files/project/package.json")),
     (".gitignore", include_str!("../files/project/gitignore")),
     ("src/lib.rs", include_str!("../files/project/src/lib.rs")),
-    (
-        "src/server/shell.sandbox.rs",
-        include_str!("../files/project/src/server/shell.sandbox.rs"),
-    ),
+    ("src/server/shell.sandbox.rs", include_str!("../files/project/src/server/shell.sandbox.rs")),
 ];

@@ -22,12 +22,7 @@ pub fn koze() -> Command {
     // A person's shell has none of these, and koze must not find this workspace through them.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        let set_by_cargo = [
-            "CARGO_PKG_",
-            "CARGO_MANIFEST_",
-            "CARGO_BIN_",
-            "CARGO_CRATE_",
-        ];
+        let set_by_cargo = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
         if name == "CARGO" || set_by_cargo.iter().any(|prefix| name.starts_with(prefix)) {
             command.env_remove(&*name);
         }
@@ -39,13 +34,8 @@ pub fn koze() -> Command {
 pub(crate) fn target_dir() -> (PathBuf, String) {
     let test = std::env::current_exe().expect("the path of the running test");
     // <target>/<profile>/deps/<test>
-    let profile = test
-        .ancestors()
-        .nth(2)
-        .expect("a test in cargo's target directory");
-    let target = profile
-        .parent()
-        .expect("a target directory above the profile");
+    let profile = test.ancestors().nth(2).expect("a test in cargo's target directory");
+    let target = profile.parent().expect("a target directory above the profile");
     let name = profile.file_name().unwrap_or_default().to_string_lossy();
     (target.to_owned(), name.into_owned())
 }
@@ -55,11 +45,7 @@ fn build() -> PathBuf {
     let profile = if profile == "debug" { "dev" } else { &profile };
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--package", "koze-cli", "--bin", "koze"])
-        .args([
-            "--message-format=json-render-diagnostics",
-            "--profile",
-            profile,
-        ])
+        .args(["--message-format=json-render-diagnostics", "--profile", profile])
         .arg("--target-dir")
         .arg(target)
         .current_dir(root())
@@ -77,10 +63,5 @@ fn executable(messages: &str) -> Option<PathBuf> {
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter(|message| message["target"]["name"] == "koze")
-        .find_map(|message| {
-            message["executable"]
-                .as_str()
-                .map(Path::new)
-                .map(Path::to_owned)
-        })
+        .find_map(|message| message["executable"].as_str().map(Path::new).map(Path::to_owned))
 }

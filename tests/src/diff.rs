@@ -39,9 +39,7 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> String {
 }
 
 fn visible(content: Option<&Vec<u8>>) -> String {
-    let text = content
-        .map(|bytes| String::from_utf8_lossy(bytes))
-        .unwrap_or_default();
+    let text = content.map(|bytes| String::from_utf8_lossy(bytes)).unwrap_or_default();
     text.replace('\r', "␍").replace('\u{feff}', "<BOM>")
 }
 
@@ -50,20 +48,12 @@ mod tests {
     use super::*;
 
     fn snapshot(files: &[(&str, &str)]) -> Snapshot {
-        files
-            .iter()
-            .map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec()))
-            .collect()
+        files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect()
     }
 
     #[test]
     fn changed_new_gone_and_equal_files() {
-        let before = snapshot(&[
-            ("a", "1\r\n2\r\n"),
-            ("b", "same\n"),
-            ("gone", "x\n"),
-            ("z", ""),
-        ]);
+        let before = snapshot(&[("a", "1\r\n2\r\n"), ("b", "same\n"), ("gone", "x\n"), ("z", "")]);
         let after = snapshot(&[("a", "1\n2\r\n"), ("b", "same\n"), ("new", "\u{feff}y")]);
         assert_eq!(
             diff(&before, &after),

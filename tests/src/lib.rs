@@ -3,10 +3,7 @@
 //!
 //! Helpers panic, naming what they were doing: they are called from tests alone.
 
-#![expect(
-    clippy::missing_panics_doc,
-    reason = "any of them panics when the machine fails it"
-)]
+#![expect(clippy::missing_panics_doc, reason = "any of them panics when the machine fails it")]
 
 mod binary;
 mod diff;

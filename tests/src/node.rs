@@ -44,10 +44,7 @@ pub fn node_command(bin: &str) -> Command {
     let path = std::iter::once(bins.clone()).chain(std::env::split_paths(&path));
     let mut command = Command::new(bins.join(bin));
     command
-        .env(
-            "PATH",
-            std::env::join_paths(path).expect("a PATH without odd names"),
-        )
+        .env("PATH", std::env::join_paths(path).expect("a PATH without odd names"))
         .env("HOME", &home)
         .env("XDG_CACHE_HOME", home.join(".cache"))
         .env("XDG_CONFIG_HOME", home.join(".config"))

@@ -24,25 +24,15 @@ const POLL: Duration = Duration::from_millis(5);
 /// as not done.
 pub fn run(mut command: Command, timeout: Duration) -> Output {
     let deadline = Instant::now() + timeout;
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
-    let mut child = command
-        .spawn()
-        .unwrap_or_else(|error| panic!("{command:?} did not start: {error}"));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} did not start: {error}"));
     let stdout = Reader::new(child.stdout.take());
     let stderr = Reader::new(child.stderr.take());
 
     let status = wait(&mut child, deadline);
     let printed = (stdout.until(deadline), stderr.until(deadline));
     match (status, printed) {
-        (Some(status), (Some(stdout), Some(stderr))) => Output {
-            status,
-            stdout,
-            stderr,
-        },
+        (Some(status), (Some(stdout), Some(stderr))) => Output { status, stdout, stderr },
         (_, (out, err)) => {
             kill(&mut child);
             let grace = Instant::now() + GRACE;
@@ -77,10 +67,7 @@ fn kill(child: &mut Child) {
 }
 
 fn text(bytes: Option<Vec<u8>>) -> String {
-    bytes.map_or_else(
-        || "(still open)".to_owned(),
-        |bytes| String::from_utf8_lossy(&bytes).into_owned(),
-    )
+    bytes.map_or_else(|| "(still open)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Reads one output on a thread, so that a full pipe never stops the child.

@@ -36,16 +36,11 @@ pub struct Run {
 
 impl Project {
     /// An empty project.
-    #[expect(
-        clippy::new_without_default,
-        reason = "a directory is no default value"
-    )]
+    #[expect(clippy::new_without_default, reason = "a directory is no default value")]
     pub fn new() -> Self {
         let temp = TempDir::with_prefix("koze-test-").expect("a temporary directory");
         // Canonical, for koze may print it so.
-        let dir = fs::canonicalize(temp.path())
-            .expect("its path")
-            .join("project");
+        let dir = fs::canonicalize(temp.path()).expect("its path").join("project");
         fs::create_dir(&dir).expect("a directory in it");
         Self { dir, _temp: temp }
     }
@@ -108,16 +103,8 @@ impl Project {
 
     /// Runs `command` as [`Project::koze`] does, for at most a minute: for a test that adds to its environment.
     pub fn run(&self, mut command: Command) -> Run {
-        command
-            .current_dir(&self.dir)
-            .env("COLUMNS", "100")
-            .env("NO_COLOR", "1");
-        for name in [
-            "CLICOLOR_FORCE",
-            "FORCE_COLOR",
-            "RUST_BACKTRACE",
-            "RUST_LOG",
-        ] {
+        command.current_dir(&self.dir).env("COLUMNS", "100").env("NO_COLOR", "1");
+        for name in ["CLICOLOR_FORCE", "FORCE_COLOR", "RUST_BACKTRACE", "RUST_LOG"] {
             command.env_remove(name);
         }
         let line = format!("{command:?}");
@@ -175,17 +162,11 @@ mod tests {
     #[test]
     fn a_snapshot_has_the_files_that_koze_may_touch() {
         let project = Project::new();
-        project
-            .write("src/a.rs", "one\n")
-            .write("node_modules/x/index.js", "")
-            .write("target/debug/x", "");
+        project.write("src/a.rs", "one\n").write("node_modules/x/index.js", "").write("target/debug/x", "");
         let before = project.snapshot();
         assert_eq!(before.keys().collect::<Vec<_>>(), ["src/a.rs"]);
         project.write("src/a.rs", "two\n");
-        assert_eq!(
-            project.diff(&before),
-            "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -1 +1 @@\n-one\n+two\n"
-        );
+        assert_eq!(project.diff(&before), "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -1 +1 @@\n-one\n+two\n");
     }
 
     #[test]
@@ -194,13 +175,6 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "pwd; echo $COLUMNS >&2; exit 2"]);
         let run = project.run(command);
-        assert_eq!(
-            run,
-            Run {
-                code: 2,
-                stdout: "[PROJECT]\n".to_owned(),
-                stderr: "100\n".to_owned()
-            }
-        );
+        assert_eq!(run, Run { code: 2, stdout: "[PROJECT]\n".to_owned(), stderr: "100\n".to_owned() });
     }
 }

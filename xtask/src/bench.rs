@@ -46,11 +46,7 @@ struct Runs {
 }
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
-    let runs = Runs {
-        warm_up: 1,
-        fast: if args.quick { 5 } else { 20 },
-        slow: 3,
-    };
+    let runs = Runs { warm_up: 1, fast: if args.quick { 5 } else { 20 }, slow: 3 };
     let koze = match &args.koze {
         Some(path) => fs::canonicalize(path)?,
         None => binary::build(root)?,
@@ -73,13 +69,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
 }
 
 /// `koze build` on a project never built, then with nothing to do, then the peer; and again.
-fn build(
-    root: &Path,
-    koze: &Path,
-    project: &Project,
-    runs: &Runs,
-    report: &mut Report,
-) -> Result<()> {
+fn build(root: &Path, koze: &Path, project: &Project, runs: &Runs, report: &mut Report) -> Result<()> {
     let [mut cold, mut idle, mut metadata] = [(); 3].map(|()| Samples::default());
     for run in 0..runs.warm_up + runs.fast {
         project.restore()?;
@@ -95,30 +85,17 @@ fn build(
         }
     }
     if project.written()? == 0 {
-        report.note(format!(
-            "`koze build` wrote no file into the project of size {}",
-            project.sandboxes()
-        ));
+        report.note(format!("`koze build` wrote no file into the project of size {}", project.sandboxes()));
     }
     let peer = metadata.median();
-    for (case, samples) in [
-        (report::COLD, cold),
-        (report::IDLE, idle),
-        (peers::CARGO_METADATA, metadata),
-    ] {
+    for (case, samples) in [(report::COLD, cold), (report::IDLE, idle), (peers::CARGO_METADATA, metadata)] {
         report.push(Row::new(project.sandboxes(), case, samples, peer));
     }
     Ok(())
 }
 
 /// `koze build` with nothing to do beside `wrangler types`, the peer that makes types from the same blocks.
-fn types(
-    root: &Path,
-    koze: &Path,
-    project: &Project,
-    runs: &Runs,
-    report: &mut Report,
-) -> Result<()> {
+fn types(root: &Path, koze: &Path, project: &Project, runs: &Runs, report: &mut Report) -> Result<()> {
     if let Err(reason) = peers::wrangler_ready(root, project) {
         report.note(format!("`{}` was not run: {reason}", peers::WRANGLER_TYPES));
         return Ok(());
@@ -135,26 +112,13 @@ fn types(
         }
     }
     let peer = wrangler.median();
-    report.push(Row::new(
-        project.sandboxes(),
-        report::IDLE_AGAIN,
-        idle,
-        peer,
-    ));
-    report.push(Row::new(
-        project.sandboxes(),
-        peers::WRANGLER_TYPES,
-        wrangler,
-        peer,
-    ));
+    report.push(Row::new(project.sandboxes(), report::IDLE_AGAIN, idle, peer));
+    report.push(Row::new(project.sandboxes(), peers::WRANGLER_TYPES, wrangler, peer));
     Ok(())
 }
 
 fn koze_build(koze: &Path, project: &Project) -> Command {
     let mut command = Command::new(koze);
-    command
-        .args(["build", "--project"])
-        .arg(project.dir())
-        .current_dir(project.dir());
+    command.args(["build", "--project"]).arg(project.dir()).current_dir(project.dir());
     command
 }

@@ -16,17 +16,13 @@ pub(crate) fn cargo(root: &Path) -> Command {
 
 /// Runs `command` on this terminal. `missing` says what to do when the program is not installed.
 pub(crate) fn status(command: &mut Command, missing: &str) -> Result<ExitStatus> {
-    command
-        .status()
-        .map_err(|error| not_started(command, &error, missing).into())
+    command.status().map_err(|error| not_started(command, &error, missing).into())
 }
 
 /// What `command` prints, without the last newline; its messages go to this terminal.
 pub(crate) fn stdout(command: &mut Command, missing: &str) -> Result<String> {
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| not_started(command, &error, missing))?;
+    let output =
+        command.stderr(Stdio::inherit()).output().map_err(|error| not_started(command, &error, missing))?;
     if !output.status.success() {
         return Err(format!("`{}` failed: {}", line(command), output.status).into());
     }

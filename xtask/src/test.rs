@@ -13,10 +13,7 @@ pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     cargo
         .args(["test", "--workspace", "--no-fail-fast"])
         .args(args)
-        .env(
-            "PATH",
-            process::path_with(&root.join("tests/node_modules/.bin"))?,
-        )
+        .env("PATH", process::path_with(&root.join("tests/node_modules/.bin"))?)
         .env("WRANGLER_SEND_METRICS", "false");
     let status = process::status(&mut cargo, "install rustup, which brings cargo")?;
     // A signal leaves no code.

@@ -13,17 +13,11 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
     let mut findings = Findings::new(args.place.strict);
     let mut build = Build::default();
     let write = !args.check && !args.dry_run;
-    let options = Options {
-        project: args.place.project.clone(),
-        config: args.place.config.clone(),
-        write,
-    };
+    let options = Options { project: args.place.project.clone(), config: args.place.config.clone(), write };
     let done = build::run(&options, &mut build, &mut findings).is_ok();
 
     let changes = build.plan.as_ref().map_or(&[][..], |plan| &plan.changes);
-    let drift = changes
-        .iter()
-        .any(|change| change.action() != Action::Unchanged);
+    let drift = changes.iter().any(|change| change.action() != Action::Unchanged);
     match args.place.format {
         Format::Json => show::out(&output::json::render(&build, &findings)),
         Format::Human => {

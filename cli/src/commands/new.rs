@@ -20,9 +20,7 @@ pub(super) fn run(args: &args::New) -> ExitCode {
         let dir = args.dir.display();
         show::out(&format!("created the package `{name}` in {dir}\n"));
         show::out(&output::human::build(build, true));
-        show::out(&format!(
-            "next: cd {dir} && npm install && npm run check (see its README.md)\n"
-        ));
+        show::out(&format!("next: cd {dir} && npm install && npm run check (see its README.md)\n"));
     }
     show::findings(&findings);
     ExitCode::from(u8::from(done.is_err()))
@@ -31,23 +29,17 @@ pub(super) fn run(args: &args::New) -> ExitCode {
 fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), Stop> {
     let dir = paths::normal(&std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()));
     let shown = args.dir.display().to_string();
-    let occupied =
-        fs_err::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file();
+    let occupied = fs_err::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file();
     if occupied {
         return findings.fail(Rule::DirOccupied { dir: shown }, None);
     }
     let name = match &args.name {
         Some(name) => name.clone(),
-        None => dir
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
+        None => dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
     };
     if !is_package_name(&name) {
-        let suggestion = create::worker_name(&name)
-            .trim_start_matches(|c: char| c.is_ascii_digit())
-            .to_owned();
+        let suggestion =
+            create::worker_name(&name).trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
         return findings.fail(Rule::BadPackageName { name, suggestion }, None);
     }
     let runtime = runtime(args.runtime_path.as_deref(), findings)?;
@@ -64,11 +56,7 @@ fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), 
         return findings.io(&error);
     }
     let mut build = Build::default();
-    let options = Options {
-        project: staging.path().to_owned(),
-        config: None,
-        write: true,
-    };
+    let options = Options { project: staging.path().to_owned(), config: None, write: true };
     build::run(&options, &mut build, findings)?;
     if let Err(error) = fs_err::rename(staging.path(), &dir) {
         return findings.io(&error);
@@ -81,31 +69,17 @@ fn stage(parent: &Path) -> std::io::Result<tempfile::TempDir> {
     use std::os::unix::fs::PermissionsExt as _;
     // As any new directory of the user's; the umask applies.
     let permissions = std::fs::Permissions::from_mode(0o777);
-    tempfile::Builder::new()
-        .prefix(".koze-new-")
-        .permissions(permissions)
-        .tempdir_in(parent)
+    tempfile::Builder::new().prefix(".koze-new-").permissions(permissions).tempdir_in(parent)
 }
 
 fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::io::Result<()> {
-    let dependency = format!(
-        "{{ path = {} }}",
-        toml_edit::Value::from(dependency_path(runtime, dir))
-    );
+    let dependency = format!("{{ path = {} }}", toml_edit::Value::from(dependency_path(runtime, dir)));
     let container = create::worker_name(name).replace('_', "-");
     for (path, template) in koze_templates::PROJECT {
-        let name = if *path == "src/server/shell.sandbox.rs" {
-            &container
-        } else {
-            name
-        };
-        let mut text = template
-            .replace("__KOZE_NAME__", name)
-            .replace("__KOZE_DEPENDENCY__", &dependency);
+        let name = if *path == "src/server/shell.sandbox.rs" { &container } else { name };
+        let mut text = template.replace("__KOZE_NAME__", name).replace("__KOZE_DEPENDENCY__", &dependency);
         if *path == "Cargo.toml" && in_workspace(dir) {
-            text.push_str(
-                "\n# This package is no member of the workspace around it.\n[workspace]\n",
-            );
+            text.push_str("\n# This package is no member of the workspace around it.\n[workspace]\n");
         }
         let path = staging.join(path);
         if let Some(parent) = path.parent() {
@@ -119,11 +93,7 @@ fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::i
 /// A path as a manifest should hold it: relative within one checkout, absolute across.
 fn dependency_path(runtime: &Path, dir: &Path) -> String {
     let checkout = runtime.parent().unwrap_or(runtime);
-    if dir.starts_with(checkout) {
-        paths::relative(runtime, dir)
-    } else {
-        runtime.display().to_string()
-    }
+    if dir.starts_with(checkout) { paths::relative(runtime, dir) } else { runtime.display().to_string() }
 }
 
 /// Whether a manifest above a directory begins a workspace.
@@ -159,31 +129,25 @@ fn runtime(given: Option<&Path>, findings: &mut Findings) -> Result<PathBuf, Sto
         .map(|dir| dir.join("runtime"))
         .find(|path| is_runtime(path))
         .and_then(|path| fs_err::canonicalize(path).ok());
-    match found {
-        Some(path) => Ok(path),
-        None => {
-            let why = "this koze does not run from a checkout, and the crate is not published yet"
-                .to_owned();
-            findings.fail(Rule::NoRuntime { why }, None)
-        }
+    if let Some(path) = found {
+        Ok(path)
+    } else {
+        let why = "this koze does not run from a checkout, and the crate is not published yet".to_owned();
+        findings.fail(Rule::NoRuntime { why }, None)
     }
 }
 
 fn is_runtime(dir: &Path) -> bool {
     let manifest = fs_err::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
     let name = manifest.parse::<toml_edit::Document<String>>().ok();
-    let name = name
-        .as_ref()
-        .and_then(|manifest| manifest.get("package")?.get("name")?.as_str());
+    let name = name.as_ref().and_then(|manifest| manifest.get("package")?.get("name")?.as_str());
     name == Some("koze")
 }
 
 /// What cargo takes for a package, and what leaves room for `-shell` in the container's name.
 fn is_package_name(name: &str) -> bool {
     let characters = name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let crate_name = name.replace('-', "_");
     // cargo refuses these: keywords, and names of its own.
     let taken = syn::parse_str::<syn::Ident>(&crate_name).is_err()

@@ -24,13 +24,7 @@ pub(super) fn findings(findings: &Findings) {
 
 /// Columns of the terminal: `COLUMNS`, or what the terminal says.
 fn width() -> usize {
-    let told = std::env::var("COLUMNS")
-        .ok()
-        .and_then(|columns| columns.parse().ok());
-    let asked = || {
-        terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0))
-    };
-    told.or_else(asked)
-        .filter(|width| *width >= 40)
-        .unwrap_or(100)
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let asked = || terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
+    told.or_else(asked).filter(|width| *width >= 40).unwrap_or(100)
 }

@@ -40,10 +40,7 @@ pub(super) fn render(sandboxes: &[Sandbox]) -> String {
 fn accessor(sandbox: &Sandbox) -> TokenStream {
     let accessor = ident(&sandbox.names.accessor);
     let class = ident(&sandbox.class.value);
-    let doc = format!(
-        " The sandboxes of `{}`, bound as `{}`.",
-        sandbox.file, sandbox.names.binding
-    );
+    let doc = format!(" The sandboxes of `{}`, bound as `{}`.", sandbox.file, sandbox.names.binding);
     let vis = visibility(sandbox);
     quote! {
         #[doc = #doc]

@@ -26,10 +26,7 @@ fn module(sandbox: &Sandbox) -> TokenStream {
     let class = ident(&sandbox.class.value);
     let doc = format!(" The sandbox of `{}`.", sandbox.file);
     // From `src/generated` to a file below `src`.
-    let path = format!(
-        "../{}",
-        sandbox.file.strip_prefix("src/").unwrap_or(&sandbox.file)
-    );
+    let path = format!("../{}", sandbox.file.strip_prefix("src/").unwrap_or(&sandbox.file));
     let vis = visibility(sandbox);
     quote! {
         #[doc = #doc]
@@ -41,9 +38,5 @@ fn module(sandbox: &Sandbox) -> TokenStream {
 
 /// A struct that is not public cannot be made so from outside.
 pub(super) fn visibility(sandbox: &Sandbox) -> TokenStream {
-    if sandbox.public {
-        quote!(pub)
-    } else {
-        quote!(pub(crate))
-    }
+    if sandbox.public { quote!(pub) } else { quote!(pub(crate)) }
 }

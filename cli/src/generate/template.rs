@@ -25,9 +25,7 @@ impl<'a> Template<'a> {
     /// # Panics
     /// Where a region is not closed: templates are tested.
     pub(super) fn new(text: &'a str) -> Self {
-        Template {
-            parts: parts(&mut text.lines(), false),
-        }
+        Template { parts: parts(&mut text.lines(), false) }
     }
 
     /// The text, with `outer` filling what is in no region, and `region` saying how often each region stands, and
@@ -37,9 +35,11 @@ impl<'a> Template<'a> {
         for part in &self.parts {
             match part {
                 Part::Line(line) => fill(line, outer, &mut text),
-                Part::Region(name, inner) => region(name)
-                    .iter()
-                    .for_each(|filled| inner.write(filled, &mut text)),
+                Part::Region(name, inner) => {
+                    for filled in &region(name) {
+                        inner.write(filled, &mut text);
+                    }
+                }
             }
         }
         text
@@ -49,9 +49,7 @@ impl<'a> Template<'a> {
         for part in &self.parts {
             match part {
                 Part::Line(line) => fill(line, filled, text),
-                Part::Region(name, inner) if filled.regions.contains(name) => {
-                    inner.write(filled, text)
-                }
+                Part::Region(name, inner) if filled.regions.contains(name) => inner.write(filled, text),
                 Part::Region(..) => {}
             }
         }
@@ -65,8 +63,8 @@ fn fill(line: &str, filled: &Fill, text: &mut String) {
         let (before, from) = rest.split_at(start);
         text.push_str(before);
         let hole = filled.holes.iter().find(|(hole, _)| from.starts_with(hole));
-        let (hole, value) = hole
-            .unwrap_or_else(|| panic!("a template has a placeholder that nobody fills: {from}"));
+        let (hole, value) =
+            hole.unwrap_or_else(|| panic!("a template has a placeholder that nobody fills: {from}"));
         text.push_str(value);
         rest = &from[hole.len()..];
     }
@@ -78,12 +76,7 @@ fn parts<'a>(lines: &mut std::str::Lines<'a>, inside: bool) -> Vec<Part<'a>> {
     let mut found = Vec::new();
     while let Some(line) = lines.next() {
         match line.trim_start().strip_prefix("//#region ") {
-            Some(name) => found.push(Part::Region(
-                name.trim(),
-                Template {
-                    parts: parts(lines, true),
-                },
-            )),
+            Some(name) => found.push(Part::Region(name.trim(), Template { parts: parts(lines, true) })),
             None if line.trim() == "//#endregion" => {
                 assert!(inside, "a template closes a region it did not open");
                 return found;
@@ -105,21 +98,9 @@ mod tests {
             "a __KOZE_X__\n//#region r\nb __KOZE_X__\n  //#region s\nc\n  //#endregion\n//#endregion\nd\n",
         );
         let hole = |value: &str| vec![("__KOZE_X__", value.to_owned())];
-        let outer = Fill {
-            holes: hole("__KOZE_X__"),
-            ..Fill::default()
-        };
+        let outer = Fill { holes: hole("__KOZE_X__"), ..Fill::default() };
         let text = template.render(&outer, &|_| {
-            vec![
-                Fill {
-                    holes: hole("1"),
-                    regions: vec![],
-                },
-                Fill {
-                    holes: hole("2"),
-                    regions: vec!["s"],
-                },
-            ]
+            vec![Fill { holes: hole("1"), regions: vec![] }, Fill { holes: hole("2"), regions: vec!["s"] }]
         });
         assert_eq!(text, "a __KOZE_X__\nb 1\nb 2\nc\nd\n");
         assert_eq!(template.render(&outer, &|_| vec![]), "a __KOZE_X__\nd\n");

@@ -18,16 +18,9 @@ pub(super) fn render_types(sandboxes: &[Sandbox], kept: &[&str]) -> String {
 }
 
 fn fill(template: &str, sandboxes: &[Sandbox], kept: &[&str]) -> String {
-    let outer = Fill {
-        holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())],
-        regions: Vec::new(),
-    };
+    let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
     let once = |wanted: bool| {
-        if wanted {
-            vec![Fill::default()]
-        } else {
-            Vec::new()
-        }
+        if wanted { vec![Fill::default()] } else { Vec::new() }
     };
     Template::new(template).render(&outer, &|region| match region {
         "base" => once(!sandboxes.is_empty()),
@@ -36,10 +29,7 @@ fn fill(template: &str, sandboxes: &[Sandbox], kept: &[&str]) -> String {
         "class" => sandboxes.iter().map(class).collect(),
         "kept" => kept
             .iter()
-            .map(|class| Fill {
-                holes: vec![("__KOZE_KEPT__", (*class).to_owned())],
-                regions: Vec::new(),
-            })
+            .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
             .collect(),
         other => unreachable!("the template has a region {other} that nobody fills"),
     })
@@ -52,10 +42,7 @@ fn has_policy(sandbox: &Sandbox) -> bool {
 
 fn class(sandbox: &Sandbox) -> Fill {
     let attributes = &sandbox.attributes;
-    let internet = attributes
-        .internet
-        .as_ref()
-        .is_some_and(|internet| internet.value);
+    let internet = attributes.internet.as_ref().is_some_and(|internet| internet.value);
     let mut fill = Fill {
         holes: vec![
             ("__KOZE_CLASS__", sandbox.class.value.clone()),
@@ -71,22 +58,14 @@ fn class(sandbox: &Sandbox) -> Fill {
         fill.holes.push((hole, literal(&value)));
     };
     if !attributes.env_vars.is_empty() {
-        let vars = attributes
-            .env_vars
-            .iter()
-            .map(|(name, value)| (name.clone(), json!(value)))
-            .collect();
+        let vars = attributes.env_vars.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         part("env_vars", "__KOZE_ENV_VARS__", Value::Object(vars));
     }
     if let Some(sleep) = &attributes.sleep_after {
         part("sleep_after", "__KOZE_SLEEP_AFTER__", json!(sleep.value));
     }
     if let Some(hosts) = &attributes.allowed_hosts {
-        part(
-            "allowed_hosts",
-            "__KOZE_ALLOWED_HOSTS__",
-            json!(hosts.value),
-        );
+        part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", json!(hosts.value));
     }
     if let Some(hosts) = &attributes.denied_hosts {
         part("denied_hosts", "__KOZE_DENIED_HOSTS__", json!(hosts.value));
@@ -101,16 +80,11 @@ fn class(sandbox: &Sandbox) -> Fill {
 fn literal(value: &Value) -> String {
     match value {
         Value::Object(object) => {
-            let entries: Vec<String> = object
-                .iter()
-                .map(|(key, value)| format!("{key}: {}", literal(value)))
-                .collect();
+            let entries: Vec<String> =
+                object.iter().map(|(key, value)| format!("{key}: {}", literal(value))).collect();
             format!("{{ {} }}", entries.join(", "))
         }
-        Value::Array(list) => format!(
-            "[{}]",
-            list.iter().map(literal).collect::<Vec<_>>().join(", ")
-        ),
+        Value::Array(list) => format!("[{}]", list.iter().map(literal).collect::<Vec<_>>().join(", ")),
         other => other.to_string(),
     }
 }

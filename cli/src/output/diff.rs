@@ -6,30 +6,18 @@ use crate::write::{Action, Change};
 
 /// The diff of all changes, empty where there are none.
 pub fn render(changes: &[Change]) -> String {
-    changes
-        .iter()
-        .filter(|change| change.action() != Action::Unchanged)
-        .map(one)
-        .collect()
+    changes.iter().filter(|change| change.action() != Action::Unchanged).map(one).collect()
 }
 
 fn one(change: &Change) -> String {
-    let text = |bytes: &Option<Vec<u8>>| {
-        String::from_utf8_lossy(bytes.as_deref().unwrap_or_default()).into_owned()
-    };
+    let text =
+        |bytes: &Option<Vec<u8>>| String::from_utf8_lossy(bytes.as_deref().unwrap_or_default()).into_owned();
     let (before, after) = (text(&change.before), text(&change.after));
     let side = |present: bool, letter: char| {
-        if present {
-            format!("{letter}/{}", change.shown)
-        } else {
-            "/dev/null".to_owned()
-        }
+        if present { format!("{letter}/{}", change.shown) } else { "/dev/null".to_owned() }
     };
     TextDiff::from_lines(&before, &after)
         .unified_diff()
-        .header(
-            &side(change.before.is_some(), 'a'),
-            &side(change.after.is_some(), 'b'),
-        )
+        .header(&side(change.before.is_some(), 'a'), &side(change.after.is_some(), 'b'))
         .to_string()
 }

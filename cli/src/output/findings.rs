@@ -1,7 +1,5 @@
 //! Findings as rustc shows its own: the place underlined, then the help.
 
-use std::collections::BTreeMap;
-
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use koze_model::Level as Badness;
 
@@ -9,16 +7,8 @@ use crate::finding::{Finding, Findings, Place};
 
 /// All findings, each followed by an empty line.
 pub fn render(findings: &Findings, colour: bool, width: usize) -> String {
-    let renderer = if colour {
-        Renderer::styled()
-    } else {
-        Renderer::plain()
-    }
-    .term_width(width);
-    findings
-        .iter()
-        .map(|finding| format!("{}\n\n", one(finding, findings, &renderer)))
-        .collect()
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() }.term_width(width);
+    findings.iter().fold(String::new(), |text, finding| text + &one(finding, findings, &renderer) + "\n\n")
 }
 
 fn one(finding: &Finding, findings: &Findings, renderer: &Renderer) -> String {
@@ -26,9 +16,7 @@ fn one(finding: &Finding, findings: &Findings, renderer: &Renderer) -> String {
         Badness::Error => Level::ERROR,
         Badness::Warning => Level::WARNING,
     };
-    let title = level
-        .primary_title(finding.rule.message())
-        .id(finding.rule.code());
+    let title = level.primary_title(finding.rule.message()).id(finding.rule.code());
     let mut group = match &finding.place {
         Some(place) => places(Group::with_title(title), place, &finding.also),
         None => Group::with_title(title),
@@ -37,45 +25,24 @@ fn one(finding: &Finding, findings: &Findings, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// The snippets of all places, one for each file.
+/// The snippets of all places, one for each file, the first place's in front.
 fn places<'a>(mut group: Group<'a>, first: &'a Place, also: &'a [(Place, String)]) -> Group<'a> {
-    let mut by_file: BTreeMap<(usize, &str), Vec<(&Place, Option<&str>)>> = BTreeMap::new();
-    let all = std::iter::once((first, None)).chain(
-        also.iter()
-            .map(|(place, label)| (place, Some(label.as_str()))),
-    );
-    let mut order: Vec<&str> = Vec::new();
-    for (place, label) in all {
-        let index = order
-            .iter()
-            .position(|file| *file == place.file)
-            .unwrap_or_else(|| {
-                order.push(&place.file);
-                order.len() - 1
-            });
-        by_file
-            .entry((index, place.file.as_str()))
-            .or_default()
-            .push((place, label));
+    let mut files: Vec<(&Place, Vec<Annotation>)> = Vec::new();
+    let also = also.iter().map(|(place, label)| (place, AnnotationKind::Context, Some(label.as_str())));
+    for (place, kind, label) in std::iter::once((first, AnnotationKind::Primary, None)).chain(also) {
+        let known = files.iter().position(|(other, _)| other.file == place.file);
+        let index = known.unwrap_or_else(|| {
+            files.push((place, Vec::new()));
+            files.len() - 1
+        });
+        files[index].1.extend(place.range.clone().map(|range| kind.span(range).label(label)));
     }
-    for ((index, file), places) in by_file {
-        let annotations: Vec<Annotation> = places
-            .iter()
-            .filter_map(|(place, label)| {
-                let range = place.range.clone()?;
-                let kind = if index == 0 && label.is_none() {
-                    AnnotationKind::Primary
-                } else {
-                    AnnotationKind::Context
-                };
-                Some(kind.span(range).label(*label))
-            })
-            .collect();
+    for (place, annotations) in files {
         group = if annotations.is_empty() {
-            group.element(Origin::path(file))
+            group.element(Origin::path(place.file.as_str()))
         } else {
-            let text: &str = &places[0].0.text;
-            group.element(Snippet::source(text).path(file).annotations(annotations))
+            let text: &str = &place.text;
+            group.element(Snippet::source(text).path(place.file.as_str()).annotations(annotations))
         };
     }
     group

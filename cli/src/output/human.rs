@@ -15,7 +15,9 @@ pub fn build(build: &Build, written: bool) -> String {
     let mut text = String::new();
     let Some(plan) = &build.plan else {
         text.push_str("no sandboxes: there is no `*.sandbox.rs` file below `src`\n");
-        text.push_str("next: create `src/server/shell.sandbox.rs` with `#[sandbox] pub struct ShellSandbox;`\n");
+        text.push_str(
+            "next: create `src/server/shell.sandbox.rs` with `#[sandbox] pub struct ShellSandbox;`\n",
+        );
         return text;
     };
     text.push_str(&sandboxes(build));
@@ -30,11 +32,7 @@ pub fn build(build: &Build, written: bool) -> String {
 pub fn sandboxes(build: &Build) -> String {
     let mut text = String::new();
     let count = build.sandboxes.len();
-    let _ = write!(
-        text,
-        "{count} {}",
-        if count == 1 { "sandbox" } else { "sandboxes" }
-    );
+    let _ = write!(text, "{count} {}", if count == 1 { "sandbox" } else { "sandboxes" });
     if let Some(config) = &build.config {
         let _ = write!(text, " in {config}");
     }
@@ -42,9 +40,8 @@ pub fn sandboxes(build: &Build) -> String {
         let _ = write!(text, ", SDK {} from {}", sdk.version, sdk.source);
     }
     text.push('\n');
-    let widest = |cell: &dyn Fn(&crate::build::Summary) -> usize| {
-        build.sandboxes.iter().map(cell).max().unwrap_or(0)
-    };
+    let widest =
+        |cell: &dyn Fn(&crate::build::Summary) -> usize| build.sandboxes.iter().map(cell).max().unwrap_or(0);
     let file = widest(&|sandbox| sandbox.file.chars().count());
     let class = widest(&|sandbox| sandbox.class.chars().count());
     let binding = widest(&|sandbox| sandbox.binding.chars().count());
@@ -60,11 +57,7 @@ pub fn sandboxes(build: &Build) -> String {
 
 fn changes(plan: &Plan, written: bool) -> String {
     let mut text = String::new();
-    let changed: Vec<_> = plan
-        .changes
-        .iter()
-        .filter(|change| change.action() != Action::Unchanged)
-        .collect();
+    let changed: Vec<_> = plan.changes.iter().filter(|change| change.action() != Action::Unchanged).collect();
     if changed.is_empty() {
         text.push_str("nothing to do: every file is in step\n");
         return text;
@@ -78,9 +71,9 @@ fn changes(plan: &Plan, written: bool) -> String {
         };
     }
     if written
-        && changed.iter().any(|change| {
-            change.action() == Action::Create && change.shown.starts_with(generate::DIR)
-        })
+        && changed
+            .iter()
+            .any(|change| change.action() == Action::Create && change.shown.starts_with(generate::DIR))
     {
         text.push_str("next: commit these files, `koze.lock` among them\n");
     }
@@ -90,16 +83,11 @@ fn changes(plan: &Plan, written: bool) -> String {
 /// The last line where something was found: what to do next.
 pub fn verdict(findings: &Findings) -> String {
     let (errors, warnings) = (findings.count(Level::Error), findings.count(Level::Warning));
-    let many =
-        |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let many = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     match (errors, warnings) {
         (0, 0) => String::new(),
         (0, _) => format!("{}\n", many(warnings, "warning")),
         (_, 0) => format!("{}; nothing was written\n", many(errors, "error")),
-        _ => format!(
-            "{} and {}; nothing was written\n",
-            many(errors, "error"),
-            many(warnings, "warning")
-        ),
+        _ => format!("{} and {}; nothing was written\n", many(errors, "error"), many(warnings, "warning")),
     }
 }

@@ -55,22 +55,10 @@ impl Wanted<'_> {
         set("class_name", json!(self.sandbox.class.value));
         set("image", json!(self.image.image));
         if let Some(path) = &attributes.image_build_context {
-            set(
-                "image_build_context",
-                json!(paths::dotted(
-                    &self.source_dir.join(&path.value),
-                    config_dir
-                )),
-            );
+            set("image_build_context", json!(paths::dotted(&self.source_dir.join(&path.value), config_dir)));
         }
         if let Some(vars) = &attributes.image_vars {
-            set(
-                "image_vars",
-                vars.value
-                    .iter()
-                    .map(|(name, value)| (name.clone(), json!(value)))
-                    .collect(),
-            );
+            set("image_vars", vars.value.iter().map(|(name, value)| (name.clone(), json!(value))).collect());
         }
         set("instance_type", self.instance_type());
         if let Some(max) = &attributes.max_instances {
@@ -86,11 +74,7 @@ impl Wanted<'_> {
             }
             set("constraints", value);
         }
-        match attributes
-            .rollout_step_percentage
-            .as_ref()
-            .map(|rollout| &rollout.value)
-        {
+        match attributes.rollout_step_percentage.as_ref().map(|rollout| &rollout.value) {
             Some(Rollout::Every(step)) => drop(set("rollout_step_percentage", json!(step))),
             Some(Rollout::Steps(steps)) => drop(set("rollout_step_percentage", json!(steps))),
             None => {}
@@ -126,20 +110,13 @@ impl Wanted<'_> {
             }
             return value;
         }
-        json!(
-            attributes
-                .instance_type
-                .as_ref()
-                .map_or("lite", |kind| &kind.value)
-        )
+        json!(attributes.instance_type.as_ref().map_or("lite", |kind| &kind.value))
     }
 
     /// The application's name: as the attribute says; else as it is locked, for wrangler finds an application by its
     /// name; else as it follows from the file.
     fn name(&self, scope: &Scope) -> String {
-        let locked = self
-            .locked
-            .and_then(|locked| locked.entry(scope.environment.as_deref()));
+        let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         match (&self.sandbox.attributes.name, locked) {
             (None, Some(locked)) => locked.container,
             _ => scope.container(self.sandbox.container()),
@@ -150,10 +127,7 @@ impl Wanted<'_> {
     fn declares(&self, key: &str) -> bool {
         let attributes = &self.sandbox.attributes;
         match key {
-            "image" => matches!(
-                self.image.source,
-                ImageSource::Attribute | ImageSource::SiblingDockerfile
-            ),
+            "image" => matches!(self.image.source, ImageSource::Attribute | ImageSource::SiblingDockerfile),
             "instance_type" => attributes.instance.is_some() || attributes.instance_type.is_some(),
             "name" => attributes.name.is_some(),
             _ => true,
@@ -166,25 +140,15 @@ impl Wanted<'_> {
     }
 
     /// Brings the container entry of one level about.
-    pub fn reconcile_container(
-        &self,
-        scope: &Scope,
-        config: &Config,
-        findings: &mut Findings,
-    ) -> Outcome {
+    pub fn reconcile_container(&self, scope: &Scope, config: &Config, findings: &mut Findings) -> Outcome {
         let wanted = self.container(scope, config.dir());
         let list = scope.list(&["containers"]);
         let at = |index: usize| scope.path(&[Step::from("containers"), Step::from(index)]);
         let mut outcome = Outcome::default();
 
-        let own: Vec<usize> = (0..list.len())
-            .filter(|index| self.is_class(&list[*index]))
-            .collect();
+        let own: Vec<usize> = (0..list.len()).filter(|index| self.is_class(&list[*index])).collect();
         if let [_, second, ..] = own.as_slice() {
-            let message = format!(
-                "two containers have the class `{}`",
-                self.sandbox.class.value
-            );
+            let message = format!("two containers have the class `{}`", self.sandbox.class.value);
             self.contradict(
                 message,
                 "a class has one container: take one of them out",
@@ -200,34 +164,23 @@ impl Wanted<'_> {
             .find(|(index, entry)| !own.contains(index) && entry.get("name") == wanted.get("name"));
         if let Some((index, _)) = same_name {
             let message = format!("another container is called {}", wanted["name"]);
-            let remedy = "container names are unique: give the sandbox another one, `#[sandbox(name = \"…\")]`";
+            let remedy =
+                "container names are unique: give the sandbox another one, `#[sandbox(name = \"…\")]`";
             self.contradict(message, remedy, &at(index), config, findings);
             return outcome;
         }
-        let name =
-            |entry: &Map<String, Value>| entry["name"].as_str().unwrap_or_default().to_owned();
+        let name = |entry: &Map<String, Value>| entry["name"].as_str().unwrap_or_default().to_owned();
         let Some(index) = own.first().copied() else {
             let path = scope.path(&[Step::from("containers")]);
             let keys = wanted.keys().cloned().collect();
-            outcome.entry = Some(Entry {
-                container: name(&wanted),
-                keys,
-            });
-            outcome.edits.push(Edit::Push {
-                path,
-                value: Value::Object(wanted),
-            });
+            outcome.entry = Some(Entry { container: name(&wanted), keys });
+            outcome.edits.push(Edit::Push { path, value: Value::Object(wanted) });
             return outcome;
         };
 
         let entry = &list[index];
-        let locked = self
-            .locked
-            .and_then(|locked| locked.entry(scope.environment.as_deref()));
-        let owned: BTreeSet<String> = locked
-            .iter()
-            .flat_map(|locked| locked.keys.iter().cloned())
-            .collect();
+        let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
+        let owned: BTreeSet<String> = locked.iter().flat_map(|locked| locked.keys.iter().cloned()).collect();
         let mut keys = Vec::new();
         for (key, value) in &wanted {
             let path = [at(index), vec![Step::from(key.as_str())]].concat();
@@ -249,19 +202,11 @@ impl Wanted<'_> {
             }
             keys.push(key.clone());
             if present != Some(value) {
-                outcome.edits.push(Edit::Set {
-                    path,
-                    value: value.clone(),
-                });
+                outcome.edits.push(Edit::Set { path, value: value.clone() });
             }
         }
-        for key in owned
-            .iter()
-            .filter(|key| !wanted.contains_key(*key) && entry.get(*key).is_some())
-        {
-            outcome.edits.push(Edit::Remove {
-                path: [at(index), vec![Step::from(key.as_str())]].concat(),
-            });
+        for key in owned.iter().filter(|key| !wanted.contains_key(*key) && entry.get(*key).is_some()) {
+            outcome.edits.push(Edit::Remove { path: [at(index), vec![Step::from(key.as_str())]].concat() });
         }
         // A nameless entry lives under the name wrangler makes for it: writing one would make a second application.
         let container = match entry.get("name").and_then(Value::as_str) {
@@ -270,9 +215,7 @@ impl Wanted<'_> {
             Some(_) => name(&wanted),
         };
         if locked.is_none() {
-            outcome
-                .adopted
-                .push(format!("the container at `{}`", dotted(&at(index))));
+            outcome.adopted.push(format!("the container at `{}`", dotted(&at(index))));
         }
         outcome.entry = Some(Entry { container, keys });
         outcome
@@ -338,36 +281,22 @@ impl Wanted<'_> {
         match own {
             None => {
                 let value = json!({ "name": binding, "class_name": class });
-                outcome.edits.push(Edit::Push {
-                    path: scope.path(&keys),
-                    value,
-                });
+                outcome.edits.push(Edit::Push { path: scope.path(&keys), value });
             }
             Some(index) => {
                 if text(index, "script_name").is_some() {
                     let message = format!("the binding `{binding}` belongs to another Worker");
                     let remedy = "the class of a sandbox is in this Worker: take `script_name` out";
-                    self.contradict(
-                        message,
-                        remedy,
-                        &at(index, Some("script_name")),
-                        config,
-                        findings,
-                    );
+                    self.contradict(message, remedy, &at(index, Some("script_name")), config, findings);
                     return outcome;
                 }
                 for (key, value) in [("name", binding), ("class_name", class)] {
                     if text(index, key) != Some(value) {
-                        outcome.edits.push(Edit::Set {
-                            path: at(index, Some(key)),
-                            value: json!(value),
-                        });
+                        outcome.edits.push(Edit::Set { path: at(index, Some(key)), value: json!(value) });
                     }
                 }
                 if self.locked.is_none() {
-                    outcome
-                        .adopted
-                        .push(format!("the binding at `{}`", dotted(&at(index, None))));
+                    outcome.adopted.push(format!("the binding at `{}`", dotted(&at(index, None))));
                 }
             }
         }
@@ -377,10 +306,7 @@ impl Wanted<'_> {
                 && text(index, "class_name") == self.old
                 && text(index, "script_name").is_none()
             {
-                outcome.edits.push(Edit::Set {
-                    path: at(index, Some("class_name")),
-                    value: json!(class),
-                });
+                outcome.edits.push(Edit::Set { path: at(index, Some("class_name")), value: json!(class) });
             }
         }
         outcome
@@ -399,8 +325,7 @@ impl Wanted<'_> {
             .or_else(|| named(&self.sandbox.names.binding))
             .or_else(|| {
                 let old = self.old?;
-                list.iter()
-                    .position(|entry| entry.get("class_name").and_then(Value::as_str) == Some(old))
+                list.iter().position(|entry| entry.get("class_name").and_then(Value::as_str) == Some(old))
             })
     }
 
@@ -413,10 +338,7 @@ impl Wanted<'_> {
         config: &Config,
         findings: &mut Findings,
     ) {
-        let message = format!(
-            "`{key}` is {present} here, and {value} in `{}`",
-            self.sandbox.file
-        );
+        let message = format!("`{key}` is {present} here, and {value} in `{}`", self.sandbox.file);
         let remedy = format!(
             "koze takes an entry over that fits: make both the same, or take `{key}` out of one of them"
         );
@@ -432,10 +354,7 @@ impl Wanted<'_> {
         findings: &mut Findings,
     ) {
         findings.push(Finding {
-            rule: Rule::Contradiction {
-                message,
-                remedy: remedy.to_owned(),
-            },
+            rule: Rule::Contradiction { message, remedy: remedy.to_owned() },
             place: Some(config.place(path)),
             also: vec![(self.place.clone(), "the sandbox".to_owned())],
         });
@@ -453,21 +372,13 @@ enum Adoption {
 
 /// A number as a person would write it: `1`, not `1.0`.
 fn number(value: f64) -> Value {
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the value is whole and small"
-    )]
-    if value.fract() == 0.0 && value.abs() < 1e9 {
-        json!(value as i64)
-    } else {
-        json!(value)
-    }
+    #[allow(clippy::cast_possible_truncation, reason = "the value is whole and small")]
+    if value.fract() == 0.0 && value.abs() < 1e9 { json!(value as i64) } else { json!(value) }
 }
 
 /// The edits that take the entries of a sandbox out of one level; the indices are those it has there.
 pub fn remove(locked: &Locked, scope: &Scope) -> (Vec<usize>, Vec<usize>) {
-    let own =
-        |entry: &Value| entry.get("class_name").and_then(Value::as_str) == Some(&locked.class);
+    let own = |entry: &Value| entry.get("class_name").and_then(Value::as_str) == Some(&locked.class);
     let containers = scope.list(&["containers"]);
     let bindings = scope.list(&["durable_objects", "bindings"]);
     let indices = |list: &[Value]| (0..list.len()).filter(|index| own(&list[*index])).collect();

@@ -12,18 +12,8 @@ pub fn worker_name(package: &str) -> String {
     let name: String = package
         .to_lowercase()
         .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
-                c
-            } else {
-                '-'
-            }
-        })
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '-' })
         .collect();
     let name = name.trim_matches('-');
-    if name.is_empty() {
-        "worker".to_owned()
-    } else {
-        name.to_owned()
-    }
+    if name.is_empty() { "worker".to_owned() } else { name.to_owned() }
 }

@@ -130,12 +130,7 @@ pub(crate) struct Parsed<L> {
 
 impl<L> Parsed<L> {
     fn into_document(self, layout: impl FnOnce(L) -> Layout) -> Document {
-        Document {
-            source: self.source,
-            tree: self.tree,
-            value: self.value,
-            layout: layout(self.layout),
-        }
+        Document { source: self.source, tree: self.tree, value: self.value, layout: layout(self.layout) }
     }
 }
 
@@ -169,17 +164,13 @@ impl Document {
     /// For a TOML table with a header of its own this is the header, for an array of tables all from the first
     /// header to the last, and for a table that only longer keys imply, its name in the first of those.
     pub fn range(&self, path: &[Step]) -> Option<Range<usize>> {
-        self.tree
-            .find(path)
-            .map(|id| self.tree.node(id).range.clone())
+        self.tree.find(path).map(|id| self.tree.node(id).range.clone())
     }
 
     /// The bytes of the key of the property at `path`, quotes included. `None` where there is no such property,
     /// and for an array element.
     pub fn key_range(&self, path: &[Step]) -> Option<Range<usize>> {
-        self.tree
-            .find(path)
-            .and_then(|id| self.tree.node(id).key.clone())
+        self.tree.find(path).and_then(|id| self.tree.node(id).key.clone())
     }
 
     /// The text after `edits`. They take effect together: all paths are those of this document.

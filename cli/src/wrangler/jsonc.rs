@@ -28,31 +28,16 @@ pub(crate) struct Layout {
 impl Layout {
     fn new(source: &Source, lists: BTreeMap<Id, List>) -> Self {
         let unit = lists.values().find_map(|list| {
-            let first = list
-                .items
-                .first()
-                .filter(|first| source.first_on_line(first.start))?;
-            let unit = source
-                .indent(first.start)
-                .strip_prefix(source.indent(list.open - 1))?;
+            let first = list.items.first().filter(|first| source.first_on_line(first.start))?;
+            let unit = source.indent(first.start).strip_prefix(source.indent(list.open - 1))?;
             (!unit.is_empty()).then(|| unit.to_owned())
         });
-        let trailing = lists
-            .values()
-            .any(|list| list.items.last().is_some_and(|item| item.comma.is_some()));
-        Self {
-            lists,
-            unit: unit.unwrap_or_else(|| "  ".to_owned()),
-            trailing,
-        }
+        let trailing = lists.values().any(|list| list.items.last().is_some_and(|item| item.comma.is_some()));
+        Self { lists, unit: unit.unwrap_or_else(|| "  ".to_owned()), trailing }
     }
 
     fn render<'a>(&'a self, source: &'a Source) -> Render<'a> {
-        Render {
-            newline: source.newline,
-            unit: &self.unit,
-            trailing: self.trailing,
-        }
+        Render { newline: source.newline, unit: &self.unit, trailing: self.trailing }
     }
 }
 
@@ -69,29 +54,18 @@ pub(super) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan
     }
     for id in changed {
         let list = &layout.lists[&id];
-        let habit = Habit {
-            unit: &layout.unit,
-            trailing: layout.trailing,
-            open: true,
-        };
+        let habit = Habit { unit: &layout.unit, trailing: layout.trailing, open: true };
         let shape = list.shape(source, |item| !plan.removes(item.id), &habit);
-        let added = plan.growth_of(id).map_or_else(Vec::new, |growth| {
-            entries(layout, source, tree, id, growth, &shape)
-        });
+        let added = plan
+            .growth_of(id)
+            .map_or_else(Vec::new, |growth| entries(layout, source, tree, id, growth, &shape));
         list.edit(source, &shape, |id| plan.removes(id), &added, &mut out);
     }
     out
 }
 
 /// Replaces a value by one that is spread over lines where the old one or what is around it is.
-fn replace(
-    layout: &Layout,
-    source: &Source,
-    tree: &Tree,
-    id: Id,
-    value: &Value,
-    out: &mut Splices,
-) {
+fn replace(layout: &Layout, source: &Source, tree: &Tree, id: Id, value: &Value, out: &mut Splices) {
     let node = tree.node(id);
     let example = match (layout.lists.get(&id), node.parent) {
         (Some(list), _) if !list.items.is_empty() => Some(id),
@@ -99,9 +73,7 @@ fn replace(
     };
     let lines = example.is_none_or(|example| !source.one_line(&tree.node(example).range));
     let mut text = String::new();
-    layout
-        .render(source)
-        .value(&mut text, value, source.indent(node.range.start), lines);
+    layout.render(source).value(&mut text, value, source.indent(node.range.start), lines);
     out.replace(node.range.clone(), text);
 }
 

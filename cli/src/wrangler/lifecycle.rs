@@ -17,7 +17,7 @@ use crate::lock::{self, Lock, Tag};
 /// What is to become of classes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Classes to make, with SQLite storage.
+    /// Classes to make, with `SQLite` storage.
     pub new: Vec<String>,
     /// Classes that go on under another name: old, new.
     pub renamed: Vec<(String, String)>,
@@ -34,7 +34,7 @@ impl Changes {
 /// A class that lives.
 #[derive(Debug, Clone)]
 pub struct Live {
-    /// Whether its storage is SQLite, which containers need.
+    /// Whether its storage is `SQLite`, which containers need.
     pub sqlite: bool,
     /// The tag that made it; none with `exports`.
     pub tag: Option<String>,
@@ -67,30 +67,21 @@ pub fn all<'a>(
 ) -> Result<Vec<Lifecycle<'a>>, Stop> {
     let mut lifecycles = Vec::new();
     for scope in scopes {
-        let exports = scope
-            .get("exports")
-            .and_then(Value::as_object)
-            .filter(|exports| exports.values().any(is_object));
+        let exports =
+            scope.get("exports").and_then(Value::as_object).filter(|exports| exports.values().any(is_object));
         let migrations = scope.get("migrations").and_then(Value::as_array);
         let path = |key: &str| scope.path(&[Step::from(key)]);
         if let (Some(_), Some([_, ..])) = (exports, migrations.map(Vec::as_slice)) {
             let rule = Rule::BadMigrations {
                 message: "`migrations` and `exports` both declare Durable Objects".to_owned(),
-                remedy: "wrangler takes one or the other: keep the one this project uses"
-                    .to_owned(),
+                remedy: "wrangler takes one or the other: keep the one this project uses".to_owned(),
             };
             findings.add(rule, Some(config.place(&path("exports"))));
         } else if let Some(exports) = exports {
             lifecycles.push(Lifecycle::of_exports(scope, path("exports"), exports));
         } else if scope.environment.is_none() || migrations.is_some() {
             let list = migrations.map_or(&[][..], Vec::as_slice);
-            lifecycles.push(Lifecycle::of_migrations(
-                scope,
-                path("migrations"),
-                list,
-                config,
-                findings,
-            ));
+            lifecycles.push(Lifecycle::of_migrations(scope, path("migrations"), list, config, findings));
         }
     }
     findings.checked()?;
@@ -117,22 +108,10 @@ impl<'a> Lifecycle<'a> {
                 let mut path = path.clone();
                 path.push(Step::from(class.as_str()));
                 let sqlite = entry.get("storage").and_then(Value::as_str) == Some("sqlite");
-                (
-                    class.clone(),
-                    Live {
-                        sqlite,
-                        tag: None,
-                        path,
-                    },
-                )
+                (class.clone(), Live { sqlite, tag: None, path })
             })
             .collect();
-        Lifecycle {
-            environment: scope.environment.clone(),
-            path,
-            kind: Kind::Exports,
-            live,
-        }
+        Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Exports, live }
     }
 
     /// Replays the list: within a tag, wrangler deletes, renames, then makes.
@@ -149,10 +128,7 @@ impl<'a> Lifecycle<'a> {
             let mut at = path.clone();
             at.push(Step::Index(index));
             let Some(tag) = migration.get("tag").and_then(Value::as_str) else {
-                let rule = Rule::ConfigShape {
-                    path: format!("{}.tag", dotted(&at)),
-                    expected: "a string",
-                };
+                let rule = Rule::ConfigShape { path: format!("{}.tag", dotted(&at)), expected: "a string" };
                 findings.add(rule, Some(config.place(&at)));
                 continue;
             };
@@ -181,11 +157,7 @@ impl<'a> Lifecycle<'a> {
                 }
             }
             let mut make = |class: &str, sqlite: bool| {
-                let made = Live {
-                    sqlite,
-                    tag: Some(tag.to_owned()),
-                    path: at.clone(),
-                };
+                let made = Live { sqlite, tag: Some(tag.to_owned()), path: at.clone() };
                 live.insert(class.to_owned(), made);
             };
             for class in strings(migration, "new_classes") {
@@ -201,12 +173,7 @@ impl<'a> Lifecycle<'a> {
                 }
             }
         }
-        Lifecycle {
-            environment: scope.environment.clone(),
-            path,
-            kind: Kind::Migrations(list),
-            live,
-        }
+        Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Migrations(list), live }
     }
 
     /// The tags that koze wrote must still be there, as they were.
@@ -214,20 +181,13 @@ impl<'a> Lifecycle<'a> {
         let Kind::Migrations(list) = &self.kind else {
             return;
         };
-        for locked in lock
-            .migrations
-            .iter()
-            .filter(|locked| locked.environment == self.environment)
-        {
-            let found = list
-                .iter()
-                .position(|migration| text(migration, "tag") == Some(&locked.tag));
+        for locked in lock.migrations.iter().filter(|locked| locked.environment == self.environment) {
+            let found = list.iter().position(|migration| text(migration, "tag") == Some(&locked.tag));
             let (path, what) = match found {
                 Some(index) if lock::hash(&list[index]) == locked.hash => continue,
-                Some(index) => (
-                    [self.path.clone(), vec![Step::Index(index)]].concat(),
-                    "is not as koze wrote it",
-                ),
+                Some(index) => {
+                    ([self.path.clone(), vec![Step::Index(index)]].concat(), "is not as koze wrote it")
+                }
                 None => (self.path.clone(), "is gone"),
             };
             let rule = Rule::BadMigrations {
@@ -241,30 +201,15 @@ impl<'a> Lifecycle<'a> {
     }
 
     /// What has to change so that the declared classes live, `renames` considered.
-    pub fn changes(
-        &self,
-        declared: &[&str],
-        renames: &[(String, String)],
-        deletions: &[String],
-    ) -> Changes {
+    pub fn changes(&self, declared: &[&str], renames: &[(String, String)], deletions: &[String]) -> Changes {
         let mut changes = Changes::default();
-        for class in declared
-            .iter()
-            .filter(|class| !self.live.contains_key(**class))
-        {
-            match renames
-                .iter()
-                .find(|(old, new)| new == class && self.live.contains_key(old))
-            {
+        for class in declared.iter().filter(|class| !self.live.contains_key(**class)) {
+            match renames.iter().find(|(old, new)| new == class && self.live.contains_key(old)) {
                 Some(rename) => changes.renamed.push(rename.clone()),
                 None => changes.new.push((*class).to_owned()),
             }
         }
-        changes.deleted = deletions
-            .iter()
-            .filter(|class| self.live.contains_key(*class))
-            .cloned()
-            .collect();
+        changes.deleted = deletions.iter().filter(|class| self.live.contains_key(*class)).cloned().collect();
         changes
     }
 
@@ -282,28 +227,15 @@ impl<'a> Lifecycle<'a> {
                     migration["deleted_classes"] = json!(changes.deleted);
                 }
                 if !changes.renamed.is_empty() {
-                    let renamed = changes
-                        .renamed
-                        .iter()
-                        .map(|(from, to)| json!({ "from": from, "to": to }));
+                    let renamed = changes.renamed.iter().map(|(from, to)| json!({ "from": from, "to": to }));
                     migration["renamed_classes"] = renamed.collect();
                 }
                 if !changes.new.is_empty() {
                     migration["new_sqlite_classes"] = json!(changes.new);
                 }
                 let hash = lock::hash(&migration);
-                let written = Tag {
-                    environment: self.environment.clone(),
-                    tag,
-                    hash,
-                };
-                (
-                    vec![Edit::Push {
-                        path: self.path.clone(),
-                        value: migration,
-                    }],
-                    Some(written),
-                )
+                let written = Tag { environment: self.environment.clone(), tag, hash };
+                (vec![Edit::Push { path: self.path.clone(), value: migration }], Some(written))
             }
         }
     }
@@ -313,14 +245,8 @@ impl<'a> Lifecycle<'a> {
         let Kind::Migrations(list) = &self.kind else {
             return None;
         };
-        let migration = list
-            .iter()
-            .find(|migration| text(migration, "tag") == Some(tag))?;
-        Some(Tag {
-            environment: self.environment.clone(),
-            tag: tag.to_owned(),
-            hash: lock::hash(migration),
-        })
+        let migration = list.iter().find(|migration| text(migration, "tag") == Some(tag))?;
+        Some(Tag { environment: self.environment.clone(), tag: tag.to_owned(), hash: lock::hash(migration) })
     }
 
     fn export_edits(&self, changes: &Changes) -> Vec<Edit> {
@@ -331,23 +257,14 @@ impl<'a> Lifecycle<'a> {
             edits.push(Edit::Set { path, value });
         };
         for class in &changes.deleted {
-            set(
-                class,
-                json!({ "type": "durable-object", "state": "deleted" }),
-            );
+            set(class, json!({ "type": "durable-object", "state": "deleted" }));
         }
         for (old, new) in &changes.renamed {
-            set(
-                old,
-                json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }),
-            );
+            set(old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));
         }
         let renamed = changes.renamed.iter().map(|(_, new)| new);
         for class in renamed.chain(&changes.new) {
-            set(
-                class,
-                json!({ "type": "durable-object", "storage": "sqlite" }),
-            );
+            set(class, json!({ "type": "durable-object", "storage": "sqlite" }));
         }
         edits
     }
@@ -360,23 +277,11 @@ impl<'a> Lifecycle<'a> {
 
 /// `v<n+1>`: after the highest number, and after as many migrations as there are.
 fn next_tag(list: &[Value]) -> String {
-    let number = |migration: &Value| {
-        text(migration, "tag")?
-            .strip_prefix('v')?
-            .parse::<u64>()
-            .ok()
-    };
-    let highest = list
-        .iter()
-        .filter_map(number)
-        .filter(|number| *number < u64::from(u32::MAX))
-        .max()
-        .unwrap_or(0);
+    let number = |migration: &Value| text(migration, "tag")?.strip_prefix('v')?.parse::<u64>().ok();
+    let highest =
+        list.iter().filter_map(number).filter(|number| *number < u64::from(u32::MAX)).max().unwrap_or(0);
     let mut next = highest.max(list.len() as u64) + 1;
-    while list
-        .iter()
-        .any(|migration| text(migration, "tag") == Some(&format!("v{next}")))
-    {
+    while list.iter().any(|migration| text(migration, "tag") == Some(&format!("v{next}"))) {
         next += 1;
     }
     format!("v{next}")
@@ -387,11 +292,7 @@ fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
 }
 
 fn objects<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
-    value
-        .get(key)
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn strings<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
@@ -404,14 +305,8 @@ mod tests {
 
     #[test]
     fn tags_go_on_and_are_never_taken_twice() {
-        let next = |tags: &[&str]| {
-            next_tag(
-                &tags
-                    .iter()
-                    .map(|tag| json!({ "tag": tag }))
-                    .collect::<Vec<_>>(),
-            )
-        };
+        let next =
+            |tags: &[&str]| next_tag(&tags.iter().map(|tag| json!({ "tag": tag })).collect::<Vec<_>>());
         assert_eq!(next(&[]), "v1");
         assert_eq!(next(&["v1"]), "v2");
         assert_eq!(next(&["v1", "v5"]), "v6");

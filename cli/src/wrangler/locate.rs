@@ -32,11 +32,10 @@ pub struct Config {
 
 impl Config {
     /// Opens `--config`, or the file wrangler would find; where there is none, a new document.
-    pub fn open(
-        project: &Project,
-        given: Option<&Path>,
-        findings: &mut Findings,
-    ) -> Result<Config, Stop> {
+    ///
+    /// # Panics
+    /// Never: koze's own template parses.
+    pub fn open(project: &Project, given: Option<&Path>, findings: &mut Findings) -> Result<Config, Stop> {
         let path = match given {
             Some(path) => Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())),
             None => find(project, findings)?,
@@ -45,12 +44,7 @@ impl Config {
             let text = create::config(&project.name);
             let document = Document::parse(Format::Jsonc, text).expect("the template parses");
             let path = project.dir.join("wrangler.jsonc");
-            return Ok(Config {
-                shown: "wrangler.jsonc".to_owned(),
-                path,
-                document,
-                exists: false,
-            });
+            return Ok(Config { shown: "wrangler.jsonc".to_owned(), path, document, exists: false });
         };
         let path = fs_err::canonicalize(&path).unwrap_or(path);
         let shown = paths::relative(&path, &project.dir);
@@ -59,8 +53,7 @@ impl Config {
             Some("toml") => Format::Toml,
             _ => {
                 let what = format!("`{shown}`");
-                let remedy =
-                    "wrangler reads `.json`, `.jsonc` and `.toml`: name one of these".to_owned();
+                let remedy = "wrangler reads `.json`, `.jsonc` and `.toml`: name one of these".to_owned();
                 return findings.fail(Rule::ConfigNotServed { what, remedy }, None);
             }
         };
@@ -75,40 +68,16 @@ impl Config {
         let document = match Document::parse(format, text.as_str()) {
             Ok(document) => document,
             Err(error) => {
-                let place = Place {
-                    file: shown,
-                    text: Arc::from(text),
-                    range: Some(error.range),
-                };
-                return findings.fail(
-                    Rule::ConfigSyntax {
-                        message: error.message,
-                    },
-                    Some(place),
-                );
+                let place = Place { file: shown, text: Arc::from(text), range: Some(error.range) };
+                return findings.fail(Rule::ConfigSyntax { message: error.message }, Some(place));
             }
         };
         if !document.value().is_object() {
-            let rule = Rule::ConfigShape {
-                path: shown.clone(),
-                expected: "an object",
-            };
+            let rule = Rule::ConfigShape { path: shown.clone(), expected: "an object" };
             let range = document.range(&[]);
-            return findings.fail(
-                rule,
-                Some(Place {
-                    file: shown,
-                    text: Arc::from(text),
-                    range,
-                }),
-            );
+            return findings.fail(rule, Some(Place { file: shown, text: Arc::from(text), range }));
         }
-        Ok(Config {
-            path,
-            shown,
-            document,
-            exists: true,
-        })
+        Ok(Config { path, shown, document, exists: true })
     }
 
     /// The directory that paths in it are relative to.
@@ -118,32 +87,18 @@ impl Config {
 
     /// A place in it, of the value at `path` or, where there is none, of the nearest value around it.
     pub fn place(&self, path: &[Step]) -> Place {
-        let range = (0..=path.len())
-            .rev()
-            .find_map(|length| self.document.range(&path[..length]));
-        Place {
-            file: self.shown.clone(),
-            text: Arc::from(self.document.text()),
-            range,
-        }
+        let range = (0..=path.len()).rev().find_map(|length| self.document.range(&path[..length]));
+        Place { file: self.shown.clone(), text: Arc::from(self.document.text()), range }
     }
 }
 
 /// The file wrangler would read, which must lie in the package.
 fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, Stop> {
-    let upward = |name: &str| {
-        project
-            .dir
-            .ancestors()
-            .map(|dir| dir.join(name))
-            .find(|path| path.is_file())
-    };
+    let upward = |name: &str| project.dir.ancestors().map(|dir| dir.join(name)).find(|path| path.is_file());
     if let Some(redirect) = upward(REDIRECT) {
         let found = paths::relative(&redirect, &project.dir);
-        let rule = Rule::ConfigElsewhere {
-            found,
-            why: "which redirects it to a file that another tool generated",
-        };
+        let rule =
+            Rule::ConfigElsewhere { found, why: "which redirects it to a file that another tool generated" };
         return findings.fail(rule, None);
     }
     let Some(path) = NAMES.iter().find_map(|name| upward(name)) else {
@@ -151,10 +106,7 @@ fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, S
     };
     if path.parent() != Some(project.dir.as_path()) {
         let found = paths::relative(&path, &project.dir);
-        let rule = Rule::ConfigElsewhere {
-            found,
-            why: "which lies outside the package",
-        };
+        let rule = Rule::ConfigElsewhere { found, why: "which lies outside the package" };
         return findings.fail(rule, None);
     }
     Ok(Some(path))

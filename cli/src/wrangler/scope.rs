@@ -35,9 +35,7 @@ impl<'a> Scope<'a> {
 
     /// The list at a key, empty where there is none.
     pub fn list(&self, keys: &[&str]) -> &'a [Value] {
-        let value = keys
-            .iter()
-            .try_fold(self.value, |value, key| value.get(key));
+        let value = keys.iter().try_fold(self.value, |value, key| value.get(key));
         value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
@@ -64,24 +62,14 @@ pub fn all<'a>(
     findings: &mut Findings,
 ) -> Result<Vec<Scope<'a>>, Stop> {
     let root = config.document.value();
-    let mut scopes = vec![Scope {
-        environment: None,
-        value: root,
-    }];
+    let mut scopes = vec![Scope { environment: None, value: root }];
     match root.get("env").filter(|env| !env.is_null()) {
         None => {}
         Some(Value::Object(environments)) => {
             for (name, value) in environments {
-                let wanted = project
-                    .metadata
-                    .environments
-                    .as_ref()
-                    .is_none_or(|list| list.contains(name));
+                let wanted = project.metadata.environments.as_ref().is_none_or(|list| list.contains(name));
                 if wanted {
-                    scopes.push(Scope {
-                        environment: Some(name.clone()),
-                        value,
-                    });
+                    scopes.push(Scope { environment: Some(name.clone()), value });
                 }
             }
         }
@@ -99,21 +87,11 @@ fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
     if !scope.value.is_object() {
         return shape(config, &scope.path(&[]), "an object", findings);
     }
-    let mut lists = vec![
-        vec![Step::from("containers")],
-        vec![Step::from("migrations")],
-    ];
+    let mut lists = vec![vec![Step::from("containers")], vec![Step::from("migrations")]];
     match scope.get("durable_objects") {
         None => {}
-        Some(Value::Object(_)) => {
-            lists.push(vec![Step::from("durable_objects"), Step::from("bindings")])
-        }
-        Some(_) => shape(
-            config,
-            &scope.path(&[Step::from("durable_objects")]),
-            "an object",
-            findings,
-        ),
+        Some(Value::Object(_)) => lists.push(vec![Step::from("durable_objects"), Step::from("bindings")]),
+        Some(_) => shape(config, &scope.path(&[Step::from("durable_objects")]), "an object", findings),
     }
     for keys in lists {
         let value = keys.iter().try_fold(scope.value, |value, step| match step {
@@ -138,23 +116,12 @@ fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
     }
     match scope.get("exports") {
         None | Some(Value::Object(_)) => {}
-        Some(_) => shape(
-            config,
-            &scope.path(&[Step::from("exports")]),
-            "an object",
-            findings,
-        ),
+        Some(_) => shape(config, &scope.path(&[Step::from("exports")]), "an object", findings),
     }
 }
 
 fn shape(config: &Config, path: &[Step], expected: &'static str, findings: &mut Findings) {
-    findings.add(
-        Rule::ConfigShape {
-            path: dotted(path),
-            expected,
-        },
-        Some(config.place(path)),
-    );
+    findings.add(Rule::ConfigShape { path: dotted(path), expected }, Some(config.place(path)));
 }
 
 /// A path as messages show it: `env.staging.containers[0]`.

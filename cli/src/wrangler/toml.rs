@@ -53,16 +53,8 @@ struct Section {
 impl Section {
     /// The header and all values. The root's may be empty.
     fn range(&self) -> Range<usize> {
-        let first = self
-            .header
-            .as_ref()
-            .or(self.last.as_ref())
-            .map_or(0, |range| range.start);
-        let end = self
-            .last
-            .as_ref()
-            .or(self.header.as_ref())
-            .map_or(0, |range| range.end);
+        let first = self.header.as_ref().or(self.last.as_ref()).map_or(0, |range| range.start);
+        let end = self.last.as_ref().or(self.header.as_ref()).map_or(0, |range| range.end);
         first..end
     }
 }
@@ -106,20 +98,13 @@ pub(super) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan
                     && let (Some(parent), Some(name)) = (node.parent, node.name.as_deref())
                 {
                     change.remove(id);
-                    moved
-                        .entry(parent)
-                        .or_default()
-                        .push((name, New::Value(value.clone())));
+                    moved.entry(parent).or_default().push((name, New::Value(value.clone())));
                 }
             }
         }
     }
     // Inner tables first: what grows at one place must stand before what an outer table gets there.
-    let growing: BTreeSet<Id> = moved
-        .keys()
-        .copied()
-        .chain(plan.growth().map(|(id, _)| id))
-        .collect();
+    let growing: BTreeSet<Id> = moved.keys().copied().chain(plan.growth().map(|(id, _)| id)).collect();
     for id in growing.into_iter().rev() {
         let moved = moved.remove(&id).unwrap_or_default();
         let moved = moved.iter().map(|(name, new)| (*name, new));
@@ -138,14 +123,8 @@ impl Change<'_> {
     /// Edits the brackets whose entries come or go.
     fn lists(&mut self) {
         let unit = self.layout.lists.values().find_map(|list| {
-            let first = list
-                .items
-                .first()
-                .filter(|first| self.source.first_on_line(first.start))?;
-            let unit = self
-                .source
-                .indent(first.start)
-                .strip_prefix(self.source.indent(list.open - 1))?;
+            let first = list.items.first().filter(|first| self.source.first_on_line(first.start))?;
+            let unit = self.source.indent(first.start).strip_prefix(self.source.indent(list.open - 1))?;
             (!unit.is_empty()).then_some(unit)
         });
         let changed: BTreeSet<Id> = self.gone.keys().chain(self.come.keys()).copied().collect();
@@ -161,19 +140,9 @@ impl Change<'_> {
                     .values()
                     .any(|list| list.items.last().is_some_and(|item| item.comma.is_some()));
             // Braces have to stay on one line in TOML 1.0.
-            let habit = Habit {
-                unit: unit.unwrap_or("  "),
-                trailing,
-                open: array && !self.in_braces(id),
-            };
+            let habit = Habit { unit: unit.unwrap_or("  "), trailing, open: array && !self.in_braces(id) };
             let shape = list.shape(self.source, |item| !gone.contains(&item.id), &habit);
-            list.edit(
-                self.source,
-                &shape,
-                |id| gone.contains(&id),
-                &come,
-                &mut self.out,
-            );
+            list.edit(self.source, &shape, |id| gone.contains(&id), &come, &mut self.out);
         }
     }
 

@@ -19,14 +19,7 @@ const FAMILIES: &[(&str, bool)] = &[("agent", true), ("workspace", false), ("thr
 const BACKENDS: &[(&str, bool)] = &[("sdk", true), ("native", false)];
 
 /// The instance types of wrangler, the deprecated ones with their successors.
-const INSTANCE_TYPES: &[&str] = &[
-    "lite",
-    "basic",
-    "standard-1",
-    "standard-2",
-    "standard-3",
-    "standard-4",
-];
+const INSTANCE_TYPES: &[&str] = &["lite", "basic", "standard-1", "standard-2", "standard-3", "standard-4"];
 const DEPRECATED: &[(&str, &str)] = &[("dev", "lite"), ("standard", "standard-1")];
 
 /// A container that never sleeps would be a mistake nobody sees: a year is the end.
@@ -34,49 +27,29 @@ const LONGEST_SLEEP: u64 = 365 * 24 * 3600;
 
 /// The key of an entry, without `r#`.
 pub(super) fn key(meta: &Meta, report: &mut Report) -> Option<(String, Span)> {
-    match meta.path().get_ident() {
-        Some(ident) => Some((
-            ident.to_string().trim_start_matches("r#").to_owned(),
-            ident.span(),
-        )),
-        None => {
-            report.add(
-                Rule::BadAttribute {
-                    message: "a key is one word".to_owned(),
-                },
-                meta.path().span(),
-            );
-            None
-        }
-    }
+    let Some(ident) = meta.path().get_ident() else {
+        report.add(Rule::BadAttribute { message: "a key is one word".to_owned() }, meta.path().span());
+        return None;
+    };
+    Some((ident.to_string().trim_start_matches("r#").to_owned(), ident.span()))
 }
 
 /// Reports that `key` has a value of another form than `expected`.
 pub(super) fn bad_form<T>(key: &str, expected: &str, span: Span, report: &mut Report) -> Option<T> {
-    report.add(
-        Rule::BadForm {
-            key: key.to_owned(),
-            expected: expected.to_owned(),
-        },
-        span,
-    );
+    report.add(Rule::BadForm { key: key.to_owned(), expected: expected.to_owned() }, span);
     None
 }
 
 /// Reports a value out of range.
 pub(super) fn bad_value<T>(
     key: &str,
-    found: impl ToString,
+    found: &str,
     expected: &str,
     span: Span,
     report: &mut Report,
 ) -> Option<T> {
     report.add(
-        Rule::BadValue {
-            key: key.to_owned(),
-            found: found.to_string(),
-            expected: expected.to_owned(),
-        },
+        Rule::BadValue { key: key.to_owned(), found: found.to_owned(), expected: expected.to_owned() },
         span,
     );
     None
@@ -105,9 +78,7 @@ fn lit(expr: &Expr) -> Result<&Lit, Span> {
 
 fn text_of(key: &str, expected: &str, expr: &Expr, report: &mut Report) -> Option<Spanned<String>> {
     match lit(expr) {
-        Ok(Lit::Str(text)) if text.suffix().is_empty() => {
-            Some(Spanned::new(text.value(), text.span()))
-        }
+        Ok(Lit::Str(text)) if text.suffix().is_empty() => Some(Spanned::new(text.value(), text.span())),
         Ok(other) => bad_form(key, expected, other.span(), report),
         Err(span) => bad_form(key, expected, span, report),
     }
@@ -115,12 +86,10 @@ fn text_of(key: &str, expected: &str, expr: &Expr, report: &mut Report) -> Optio
 
 fn integer_of(key: &str, expected: &str, expr: &Expr, report: &mut Report) -> Option<Spanned<u64>> {
     match lit(expr) {
-        Ok(Lit::Int(number))
-            if number.suffix().is_empty() || number.suffix().starts_with(['u', 'i']) =>
-        {
+        Ok(Lit::Int(number)) if number.suffix().is_empty() || number.suffix().starts_with(['u', 'i']) => {
             match number.base10_digits().parse() {
                 Ok(value) => Some(Spanned::new(value, number.span())),
-                Err(_) => bad_value(key, number, expected, number.span(), report),
+                Err(_) => bad_value(key, number.base10_digits(), expected, number.span(), report),
             }
         }
         Ok(other) => bad_form(key, expected, other.span(), report),
@@ -128,7 +97,7 @@ fn integer_of(key: &str, expected: &str, expr: &Expr, report: &mut Report) -> Op
             // A negative number is a literal to the person who wrote it.
             Expr::Unary(unary) if lit(&unary.expr).is_ok() => {
                 let found = quote::quote!(#unary).to_string().replace(' ', "");
-                bad_value(key, found, expected, span, report)
+                bad_value(key, &found, expected, span, report)
             }
             _ => bad_form(key, expected, span, report),
         },
@@ -167,8 +136,8 @@ pub(super) fn integer<T: TryFrom<u64>>(
     let number = integer_of(key, &expected, value(key, &expected, meta, report)?, report)?;
     match T::try_from(number.value) {
         Ok(value) if number.value >= least => Some(Spanned::new(value, number.span)),
-        Ok(_) => bad_value(key, number.value, &expected, number.span, report),
-        Err(_) => bad_value(key, number.value, "a smaller integer", number.span, report),
+        Ok(_) => bad_value(key, &number.value.to_string(), &expected, number.span, report),
+        Err(_) => bad_value(key, &number.value.to_string(), "a smaller integer", number.span, report),
     }
 }
 
@@ -184,16 +153,12 @@ pub(super) fn number(key: &str, meta: &Meta, report: &mut Report) -> Option<Span
     };
     match f64::from_str(&digits) {
         Ok(value) if value > 0.0 && value.is_finite() => Some(Spanned::new(value, span)),
-        _ => bad_value(key, digits, expected, span, report),
+        _ => bad_value(key, &digits, expected, span, report),
     }
 }
 
 /// `key = ["a", "b"]`, each once.
-pub(super) fn texts(
-    key: &str,
-    meta: &Meta,
-    report: &mut Report,
-) -> Option<Spanned<Vec<Spanned<String>>>> {
+pub(super) fn texts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Spanned<String>>>> {
     let expected = "a list of strings";
     let expr = value(key, expected, meta, report)?;
     let Expr::Array(array) = expr else {
@@ -221,13 +186,7 @@ pub(super) fn one_of(
     if choices.contains(&text.value.as_str()) {
         return Some(text);
     }
-    bad_value(
-        key,
-        &text.value,
-        &format!("one of {}", crate::rules::listed(choices)),
-        text.span,
-        report,
-    )
+    bad_value(key, &text.value, &format!("one of {}", crate::rules::listed(choices)), text.span, report)
 }
 
 pub(super) fn image(meta: &Meta, report: &mut Report) -> Option<Spanned<Image>> {
@@ -235,13 +194,7 @@ pub(super) fn image(meta: &Meta, report: &mut Report) -> Option<Spanned<Image>> 
     match Image::parse(&text.value) {
         Ok(image) => Some(Spanned::new(image, text.span)),
         Err(why) => {
-            report.add(
-                Rule::BadImage {
-                    image: text.value,
-                    why,
-                },
-                text.span,
-            );
+            report.add(Rule::BadImage { image: text.value, why }, text.span);
             None
         }
     }
@@ -250,13 +203,7 @@ pub(super) fn image(meta: &Meta, report: &mut Report) -> Option<Spanned<Image>> 
 pub(super) fn instance_type(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = text("instance_type", meta, report)?;
     if let Some((old, new)) = DEPRECATED.iter().find(|(old, _)| *old == text.value) {
-        report.add(
-            Rule::DeprecatedInstance {
-                old: (*old).to_owned(),
-                new,
-            },
-            text.span,
-        );
+        report.add(Rule::DeprecatedInstance { old: (*old).to_owned(), new }, text.span);
         return Some(text);
     }
     if INSTANCE_TYPES.contains(&text.value.as_str()) {
@@ -289,15 +236,8 @@ pub(super) fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Sp
         Some(b'h') => 3600,
         _ => 0,
     };
-    let digits = text
-        .value
-        .get(..text.value.len().saturating_sub(1))
-        .unwrap_or("");
-    let number = if digits.bytes().all(|b| b.is_ascii_digit()) {
-        digits.parse::<u64>().ok()
-    } else {
-        None
-    };
+    let digits = text.value.get(..text.value.len().saturating_sub(1)).unwrap_or("");
+    let number = if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse::<u64>().ok() } else { None };
     match number.and_then(|number| number.checked_mul(unit)) {
         Some(1..=LONGEST_SLEEP) => Some(text),
         _ => bad_value(
@@ -315,12 +255,9 @@ pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Stri
     for family in &list.value {
         match FAMILIES.iter().find(|(name, _)| *name == family.value) {
             Some((_, true)) => {}
-            Some((name, false)) => report.add(
-                Rule::FamilyNotServed {
-                    family: (*name).to_owned(),
-                },
-                family.span,
-            ),
+            Some((name, false)) => {
+                report.add(Rule::FamilyNotServed { family: (*name).to_owned() }, family.span);
+            }
             None => {
                 let names: Vec<_> = FAMILIES.iter().map(|(name, _)| *name).collect();
                 let expected = format!("a list of the families {}", crate::rules::listed(&names));
@@ -328,22 +265,14 @@ pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Stri
             }
         }
     }
-    Some(Spanned::new(
-        list.value.into_iter().map(|family| family.value).collect(),
-        list.span,
-    ))
+    Some(Spanned::new(list.value.into_iter().map(|family| family.value).collect(), list.span))
 }
 
 pub(super) fn backend(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let names: Vec<_> = BACKENDS.iter().map(|(name, _)| *name).collect();
     let text = one_of("backend", meta, &names, report)?;
     if BACKENDS.contains(&(text.value.as_str(), false)) {
-        report.add(
-            Rule::BackendNotServed {
-                backend: text.value.clone(),
-            },
-            text.span,
-        );
+        report.add(Rule::BackendNotServed { backend: text.value.clone() }, text.span);
         return None;
     }
     Some(text)
@@ -355,13 +284,7 @@ pub(super) fn class(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
     if syn::parse_str::<syn::Ident>(&text.value).is_ok() {
         return Some(text);
     }
-    bad_value(
-        key,
-        &text.value,
-        "the former name of the struct",
-        text.span,
-        report,
-    )
+    bad_value(key, &text.value, "the former name of the struct", text.span, report)
 }
 
 /// A relative path.
@@ -389,20 +312,14 @@ pub(super) fn hosts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
                 (1..=63).contains(&label.len())
                     && !label.starts_with('-')
                     && !label.ends_with('-')
-                    && label
-                        .bytes()
-                        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                    && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
             });
         if !good {
-            let expected =
-                "host names in lower case, without scheme, port or path; `*.` may stand in front";
+            let expected = "host names in lower case, without scheme, port or path; `*.` may stand in front";
             bad_value::<()>(key, &host.value, expected, host.span, report);
         }
     }
-    Some(Spanned::new(
-        list.value.into_iter().map(|host| host.value).collect(),
-        list.span,
-    ))
+    Some(Spanned::new(list.value.into_iter().map(|host| host.value).collect(), list.span))
 }
 
 /// `25` or `[10, 100]`, as wrangler's validator has it.
@@ -415,24 +332,20 @@ pub(super) fn rollout(meta: &Meta, report: &mut Report) -> Option<Spanned<Rollou
     let Expr::Array(array) = expr else {
         let step = integer_of(key, &expected, expr, report)?;
         return match u32::try_from(step.value) {
-            Ok(value @ (5 | 10 | 20 | 25 | 50 | 100)) => {
-                Some(Spanned::new(Rollout::Every(value), step.span))
-            }
-            _ => bad_value(key, step.value, single, step.span, report),
+            Ok(value @ (5 | 10 | 20 | 25 | 50 | 100)) => Some(Spanned::new(Rollout::Every(value), step.span)),
+            _ => bad_value(key, &step.value.to_string(), single, step.span, report),
         };
     };
     let mut list: Vec<u32> = Vec::new();
     for element in &array.elems {
         let step = integer_of(key, &expected, element, report)?;
         match u32::try_from(step.value) {
-            Ok(value @ 10..=100) if list.last().is_none_or(|last| *last < value) => {
-                list.push(value)
-            }
-            _ => return bad_value(key, step.value, steps, step.span, report),
+            Ok(value @ 10..=100) if list.last().is_none_or(|last| *last < value) => list.push(value),
+            _ => return bad_value(key, &step.value.to_string(), steps, step.span, report),
         }
     }
     if list.last() != Some(&100) {
-        return bad_value(key, format!("{list:?}"), steps, meta.path().span(), report);
+        return bad_value(key, &format!("{list:?}"), steps, meta.path().span(), report);
     }
     Some(Spanned::new(Rollout::Steps(list), meta.path().span()))
 }

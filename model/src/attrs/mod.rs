@@ -91,11 +91,7 @@ pub const KEYS: &[Key] = &[
         example: "tools = [\"agent\"]",
         meaning: "the tool families this sandbox serves; default `agent`",
     },
-    Key {
-        name: "default",
-        example: "default",
-        meaning: "the sandbox an agent gets when it names none",
-    },
+    Key { name: "default", example: "default", meaning: "the sandbox an agent gets when it names none" },
     Key {
         name: "backend",
         example: "backend = \"sdk\"",
@@ -145,10 +141,7 @@ fn known() -> Vec<&'static str> {
 
 /// What an attribute says; a key that was not given is `None` or empty.
 #[derive(Debug, Clone, Default)]
-#[allow(
-    missing_docs,
-    reason = "each field is the key of the same name: see KEYS"
-)]
+#[allow(missing_docs, reason = "each field is the key of the same name: see KEYS")]
 pub struct Attributes {
     pub image: Option<Spanned<Image>>,
     pub variant: Option<Spanned<String>>,
@@ -191,12 +184,7 @@ pub fn parse(tokens: TokenStream, report: &mut Report) -> Attributes {
     let metas = match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens) {
         Ok(metas) => metas,
         Err(error) => {
-            report.add(
-                Rule::BadAttribute {
-                    message: error.to_string(),
-                },
-                error.span(),
-            );
+            report.add(Rule::BadAttribute { message: error.to_string() }, error.span());
             return attributes;
         }
     };
@@ -206,13 +194,11 @@ pub fn parse(tokens: TokenStream, report: &mut Report) -> Attributes {
             continue;
         };
         if let Some((_, first)) = seen.iter().find(|(name, _)| *name == key) {
-            report.push(
-                Diagnostic::new(Rule::RepeatedKey { key: key.clone() }, span).with(
-                    0,
-                    Some(*first),
-                    "first given here",
-                ),
-            );
+            report.push(Diagnostic::new(Rule::RepeatedKey { key: key.clone() }, span).with(
+                0,
+                Some(*first),
+                "first given here",
+            ));
             continue;
         }
         seen.push((key.clone(), span));
@@ -226,18 +212,15 @@ impl Attributes {
     fn take(&mut self, key: &str, span: Span, meta: &Meta, report: &mut Report) {
         match key {
             "image" => self.image = literal::image(meta, report),
-            "variant" => {
-                self.variant = literal::one_of(key, meta, &["python", "opencode", "musl"], report)
-            }
+            "variant" => self.variant = literal::one_of(key, meta, &["python", "opencode", "musl"], report),
             "instance_type" => self.instance_type = literal::instance_type(meta, report),
             "instance" => self.instance = nested::instance(meta, report),
             "max_instances" => self.max_instances = literal::integer(key, meta, 1, report),
             "name" => self.name = literal::container_name(meta, report),
             "sleep_after" => self.sleep_after = literal::duration(key, meta, report),
             "env_vars" => {
-                self.env_vars = nested::variables(key, meta, report)
-                    .map(|vars| vars.value)
-                    .unwrap_or_default()
+                self.env_vars =
+                    nested::variables(key, meta, report).map(|vars| vars.value).unwrap_or_default();
             }
             "internet" => self.internet = literal::boolean(key, meta, report),
             "allowed_hosts" => self.allowed_hosts = literal::hosts(key, meta, report),
@@ -245,32 +228,20 @@ impl Attributes {
             "tools" => self.tools = literal::tools(meta, report),
             "default" => match meta {
                 Meta::Path(_) => self.default = Some(span),
-                _ => report.add(
-                    Rule::BadForm {
-                        key: key.to_owned(),
-                        expected: "no value".to_owned(),
-                    },
-                    span,
-                ),
+                _ => report.add(Rule::BadForm { key: key.to_owned(), expected: "no value".to_owned() }, span),
             },
             "backend" => self.backend = literal::backend(meta, report),
             "renamed_from" => self.renamed_from = literal::class(key, meta, report),
             "image_build_context" => self.image_build_context = literal::path(key, meta, report),
             "image_vars" => self.image_vars = nested::variables(key, meta, report),
             "constraints" => self.constraints = nested::constraints(meta, report),
-            "rollout_step_percentage" => {
-                self.rollout_step_percentage = literal::rollout(meta, report)
-            }
+            "rollout_step_percentage" => self.rollout_step_percentage = literal::rollout(meta, report),
             "rollout_active_grace_period" => {
-                self.rollout_active_grace_period = literal::integer(key, meta, 0, report)
+                self.rollout_active_grace_period = literal::integer(key, meta, 0, report);
             }
             "observability" => self.observability = nested::observability(meta, report),
             _ => report.add(
-                Rule::UnknownKey {
-                    key: key.to_owned(),
-                    of: "`#[sandbox]`".to_owned(),
-                    known: known(),
-                },
+                Rule::UnknownKey { key: key.to_owned(), of: "`#[sandbox]`".to_owned(), known: known() },
                 span,
             ),
         }
@@ -278,26 +249,15 @@ impl Attributes {
 
     /// Keys that exclude or need each other.
     fn check_together(&self, seen: &[(String, Span)], report: &mut Report) {
-        let place = |key: &str| {
-            seen.iter()
-                .find(|(name, _)| name == key)
-                .map(|(_, span)| *span)
-        };
+        let place = |key: &str| seen.iter().find(|(name, _)| name == key).map(|(_, span)| *span);
         let mut exclusive = |key: &str, other: &str, why: &str| {
             if let (Some(at), Some(first)) = (place(key), place(other)) {
-                let rule = Rule::Exclusive {
-                    key: key.to_owned(),
-                    other: other.to_owned(),
-                    why: why.to_owned(),
-                };
+                let rule =
+                    Rule::Exclusive { key: key.to_owned(), other: other.to_owned(), why: why.to_owned() };
                 report.push(Diagnostic::new(rule, at).with(0, Some(first), "the other one"));
             }
         };
-        exclusive(
-            "variant",
-            "image",
-            "`variant` is the default image with a suffix: keep the one you mean",
-        );
+        exclusive("variant", "image", "`variant` is the default image with a suffix: keep the one you mean");
         exclusive(
             "instance",
             "instance_type",

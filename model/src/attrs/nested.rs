@@ -39,9 +39,7 @@ pub struct Observability {
     pub logs_enabled: Option<bool>,
 }
 
-const REGIONS: &[&str] = &[
-    "ENAM", "WNAM", "EEUR", "WEUR", "APAC", "SAM", "ME", "OC", "AFR",
-];
+const REGIONS: &[&str] = &["ENAM", "WNAM", "EEUR", "WEUR", "APAC", "SAM", "ME", "OC", "AFR"];
 
 /// The entries of `key(..)`, each key once.
 fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, Span, Meta)>> {
@@ -51,12 +49,7 @@ fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, S
     let metas = match list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated) {
         Ok(metas) => metas,
         Err(error) => {
-            report.add(
-                Rule::BadAttribute {
-                    message: error.to_string(),
-                },
-                error.span(),
-            );
+            report.add(Rule::BadAttribute { message: error.to_string() }, error.span());
             return None;
         }
     };
@@ -74,11 +67,7 @@ fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, S
 }
 
 fn unknown(key: &str, of: &str, known: &[&'static str], span: Span, report: &mut Report) {
-    let rule = Rule::UnknownKey {
-        key: key.to_owned(),
-        of: format!("`{of}`"),
-        known: known.to_vec(),
-    };
+    let rule = Rule::UnknownKey { key: key.to_owned(), of: format!("`{of}`"), known: known.to_vec() };
     report.add(rule, span);
 }
 
@@ -93,13 +82,7 @@ pub(super) fn variables(
         let portable = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         // As a key of a JavaScript object this one would be no variable at all.
         if !portable || name == "__proto__" {
-            report.add(
-                Rule::BadVariable {
-                    key: key.to_owned(),
-                    name,
-                },
-                span,
-            );
+            report.add(Rule::BadVariable { key: key.to_owned(), name }, span);
             continue;
         }
         // The message should speak of `env_vars`, whose example shows the form.
@@ -118,24 +101,14 @@ pub(super) fn instance(meta: &Meta, report: &mut Report) -> Option<Spanned<Insta
     let mut instance = Instance::default();
     for (name, span, entry) in entries("instance", meta, report)? {
         match name.as_str() {
-            "vcpu" => {
-                instance.vcpu = literal::number(&name, &entry, report).map(|number| number.value)
-            }
+            "vcpu" => instance.vcpu = literal::number(&name, &entry, report).map(|number| number.value),
             "memory_mib" => {
-                instance.memory_mib =
-                    literal::integer(&name, &entry, 1, report).map(|number| number.value)
+                instance.memory_mib = literal::integer(&name, &entry, 1, report).map(|number| number.value);
             }
             "disk_mb" => {
-                instance.disk_mb =
-                    literal::integer(&name, &entry, 1, report).map(|number| number.value)
+                instance.disk_mb = literal::integer(&name, &entry, 1, report).map(|number| number.value);
             }
-            _ => unknown(
-                &name,
-                "instance",
-                &["vcpu", "memory_mib", "disk_mb"],
-                span,
-                report,
-            ),
+            _ => unknown(&name, "instance", &["vcpu", "memory_mib", "disk_mb"], span, report),
         }
     }
     Some(Spanned::new(instance, meta.path().span()))
@@ -151,28 +124,15 @@ pub(super) fn constraints(meta: &Meta, report: &mut Report) -> Option<Spanned<Co
                         constraints.regions.push(region.value);
                     } else {
                         let expected = format!("a list of {}", crate::rules::listed(REGIONS));
-                        literal::bad_value::<()>(
-                            &name,
-                            &region.value,
-                            &expected,
-                            region.span,
-                            report,
-                        );
+                        literal::bad_value::<()>(&name, &region.value, &expected, region.span, report);
                     }
                 }
             }
             "jurisdiction" => {
                 constraints.jurisdiction =
-                    literal::one_of(&name, &entry, &["eu", "fedramp", "us"], report)
-                        .map(|text| text.value);
+                    literal::one_of(&name, &entry, &["eu", "fedramp", "us"], report).map(|text| text.value);
             }
-            _ => unknown(
-                &name,
-                "constraints",
-                &["regions", "jurisdiction"],
-                span,
-                report,
-            ),
+            _ => unknown(&name, "constraints", &["regions", "jurisdiction"], span, report),
         }
     }
     Some(Spanned::new(constraints, meta.path().span()))
@@ -183,8 +143,7 @@ pub(super) fn observability(meta: &Meta, report: &mut Report) -> Option<Spanned<
     for (name, span, entry) in entries("observability", meta, report)? {
         match name.as_str() {
             "enabled" => {
-                observability.enabled =
-                    literal::boolean(&name, &entry, report).map(|value| value.value)
+                observability.enabled = literal::boolean(&name, &entry, report).map(|value| value.value);
             }
             "logs" => {
                 for (name, span, entry) in entries("logs", &entry, report)? {
@@ -209,13 +168,7 @@ pub(super) fn observability(meta: &Meta, report: &mut Report) -> Option<Spanned<
         ),
         (Some(one), Some(other)) if one != other => {
             let expected = "one answer: `enabled` and `logs(enabled = ..)` must agree";
-            literal::bad_value(
-                "observability",
-                "true and false",
-                expected,
-                meta.path().span(),
-                report,
-            )
+            literal::bad_value("observability", "true and false", expected, meta.path().span(), report)
         }
         _ => Some(Spanned::new(observability, meta.path().span())),
     }

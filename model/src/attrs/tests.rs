@@ -9,14 +9,7 @@ fn read(text: &str) -> Result<Attributes, Vec<String>> {
     }
     Err(report
         .iter()
-        .map(|found| {
-            format!(
-                "{} {}; {}",
-                found.rule.code(),
-                found.rule.message(),
-                found.rule.help()
-            )
-        })
+        .map(|found| format!("{} {}; {}", found.rule.code(), found.rule.message(), found.rule.help()))
         .collect())
 }
 
@@ -27,33 +20,20 @@ fn first_error(text: &str) -> String {
 #[test]
 fn nothing_is_complete() {
     let attributes = read("").unwrap();
-    assert!(
-        attributes.image.is_none()
-            && attributes.env_vars.is_empty()
-            && attributes.default.is_none()
-    );
+    assert!(attributes.image.is_none() && attributes.env_vars.is_empty() && attributes.default.is_none());
 }
 
 #[test]
 fn every_key_takes_its_example() {
     for key in KEYS {
-        assert!(
-            read(key.example).is_ok(),
-            "{}: {:?}",
-            key.name,
-            read(key.example)
-        );
+        assert!(read(key.example).is_ok(), "{}: {:?}", key.name, read(key.example));
     }
 }
 
 #[test]
 fn every_key_once() {
     for key in KEYS {
-        assert!(
-            first_error(&format!("{0}, {0}", key.example)).starts_with("K011"),
-            "{}",
-            key.name
-        );
+        assert!(first_error(&format!("{0}, {0}", key.example)).starts_with("K011"), "{}", key.name);
     }
 }
 
@@ -79,11 +59,7 @@ fn values_are_literals() {
         "tools = [X]",
         "name = concat!(\"a\")",
     ] {
-        assert!(
-            first_error(bad).starts_with("K012"),
-            "{bad}: {}",
-            first_error(bad)
-        );
+        assert!(first_error(bad).starts_with("K012"), "{bad}: {}", first_error(bad));
     }
     for bad in [
         "image = 1",
@@ -96,11 +72,7 @@ fn values_are_literals() {
         "env_vars = \"A\"",
         "env_vars(A)",
     ] {
-        assert!(
-            first_error(bad).starts_with("K012"),
-            "{bad}: {}",
-            first_error(bad)
-        );
+        assert!(first_error(bad).starts_with("K012"), "{bad}: {}", first_error(bad));
     }
 }
 
@@ -138,11 +110,7 @@ fn values_are_in_range() {
         "instance(vcpu = 0)",
         "env_vars(A = \"\\0\")",
     ] {
-        assert!(
-            first_error(bad).starts_with("K013"),
-            "{bad}: {}",
-            first_error(bad)
-        );
+        assert!(first_error(bad).starts_with("K013"), "{bad}: {}", first_error(bad));
     }
 }
 
@@ -162,8 +130,5 @@ fn other_rules() {
 #[test]
 fn one_mistake_does_not_hide_the_next() {
     let errors = read("imgae = 1, max_instances = 0, sleep_after = 5").unwrap_err();
-    assert_eq!(
-        errors.iter().map(|error| &error[..4]).collect::<Vec<_>>(),
-        ["K010", "K013", "K012"]
-    );
+    assert_eq!(errors.iter().map(|error| &error[..4]).collect::<Vec<_>>(), ["K010", "K013", "K012"]);
 }

@@ -8,25 +8,14 @@ fn read(file: &str, text: &str) -> Result<Sandbox, Vec<&'static str>> {
 
 #[test]
 fn a_bare_sandbox_is_complete() {
-    let sandbox = read(
-        "src/server/shell.sandbox.rs",
-        "use koze::prelude::*;\n#[sandbox]\npub struct ShellSandbox;",
-    )
-    .unwrap();
+    let sandbox =
+        read("src/server/shell.sandbox.rs", "use koze::prelude::*;\n#[sandbox]\npub struct ShellSandbox;")
+            .unwrap();
     assert_eq!(sandbox.class.value, "ShellSandbox");
     assert_eq!(sandbox.container(), "shell-sandbox");
     assert!(sandbox.public);
-    assert!(
-        !read("a.sandbox.rs", "#[koze::sandbox] struct A;")
-            .unwrap()
-            .public
-    );
-    assert_eq!(
-        read("a.sandbox.rs", "#[sandbox(name = \"n\")] struct A;")
-            .unwrap()
-            .container(),
-        "n"
-    );
+    assert!(!read("a.sandbox.rs", "#[koze::sandbox] struct A;").unwrap().public);
+    assert_eq!(read("a.sandbox.rs", "#[sandbox(name = \"n\")] struct A;").unwrap().container(), "n");
 }
 
 #[test]
@@ -47,31 +36,18 @@ fn what_is_no_sandbox() {
         ("#[sandbox(image = \"./x.Dockerfile\")] struct A;", "K016"),
         ("#[sandbox = 1] struct A;", "K020"),
         ("#[sandbox] struct", "K001"),
-        (
-            "#[sandbox(image = \"a:1\", image_vars(A = \"1\"))] struct A;",
-            "K014",
-        ),
+        ("#[sandbox(image = \"a:1\", image_vars(A = \"1\"))] struct A;", "K014"),
     ] {
         // K003 leaves the first sandbox standing, and still stops the build.
         let mut report = Report::new();
         let _ = Sandbox::read("a.sandbox.rs", text, &|_| false, &mut report);
-        assert_eq!(
-            report
-                .iter()
-                .map(|found| found.rule.code())
-                .collect::<Vec<_>>(),
-            [code],
-            "{text}"
-        );
+        assert_eq!(report.iter().map(|found| found.rule.code()).collect::<Vec<_>>(), [code], "{text}");
     }
 }
 
 #[test]
 fn a_bad_file_name_is_reported_beside_the_rest() {
-    assert_eq!(
-        read("My Tool.sandbox.rs", "#[sandbox(nme = 1)] struct A;").unwrap_err(),
-        ["K007", "K010"]
-    );
+    assert_eq!(read("My Tool.sandbox.rs", "#[sandbox(nme = 1)] struct A;").unwrap_err(), ["K007", "K010"]);
     assert_eq!(read("3d.sandbox.rs", "").unwrap_err(), ["K002", "K007"]);
 }
 

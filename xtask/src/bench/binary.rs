@@ -11,14 +11,7 @@ use crate::{Result, process};
 pub(super) fn build(root: &Path) -> Result<PathBuf> {
     let mut cargo = process::cargo(root);
     cargo
-        .args([
-            "build",
-            "--release",
-            "--package",
-            "koze-cli",
-            "--bin",
-            "koze",
-        ])
+        .args(["build", "--release", "--package", "koze-cli", "--bin", "koze"])
         .arg("--message-format=json-render-diagnostics")
         .stdin(Stdio::null());
     let messages = process::stdout(&mut cargo, "install rustup, which brings cargo")?;

@@ -40,10 +40,7 @@ impl Samples {
 
 /// From spawn to exit. A run that fails is an error with what it printed, never a sample.
 pub(super) fn time(command: &mut Command) -> Result<Duration> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let start = Instant::now();
     let output = command
         .spawn()

@@ -15,23 +15,12 @@ pub(super) const WRANGLER_TYPES: &str = "wrangler types";
 /// [`CARGO_METADATA`], by the cargo binary itself: rustup's proxy in front of it is not counted.
 pub(super) fn cargo_metadata(root: &Path, project: &Project) -> Command {
     let mut cargo = process::cargo(root);
-    cargo
-        .args([
-            "metadata",
-            "--no-deps",
-            "--offline",
-            "--format-version",
-            "1",
-        ])
-        .current_dir(project.dir());
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(project.dir());
     cargo
 }
 
 /// Why [`WRANGLER_TYPES`] cannot run, if it cannot.
-pub(super) fn wrangler_ready(
-    root: &Path,
-    project: &Project,
-) -> std::result::Result<(), &'static str> {
+pub(super) fn wrangler_ready(root: &Path, project: &Project) -> std::result::Result<(), &'static str> {
     if !bin(root).join("wrangler").exists() {
         return Err("tests/node_modules is missing; `cargo xtask setup` installs it");
     }

@@ -15,10 +15,7 @@ pub(super) struct Project {
 impl Project {
     /// A project below `parent`. It is on disk after [`Project::restore`].
     pub(super) fn new(parent: &Path, sandboxes: usize) -> Self {
-        Self {
-            dir: parent.join(format!("bench-{sandboxes}")),
-            sandboxes,
-        }
+        Self { dir: parent.join(format!("bench-{sandboxes}")), sandboxes }
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -42,10 +39,7 @@ impl Project {
             self.dir.join("package.json"),
             "{\n  \"private\": true,\n  \"dependencies\": { \"@cloudflare/sandbox\": \"0.12.10\" }\n}\n",
         )?;
-        fs::write(
-            self.dir.join("src/lib.rs"),
-            "//! A Worker with many sandboxes.\n",
-        )?;
+        fs::write(self.dir.join("src/lib.rs"), "//! A Worker with many sandboxes.\n")?;
         for number in 0..self.sandboxes {
             fs::write(
                 server.join(format!("s{number:03}.sandbox.rs")),
@@ -75,11 +69,7 @@ fn files(dir: &Path) -> Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        count += if entry.file_type()?.is_dir() {
-            files(&entry.path())?
-        } else {
-            1
-        };
+        count += if entry.file_type()?.is_dir() { files(&entry.path())? } else { 1 };
     }
     Ok(count)
 }

@@ -23,18 +23,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(
-        sandboxes: usize,
-        case: &'static str,
-        samples: Samples,
-        peer: Duration,
-    ) -> Self {
-        Self {
-            sandboxes,
-            case,
-            samples,
-            peer,
-        }
+    pub(super) fn new(sandboxes: usize, case: &'static str, samples: Samples, peer: Duration) -> Self {
+        Self { sandboxes, case, samples, peer }
     }
 
     fn ratio(&self) -> f64 {
@@ -123,11 +113,7 @@ impl fmt::Display for Report {
             "sandboxes", "command", "runs", "median", "min–max", "ratio"
         )?;
         for row in &self.rows {
-            let range = format!(
-                "{:.1}–{:.1}",
-                millis(row.samples.min()),
-                millis(row.samples.max())
-            );
+            let range = format!("{:.1}–{:.1}", millis(row.samples.min()), millis(row.samples.max()));
             writeln!(
                 f,
                 "{:>9}  {:<44}{:>5}{:>10.1}{range:>21}{:>8.3}",
@@ -138,10 +124,7 @@ impl fmt::Display for Report {
                 row.ratio(),
             )?;
         }
-        writeln!(
-            f,
-            "\nGrowth for each sandbox, (median(1000) - median(10)) / 990:"
-        )?;
+        writeln!(f, "\nGrowth for each sandbox, (median(1000) - median(10)) / 990:")?;
         for case in [COLD, IDLE, peers::CARGO_METADATA] {
             if let Some(growth) = self.growth(case) {
                 writeln!(f, "{:>9}  {case:<44}{growth:>12.1} µs", "")?;

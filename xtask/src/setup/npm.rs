@@ -15,15 +15,14 @@ const STAMP: &str = "node_modules/.koze-lock";
 /// wrangler 4.164 refuses anything older.
 const NODE: &str = "v22.";
 
-const MISSING: &str =
-    "install Node 20 or newer, which brings npm, and run `cargo xtask setup` again";
+const MISSING: &str = "install Node 20 or newer, which brings npm, and run `cargo xtask setup` again";
 
 /// Brings `tests/node_modules` in step with the lock file.
 pub(crate) fn install(tests: &Path) -> Result<()> {
     let lock_file = tests.join("package-lock.json");
     // A second `cargo xtask` waits here: `npm ci` removes the directory before it fills it again.
-    let guard = std::fs::File::open(&lock_file)
-        .map_err(|error| format!("{}: {error}", lock_file.display()))?;
+    let guard =
+        std::fs::File::open(&lock_file).map_err(|error| format!("{}: {error}", lock_file.display()))?;
     guard.lock()?;
 
     let lock = fs::read(&lock_file)?;
@@ -32,13 +31,10 @@ pub(crate) fn install(tests: &Path) -> Result<()> {
         return Ok(());
     }
     let node = process::stdout(Command::new("node").arg("--version"), MISSING)?;
-    say(&format!(
-        "npm ci in tests/ (with Node {node}; Node 22, wrangler, tsc, the sandbox SDK)"
-    ));
+    say(&format!("npm ci in tests/ (with Node {node}; Node 22, wrangler, tsc, the sandbox SDK)"));
     // Its warnings are about the older Node of the machine, which installs but never runs these packages.
     let mut npm = Command::new("npm");
-    npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
-        .current_dir(tests);
+    npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(tests);
     let status = process::status(&mut npm, MISSING)?;
     if !status.success() {
         return Err(format!(

@@ -19,10 +19,7 @@ Where its downloads are refused for good, Debian has what builds for the target 
 
 /// Adds the target to the toolchain in use, unless it is there; `verbose` also names the toolchain.
 pub(crate) fn install(verbose: bool) -> Result<()> {
-    let sysroot = process::stdout(
-        Command::new("rustc").args(["--print", "sysroot"]),
-        NO_RUSTUP,
-    )?;
+    let sysroot = process::stdout(Command::new("rustc").args(["--print", "sysroot"]), NO_RUSTUP)?;
     if verbose {
         let version = process::stdout(Command::new("rustc").arg("--version"), NO_RUSTUP)?;
         say(&format!("{version}, in {sysroot}"));
@@ -50,9 +47,5 @@ pub(crate) fn install(verbose: bool) -> Result<()> {
 
 /// Whether the target's libraries lie in the toolchain.
 fn installed(sysroot: &Path) -> bool {
-    sysroot
-        .join("lib/rustlib")
-        .join(TARGET)
-        .join("lib")
-        .is_dir()
+    sysroot.join("lib/rustlib").join(TARGET).join("lib").is_dir()
 }

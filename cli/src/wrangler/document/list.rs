@@ -79,39 +79,21 @@ fn trim(source: &Source, range: Range<usize>) -> Range<usize> {
 
 impl List {
     /// How new entries are laid out, following the last entry that `stays`, or the last one of all.
-    pub(crate) fn shape(
-        &self,
-        source: &Source,
-        stays: impl Fn(&Item) -> bool,
-        habit: &Habit,
-    ) -> Shape {
-        let last = self
-            .items
-            .iter()
-            .rposition(stays)
-            .or(self.items.len().checked_sub(1));
+    pub(crate) fn shape(&self, source: &Source, stays: impl Fn(&Item) -> bool, habit: &Habit) -> Shape {
+        let last = self.items.iter().rposition(stays).or(self.items.len().checked_sub(1));
         let Some(last) = last else {
             let outer = source.indent(self.open - 1);
             let comments = source.comments_in(&(self.open..self.close));
-            let comment = comments
-                .iter()
-                .rev()
-                .find(|comment| source.first_on_line(comment.range.start));
+            let comment = comments.iter().rev().find(|comment| source.first_on_line(comment.range.start));
             let indent = match comment {
                 Some(comment) => source.indent(comment.range.start).to_owned(),
                 None => format!("{outer}{}", habit.unit),
             };
             let lines = habit.open || comments.iter().any(|comment| comment.line);
-            return Shape {
-                lines,
-                indent,
-                trailing: lines && habit.trailing,
-            };
+            return Shape { lines, indent, trailing: lines && habit.trailing };
         };
         let item = &self.items[last];
-        let gap = last
-            .checked_sub(1)
-            .map_or(self.open, |before| self.items[before].full_end());
+        let gap = last.checked_sub(1).map_or(self.open, |before| self.items[before].full_end());
         Shape {
             lines: !source.one_line(&(gap..item.start)),
             indent: source.indent(item.start).to_owned(),
@@ -223,11 +205,7 @@ impl List {
             gaps.iter().any(|gap| !source.comments_in(gap).is_empty())
         };
         if commented {
-            let pieces = self
-                .items
-                .iter()
-                .flat_map(|item| item.pieces(source, item.full_end()))
-                .collect();
+            let pieces = self.items.iter().flat_map(|item| item.pieces(source, item.full_end())).collect();
             self.cut(source, pieces, out);
         } else {
             out.remove(self.open..self.close);
@@ -245,10 +223,7 @@ impl List {
         if let Some(comma) = first.comma.filter(|_| !shape.trailing) {
             out.remove(comma..comma + 1);
         }
-        let pieces = others
-            .iter()
-            .flat_map(|item| item.pieces(source, item.full_end()))
-            .collect();
+        let pieces = others.iter().flat_map(|item| item.pieces(source, item.full_end())).collect();
         self.cut(source, pieces, out);
     }
 
@@ -269,17 +244,12 @@ impl List {
     }
 
     fn with_blanks(&self, source: &Source, run: Range<usize>) -> Range<usize> {
-        let (before, after) = (
-            source.blanks_before(run.start),
-            source.blanks_after(run.end),
-        );
+        let (before, after) = (source.blanks_before(run.start), source.blanks_after(run.end));
         match (source.newline_before(before), source.newline_at(after)) {
             // Whole lines.
             (Some(line_end), true) => line_end..after,
             // The closing bracket follows: it moves up, unless a comment there would swallow it.
-            (Some(line_end), false)
-                if after == self.close && !source.line_comment_before(line_end) =>
-            {
+            (Some(line_end), false) if after == self.close && !source.line_comment_before(line_end) => {
                 line_end..run.end
             }
             (Some(_), false) if after == self.close => before..run.end,
@@ -292,9 +262,5 @@ impl List {
 }
 
 fn separator(source: &Source, shape: &Shape, lines: bool) -> String {
-    if lines {
-        format!("{}{}", source.newline, shape.indent)
-    } else {
-        " ".to_owned()
-    }
+    if lines { format!("{}{}", source.newline, shape.indent) } else { " ".to_owned() }
 }

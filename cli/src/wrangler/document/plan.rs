@@ -56,11 +56,7 @@ impl<'e> Plan<'e> {
             match edit {
                 Edit::Set { path, value: new } => match tree.resolve(path) {
                     (id, []) => {
-                        let fate = if at(value, path) == Some(new) {
-                            Fate::Keep
-                        } else {
-                            Fate::Replace(new)
-                        };
+                        let fate = if at(value, path) == Some(new) { Fate::Keep } else { Fate::Replace(new) };
                         plan.fates.insert(id, fate);
                     }
                     (id, rest) => plan.add(tree, id, rest, |slot| *slot = New::Value(new.clone())),
@@ -72,8 +68,7 @@ impl<'e> Plan<'e> {
                 Edit::Remove { path } => {
                     debug_assert!(!path.is_empty(), "the root cannot be removed");
                     if let (id @ 1.., []) = tree.resolve(path) {
-                        plan.fates
-                            .extend(tree.namesakes(id).into_iter().map(|id| (id, Fate::Remove)));
+                        plan.fates.extend(tree.namesakes(id).into_iter().map(|id| (id, Fate::Remove)));
                     }
                 }
             }
@@ -89,10 +84,7 @@ impl<'e> Plan<'e> {
         if !fits {
             return;
         }
-        let growth = self
-            .growth
-            .entry(id)
-            .or_insert_with(|| Growth::Members(Members::default()));
+        let growth = self.growth.entry(id).or_insert_with(|| Growth::Members(Members::default()));
         if let Growth::Members(members) = growth {
             members.change(rest, change);
         }
@@ -104,10 +96,8 @@ impl<'e> Plan<'e> {
         if !fits {
             return;
         }
-        if let Growth::Elements(elements) = self
-            .growth
-            .entry(id)
-            .or_insert_with(|| Growth::Elements(Vec::new()))
+        if let Growth::Elements(elements) =
+            self.growth.entry(id).or_insert_with(|| Growth::Elements(Vec::new()))
         {
             elements.push(value);
         }
@@ -116,16 +106,10 @@ impl<'e> Plan<'e> {
     /// Drops the edits inside values that others replace or remove.
     fn drop_inner(&mut self, tree: &Tree) {
         let Self { fates, growth } = self;
-        let covered =
-            |id: Id| std::iter::successors(tree.node(id).parent, |id| tree.node(*id).parent);
-        growth.retain(|id, _| {
-            !fates.contains_key(id) && !covered(*id).any(|id| fates.contains_key(&id))
-        });
-        let inner: Vec<Id> = fates
-            .keys()
-            .copied()
-            .filter(|id| covered(*id).any(|id| fates.contains_key(&id)))
-            .collect();
+        let covered = |id: Id| std::iter::successors(tree.node(id).parent, |id| tree.node(*id).parent);
+        growth.retain(|id, _| !fates.contains_key(id) && !covered(*id).any(|id| fates.contains_key(&id)));
+        let inner: Vec<Id> =
+            fates.keys().copied().filter(|id| covered(*id).any(|id| fates.contains_key(&id))).collect();
         for id in inner {
             fates.remove(&id);
         }
@@ -176,10 +160,7 @@ impl Members {
             }
             *slot = New::Parent(members);
         }
-        debug_assert!(
-            matches!(slot, New::Parent(_) | New::Value(Value::Null)),
-            "{key} is no object"
-        );
+        debug_assert!(matches!(slot, New::Parent(_) | New::Value(Value::Null)), "{key} is no object");
         if !matches!(slot, New::Parent(_)) {
             *slot = New::Parent(Self::default());
         }
@@ -215,10 +196,7 @@ impl New {
         match self {
             Self::Value(value) => value.clone(),
             Self::Parent(members) => Value::Object(
-                members
-                    .iter()
-                    .map(|(key, new)| (key.to_owned(), new.to_value()))
-                    .collect::<Map<_, _>>(),
+                members.iter().map(|(key, new)| (key.to_owned(), new.to_value())).collect::<Map<_, _>>(),
             ),
             Self::Array(elements) => Value::Array(elements.clone()),
         }

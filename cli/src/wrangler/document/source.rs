@@ -34,11 +34,7 @@ pub(crate) struct Tail {
 
 /// The length of the byte order mark that `text` starts with.
 pub(crate) fn mark(text: &str) -> usize {
-    if text.starts_with('\u{feff}') {
-        '\u{feff}'.len_utf8()
-    } else {
-        0
-    }
+    if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
 }
 
 impl Source {
@@ -60,18 +56,11 @@ impl Source {
             [lf, _, cr] if cr > lf => "\r",
             _ => "\n",
         };
-        Self {
-            text,
-            starts,
-            comments,
-            newline,
-        }
+        Self { text, starts, comments, newline }
     }
 
     fn line(&self, place: usize) -> usize {
-        self.starts
-            .partition_point(|start| *start <= place)
-            .saturating_sub(1)
+        self.starts.partition_point(|start| *start <= place).saturating_sub(1)
     }
 
     pub(crate) fn line_start(&self, place: usize) -> usize {
@@ -109,10 +98,7 @@ impl Source {
     /// The start of the line end that ends at `place`.
     pub(crate) fn newline_before(&self, place: usize) -> Option<usize> {
         let before = &self.text[..place];
-        ["\r\n", "\n", "\r"]
-            .into_iter()
-            .find_map(|newline| before.strip_suffix(newline))
-            .map(str::len)
+        ["\r\n", "\n", "\r"].into_iter().find_map(|newline| before.strip_suffix(newline)).map(str::len)
     }
 
     pub(crate) fn newline_at(&self, place: usize) -> bool {
@@ -122,9 +108,7 @@ impl Source {
     /// The end of the line end that starts at `place`, if one does.
     pub(crate) fn after_newline(&self, place: usize) -> usize {
         let rest = &self.text[place..];
-        let newline = ["\r\n", "\n", "\r"]
-            .into_iter()
-            .find(|newline| rest.starts_with(newline));
+        let newline = ["\r\n", "\n", "\r"].into_iter().find(|newline| rest.starts_with(newline));
         place + newline.map_or(0, str::len)
     }
 
@@ -135,27 +119,19 @@ impl Source {
 
     /// The comments that lie wholly inside `range`.
     pub(crate) fn comments_in(&self, range: &Range<usize>) -> &[Comment] {
-        let from = self
-            .comments
-            .partition_point(|comment| comment.range.start < range.start);
-        let to = self
-            .comments
-            .partition_point(|comment| comment.range.end <= range.end);
+        let from = self.comments.partition_point(|comment| comment.range.start < range.start);
+        let to = self.comments.partition_point(|comment| comment.range.end <= range.end);
         &self.comments[from..to.max(from)]
     }
 
     pub(crate) fn comment_at(&self, start: usize) -> Option<&Comment> {
-        let found = self
-            .comments
-            .binary_search_by_key(&start, |comment| comment.range.start);
+        let found = self.comments.binary_search_by_key(&start, |comment| comment.range.start);
         found.ok().map(|found| &self.comments[found])
     }
 
     /// Whether a comment that ends with its line ends at `place`.
     pub(crate) fn line_comment_before(&self, place: usize) -> bool {
-        let found = self
-            .comments
-            .binary_search_by_key(&place, |comment| comment.range.end);
+        let found = self.comments.binary_search_by_key(&place, |comment| comment.range.end);
         found.is_ok_and(|found| self.comments[found].line)
     }
 
@@ -166,11 +142,7 @@ impl Source {
             let next = self.blanks_after(end);
             let Some(comment) = self.comment_at(next) else {
                 let at_end = next == self.text.len() || self.newline_at(next);
-                return Tail {
-                    end,
-                    line_end: at_end.then_some(next),
-                    line_comment,
-                };
+                return Tail { end, line_end: at_end.then_some(next), line_comment };
             };
             (end, line_comment) = (comment.range.end, comment.line);
         }
@@ -199,11 +171,9 @@ impl Splices {
     /// Makes the changes.
     pub(crate) fn apply(mut self, text: &str) -> String {
         // Insertions come before a removal that starts at the same place.
-        self.0
-            .sort_by_key(|(range, _)| (range.start, !range.is_empty()));
-        let mut result = String::with_capacity(
-            text.len() + self.0.iter().map(|(_, new)| new.len()).sum::<usize>(),
-        );
+        self.0.sort_by_key(|(range, _)| (range.start, !range.is_empty()));
+        let mut result =
+            String::with_capacity(text.len() + self.0.iter().map(|(_, new)| new.len()).sum::<usize>());
         let mut copied = 0;
         for (range, new) in &self.0 {
             if range.start > copied {

@@ -42,52 +42,20 @@ fn entry() -> Value {
 
 #[test]
 fn jsonc_set() {
-    jsonc(
-        r#"{"a" : 1 , "b":2}"#,
-        &[set(path!["a"], json!("x"))],
-        r#"{"a" : "x" , "b":2}"#,
-    );
-    jsonc(
-        "{\n\t\"a\": {}\n}",
-        &[set(path!["a"], json!({"b": 1}))],
-        "{\n\t\"a\": {\n\t\t\"b\": 1\n\t}\n}",
-    );
-    jsonc(
-        r#"{"a":[1,{"b":2}]}"#,
-        &[set(path!["a", 1, "b"], json!(3))],
-        r#"{"a":[1,{"b":3}]}"#,
-    );
+    jsonc(r#"{"a" : 1 , "b":2}"#, &[set(path!["a"], json!("x"))], r#"{"a" : "x" , "b":2}"#);
+    jsonc("{\n\t\"a\": {}\n}", &[set(path!["a"], json!({"b": 1}))], "{\n\t\"a\": {\n\t\t\"b\": 1\n\t}\n}");
+    jsonc(r#"{"a":[1,{"b":2}]}"#, &[set(path!["a", 1, "b"], json!(3))], r#"{"a":[1,{"b":3}]}"#);
     let same = "{ \"a\" : {\"b\":[ 1,2 ] , \"c\":\"\\u0061\"} }";
-    jsonc(
-        same,
-        &[set(path!["a"], json!({"c": "a", "b": [1, 2]}))],
-        same,
-    );
+    jsonc(same, &[set(path!["a"], json!({"c": "a", "b": [1, 2]}))], same);
 }
 
 #[test]
 fn jsonc_insert_in_line() {
-    jsonc(
-        r#"{"a":1}"#,
-        &[set(path!["b"], json!(2))],
-        r#"{"a":1, "b": 2}"#,
-    );
+    jsonc(r#"{"a":1}"#, &[set(path!["b"], json!(2))], r#"{"a":1, "b": 2}"#);
     jsonc("[1 ]", &[push(path![], json!(2))], "[1, 2 ]");
-    jsonc(
-        "[1 /* one */]",
-        &[push(path![], json!(2))],
-        "[1, /* one */ 2]",
-    );
-    jsonc(
-        "[1 // one\n]",
-        &[push(path![], json!(2))],
-        "[1, // one\n2\n]",
-    );
-    jsonc(
-        r"[1,]",
-        &[push(path![], json!(2)), push(path![], json!(3))],
-        r"[1, 2, 3,]",
-    );
+    jsonc("[1 /* one */]", &[push(path![], json!(2))], "[1, /* one */ 2]");
+    jsonc("[1 // one\n]", &[push(path![], json!(2))], "[1, // one\n2\n]");
+    jsonc(r"[1,]", &[push(path![], json!(2)), push(path![], json!(3))], r"[1, 2, 3,]");
     jsonc(
         r#"{"c": [{ "name": "A" }]}"#,
         &[push(path!["c"], entry())],
@@ -97,31 +65,15 @@ fn jsonc_insert_in_line() {
 
 #[test]
 fn jsonc_insert_lines() {
-    jsonc(
-        "{\n  \"a\": 1 // note\n}",
-        &[set(path!["b"], json!(2))],
-        "{\n  \"a\": 1, // note\n  \"b\": 2\n}",
-    );
+    jsonc("{\n  \"a\": 1 // note\n}", &[set(path!["b"], json!(2))], "{\n  \"a\": 1, // note\n  \"b\": 2\n}");
     jsonc(
         "{\r\n\t\"a\": 1,\r\n}",
         &[set(path!["b"], json!(["A"]))],
         "{\r\n\t\"a\": 1,\r\n\t\"b\": [\"A\"],\r\n}",
     );
-    jsonc(
-        "\u{feff}{}",
-        &[set(path!["a"], json!(1))],
-        "\u{feff}{\n  \"a\": 1\n}",
-    );
-    jsonc(
-        "{ /* none */ }",
-        &[set(path!["a"], json!(1))],
-        "{ /* none */\n  \"a\": 1\n}",
-    );
-    jsonc(
-        "{\n    // none\n}",
-        &[set(path!["a"], json!(1))],
-        "{\n    // none\n    \"a\": 1\n}",
-    );
+    jsonc("\u{feff}{}", &[set(path!["a"], json!(1))], "\u{feff}{\n  \"a\": 1\n}");
+    jsonc("{ /* none */ }", &[set(path!["a"], json!(1))], "{ /* none */\n  \"a\": 1\n}");
+    jsonc("{\n    // none\n}", &[set(path!["a"], json!(1))], "{\n    // none\n    \"a\": 1\n}");
     jsonc(
         "{\n  \"a\": [\n    { \"name\": \"A\" } // first\n    // end\n  ]\n}\n",
         &[push(path!["a"], entry())],
@@ -143,47 +95,15 @@ fn jsonc_remove() {
     jsonc("[1, 2, 3]", &[remove(path![0])], "[2, 3]");
     jsonc("[1, 2, 3]", &[remove(path![1])], "[1, 3]");
     jsonc("[1, 2, 3]", &[remove(path![2])], "[1, 2]");
-    jsonc(
-        "[ 1, 2, 3, ]",
-        &[remove(path![2]), remove(path![1])],
-        "[ 1, ]",
-    );
+    jsonc("[ 1, 2, 3, ]", &[remove(path![2]), remove(path![1])], "[ 1, ]");
     jsonc("[ 1, 2 ]", &[remove(path![0]), remove(path![1])], "[]");
-    jsonc(
-        "[ 1, 2 ]",
-        &[remove(path![0]), remove(path![1]), push(path![], json!(3))],
-        "[ 3 ]",
-    );
-    jsonc(
-        "{\n  \"a\": 1, // note\n  \"b\": 2\n}",
-        &[remove(path!["a"])],
-        "{\n  // note\n  \"b\": 2\n}",
-    );
-    jsonc(
-        "{\n  \"a\": 1, // note\n  \"b\": 2\n}",
-        &[remove(path!["b"])],
-        "{\n  \"a\": 1 // note\n}",
-    );
-    jsonc(
-        "{\n  \"a\": 1, // note\n  \"b\": 2 }",
-        &[remove(path!["b"])],
-        "{\n  \"a\": 1 // note\n }",
-    );
-    jsonc(
-        "{\n  \"a\": /* why */ 1,\n  \"b\": 2\n}",
-        &[remove(path!["a"])],
-        "{\n  /* why */\n  \"b\": 2\n}",
-    );
-    jsonc(
-        "[\n  1, 2,\n  3\n]",
-        &[remove(path![0]), remove(path![1])],
-        "[\n  3\n]",
-    );
-    jsonc(
-        "[\n  1 // one\n  , 2\n]",
-        &[remove(path![1])],
-        "[\n  1 // one\n]",
-    );
+    jsonc("[ 1, 2 ]", &[remove(path![0]), remove(path![1]), push(path![], json!(3))], "[ 3 ]");
+    jsonc("{\n  \"a\": 1, // note\n  \"b\": 2\n}", &[remove(path!["a"])], "{\n  // note\n  \"b\": 2\n}");
+    jsonc("{\n  \"a\": 1, // note\n  \"b\": 2\n}", &[remove(path!["b"])], "{\n  \"a\": 1 // note\n}");
+    jsonc("{\n  \"a\": 1, // note\n  \"b\": 2 }", &[remove(path!["b"])], "{\n  \"a\": 1 // note\n }");
+    jsonc("{\n  \"a\": /* why */ 1,\n  \"b\": 2\n}", &[remove(path!["a"])], "{\n  /* why */\n  \"b\": 2\n}");
+    jsonc("[\n  1, 2,\n  3\n]", &[remove(path![0]), remove(path![1])], "[\n  3\n]");
+    jsonc("[\n  1 // one\n  , 2\n]", &[remove(path![1])], "[\n  1 // one\n]");
     jsonc("{}", &[remove(path!["a"])], "{}");
 }
 
@@ -192,32 +112,17 @@ fn jsonc_last_of_equal_keys_wins() {
     let text = r#"{"a": 1, "b": 0, "a": {"c": 2}}"#;
     let document = Document::parse(Format::Jsonc, text).expect("valid");
     assert_eq!(document.value(), &json!({"a": {"c": 2}, "b": 0}));
-    assert_eq!(
-        document.range(&path!["a", "c"]).map(|range| &text[range]),
-        Some("2")
-    );
+    assert_eq!(document.range(&path!["a", "c"]).map(|range| &text[range]), Some("2"));
     assert_eq!(document.key_range(&path!["a"]), Some(17..20));
-    jsonc(
-        text,
-        &[set(path!["a"], json!(3))],
-        r#"{"a": 1, "b": 0, "a": 3}"#,
-    );
+    jsonc(text, &[set(path!["a"], json!(3))], r#"{"a": 1, "b": 0, "a": 3}"#);
     jsonc(text, &[remove(path!["a"])], r#"{"b": 0}"#);
 }
 
 #[test]
 fn jsonc_outer_edits_cover_inner_ones() {
     let text = r#"{"a": {"b": [1]}}"#;
-    jsonc(
-        text,
-        &[set(path!["a"], json!(1)), push(path!["a", "b"], json!(2))],
-        r#"{"a": 1}"#,
-    );
-    jsonc(
-        text,
-        &[remove(path!["a", "b"]), push(path!["a", "b"], json!(2))],
-        r#"{"a": {}}"#,
-    );
+    jsonc(text, &[set(path!["a"], json!(1)), push(path!["a", "b"], json!(2))], r#"{"a": 1}"#);
+    jsonc(text, &[remove(path!["a", "b"]), push(path!["a", "b"], json!(2))], r#"{"a": {}}"#);
 }
 
 #[test]
@@ -232,10 +137,7 @@ fn jsonc_errors_say_where() {
     assert_eq!(error("{\"a\": 1 \"b\": 2}").0, 7..7);
     assert_eq!(error("{\"a\":\u{a0}1}").0, 5..7);
     assert_eq!(error("[\"a\n\"]").0, 3..4);
-    assert_eq!(
-        error("[1e999]"),
-        (1..6, "The number is out of range".to_owned())
-    );
+    assert_eq!(error("[1e999]"), (1..6, "The number is out of range".to_owned()));
     assert!(Document::parse(Format::Jsonc, "[".repeat(100_000)).is_err());
     let deep = "[".repeat(400) + &"]".repeat(400);
     assert!(Document::parse(Format::Jsonc, deep).is_ok());
@@ -243,22 +145,10 @@ fn jsonc_errors_say_where() {
 
 #[test]
 fn toml_lines() {
-    toml(
-        "a = 1 # one\n",
-        &[set(path!["b"], json!("x"))],
-        "a = 1 # one\nb = \"x\"\n",
-    );
-    toml(
-        "a = 1 # one\r\nb = 2",
-        &[set(path!["a"], json!(3)), remove(path!["b"])],
-        "a = 3 # one",
-    );
+    toml("a = 1 # one\n", &[set(path!["b"], json!("x"))], "a = 1 # one\nb = \"x\"\n");
+    toml("a = 1 # one\r\nb = 2", &[set(path!["a"], json!(3)), remove(path!["b"])], "a = 3 # one");
     toml("", &[set(path!["a"], json!(1))], "a = 1\n");
-    toml(
-        "# head\n\n[t]\nx = 1\n",
-        &[set(path!["a"], json!(1))],
-        "# head\n\na = 1\n\n[t]\nx = 1\n",
-    );
+    toml("# head\n\n[t]\nx = 1\n", &[set(path!["a"], json!(1))], "# head\n\na = 1\n\n[t]\nx = 1\n");
     toml(
         "[t]\nx = 1\n[t.u]\ny = 1\n",
         &[set(path!["t", "z"], json!(2))],
@@ -269,31 +159,11 @@ fn toml_lines() {
         &[set(path!["t", "a", "b c"], json!([1]))],
         "t.a.x = 1\nt.a.\"b c\" = [1]\ny = 2\n",
     );
-    toml(
-        "[a.b]\n",
-        &[set(path!["a", "x"], json!(2))],
-        "[a.b]\n\n[a]\nx = 2\n",
-    );
-    toml(
-        "a = { x = 1 }\n",
-        &[set(path!["a", "y"], json!(2)), remove(path!["a", "x"])],
-        "a = { y = 2 }\n",
-    );
-    toml(
-        "a = 1 # note\nb = 2\n",
-        &[remove(path!["a"])],
-        "# note\nb = 2\n",
-    );
-    toml(
-        "d = 1979-05-27\n",
-        &[set(path!["d"], json!("1979-05-27"))],
-        "d = 1979-05-27\n",
-    );
-    toml(
-        "a = {}\n",
-        &[set(path!["a", "b"], json!({"c": null, "d": []}))],
-        "a = { b = { d = [] } }\n",
-    );
+    toml("[a.b]\n", &[set(path!["a", "x"], json!(2))], "[a.b]\n\n[a]\nx = 2\n");
+    toml("a = { x = 1 }\n", &[set(path!["a", "y"], json!(2)), remove(path!["a", "x"])], "a = { y = 2 }\n");
+    toml("a = 1 # note\nb = 2\n", &[remove(path!["a"])], "# note\nb = 2\n");
+    toml("d = 1979-05-27\n", &[set(path!["d"], json!("1979-05-27"))], "d = 1979-05-27\n");
+    toml("a = {}\n", &[set(path!["a", "b"], json!({"c": null, "d": []}))], "a = { b = { d = [] } }\n");
 }
 
 #[test]
@@ -317,66 +187,28 @@ fn toml_pushes() {
     );
     toml(
         "[[a]]\nx = 1\n[a.sub]\ny = 1\n# more\n\n# other\n[b]\n",
-        &[
-            push(path!["a"], json!({"x": 2})),
-            set(path!["a", 0, "z"], json!({"v": 1})),
-        ],
+        &[push(path!["a"], json!({"x": 2})), set(path!["a", 0, "z"], json!({"v": 1}))],
         "[[a]]\nx = 1\n[a.sub]\ny = 1\n# more\n\n[a.z]\nv = 1\n\n[[a]]\nx = 2\n\n# other\n[b]\n",
     );
-    toml(
-        "",
-        &[push(path!["a", "b"], json!({"x": 2}))],
-        "[[a.b]]\nx = 2\n",
-    );
-    toml(
-        "a = 1",
-        &[push(path!["b"], json!("x"))],
-        "a = 1\nb = [\"x\"]",
-    );
+    toml("", &[push(path!["a", "b"], json!({"x": 2}))], "[[a.b]]\nx = 2\n");
+    toml("a = 1", &[push(path!["b"], json!("x"))], "a = 1\nb = [\"x\"]");
 }
 
 #[test]
 fn toml_tables() {
-    toml(
-        "a = 1\n",
-        &[set(path!["exports", "A"], json!({"x": 1}))],
-        "a = 1\n\n[exports.A]\nx = 1\n",
-    );
-    toml(
-        "[a]\nx = 1 # c\n\n[b]\n",
-        &[remove(path!["a"])],
-        "# c\n\n[b]\n",
-    );
-    toml(
-        "# top\n[a]\nx = 1\n\n[a.c]\n\n[b]\n",
-        &[remove(path!["a"])],
-        "# top\n\n[b]\n",
-    );
+    toml("a = 1\n", &[set(path!["exports", "A"], json!({"x": 1}))], "a = 1\n\n[exports.A]\nx = 1\n");
+    toml("[a]\nx = 1 # c\n\n[b]\n", &[remove(path!["a"])], "# c\n\n[b]\n");
+    toml("# top\n[a]\nx = 1\n\n[a.c]\n\n[b]\n", &[remove(path!["a"])], "# top\n\n[b]\n");
     toml("[a]\nx = 1\n\n[b]\n", &[remove(path!["a"])], "[b]\n");
-    toml(
-        "[a]\nx = 1\ny = 2\n[a.c]\n",
-        &[set(path!["a"], json!({"z": 1}))],
-        "[a]\nz = 1\n",
-    );
-    toml(
-        "[[a]]\nx = 1\n\n[b]\n",
-        &[set(path!["a"], json!([1]))],
-        "a = [1]\n\n[b]\n",
-    );
+    toml("[a]\nx = 1\ny = 2\n[a.c]\n", &[set(path!["a"], json!({"z": 1}))], "[a]\nz = 1\n");
+    toml("[[a]]\nx = 1\n\n[b]\n", &[set(path!["a"], json!([1]))], "a = [1]\n\n[b]\n");
     toml(
         "z = 1\n\n[a.b]\nx = 1\n",
-        &[
-            set(path!["a", "b"], json!(1)),
-            set(path!["a", "c"], json!(2)),
-        ],
+        &[set(path!["a", "b"], json!(1)), set(path!["a", "c"], json!(2))],
         "z = 1\n\n[a]\nb = 1\nc = 2\n",
     );
     toml("[[a]]\n\n[[a]]\nx = 1\n", &[remove(path!["a"])], "");
-    toml(
-        "a = 1\nb = 2\n",
-        &[remove(path!["a"]), remove(path!["b"])],
-        "",
-    );
+    toml("a = 1\nb = 2\n", &[remove(path!["a"]), remove(path!["b"])], "");
     let text = "[[a]]\nx = 1\n\n[e.p]\nv = 2\n";
     let document = Document::parse(Format::Toml, text).expect("valid");
     let at = |path: Path| document.range(&path).map(|range| &text[range]);
@@ -385,10 +217,7 @@ fn toml_tables() {
     assert_eq!(at(path!["e", "p", "v"]), Some("2"));
     assert_eq!(document.key_range(&path!["e", "p"]), Some(16..17));
     let error = Document::parse(Format::Toml, "\u{feff}a = 1\na = 2\n").expect_err("invalid");
-    assert_eq!(
-        (error.range, error.message.as_str()),
-        (9..10, "duplicate key")
-    );
+    assert_eq!((error.range, error.message.as_str()), (9..10, "duplicate key"));
 }
 
 #[test]
@@ -435,10 +264,7 @@ fn large_batches_take_linear_time() {
         let _ = write!(text, "[[c]]\nimage = {place}\n");
         text
     });
-    for (format, text) in [
-        (Format::Jsonc, format!("{{\"c\":[{elements}]}}")),
-        (Format::Toml, tables),
-    ] {
+    for (format, text) in [(Format::Jsonc, format!("{{\"c\":[{elements}]}}")), (Format::Toml, tables)] {
         let document = Document::parse(format, text).expect("valid");
         let sets = (0..2000).map(|place| set(path!["c", place, "image"], json!("x")));
         let adds = (0..2000).map(|place| set(path!["c", place, "new"], json!("x")));
@@ -446,11 +272,7 @@ fn large_batches_take_linear_time() {
         let edits: Vec<_> = sets.chain(adds).chain(pushes).collect();
         let start = std::time::Instant::now();
         let result = document.apply(&edits);
-        assert!(
-            start.elapsed().as_millis() < 2000,
-            "{:?} for {format:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed().as_millis() < 2000, "{:?} for {format:?}", start.elapsed());
         println!("{format:?}: {:?}", start.elapsed());
         let value = Document::parse(format, result).expect("valid").value()["c"].clone();
         assert_eq!(value.as_array().map(Vec::len), Some(4000));

@@ -58,13 +58,7 @@ impl Tree {
             (None, None) => {}
             _ => unreachable!("a property belongs to an object, an element to an array"),
         }
-        self.nodes.push(Node {
-            parent,
-            range,
-            key,
-            name,
-            kind,
-        });
+        self.nodes.push(Node { parent, range, key, name, kind });
         id
     }
 
@@ -103,9 +97,7 @@ impl Tree {
         let mut rest = path;
         while let [step, tail @ ..] = rest {
             let next = match (step, &self.nodes[id].kind) {
-                (Step::Key(key), Kind::Object(members)) => {
-                    members.get(key).and_then(|same| same.last())
-                }
+                (Step::Key(key), Kind::Object(members)) => members.get(key).and_then(|same| same.last()),
                 (Step::Index(index), Kind::Array(elements)) => elements.get(*index),
                 _ => None,
             };
@@ -118,10 +110,7 @@ impl Tree {
     /// The property and all its namesakes in the same object.
     pub(crate) fn namesakes(&self, id: Id) -> Vec<Id> {
         let node = &self.nodes[id];
-        match (
-            node.parent.map(|parent| &self.nodes[parent].kind),
-            &node.name,
-        ) {
+        match (node.parent.map(|parent| &self.nodes[parent].kind), &node.name) {
             (Some(Kind::Object(members)), Some(name)) => members[name].clone(),
             _ => vec![id],
         }

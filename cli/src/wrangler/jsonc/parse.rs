@@ -31,20 +31,14 @@ const OPTIONS: ParseOptions = ParseOptions {
 pub(in super::super) fn parse(text: String) -> Result<Parsed<Layout>, SyntaxError> {
     let mark = mark(&text);
     let body = &text[mark..];
-    let collect = CollectOptions {
-        comments: CommentCollectionStrategy::AsTokens,
-        tokens: true,
-    };
+    let collect = CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
     let parsed = parse_to_ast(body, &collect, &OPTIONS).map_err(|error| SyntaxError {
         range: error.range().start + mark..error.range().end + mark,
         message: error.kind().to_string(),
     })?;
     if parsed.value.is_none() {
         let message = "The file is empty: a JSON value is expected".to_owned();
-        return Err(SyntaxError {
-            range: text.len()..text.len(),
-            message,
-        });
+        return Err(SyntaxError { range: text.len()..text.len(), message });
     }
     let tokens = parsed.tokens.unwrap_or_default();
     check_blanks(&text, mark, &tokens)?;
@@ -52,35 +46,18 @@ pub(in super::super) fn parse(text: String) -> Result<Parsed<Layout>, SyntaxErro
     for TokenAndRange { range, token } in tokens {
         builder.token(&text, range.start + mark..range.end + mark, token)?;
     }
-    let Builder {
-        tree,
-        lists,
-        comments,
-        root,
-        ..
-    } = builder;
+    let Builder { tree, lists, comments, root, .. } = builder;
     let source = Source::new(text, comments);
     let layout = Layout::new(&source, lists);
-    Ok(Parsed {
-        source,
-        tree,
-        value: root,
-        layout,
-    })
+    Ok(Parsed { source, tree, value: root, layout })
 }
 
 /// Between tokens `jsonc-parser` lets all of Unicode's white space pass, which JSON and wrangler do not.
 fn check_blanks(text: &str, mark: usize, tokens: &[TokenAndRange]) -> Result<(), SyntaxError> {
     let ends = std::iter::once(mark).chain(tokens.iter().map(|token| token.range.end + mark));
-    let starts = tokens
-        .iter()
-        .map(|token| token.range.start + mark)
-        .chain([text.len()]);
+    let starts = tokens.iter().map(|token| token.range.start + mark).chain([text.len()]);
     for (end, start) in ends.zip(starts) {
-        if let Some((place, odd)) = text[end..start]
-            .char_indices()
-            .find(|(_, c)| !" \t\r\n".contains(*c))
-        {
+        if let Some((place, odd)) = text[end..start].char_indices().find(|(_, c)| !" \t\r\n".contains(*c)) {
             let range = end + place..end + place + odd.len_utf8();
             return Err(SyntaxError {
                 range,
@@ -121,11 +98,7 @@ impl Builder {
             }
             Token::CloseBrace | Token::CloseBracket => self.close(&range),
             Token::Comma => {
-                if let Some(item) = self
-                    .stack
-                    .last_mut()
-                    .and_then(|frame| frame.list.items.last_mut())
-                {
+                if let Some(item) = self.stack.last_mut().and_then(|frame| frame.list.items.last_mut()) {
                     item.comma = Some(range.start);
                 }
             }
@@ -158,22 +131,13 @@ impl Builder {
     }
 
     fn open(&mut self, range: Range<usize>, kind: Kind, value: Value) {
-        let list = List {
-            open: range.end,
-            close: range.end,
-            items: Vec::new(),
-        };
+        let list = List { open: range.end, close: range.end, items: Vec::new() };
         let (id, key) = self.enter(range, kind);
         // The outer frame keeps the name until the value is complete.
         if let (Some(frame), Some(name)) = (self.stack.last_mut(), key) {
             frame.key = Some((name, 0..0));
         }
-        self.stack.push(Frame {
-            id,
-            list,
-            value,
-            key: None,
-        });
+        self.stack.push(Frame { id, list, value, key: None });
     }
 
     fn close(&mut self, range: &Range<usize>) {
@@ -201,12 +165,7 @@ impl Builder {
         let parent = self.stack.last().map(|frame| frame.id);
         let id = self.tree.add(parent, key, range.clone(), kind);
         if let Some(frame) = self.stack.last_mut() {
-            frame.list.items.push(Item {
-                id,
-                start,
-                value: range,
-                comma: None,
-            });
+            frame.list.items.push(Item { id, start, value: range, comma: None });
         }
         (id, name)
     }
@@ -234,9 +193,6 @@ fn check_string(text: &str, range: &Range<usize>) -> Result<(), SyntaxError> {
                 format!("A string cannot hold the character U+{byte:04X}: write it as an escape")
             }
         };
-        Err(SyntaxError {
-            range: place..place + 1,
-            message,
-        })
+        Err(SyntaxError { range: place..place + 1, message })
     })
 }

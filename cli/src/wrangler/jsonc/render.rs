@@ -19,15 +19,11 @@ impl Render<'_> {
     pub(super) fn value(&self, out: &mut String, value: &Value, indent: &str, lines: bool) {
         match value {
             Value::Object(object) if !object.is_empty() => {
-                let entries = object
-                    .iter()
-                    .map(|(key, value)| (Some(key.as_str()), value));
+                let entries = object.iter().map(|(key, value)| (Some(key.as_str()), value));
                 self.list(out, "{", "}", entries, indent, lines);
             }
             Value::Array(array) if !array.is_empty() => {
-                let flat = array
-                    .iter()
-                    .all(|value| !value.is_array() && !value.is_object());
+                let flat = array.iter().all(|value| !value.is_array() && !value.is_object());
                 let entries = array.iter().map(|value| (None, value));
                 let start = out.len();
                 if flat || !lines {

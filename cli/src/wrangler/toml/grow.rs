@@ -9,24 +9,16 @@ use super::{Change, Home, Section, render};
 
 impl Change<'_> {
     /// Adds properties to a table.
-    pub(super) fn members<'m>(
-        &mut self,
-        id: Id,
-        members: impl Iterator<Item = (&'m str, &'m New)>,
-    ) {
+    pub(super) fn members<'m>(&mut self, id: Id, members: impl Iterator<Item = (&'m str, &'m New)>) {
         match self.layout.homes[id] {
             Home::Line(_) | Home::Item(_) => {
-                let texts = members
-                    .filter_map(|(name, new)| entry("", name, new))
-                    .collect::<Vec<_>>();
+                let texts = members.filter_map(|(name, new)| entry("", name, new)).collect::<Vec<_>>();
                 self.come.entry(id).or_default().extend(texts);
             }
             Home::Dotted(owner) => {
                 let keys = self.keys(id);
                 let prefix = render::dotted(&keys[self.keys(owner).len()..]) + ".";
-                let texts = members
-                    .filter_map(|(name, new)| entry(&prefix, name, new))
-                    .collect::<Vec<_>>();
+                let texts = members.filter_map(|(name, new)| entry(&prefix, name, new)).collect::<Vec<_>>();
                 if self.layout.lists.contains_key(&owner) {
                     self.come.entry(owner).or_default().extend(texts);
                 } else {
@@ -40,8 +32,7 @@ impl Change<'_> {
                 if let Some(section) = self.layout.sections.get(&id) {
                     self.add_lines(section, &rendered.lines);
                 } else if !rendered.lines.is_empty() {
-                    let own =
-                        render::section("[", &keys, "]", &rendered.lines, self.source.newline);
+                    let own = render::section("[", &keys, "]", &rendered.lines, self.source.newline);
                     rendered.sections.insert(0, own);
                 }
                 self.add_sections(id, &rendered.sections);
@@ -61,21 +52,10 @@ impl Change<'_> {
             return;
         }
         let keys = self.keys(id);
-        debug_assert!(
-            values.iter().all(|value| value.is_object()),
-            "an array of tables holds tables"
-        );
+        debug_assert!(values.iter().all(|value| value.is_object()), "an array of tables holds tables");
         let objects = values.iter().filter_map(|value| value.as_object());
         let texts: Vec<_> = objects
-            .map(|object| {
-                render::section(
-                    "[[",
-                    &keys,
-                    "]]",
-                    &render::lines(object),
-                    self.source.newline,
-                )
-            })
+            .map(|object| render::section("[[", &keys, "]]", &render::lines(object), self.source.newline))
             .collect();
         self.add_sections(id, &texts);
     }
@@ -83,13 +63,11 @@ impl Change<'_> {
     /// The end of the last line that a table made by keys with dots has.
     fn last_line(&self, id: Id) -> Option<usize> {
         let children = self.tree.children(id);
-        let ends = children
-            .into_iter()
-            .filter_map(|child| match self.layout.homes[child] {
-                Home::Line(_) => Some(self.tree.node(child).range.end),
-                Home::Dotted(_) => self.last_line(child),
-                _ => None,
-            });
+        let ends = children.into_iter().filter_map(|child| match self.layout.homes[child] {
+            Home::Line(_) => Some(self.tree.node(child).range.end),
+            Home::Dotted(_) => self.last_line(child),
+            _ => None,
+        });
         ends.max()
     }
 
@@ -116,17 +94,12 @@ impl Change<'_> {
         let place = self.source.line_end(end);
         let indent = self.source.indent(end);
         // A value of several lines ends on one whose indentation is its own.
-        let indent = if self.source.text[self.source.line_start(end)..]
-            .trim_start()
-            .starts_with([']', '}'])
-        {
+        let indent = if self.source.text[self.source.line_start(end)..].trim_start().starts_with([']', '}']) {
             ""
         } else {
             indent
         };
-        let texts = lines
-            .iter()
-            .map(|line| format!("{}{indent}{line}", self.source.newline));
+        let texts = lines.iter().map(|line| format!("{}{indent}{line}", self.source.newline));
         let text: String = texts.collect();
         self.out.insert(place, text);
     }
@@ -139,11 +112,7 @@ impl Change<'_> {
             place = self.source.after_newline(self.source.line_end(place));
         }
         let blank = self.source.after_newline(self.source.blanks_after(place));
-        if place > start && blank > place {
-            blank
-        } else {
-            start
-        }
+        if place > start && blank > place { blank } else { start }
     }
 
     /// Adds sections after the last one of a table or array, or at the end of the text for the root.
@@ -172,15 +141,11 @@ impl Change<'_> {
     fn last_section(&self, id: Id) -> Option<&Section> {
         let own = self.layout.sections.get(&id);
         let children = self.tree.children(id);
-        let inner = children
-            .into_iter()
-            .filter_map(|child| match self.layout.homes[child] {
-                Home::Section | Home::Dotted(_) | Home::Implied => self.last_section(child),
-                Home::Line(_) | Home::Item(_) => None,
-            });
-        own.into_iter()
-            .chain(inner)
-            .max_by_key(|section| section.range().end)
+        let inner = children.into_iter().filter_map(|child| match self.layout.homes[child] {
+            Home::Section | Home::Dotted(_) | Home::Implied => self.last_section(child),
+            Home::Line(_) | Home::Item(_) => None,
+        });
+        own.into_iter().chain(inner).max_by_key(|section| section.range().end)
     }
 
     /// The end of a section's last line and of the comment lines right below it that are not the next header's.
@@ -202,6 +167,5 @@ impl Change<'_> {
 /// `key = value` for a new property of a table that has no section. TOML has no null to write.
 fn entry(prefix: &str, name: &str, new: &New) -> Option<String> {
     let value = new.to_value();
-    (!value.is_null())
-        .then(|| format!("{prefix}{} = {}", render::key(name), render::inline(&value)))
+    (!value.is_null()).then(|| format!("{prefix}{} = {}", render::key(name), render::inline(&value)))
 }

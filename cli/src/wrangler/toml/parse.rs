@@ -18,33 +18,14 @@ pub(in super::super) fn parse(text: String) -> Result<Parsed<Layout>, SyntaxErro
         range: error.span().unwrap_or(text.len()..text.len()),
         message: error.message().to_owned(),
     })?;
-    let mut builder = Builder {
-        text: &text,
-        ..Builder::default()
-    };
+    let mut builder = Builder { text: &text, ..Builder::default() };
     let root = builder.tree.add(None, None, 0..text.len(), Kind::object());
     builder.homes.push(Home::Section);
     builder.sections.insert(root, Section::default());
     let value = builder.table(root, root, parsed.as_table());
-    let Builder {
-        tree,
-        homes,
-        sections,
-        lists,
-        comments,
-        ..
-    } = builder;
+    let Builder { tree, homes, sections, lists, comments, .. } = builder;
     let source = Source::new(text, comments);
-    Ok(Parsed {
-        source,
-        tree,
-        value,
-        layout: Layout {
-            homes,
-            sections,
-            lists,
-        },
-    })
+    Ok(Parsed { source, tree, value, layout: Layout { homes, sections, lists } })
 }
 
 #[derive(Default)]
@@ -69,12 +50,7 @@ impl Builder<'_> {
     ) -> Id {
         let place = key.and_then(Key::span);
         let name = key.map(|key| (key.get().to_owned(), place.clone().unwrap_or_default()));
-        let id = self.tree.add(
-            Some(parent),
-            name,
-            range.or(place).unwrap_or_default(),
-            kind,
-        );
+        let id = self.tree.add(Some(parent), name, range.or(place).unwrap_or_default(), kind);
         self.homes.push(home);
         id
     }
@@ -88,8 +64,7 @@ impl Builder<'_> {
                 TomlItem::None => continue,
                 TomlItem::Value(value) => self.line(id, section, key, value),
                 TomlItem::Table(inner) if inner.is_dotted() => {
-                    let child =
-                        self.add(id, key, inner.span(), Kind::object(), Home::Dotted(section));
+                    let child = self.add(id, key, inner.span(), Kind::object(), Home::Dotted(section));
                     self.table(child, section, inner)
                 }
                 TomlItem::Table(inner) if inner.is_implicit() => {
@@ -98,17 +73,8 @@ impl Builder<'_> {
                 }
                 TomlItem::Table(inner) => self.section(id, key, inner),
                 TomlItem::ArrayOfTables(tables) => {
-                    let child = self.add(
-                        id,
-                        key,
-                        tables.span(),
-                        Kind::Array(Vec::new()),
-                        Home::Implied,
-                    );
-                    tables
-                        .iter()
-                        .map(|inner| self.section(child, None, inner))
-                        .collect()
+                    let child = self.add(id, key, tables.span(), Kind::Array(Vec::new()), Home::Implied);
+                    tables.iter().map(|inner| self.section(child, None, inner)).collect()
                 }
             };
             object.insert(name.to_owned(), value);
@@ -118,13 +84,7 @@ impl Builder<'_> {
 
     fn section(&mut self, parent: Id, key: Option<&Key>, table: &Table) -> Value {
         let id = self.add(parent, key, table.span(), Kind::object(), Home::Section);
-        self.sections.insert(
-            id,
-            Section {
-                header: table.span(),
-                last: None,
-            },
-        );
+        self.sections.insert(id, Section { header: table.span(), last: None });
         self.table(id, id, table)
     }
 
@@ -136,9 +96,7 @@ impl Builder<'_> {
             .rfind('\n')
             .map_or(super::super::document::source::mark(self.text), |nl| nl + 1);
         let blanks = self.text[line_start..place].len()
-            - self.text[line_start..place]
-                .trim_start_matches([' ', '\t'])
-                .len();
+            - self.text[line_start..place].trim_start_matches([' ', '\t']).len();
         let start = line_start + blanks;
         if let Some(section) = self.sections.get_mut(&section)
             && section.last.as_ref().is_none_or(|last| last.end < end)
@@ -153,13 +111,7 @@ impl Builder<'_> {
         let range = value.span().unwrap_or_default();
         match value {
             TomlValue::Array(array) => {
-                let id = self.add(
-                    parent,
-                    key,
-                    Some(range.clone()),
-                    Kind::Array(Vec::new()),
-                    home,
-                );
+                let id = self.add(parent, key, Some(range.clone()), Kind::Array(Vec::new()), home);
                 let mut items = Vec::new();
                 let values = array
                     .iter()
@@ -198,8 +150,7 @@ impl Builder<'_> {
             let key = table.key(name);
             let value = match value {
                 TomlValue::InlineTable(inner) if inner.is_dotted() => {
-                    let child =
-                        self.add(id, key, inner.span(), Kind::object(), Home::Dotted(owner));
+                    let child = self.add(id, key, inner.span(), Kind::object(), Home::Dotted(owner));
                     self.inline_table(child, owner, inner, items)
                 }
                 value => {
@@ -215,23 +166,15 @@ impl Builder<'_> {
     /// Finds the entries, commas and comments between brackets.
     fn list(&mut self, id: Id, range: &Range<usize>, mut values: Vec<(Id, Range<usize>)>) {
         values.sort_by_key(|(_, value)| value.start);
-        let mut list = List {
-            open: range.start + 1,
-            close: range.end - 1,
-            items: Vec::with_capacity(values.len()),
-        };
+        let mut list =
+            List { open: range.start + 1, close: range.end - 1, items: Vec::with_capacity(values.len()) };
         let mut place = list.open;
         for (id, value) in values {
             let start = self.skip(place);
             let next = self.skip(value.end);
             let comma = self.text[next..].starts_with(',').then_some(next);
             place = comma.map_or(next, |comma| comma + 1);
-            list.items.push(Item {
-                id,
-                start,
-                value,
-                comma,
-            });
+            list.items.push(Item { id, start, value, comma });
         }
         self.skip(place);
         self.lists.insert(id, list);
@@ -240,42 +183,28 @@ impl Builder<'_> {
     /// The end of the white space and comments that start at `place`.
     fn skip(&mut self, mut place: usize) -> usize {
         loop {
-            place = self.text.len()
-                - self.text[place..]
-                    .trim_start_matches([' ', '\t', '\r', '\n'])
-                    .len();
+            place = self.text.len() - self.text[place..].trim_start_matches([' ', '\t', '\r', '\n']).len();
             if !self.text[place..].starts_with('#') {
                 return place;
             }
             let start = place;
             place = line_end(self.text, place);
-            self.comments.push(Comment {
-                range: start..place,
-                line: true,
-            });
+            self.comments.push(Comment { range: start..place, line: true });
         }
     }
 }
 
 fn line_end(text: &str, place: usize) -> usize {
-    let end = text[place..]
-        .find('\n')
-        .map_or(text.len(), |length| place + length);
-    if text[place..end].ends_with('\r') {
-        end - 1
-    } else {
-        end
-    }
+    let end = text[place..].find('\n').map_or(text.len(), |length| place + length);
+    if text[place..end].ends_with('\r') { end - 1 } else { end }
 }
 
 fn plain(value: &TomlValue) -> Value {
     match value {
         TomlValue::String(string) => Value::from(string.value().as_str()),
         TomlValue::Integer(integer) => Value::from(*integer.value()),
-        TomlValue::Float(float) => Number::from_f64(*float.value()).map_or_else(
-            || Value::from(float.value().to_string().to_lowercase()),
-            Value::Number,
-        ),
+        TomlValue::Float(float) => Number::from_f64(*float.value())
+            .map_or_else(|| Value::from(float.value().to_string().to_lowercase()), Value::Number),
         TomlValue::Boolean(bool) => Value::Bool(*bool.value()),
         TomlValue::Datetime(datetime) => Value::from(datetime.value().to_string()),
         TomlValue::Array(_) | TomlValue::InlineTable(_) => unreachable!("a container is no scalar"),

@@ -48,8 +48,7 @@ impl Change<'_> {
         match (home, value) {
             (_, Value::Null) => true,
             (Home::Line(_) | Home::Item(_), _) => {
-                self.out
-                    .replace(self.tree.node(id).range.clone(), render::inline(value));
+                self.out.replace(self.tree.node(id).range.clone(), render::inline(value));
                 true
             }
             (Home::Section, Value::Object(object)) => {
@@ -67,10 +66,11 @@ impl Change<'_> {
                 true
             }
             (Home::Section, _) => {
-                let element =
-                    self.tree.node(id).parent.is_some_and(|parent| {
-                        matches!(self.tree.node(parent).kind, Kind::Array(_))
-                    });
+                let element = self
+                    .tree
+                    .node(id)
+                    .parent
+                    .is_some_and(|parent| matches!(self.tree.node(parent).kind, Kind::Array(_)));
                 debug_assert!(!element, "an element of an array of tables must be a table");
                 element
             }
@@ -80,10 +80,7 @@ impl Change<'_> {
 
     /// Cuts out what is to go, neighbours together so that nothing is left between them.
     pub(super) fn cut(&mut self) {
-        let (lines, sections) = (
-            std::mem::take(&mut self.lines),
-            std::mem::take(&mut self.sections),
-        );
+        let (lines, sections) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.sections));
         for range in self.runs(lines) {
             self.remove_line(range);
         }
@@ -112,14 +109,10 @@ impl Change<'_> {
         let after = self.source.blanks_after(range.end);
         if self.source.text[after..].starts_with('#') {
             self.out.remove(range.start..after);
-        } else if let Some(before) = self
-            .source
-            .newline_before(self.source.line_start(range.start))
-        {
+        } else if let Some(before) = self.source.newline_before(self.source.line_start(range.start)) {
             self.out.remove(before..after);
         } else {
-            self.out
-                .remove(range.start..self.source.after_newline(after));
+            self.out.remove(range.start..self.source.after_newline(after));
         }
     }
 
@@ -130,10 +123,7 @@ impl Change<'_> {
             self.out.remove(range.start..after);
             return;
         }
-        let Some(before) = self
-            .source
-            .newline_before(self.source.line_start(range.start))
-        else {
+        let Some(before) = self.source.newline_before(self.source.line_start(range.start)) else {
             let mut end = self.source.after_newline(after);
             let blank = self.source.after_newline(self.source.blanks_after(end));
             if !self.source.text[blank..].trim().is_empty() {
@@ -142,9 +132,7 @@ impl Change<'_> {
             self.out.remove(range.start..end);
             return;
         };
-        let blank = self
-            .source
-            .newline_before(self.source.blanks_before(before));
+        let blank = self.source.newline_before(self.source.blanks_before(before));
         self.out.remove(blank.unwrap_or(before)..after);
     }
 }

@@ -6,19 +6,14 @@ use super::super::document::plan::{Members, New};
 
 /// A key, bare where it can be.
 pub(super) fn key(key: &str) -> String {
-    let bare = !key.is_empty()
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    let bare =
+        !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if bare { key.to_owned() } else { string(key) }
 }
 
 /// Keys with dots between them.
 pub(super) fn dotted(keys: &[String]) -> String {
-    keys.iter()
-        .map(|name| key(name))
-        .collect::<Vec<_>>()
-        .join(".")
+    keys.iter().map(|name| key(name)).collect::<Vec<_>>().join(".")
 }
 
 /// JSON's escapes are all TOML's, too; beside them TOML wants one for DEL.
@@ -42,20 +37,12 @@ pub(super) fn inline(value: &Value) -> String {
         Value::Number(value) => number(value),
         Value::String(text) => string(text),
         Value::Array(array) => {
-            let elements: Vec<_> = array
-                .iter()
-                .filter(|value| !value.is_null())
-                .map(inline)
-                .collect();
+            let elements: Vec<_> = array.iter().filter(|value| !value.is_null()).map(inline).collect();
             format!("[{}]", elements.join(", "))
         }
         Value::Object(object) => {
             let lines = lines(object);
-            if lines.is_empty() {
-                "{}".to_owned()
-            } else {
-                format!("{{ {} }}", lines.join(", "))
-            }
+            if lines.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", lines.join(", ")) }
         }
     }
 }
@@ -63,18 +50,11 @@ pub(super) fn inline(value: &Value) -> String {
 /// `key = value` for each property.
 pub(super) fn lines(object: &Map<String, Value>) -> Vec<String> {
     let some = object.iter().filter(|(_, value)| !value.is_null());
-    some.map(|(name, value)| format!("{} = {}", key(name), inline(value)))
-        .collect()
+    some.map(|(name, value)| format!("{} = {}", key(name), inline(value))).collect()
 }
 
 /// A header with its properties.
-pub(super) fn section(
-    open: &str,
-    path: &[String],
-    close: &str,
-    lines: &[String],
-    newline: &str,
-) -> String {
+pub(super) fn section(open: &str, path: &[String], close: &str, lines: &[String], newline: &str) -> String {
     let mut text = format!("{open}{}{close}", dotted(path));
     for line in lines {
         text += newline;
@@ -105,9 +85,7 @@ pub(super) fn members<'m>(
                 path.push(name.to_owned());
                 let inner = nested(inner, path, newline);
                 if !inner.lines.is_empty() || inner.sections.is_empty() {
-                    rendered
-                        .sections
-                        .push(section("[", path, "]", &inner.lines, newline));
+                    rendered.sections.push(section("[", path, "]", &inner.lines, newline));
                 }
                 rendered.sections.extend(inner.sections);
                 path.pop();
@@ -122,18 +100,14 @@ pub(super) fn members<'m>(
         match (tables.filter(|tables| of_tables(tables)), object) {
             (Some(tables), _) => {
                 let objects = tables.iter().filter_map(Value::as_object);
-                rendered.sections.extend(
-                    objects.map(|object| section("[[", path, "]]", &lines(object), newline)),
-                );
-            }
-            (_, Some(object)) => {
                 rendered
                     .sections
-                    .push(section("[", path, "]", &lines(object), newline));
+                    .extend(objects.map(|object| section("[[", path, "]]", &lines(object), newline)));
             }
-            _ => rendered
-                .lines
-                .push(format!("{} = {}", key(name), inline(&new.to_value()))),
+            (_, Some(object)) => {
+                rendered.sections.push(section("[", path, "]", &lines(object), newline));
+            }
+            _ => rendered.lines.push(format!("{} = {}", key(name), inline(&new.to_value()))),
         }
         path.pop();
     }

@@ -1,0 +1,82 @@
+//! `fixtures/<name>/before`, built, is `fixtures/<name>/after`, byte for byte.
+//!
+//! `KOZE_BLESS=1 cargo test -p koze-tests --test golden` writes `after` anew; read the diff before you commit it.
+
+use std::collections::BTreeSet;
+
+use fs_err as fs;
+use koze_tests::{Project, Snapshot, diff, root};
+
+/// One test for each fixture, and the list of them.
+macro_rules! fixtures {
+    ($($test:ident $name:literal)*) => {
+        const FIXTURES: &[&str] = &[$($name),*];
+
+        $(
+            #[test]
+            fn $test() {
+                check($name);
+            }
+        )*
+    };
+}
+
+fixtures! {
+    bare "bare"
+    commented "commented"
+    crlf_bom "crlf-bom"
+    environments "environments"
+    every_key "every-key"
+    keyword_names "keyword-names"
+    toml "toml"
+    two "two"
+}
+
+#[test]
+fn every_fixture_has_a_test() {
+    let there: BTreeSet<String> = fs::read_dir(root().join("fixtures"))
+        .expect("the fixtures")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    let tested: BTreeSet<String> = FIXTURES.iter().map(|&name| name.to_owned()).collect();
+    assert_eq!(there, tested, "list each directory of `fixtures` in `fixtures!`");
+}
+
+fn check(name: &str) {
+    let project = Project::copy_fixture(&format!("{name}/before"));
+    let before = project.snapshot();
+
+    let drift = project.koze(&["build", "--check"]);
+    assert_eq!(drift.code, 1, "--check of what was not built yet: {drift:?}");
+    assert_eq!(project.diff(&before), "", "--check wrote something");
+
+    let build = project.koze(&["build"]);
+    assert_eq!(build.code, 0, "{}{}", build.stdout, build.stderr);
+    let built = project.snapshot();
+
+    let again = project.koze(&["build"]);
+    assert_eq!(again.code, 0, "the second build: {again:?}");
+    assert_eq!(project.diff(&built), "", "the second build wrote something");
+    assert!(again.stdout.contains("nothing to do"), "{}", again.stdout);
+    assert_eq!(project.koze(&["build", "--check"]).code, 0, "--check of what was built");
+
+    if std::env::var_os("KOZE_BLESS").is_some() {
+        bless(name, &built);
+    }
+    let expected = Project::copy_fixture(&format!("{name}/after")).snapshot();
+    let difference = diff(&expected, &built);
+    assert!(difference.is_empty(), "`-` is fixtures/{name}/after, `+` what was built:\n{difference}");
+}
+
+/// Makes `after` what was built, and nothing else.
+fn bless(name: &str, built: &Snapshot) {
+    let after = root().join("fixtures").join(name).join("after");
+    if after.exists() {
+        fs::remove_dir_all(&after).expect("the former `after`");
+    }
+    for (path, content) in built {
+        let path = after.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(&after)).expect("its directory");
+        fs::write(path, content).expect("a file");
+    }
+}

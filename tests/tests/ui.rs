@@ -1,0 +1,163 @@
+//! What the macro says, and that the command line says the same at the same place.
+//!
+//! `ui/*.rs` must not compile, each with the messages of the `.stderr` file beside it; `ui/pass/*.rs` must, without
+//! a word. `TRYBUILD=overwrite cargo test -p koze-tests --test ui` writes the `.stderr` files anew.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use koze_tests::{Project, root};
+use serde_json::Value;
+
+/// Cases that the command line never meets: it reads files named `*.sandbox.rs` alone, and K008 says of another
+/// file that it is none of them.
+const UNSEEN: &[&str] = &["k008-not-a-sandbox-file.rs"];
+
+/// Rules of the source that no case here can show, and why.
+const NOT_OF_THE_MACRO: &[(&str, &str)] = &[
+    ("K001", "what is no Rust is rustc's to report: there is no item for a macro"),
+    ("K002", "a file without the attribute never calls the macro"),
+    ("K018", "a warning, which a macro has no way to give"),
+];
+
+/// One message, from either side.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Said {
+    line: u64,
+    column: u64,
+    code: String,
+    message: String,
+    help: String,
+}
+
+#[test]
+fn rustc_shows_what_the_macro_says() {
+    let cases = trybuild::TestCases::new();
+    cases.compile_fail("tests/ui/*.rs");
+    cases.pass("tests/ui/pass/*.rs");
+}
+
+#[test]
+fn the_command_line_says_the_same_at_the_same_place() {
+    for case in cases("tests/tests/ui") {
+        let name = name(&case);
+        let stderr = fs::read_to_string(case.with_extension("stderr")).expect("the case's messages");
+        let mut rustc = of_rustc(&stderr);
+        let mut koze = of_koze(&case);
+        if UNSEEN.contains(&name) {
+            assert!(!rustc.is_empty(), "{name}: it is a case of something");
+            assert_eq!(koze, [], "{name}: koze sees it after all");
+            continue;
+        }
+        // rustc may show the later of two errors first.
+        rustc.sort();
+        koze.sort();
+        assert_eq!(rustc, koze, "{name}: rustc on the left, koze on the right");
+    }
+}
+
+#[test]
+fn the_command_line_accepts_what_rustc_accepts() {
+    for case in cases("tests/tests/ui/pass") {
+        assert_eq!(of_koze(&case), [], "{}", name(&case));
+    }
+}
+
+#[test]
+fn every_rule_of_the_macro_has_a_case() {
+    let shown: BTreeSet<String> = cases("tests/tests/ui")
+        .iter()
+        .map(|case| fs::read_to_string(case.with_extension("stderr")).expect("the case's messages"))
+        .flat_map(|stderr| of_rustc(&stderr))
+        .map(|said| said.code)
+        .collect();
+    let absent: Vec<_> = koze_model::Rule::all()
+        .into_iter()
+        .map(|(code, ..)| code)
+        // The rules of the file and of the attribute; those behind them look at a whole project.
+        .take_while(|code| *code < "K025")
+        .filter(|code| !shown.contains(*code))
+        .collect();
+    let excused: Vec<_> = NOT_OF_THE_MACRO.iter().map(|(code, _)| *code).collect();
+    assert_eq!(absent, excused);
+}
+
+/// The `.rs` files of a directory of the workspace, sorted.
+fn cases(dir: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join(dir)).expect("the cases");
+    let mut cases: Vec<_> = entries
+        .map(|entry| entry.expect("a readable directory").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
+    cases.sort();
+    assert!(!cases.is_empty(), "no cases in {dir}");
+    cases
+}
+
+fn name(case: &Path) -> &str {
+    case.file_name().and_then(|name| name.to_str()).expect("a name in Unicode")
+}
+
+/// The messages in a `.stderr` file. Every one is the macro's own: a mistake never draws a second error of rustc.
+fn of_rustc(stderr: &str) -> Vec<Said> {
+    let blocks = format!("\n{stderr}");
+    blocks.split("\nerror").skip(1).map(|block| said(block).unwrap_or_else(|| panic!("error{block}"))).collect()
+}
+
+/// Reads what stands behind `error` in
+///
+/// ```text
+/// error: [K010] message
+///
+///        help: text
+///  --> tests/ui/case.rs:3:11
+/// ```
+fn said(block: &str) -> Option<Said> {
+    let (text, place) = block.strip_prefix(": [")?.split_once("--> ")?;
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    let text = lines.join("\n");
+    let (code, text) = text.split_once("] ")?;
+    let (message, help) = text.split_once("\n\nhelp: ")?;
+    let mut place = place.lines().next()?.rsplit(':');
+    let column = place.next()?.parse().ok()?;
+    let line = place.next()?.parse().ok()?;
+    // A package names its files from its own directory. trybuild's lies elsewhere, which hides in `$DIR`.
+    let help = help.trim_end().replace("$DIR/tests/ui", "src/server");
+    Some(Said { line, column, code: code.to_owned(), message: message.to_owned(), help })
+}
+
+/// The errors of `koze build` on a package with the same file.
+fn of_koze(case: &Path) -> Vec<Said> {
+    let project = Project::new();
+    project
+        .write("Cargo.toml", "[package]\nname = \"case\"\nedition = \"2024\"\n")
+        .write("package.json", r#"{ "dependencies": { "@cloudflare/sandbox": "0.12.10" } }"#)
+        .write(Path::new("src/server").join(name(case)), fs::read(case).expect("the case"));
+    let dockerfile = case.with_file_name("every-key.Dockerfile");
+    if dockerfile.exists() {
+        project.write("src/server/every-key.Dockerfile", fs::read(dockerfile).expect("its Dockerfile"));
+    }
+    let run = project.koze(&["build", "--dry-run", "--format", "json"]);
+    let document: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    let errors: Vec<_> = document["diagnostics"]
+        .as_array()
+        .expect("a list of diagnostics")
+        .iter()
+        .filter(|diagnostic| diagnostic["level"] == "error")
+        .map(|diagnostic| {
+            let text = |key: &str| diagnostic[key].as_str().expect("a text").to_owned();
+            let number = |key: &str| diagnostic[key].as_u64().unwrap_or_default();
+            assert_eq!(diagnostic["file"], format!("src/server/{}", name(case)));
+            Said {
+                line: number("line"),
+                column: number("column"),
+                code: text("code"),
+                message: text("message"),
+                help: text("help"),
+            }
+        })
+        .collect();
+    assert_eq!(run.code, i32::from(!errors.is_empty()), "{run:?}");
+    errors
+}

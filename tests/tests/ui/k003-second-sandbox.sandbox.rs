@@ -1,0 +1,9 @@
+use koze::prelude::*;
+
+#[sandbox]
+pub struct ShellSandbox;
+
+#[sandbox]
+pub struct PythonSandbox;
+
+fn main() {}

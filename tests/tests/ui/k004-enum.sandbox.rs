@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox]
+pub enum ShellSandbox {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox]
+pub fn shell_sandbox() {}
+
+fn main() {}

@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox]
+pub struct ShellSandbox<T>(T);
+
+fn main() {}

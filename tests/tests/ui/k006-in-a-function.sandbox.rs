@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+fn main() {
+    #[sandbox]
+    struct ShellSandbox;
+}

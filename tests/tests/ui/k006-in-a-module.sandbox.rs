@@ -1,0 +1,8 @@
+mod inner {
+    use koze::prelude::*;
+
+    #[sandbox]
+    pub struct ShellSandbox;
+}
+
+fn main() {}

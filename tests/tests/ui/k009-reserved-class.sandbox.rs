@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox]
+pub struct Sandbox;
+
+fn main() {}

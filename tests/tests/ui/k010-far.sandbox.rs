@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(colour = "red")]
+pub struct ShellSandbox;
+
+fn main() {}

@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(internet = true, internet = false)]
+pub struct ShellSandbox;
+
+fn main() {}

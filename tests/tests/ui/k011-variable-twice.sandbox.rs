@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(env_vars(A = "1", A = "2"))]
+pub struct ShellSandbox;
+
+fn main() {}

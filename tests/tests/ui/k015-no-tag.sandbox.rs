@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(image = "docker.io/cloudflare/sandbox")]
+pub struct ShellSandbox;
+
+fn main() {}

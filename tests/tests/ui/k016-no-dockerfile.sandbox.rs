@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(image = "./missing.Dockerfile")]
+pub struct ShellSandbox;
+
+fn main() {}

@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(tools = ["agent", "workspace"])]
+pub struct ShellSandbox;
+
+fn main() {}

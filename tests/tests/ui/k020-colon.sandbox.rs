@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(image: "x:1")]
+pub struct ShellSandbox;
+
+fn main() {}

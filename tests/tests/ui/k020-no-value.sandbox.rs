@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(internet =)]
+pub struct ShellSandbox;
+
+fn main() {}

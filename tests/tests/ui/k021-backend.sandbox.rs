@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(backend = "native")]
+pub struct ShellSandbox;
+
+fn main() {}

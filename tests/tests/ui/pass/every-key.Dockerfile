@@ -1,0 +1,1 @@
+FROM docker.io/cloudflare/sandbox:0.12.10

@@ -1,0 +1,32 @@
+//! A case that must compile, without a word.
+#![deny(warnings, missing_docs)]
+
+use koze::prelude::*;
+
+#[sandbox(
+    image = "./every-key.Dockerfile",
+    instance_type = "standard-1",
+    max_instances = 10,
+    name = "every-key",
+    sleep_after = "10m",
+    env_vars(NODE_ENV = "production", r#type = "shell"),
+    internet = true,
+    allowed_hosts = ["registry.npmjs.org", "*.pypi.org"],
+    denied_hosts = ["*.example.com"],
+    tools = ["agent"],
+    default,
+    backend = "sdk",
+    renamed_from = "OldSandbox",
+    image_build_context = "..",
+    image_vars(NODE_VERSION = "22"),
+    constraints(regions = ["WEUR", "EEUR"], jurisdiction = "eu"),
+    rollout_step_percentage = [10, 100],
+    rollout_active_grace_period = 60,
+    observability(enabled = true, logs(enabled = true)),
+)]
+pub struct EverySandbox;
+
+fn main() {
+    let _ = EverySandbox;
+    assert_eq!(EverySandbox::CONTAINER, "every-key");
+}
