@@ -26,6 +26,8 @@ pub enum Command {
     New(New),
     /// List the sandboxes of the project
     List(List),
+    /// Take a sandbox whose file is gone out of the wrangler configuration
+    Remove(Remove),
 }
 
 /// Where the project is.
@@ -79,6 +81,25 @@ pub struct List {
     /// Where.
     #[command(flatten)]
     pub place: Where,
+}
+
+/// `koze remove`.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The sandbox: the name of its file without `.sandbox.rs`, or its class
+    pub name: String,
+
+    /// Delete what its Durable Objects have stored, when the migration is deployed; there is no way back
+    #[arg(long, required = true)]
+    pub delete_storage: bool,
+
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+
+    /// Write nothing; show the diff
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// `koze new`.

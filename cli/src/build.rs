@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use koze_model::Rule;
 use koze_model::image::ImageSource;
 
 use crate::discover::{Project, Sandboxes};
@@ -20,6 +21,10 @@ pub struct Options {
     pub project: PathBuf,
     /// The wrangler configuration, where it is not the one wrangler would find.
     pub config: Option<PathBuf>,
+    /// The SDK version, where it is not to be looked for.
+    pub sdk: Option<Sdk>,
+    /// The sandbox whose storage is to be deleted, by its base name or class.
+    pub delete: Option<String>,
     /// Whether the changes are written.
     pub write: bool,
 }
@@ -64,16 +69,23 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     let _turn = take_turn(&project.dir, findings)?;
 
     let sandboxes = project.sandboxes(findings);
-    let config = Config::open(&project, options.config.as_deref(), findings);
     let lock = Lock::read(&project, findings);
+    let config = lock.as_ref().map_err(|_| Stop).and_then(|lock| open(&project, options, lock, findings));
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
     let (config, lock) = (config?, lock?);
+    let deletions = match &options.delete {
+        Some(name) => vec![deletion(name, &sandboxes, &lock, findings)?],
+        None => Vec::new(),
+    };
     if sandboxes.list.is_empty() && lock.is_empty() {
         return Ok(());
     }
 
-    let sdk = sdk::resolve(&project, findings)?;
+    let sdk = match &options.sdk {
+        Some(sdk) => sdk.clone(),
+        None => sdk::resolve(&project, findings)?,
+    };
     build.sdk = Some(sdk.clone());
     let inputs = Inputs {
         project: &project,
@@ -81,18 +93,47 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         config: &config,
         lock: &lock,
         sdk: &sdk,
-        deletions: &[],
+        deletions: &deletions,
     };
     let plan = plan::make(&inputs, findings)?;
     findings.checked()?;
     build.sandboxes = summaries(&sandboxes, &plan);
     if options.write
-        && let Err(error) = write::apply(&plan.changes)
+        && let Err(failed) = write::apply(&plan.changes)
     {
-        return findings.io(&error);
+        let rule = Rule::Interrupted { message: failed.error.to_string(), written: failed.written };
+        return findings.fail(rule, None);
     }
     build.plan = Some(plan);
     Ok(())
+}
+
+/// The configuration: as given, as given to an earlier build, or as wrangler finds it.
+fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findings) -> Result<Config, Stop> {
+    let locked = lock.config.as_ref().map(|config| project.dir.join(config));
+    let config = Config::open(project, options.config.as_deref().or(locked.as_deref()), findings)?;
+    if !config.exists && !lock.is_empty() {
+        return findings.fail(Rule::ConfigGone { file: config.shown }, None);
+    }
+    Ok(config)
+}
+
+/// The class whose storage the user said to delete: koze must have made it, and no file may declare it any more.
+fn deletion(name: &str, sandboxes: &Sandboxes, lock: &Lock, findings: &mut Findings) -> Result<String, Stop> {
+    let refuse = |why: String, remedy: String| Rule::NotRemovable { name: name.to_owned(), why, remedy };
+    let Some(locked) = lock.sandboxes.iter().find(|locked| locked.name == name || locked.class == name)
+    else {
+        let names: Vec<&str> = lock.sandboxes.iter().map(|locked| locked.name.as_str()).collect();
+        let remedy = format!("koze has built {}: name one of these", koze_model::rules::listed(&names));
+        return findings.fail(refuse("koze has not built it".to_owned(), remedy), None);
+    };
+    if let Some(sandbox) = sandboxes.list.iter().find(|sandbox| sandbox.class.value == locked.class) {
+        let why = format!("`{}` declares it", sandbox.file);
+        let remedy =
+            "delete that file first, for koze deletes no source; then run the command again".to_owned();
+        return findings.fail(refuse(why, remedy), Some(sandboxes.place(sandbox, sandbox.class.span)));
+    }
+    Ok(locked.class.clone())
 }
 
 fn take_turn(dir: &Path, findings: &mut Findings) -> Result<File, Stop> {

@@ -1,6 +1,7 @@
 //! Finds the package and its sandbox files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use koze_model::{Report, Rule, Sandbox, project};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::finding::{Findings, Place, Stop};
+use crate::manifest::{self, Manifest};
 use crate::paths;
 
 /// A cargo package.
@@ -17,13 +19,6 @@ pub struct Project {
     pub dir: PathBuf,
     /// Its name.
     pub name: String,
-    /// `package.metadata.koze`.
-    pub metadata: Metadata,
-}
-
-/// What `package.metadata.koze` says.
-#[derive(Debug, Default)]
-pub struct Metadata {
     /// The environments koze keeps in step; `None` means all of them.
     pub environments: Option<Vec<String>>,
 }
@@ -58,22 +53,8 @@ impl Project {
             return findings.fail(no_package("neither it nor a directory above it has a `Cargo.toml`"), None);
         };
         let dir = manifest.parent().unwrap_or(&absolute).to_owned();
-        let text = match fs_err::read_to_string(&manifest) {
-            Ok(text) => text,
-            Err(error) => return findings.io(&error),
-        };
-        let document = match text.parse::<toml_edit::Document<String>>() {
-            Ok(document) => document,
-            Err(error) => {
-                let place = Place {
-                    file: "Cargo.toml".to_owned(),
-                    text: Arc::from(text.as_str()),
-                    range: error.span(),
-                };
-                return findings.fail(Rule::BadManifest { message: error.message().to_owned() }, Some(place));
-            }
-        };
-        let Some(package) = document.get("package") else {
+        let Manifest { name, environments } = manifest::read(&manifest, findings)?;
+        let Some(name) = name else {
             let members = members(&manifest);
             let why = if members.is_empty() {
                 "its `Cargo.toml` has no `[package]`".to_owned()
@@ -82,20 +63,7 @@ impl Project {
             };
             return findings.fail(no_package(&why), None);
         };
-        let Some(name) = package.get("name").and_then(|name| name.as_str()) else {
-            let place = Place {
-                file: "Cargo.toml".to_owned(),
-                text: Arc::from(text.as_str()),
-                range: package.span(),
-            };
-            let message = "`[package]` has no `name`".to_owned();
-            return findings.fail(Rule::BadManifest { message }, Some(place));
-        };
-        let environments = package
-            .get("metadata")
-            .and_then(|metadata| metadata.get("koze")?.get("environments")?.as_array())
-            .map(|list| list.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect());
-        Ok(Project { dir, name: name.to_owned(), metadata: Metadata { environments } })
+        Ok(Project { dir, name, environments })
     }
 
     /// Reads every `src/**/*.sandbox.rs` and checks them, one by one and together.
@@ -104,8 +72,12 @@ impl Project {
     pub fn sandboxes(&self, findings: &mut Findings) -> Sandboxes {
         let mut list = Vec::new();
         let mut files: Vec<(String, Arc<str>)> = Vec::new();
-        for path in self.sources() {
+        for path in self.sources(findings) {
             let file = paths::relative(&path, &self.dir);
+            if path.to_str().is_none() {
+                findings.add(Rule::NotUtf8 { path: file }, None);
+                continue;
+            }
             if let Some((text, sandbox)) = read(&path, &file, findings) {
                 list.push(sandbox);
                 files.push((file, text));
@@ -120,7 +92,7 @@ impl Project {
     }
 
     /// The sandbox files, sorted by path.
-    fn sources(&self) -> Vec<PathBuf> {
+    fn sources(&self, findings: &mut Findings) -> Vec<PathBuf> {
         let src = self.dir.join("src");
         let generated = src.join("generated");
         let inside = |entry: &DirEntry| {
@@ -130,26 +102,34 @@ impl Project {
         };
         let wanted = |entry: &DirEntry| {
             let name = entry.file_name().to_string_lossy();
+            let skipped = entry.file_type().is_dir() && (name == "target" || name == "node_modules");
             entry.depth() == 0
-                || (entry.path() != generated
-                    && !(entry.file_type().is_dir()
-                        && (name.starts_with('.') || name == "target" || name == "node_modules"))
-                    && inside(entry))
+                || (entry.path() != generated && !name.starts_with('.') && !skipped && inside(entry))
         };
-        let mut sources: Vec<PathBuf> = WalkDir::new(&src)
-            .follow_links(true)
-            .into_iter()
-            .filter_entry(wanted)
-            // What cannot be walked (a loop of links, a directory without permission) holds no module either.
-            .filter_map(Result::ok)
-            .filter(|entry| entry.file_type().is_file())
-            .map(DirEntry::into_path)
-            .filter(|path| {
-                path.file_name()
-                    .is_some_and(|name| name.to_string_lossy().ends_with(koze_model::names::SUFFIX))
-            })
-            .collect();
+        let mut sources = Vec::new();
+        let mut links = false;
+        for entry in WalkDir::new(&src).follow_links(true).into_iter().filter_entry(wanted) {
+            match entry {
+                Ok(entry) => {
+                    links |= entry.path_is_symlink();
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    if entry.file_type().is_file() && name.ends_with(koze_model::names::SUFFIX) {
+                        sources.push(entry.into_path());
+                    }
+                }
+                // A loop of links, a link to nothing, a package without `src`: there is nothing to find.
+                Err(error) if error.loop_ancestor().is_some() => links = true,
+                Err(error) if error.io_error().is_some_and(|error| error.kind() == ErrorKind::NotFound) => {}
+                Err(error) => findings.add(Rule::Io { message: error.to_string() }, None),
+            }
+        }
         sources.sort();
+        if links {
+            // Through a link a file can be met twice; its own path is the one that counts.
+            let own: BTreeSet<PathBuf> =
+                sources.iter().filter_map(|path| fs_err::canonicalize(path).ok()).collect();
+            sources = own.into_iter().collect();
+        }
         sources
     }
 }

@@ -18,8 +18,6 @@ pub struct Resolved {
     pub image: String,
     /// What decided.
     pub source: ImageSource,
-    /// Whether a Dockerfile is built.
-    pub built: bool,
 }
 
 /// The image of a sandbox: `image`, `variant`, the Dockerfile beside the source, or the SDK's own.
@@ -36,11 +34,11 @@ pub fn resolve(
     let attributes = &sandbox.attributes;
     let built = |path: PathBuf, source, findings: &mut Findings| {
         check_from(&path, project, sdk, findings);
-        Resolved { image: paths::dotted(&path, config_dir), source, built: true }
+        Resolved { image: paths::dotted(&path, config_dir), source }
     };
     match attributes.image.as_ref().map(|image| &image.value) {
         Some(Image::Registry(reference)) => {
-            return Resolved { image: reference.clone(), source: ImageSource::Attribute, built: false };
+            return Resolved { image: reference.clone(), source: ImageSource::Attribute };
         }
         Some(Image::Dockerfile(path)) => {
             return built(source_dir.join(path), ImageSource::Attribute, findings);
@@ -55,7 +53,7 @@ pub fn resolve(
         }
     }
     let source = if variant.is_some() { ImageSource::Variant } else { ImageSource::Default };
-    Resolved { image: image::default_image(&sdk.version, variant), source, built: false }
+    Resolved { image: image::default_image(&sdk.version, variant), source }
 }
 
 /// The directory of a sandbox's source file.

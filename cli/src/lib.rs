@@ -2,7 +2,7 @@
 //! sandbox files.
 //!
 //! ```text
-//! discover ▸ sdk ▸ plan (classes, images, wrangler, generate) ▸ write ▸ output
+//! discover ▸ sdk ▸ plan (fate, images, wrangler, generate) ▸ write ▸ output
 //! ```
 //!
 //! Data flows one way: a stage takes what the one before it made, adds what it found wrong to the [`finding::Findings`],
@@ -10,13 +10,13 @@
 
 pub mod args;
 pub mod build;
-pub mod classes;
 pub mod commands;
 pub mod discover;
 pub mod finding;
 pub mod generate;
 pub mod images;
 pub mod lock;
+pub mod manifest;
 pub mod output;
 pub mod paths;
 pub mod plan;

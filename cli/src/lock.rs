@@ -25,9 +25,15 @@ const HEADER: &str = "# Written by `koze build`: what koze owns in the wrangler 
 pub struct Lock {
     /// The file's format.
     version: u32,
+    /// The wrangler configuration, relative to the package, where it is not the one wrangler finds by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
     /// Base name of the sandbox an agent gets when it names none: the first one ever built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// The blocks of the wrangler configuration that koze made: they go with their last entry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks: Vec<String>,
     /// The sandboxes of the last build, in the order of their files.
     #[serde(default, rename = "sandbox", skip_serializing_if = "Vec::is_empty")]
     pub sandboxes: Vec<Locked>,
@@ -104,11 +110,14 @@ impl Lock {
             Ok(lock) => {
                 let message =
                     format!("it has version {}, and this koze writes version {VERSION}", lock.version);
-                findings.fail(Rule::BadLock { message }, place(None))
+                let remedy = "a newer koze wrote it, and knows what it owns: install that version of koze or a later one";
+                findings.fail(Rule::BadLock { message, remedy }, place(None))
             }
             Err(error) => {
                 let message = error.message().trim().replace('\n', ", ");
-                findings.fail(Rule::BadLock { message }, place(error.span()))
+                let remedy = "it records what koze owns in the wrangler configuration: restore it from version control; where \
+                              it is lost, delete it, and the next build adopts what fits";
+                findings.fail(Rule::BadLock { message, remedy }, place(error.span()))
             }
         }
     }

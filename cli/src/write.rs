@@ -46,8 +46,9 @@ impl Action {
 }
 
 impl Change {
-    /// A change of the file at `path`, which is read.
+    /// A change of the file at `path`, which is read; of a symbolic link, a change of the file it leads to.
     pub fn of(path: PathBuf, shown: String, after: Option<Vec<u8>>) -> io::Result<Change> {
+        let path = if path.is_symlink() { fs_err::canonicalize(&path)? } else { path };
         let before = match fs_err::read(&path) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -67,11 +68,20 @@ impl Change {
     }
 }
 
+/// Writing failed.
+#[derive(Debug)]
+pub struct Failed {
+    /// What the operating system said, the file's name in it.
+    pub error: io::Error,
+    /// The files that were written before, as messages show them.
+    pub written: Vec<String>,
+}
+
 /// Brings the changes about, in their order.
 ///
 /// Every new content is on the disk, in a temporary file beside its place, before the first file is replaced: a full
 /// disk or a directory without permission leaves everything as it was.
-pub fn apply(changes: &[Change]) -> io::Result<()> {
+pub fn apply(changes: &[Change]) -> Result<(), Failed> {
     let mut ready = Vec::new();
     let mut made: Vec<PathBuf> = Vec::new();
     for change in changes.iter().filter(|change| change.action() != Action::Unchanged) {
@@ -81,18 +91,23 @@ pub fn apply(changes: &[Change]) -> io::Result<()> {
                 drop(ready);
                 // Only directories that are still empty go, the deepest first.
                 made.iter().rev().for_each(|dir| drop(std::fs::remove_dir(dir)));
-                return Err(error);
+                return Err(Failed { error, written: Vec::new() });
             }
         }
     }
+    let mut written = Vec::new();
     for (change, file) in ready {
-        match file {
+        let done = match file {
             Some(file) => {
-                drop(file.persist(&change.path).map_err(|error| named(&change.path, &error.error))?);
+                file.persist(&change.path).map(drop).map_err(|error| named(&change.path, &error.error))
             }
-            None => fs_err::remove_file(&change.path)?,
+            None => fs_err::remove_file(&change.path),
+        };
+        if let Err(error) = done {
+            return Err(Failed { error, written });
         }
         sync_dir(&change.path);
+        written.push(change.shown.clone());
     }
     Ok(())
 }
@@ -111,9 +126,10 @@ fn prepare(change: &Change, made: &mut Vec<PathBuf>) -> io::Result<Option<NamedT
         return Err(named(&change.path, &denied));
     }
     let name = change.path.file_name().unwrap_or_default().to_string_lossy();
+    sweep(dir, &name);
     let mut file = tempfile::Builder::new()
         .prefix(&format!(".{name}."))
-        .suffix(".tmp")
+        .suffix(".koze-tmp")
         // As a new file of the user's would be; the umask applies.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(dir)
@@ -124,6 +140,18 @@ fn prepare(change: &Change, made: &mut Vec<PathBuf>) -> io::Result<Option<NamedT
     }
     file.as_file().sync_all().map_err(|error| named(&change.path, &error))?;
     Ok(Some(file))
+}
+
+/// Takes away what a build that was killed left behind. Builds take turns, so no other is writing now.
+fn sweep(dir: &Path, name: &str) {
+    let (prefix, suffix) = (format!(".{name}."), ".koze-tmp");
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let left = entry.file_name();
+        let left = left.to_string_lossy();
+        if left.starts_with(&prefix) && left.ends_with(suffix) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {

@@ -19,7 +19,11 @@ impl Source {
         let path = normalise(&std::path::absolute(span.local_file()?).ok()?);
         let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
         let relative = path.strip_prefix(normalise(&package)).unwrap_or(&path);
-        let name = relative.to_string_lossy().replace('\\', "/");
+        let name = relative
+            .components()
+            .map(|part| part.as_os_str().to_string_lossy())
+            .collect::<Vec<_>>()
+            .join("/");
         Some(Source { name, path })
     }
 

@@ -118,6 +118,8 @@ pub enum ImageSource {
     SiblingDockerfile,
     /// Nothing says anything.
     Default,
+    /// The entry in the wrangler configuration was there before koze, with an image of its own.
+    Configuration,
 }
 
 impl fmt::Display for ImageSource {
@@ -127,6 +129,7 @@ impl fmt::Display for ImageSource {
             ImageSource::Variant => "variant",
             ImageSource::SiblingDockerfile => "sibling-dockerfile",
             ImageSource::Default => "default",
+            ImageSource::Configuration => "configuration",
         })
     }
 }

@@ -35,7 +35,7 @@ impl Names {
     /// [`Rule::NotASandboxFile`] where the name does not end so, [`Rule::BadFileName`] where what is before
     /// the ending is no base name.
     pub fn of_file(path: &str) -> Result<Self, Rule> {
-        let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
+        let file = path.rsplit('/').next().unwrap_or(path);
         let Some(base) = file.strip_suffix(SUFFIX) else {
             return Err(Rule::NotASandboxFile { file: file.to_owned(), class: None });
         };
@@ -49,7 +49,8 @@ impl Names {
     /// The names that follow from a base name that is known to be good.
     pub fn of_base(base: &str) -> Self {
         let snake = base.replace('-', "_");
-        let keyword = syn::parse_str::<syn::Ident>(&snake).is_err();
+        // `gen` is a keyword since the edition of 2024, which the parser does not know of.
+        let keyword = snake == "gen" || syn::parse_str::<syn::Ident>(&snake).is_err();
         Names {
             base: base.to_owned(),
             binding: format!("{}_SANDBOX", snake.to_ascii_uppercase()),
@@ -154,9 +155,20 @@ pub fn reserved_class(class: &str) -> Option<&'static str> {
         "yield",
     ];
     // Names that the generated modules export or use themselves.
-    const KOZE: &[&str] = &["ContainerProxy", "Env", "KozeBase", "KozeSessions", "Sandbox"];
+    const KOZE: &[&str] = &[
+        "ContainerProxy",
+        "Env",
+        "ExportedHandler",
+        "KozeBase",
+        "KozeKept",
+        "KozeSessions",
+        "Object",
+        "Sandbox",
+        "__env",
+        "worker",
+    ];
     if class.starts_with("r#") {
-        Some("a reserved word of Rust")
+        Some("written as a raw identifier, `r#`")
     } else if JAVASCRIPT.contains(&class) {
         Some("a reserved word of JavaScript, in which the class is exported")
     } else if KOZE.contains(&class) {

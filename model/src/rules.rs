@@ -164,6 +164,11 @@ rules! {
         format!("this version of koze does not have the backend `{backend}`")
         => "write `backend = \"sdk\"`, or leave the key out";
 
+    /// Whether a sandbox exists depends on the compilation.
+    "K022" Error Conditional { class: String }
+        format!("the sandbox `{class}` is conditional")
+        => "the wrangler configuration has one answer for all compilations: take `cfg` out, or declare the sandbox in another package";
+
     // The project.
 
     /// Two sandboxes give one binding, class or container name.
@@ -178,6 +183,11 @@ rules! {
     "K027" Error NoPackage { dir: String, why: String }
         format!("`{dir}` is no cargo package: {why}")
         => "run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`";
+
+    /// A path below `src` cannot be written to Rust source.
+    "K028" Error NotUtf8 { path: String }
+        format!("the path `{path}` is not UTF-8")
+        => "the generated modules name it: rename the directory or file";
 
     // The SDK and the image.
 
@@ -211,15 +221,21 @@ rules! {
     /// A part of the wrangler configuration that koze edits is not of the form wrangler takes.
     "K041" Error ConfigShape { path: String, expected: &'static str }
         format!("`{path}` is not {expected}")
-        => format!("wrangler takes {expected} here: correct it, then run `koze build` again");
+        => format!("make it {expected}, or take it out, then run `koze build` again");
     /// A hand-written entry contradicts a sandbox.
     "K042" Error Contradiction { message: String, remedy: String }
         message
         => remedy;
     /// No file declares a class that has storage.
-    "K043" Error ClassGone { class: String, file: String, name: String }
-        format!("`{file}` is gone, but its class `{class}` still has storage")
-        => format!("a build never deletes storage: restore the file, or take the sandbox out with `koze remove {name} --delete-storage`");
+    "K043" Error ClassGone { class: String, file: String, name: String, now: Option<String> }
+        match now {
+            Some(now) => format!("`{file}` declares `{now}` now, but its class `{class}` still has storage"),
+            None => format!("`{file}` is gone, but its class `{class}` still has storage"),
+        }
+        => match now {
+            Some(now) => format!("a build never deletes storage: declare `{class}` again, in a file of its own where `{now}` is another sandbox, or delete its storage with `koze remove {name} --delete-storage`"),
+            None => format!("a build never deletes storage: restore the file, or take the sandbox out with `koze remove {name} --delete-storage`"),
+        };
     /// A class may have been renamed, but it is not certain to what.
     "K044" Error AmbiguousRename { class: String, file: String, name: String, candidates: Vec<String> }
         format!("`{file}` is gone with its class `{class}`, which has storage, and it is not certain what became of it")
@@ -237,13 +253,16 @@ rules! {
         format!("wrangler would read `{found}`, {why}")
         => format!("say which file koze should keep in step: `koze build --config {found}`, or one of this package");
     /// A container of the class `Sandbox`, the pattern of earlier versions.
-    "K048" Error LegacySandbox { file: String }
+    "K048" Warning LegacySandbox { file: String }
         "a container of the class `Sandbox`: the pattern of earlier versions"
         => format!("koze writes such entries from a sandbox file: create `{file}` with `#[sandbox(renamed_from = \"Sandbox\")] pub struct ShellSandbox;`, which keeps its storage");
     /// The Worker that wrangler bundles does not export the sandbox classes.
-    "K049" Warning MainElsewhere { main: String, entry: String }
-        format!("`main` is `{main}`, which koze does not write")
-        => format!("wrangler finds the classes of the sandboxes where `main` exports them: set `\"main\": \"{entry}\"`, or re-export that file from yours");
+    "K049" Warning MainElsewhere { main: Option<String>, entry: String }
+        match main {
+            Some(main) => format!("`main` is `{main}`, which does not export the classes of the sandboxes"),
+            None => "there is no `main`".to_owned(),
+        }
+        => format!("wrangler looks for them there: set `main` to `{entry}`, or write `export * from` that file in yours");
     /// `renamed_from` has done its work, or names a class that never was.
     "K050" Warning RenameDone { old: String, why: &'static str }
         format!("`renamed_from = \"{old}\"` has nothing to do: {why}")
@@ -252,13 +271,26 @@ rules! {
     // Files.
 
     /// `koze.lock` cannot be used.
-    "K055" Error BadLock { message: String }
+    "K055" Error BadLock { message: String, remedy: &'static str }
         format!("`koze.lock` cannot be used: {message}")
-        => "it records what koze owns in the wrangler configuration: restore it from version control; where it is lost, delete it, and the next build adopts what fits";
+        => remedy;
     /// A file that koze would write was not written by koze.
     "K056" Error NotOurs { path: String }
         format!("`{path}` is in the way: it was not written by koze")
         => "koze writes this file anew at each build: move yours elsewhere, then run `koze build` again";
+    /// Writing was interrupted between two files.
+    "K057" Error Interrupted { message: String, written: Vec<String> }
+        message
+        => if written.is_empty() { "nothing was written; see to the cause, then run the command again".to_owned() } else { format!("{} were written before: each file is whole, see to the cause and run the command again to write the rest", listed(&written.iter().map(String::as_str).collect::<Vec<_>>())) };
+    /// The configuration that koze wrote to is gone.
+    "K058" Error ConfigGone { file: String }
+        format!("there is no `{file}`, but `koze.lock` says what koze owns in it")
+        => format!("it holds the migrations that say which storage there is: restore it from version control, or name the file it is now, `--config FILE`; only where nothing was ever deployed, delete `koze.lock` to begin anew");
+    /// A sandbox to be removed is still declared, or never was.
+    "K059" Error NotRemovable { name: String, why: String, remedy: String }
+        format!("`{name}` cannot be removed: {why}")
+        => remedy;
+
     /// The operating system refused.
     "K060" Error Io { message: String }
         message
@@ -273,7 +305,7 @@ rules! {
     /// A directory's name is no name for a package.
     "K062" Error BadPackageName { name: String, suggestion: String }
         format!("`{name}` is no name for a package")
-        => format!("a name is ASCII letters, digits, `-` and `_`, begins with a letter, is no word of Rust or cargo and has 57 characters at most: say `--name {}`", if suggestion.is_empty() { "my-agent" } else { suggestion });
+        => format!("a name is ASCII letters, digits, `-` and `_`, begins with a letter, is no word of Rust or cargo and has 57 characters at most: say `--name {suggestion}`");
     /// The crate `koze` cannot be found.
     "K063" Error NoRuntime { why: String }
         format!("no crate `koze` for the project to depend on: {why}")

@@ -57,7 +57,10 @@ impl Sandbox {
             }
             return None;
         };
-        Sandbox::check(file, found.item, found.tokens, names, exists, report)
+        let mut item = found.item.clone();
+        // The macro gets the item without the attribute that called it.
+        item.attrs.remove(found.attribute);
+        Sandbox::check(file, &item, found.tokens, names, exists, report)
     }
 
     /// Checks one struct. What is wrong goes to `report`; there is a sandbox only where nothing is.
@@ -86,6 +89,15 @@ impl Sandbox {
                 None
             }
         };
+        if let Some(again) = item.attrs.iter().find(|attribute| syntax::is_sandbox(attribute)) {
+            found.add(
+                Rule::RepeatedKey { key: "#[sandbox]".to_owned() },
+                again.path().segments[0].ident.span(),
+            );
+        }
+        if let Some(condition) = item.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+            found.add(Rule::Conditional { class: class.clone() }, condition.path().segments[0].ident.span());
+        }
         if !item.generics.params.is_empty() {
             found.add(Rule::Generic { class: class.clone() }, span);
         }

@@ -12,6 +12,8 @@ use crate::rules::Rule;
 pub struct Found<'a> {
     /// The struct.
     pub item: &'a syn::ItemStruct,
+    /// Which of its attributes is `#[sandbox]`.
+    pub attribute: usize,
     /// The tokens between the parentheses.
     pub tokens: proc_macro2::TokenStream,
 }
@@ -23,7 +25,8 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
     let mut first: Option<Found<'a>> = None;
     let mut any = false;
     for item in &file.items {
-        let Some(attribute) = attributes(item).iter().find(|attribute| is_sandbox(attribute)) else {
+        let Some(attribute) = attributes(item).iter().position(is_sandbox) else {
+            any |= conditional(item, report);
             let mut inner = Nested { report, any: &mut any };
             inner.visit_item(item);
             continue;
@@ -43,8 +46,8 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
             ));
             continue;
         }
-        match tokens(attribute) {
-            Ok(tokens) => first = Some(Found { item: found, tokens }),
+        match tokens(&attributes(item)[attribute]) {
+            Ok(tokens) => first = Some(Found { item: found, attribute, tokens }),
             Err(error) => report.add(Rule::BadAttribute { message: error.to_string() }, error.span()),
         }
     }
@@ -52,6 +55,20 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
         report.push(Diagnostic::at(Rule::NoSandbox { class: class.to_owned() }, 0, None));
     }
     first
+}
+
+/// Reports `#[cfg_attr(.., sandbox)]`, which only rustc can decide.
+fn conditional(item: &Item, report: &mut Report) -> bool {
+    let Item::Struct(item) = item else { return false };
+    let hides = |attribute: &&Attribute| {
+        let Meta::List(list) = &attribute.meta else { return false };
+        let sandbox = |token: proc_macro2::TokenTree| matches!(token, proc_macro2::TokenTree::Ident(ident) if ident == "sandbox");
+        list.path.is_ident("cfg_attr") && list.tokens.clone().into_iter().any(sandbox)
+    };
+    let Some(attribute) = item.attrs.iter().find(hides) else { return false };
+    let span = attribute.path().segments[0].ident.span();
+    report.add(Rule::Conditional { class: item.ident.to_string() }, span);
+    true
 }
 
 /// Reports an item that is no struct, at its name.

@@ -3,6 +3,7 @@
 mod build;
 mod list;
 mod new;
+mod remove;
 mod show;
 
 use std::process::ExitCode;
@@ -23,5 +24,6 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),
         Command::List(args) => list::run(args),
+        Command::Remove(args) => remove::run(args),
     }
 }

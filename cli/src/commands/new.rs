@@ -11,6 +11,7 @@ use crate::build::{self, Build, Options};
 use crate::finding::{Findings, Stop};
 use crate::output;
 use crate::paths;
+use crate::sdk::{self, Sdk};
 use crate::wrangler::create;
 
 pub(super) fn run(args: &args::New) -> ExitCode {
@@ -29,7 +30,8 @@ pub(super) fn run(args: &args::New) -> ExitCode {
 fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), Stop> {
     let dir = paths::normal(&std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()));
     let shown = args.dir.display().to_string();
-    let occupied = fs_err::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) || dir.is_file();
+    let empty = fs_err::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_none());
+    let occupied = dir.is_symlink() || (dir.exists() && !empty);
     if occupied {
         return findings.fail(Rule::DirOccupied { dir: shown }, None);
     }
@@ -38,8 +40,7 @@ fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), 
         None => dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
     };
     if !is_package_name(&name) {
-        let suggestion =
-            create::worker_name(&name).trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+        let suggestion = suggest(&name);
         return findings.fail(Rule::BadPackageName { name, suggestion }, None);
     }
     let runtime = runtime(args.runtime_path.as_deref(), findings)?;
@@ -56,7 +57,14 @@ fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), 
         return findings.io(&error);
     }
     let mut build = Build::default();
-    let options = Options { project: staging.path().to_owned(), config: None, write: true };
+    // The project says itself which configuration and which SDK it has, whatever lies around it.
+    let options = Options {
+        project: staging.path().to_owned(),
+        config: Some(staging.path().join("wrangler.jsonc")),
+        sdk: Some(Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() }),
+        delete: None,
+        write: true,
+    };
     build::run(&options, &mut build, findings)?;
     if let Err(error) = fs_err::rename(staging.path(), &dir) {
         return findings.io(&error);
@@ -87,6 +95,7 @@ fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::i
         }
         fs_err::write(path, text)?;
     }
+    fs_err::write(staging.join("wrangler.jsonc"), create::config(name))?;
     Ok(())
 }
 
@@ -142,6 +151,18 @@ fn is_runtime(dir: &Path) -> bool {
     let name = manifest.parse::<toml_edit::Document<String>>().ok();
     let name = name.as_ref().and_then(|manifest| manifest.get("package")?.get("name")?.as_str());
     name == Some("koze")
+}
+
+/// A name like this one that is a package's.
+fn suggest(name: &str) -> String {
+    let stem: String = create::worker_name(name)
+        .trim_start_matches(|c: char| !c.is_ascii_alphabetic())
+        .chars()
+        .take(50)
+        .collect();
+    let stem = stem.trim_end_matches('-').to_owned();
+    let agent = format!("{stem}-agent");
+    [stem, agent].into_iter().find(|name| is_package_name(name)).unwrap_or_else(|| "my-agent".to_owned())
 }
 
 /// What cargo takes for a package, and what leaves room for `-shell` in the container's name.

@@ -10,6 +10,11 @@ pub(super) fn out(text: &str) {
     let _ = anstream::stdout().write_all(text.as_bytes());
 }
 
+/// Prints to standard error.
+pub(super) fn err(text: &str) {
+    let _ = anstream::stderr().write_all(text.as_bytes());
+}
+
 /// Prints what was found, and how much it was, to standard error.
 pub(super) fn findings(findings: &Findings) {
     if findings.iter().next().is_none() {

@@ -21,8 +21,8 @@ pub fn build(build: &Build, written: bool) -> String {
         return text;
     };
     text.push_str(&sandboxes(build));
-    for adopted in &plan.adopted {
-        let _ = writeln!(text, "adopted {adopted}");
+    for note in &plan.notes {
+        let _ = writeln!(text, "{note}");
     }
     text.push_str(&changes(plan, written));
     text

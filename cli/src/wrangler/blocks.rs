@@ -11,6 +11,7 @@ use koze_model::{Rule, Sandbox};
 use serde_json::{Map, Value, json};
 
 use super::document::{Edit, Path, Step};
+use super::level::Level;
 use super::locate::Config;
 use super::scope::{Scope, dotted};
 use crate::finding::{Finding, Findings, Place};
@@ -41,8 +42,10 @@ pub struct Outcome {
     pub edits: Vec<Edit>,
     /// What koze owns from now on.
     pub entry: Option<Entry>,
-    /// What was taken over, as half sentences.
+    /// What was taken over, in words.
     pub adopted: Vec<String>,
+    /// The image of the entry, where it is the user's.
+    pub kept_image: Option<String>,
 }
 
 impl Wanted<'_> {
@@ -118,8 +121,8 @@ impl Wanted<'_> {
     fn name(&self, scope: &Scope) -> String {
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         match (&self.sandbox.attributes.name, locked) {
-            (None, Some(locked)) => locked.container,
-            _ => scope.container(self.sandbox.container()),
+            (None, Some(locked)) if !locked.container.is_empty() => locked.container,
+            _ => self.fresh_name(scope),
         }
     }
 
@@ -134,39 +137,28 @@ impl Wanted<'_> {
         }
     }
 
-    fn is_class(&self, entry: &Value) -> bool {
-        let class = entry.get("class_name").and_then(Value::as_str);
-        class.is_some() && (class == Some(&self.sandbox.class.value) || class == self.old)
+    /// The name a new entry gets; empty in the lock means that the entry has none.
+    fn fresh_name(&self, scope: &Scope) -> String {
+        scope.container(self.sandbox.container())
+    }
+
+    /// The class under its present and its former name.
+    pub fn classes(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.sandbox.class.value.as_str()).chain(self.old)
     }
 
     /// Brings the container entry of one level about.
-    pub fn reconcile_container(&self, scope: &Scope, config: &Config, findings: &mut Findings) -> Outcome {
+    pub fn reconcile_container(&self, level: &Level, config: &Config, findings: &mut Findings) -> Outcome {
+        let scope = level.scope;
         let wanted = self.container(scope, config.dir());
-        let list = scope.list(&["containers"]);
         let at = |index: usize| scope.path(&[Step::from("containers"), Step::from(index)]);
         let mut outcome = Outcome::default();
 
-        let own: Vec<usize> = (0..list.len()).filter(|index| self.is_class(&list[*index])).collect();
+        let own = level.containers.of_classes(self.classes());
         if let [_, second, ..] = own.as_slice() {
             let message = format!("two containers have the class `{}`", self.sandbox.class.value);
-            self.contradict(
-                message,
-                "a class has one container: take one of them out",
-                &at(*second),
-                config,
-                findings,
-            );
-            return outcome;
-        }
-        let same_name = list
-            .iter()
-            .enumerate()
-            .find(|(index, entry)| !own.contains(index) && entry.get("name") == wanted.get("name"));
-        if let Some((index, _)) = same_name {
-            let message = format!("another container is called {}", wanted["name"]);
-            let remedy =
-                "container names are unique: give the sandbox another one, `#[sandbox(name = \"…\")]`";
-            self.contradict(message, remedy, &at(index), config, findings);
+            let remedy = "a class has one container: take one of them out";
+            self.contradict(message, remedy, &at(*second), config, findings);
             return outcome;
         }
         let name = |entry: &Map<String, Value>| entry["name"].as_str().unwrap_or_default().to_owned();
@@ -178,26 +170,35 @@ impl Wanted<'_> {
             return outcome;
         };
 
-        let entry = &list[index];
+        let entry = &level.containers.list[index];
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         let owned: BTreeSet<String> = locked.iter().flat_map(|locked| locked.keys.iter().cloned()).collect();
         let mut keys = Vec::new();
         for (key, value) in &wanted {
             let path = [at(index), vec![Step::from(key.as_str())]].concat();
             let present = entry.get(key);
-            let keep = match present {
-                None => key == "name",
-                Some(present) if present == value || owned.contains(key) => false,
+            let ours = match present {
+                _ if owned.contains(key) => true,
+                // A nameless entry lives under the name wrangler makes for it.
+                None => key != "name",
+                // The locked name of a file that has moved is the user's where it was the user's.
+                Some(present) if key == "name" && !self.declares("name") => {
+                    *present == json!(self.fresh_name(scope))
+                }
+                Some(present) if present == value => true,
                 Some(present) => match self.adopt(key, present) {
-                    Adoption::Keep => true,
-                    Adoption::Replace => false,
+                    Adoption::Keep => false,
+                    Adoption::Replace => true,
                     Adoption::Contradiction => {
                         self.contradict_key(key, present, value, &path, config, findings);
                         continue;
                     }
                 },
             };
-            if keep {
+            if !ours {
+                if key == "image" {
+                    outcome.kept_image = present.and_then(Value::as_str).map(str::to_owned);
+                }
                 continue;
             }
             keys.push(key.clone());
@@ -208,14 +209,10 @@ impl Wanted<'_> {
         for key in owned.iter().filter(|key| !wanted.contains_key(*key) && entry.get(*key).is_some()) {
             outcome.edits.push(Edit::Remove { path: [at(index), vec![Step::from(key.as_str())]].concat() });
         }
-        // A nameless entry lives under the name wrangler makes for it: writing one would make a second application.
-        let container = match entry.get("name").and_then(Value::as_str) {
-            Some(present) if !keys.contains(&"name".to_owned()) => present.to_owned(),
-            None => String::new(),
-            Some(_) => name(&wanted),
-        };
+        let present = entry.get("name").and_then(Value::as_str).unwrap_or_default();
+        let container = if keys.iter().any(|key| key == "name") { name(&wanted) } else { present.to_owned() };
         if locked.is_none() {
-            outcome.adopted.push(format!("the container at `{}`", dotted(&at(index))));
+            outcome.adopted.push(format!("adopted the container at `{}`", dotted(&at(index))));
         }
         outcome.entry = Some(Entry { container, keys });
         outcome
@@ -225,7 +222,6 @@ impl Wanted<'_> {
     fn adopt(&self, key: &str, present: &Value) -> Adoption {
         match key {
             "class_name" => Adoption::Replace,
-            "name" if !self.declares("name") => Adoption::Keep,
             "image" => match present.as_str() {
                 Some(present)
                     if image::is_default_repository(present)
@@ -241,10 +237,10 @@ impl Wanted<'_> {
         }
     }
 
-    /// Brings the binding of one level about; `moving` are the indices of bindings that other sandboxes rename.
+    /// Brings the binding of one level about; `moving` are the indices of bindings that belong to sandboxes.
     pub fn reconcile_binding(
         &self,
-        scope: &Scope,
+        level: &Level,
         moving: &BTreeSet<usize>,
         config: &Config,
         findings: &mut Findings,
@@ -252,36 +248,48 @@ impl Wanted<'_> {
         let class = self.sandbox.class.value.as_str();
         let binding = self.sandbox.names.binding.as_str();
         let keys = [Step::from("durable_objects"), Step::from("bindings")];
-        let list = scope.list(&["durable_objects", "bindings"]);
         let at = |index: usize, key: Option<&str>| {
-            let mut path = scope.path(&keys);
+            let mut path = level.scope.path(&keys);
             path.push(Step::from(index));
             path.extend(key.map(Step::from));
             path
         };
         let mut outcome = Outcome::default();
-        let text = |index: usize, key: &str| list[index].get(key).and_then(Value::as_str);
+        let text = |index: usize, key: &str| level.bindings.list[index].get(key).and_then(Value::as_str);
 
-        let own = self.own_binding(list);
-        let named = (0..list.len()).find(|index| {
-            Some(*index) != own && text(*index, "name") == Some(binding) && !moving.contains(index)
-        });
+        let own = self.own_binding(level);
+        let named = level
+            .bindings
+            .named(binding)
+            .iter()
+            .find(|index| Some(**index) != own && !moving.contains(*index));
         if let Some(index) = named {
-            let message = format!(
-                "the binding `{binding}` has the class `{}`",
-                text(index, "class_name").unwrap_or("?")
-            );
+            let other = text(*index, "class_name").unwrap_or_default();
+            let (message, remedy) = if other == class {
+                (format!("the binding `{binding}` is there twice"), "take one of them out".to_owned())
+            } else {
+                let remedy = format!(
+                    "`{}` gives this binding to `{class}`: rename the file, or the binding",
+                    self.sandbox.file
+                );
+                (format!("the binding `{binding}` has the class `{other}`"), remedy)
+            };
+            self.contradict(message, &remedy, &at(*index, None), config, findings);
+            return outcome;
+        }
+        if let Some(path) = level.others.get(binding) {
+            let message = format!("`{binding}` is the name of a binding of another kind");
             let remedy = format!(
-                "`{}` gives this binding to `{class}`: rename the file, or the binding",
+                "names are unique in `env`: `{}` gives this one to `{class}`, rename the file or the other",
                 self.sandbox.file
             );
-            self.contradict(message, &remedy, &at(index, None), config, findings);
+            self.contradict(message, &remedy, path, config, findings);
             return outcome;
         }
         match own {
             None => {
                 let value = json!({ "name": binding, "class_name": class });
-                outcome.edits.push(Edit::Push { path: scope.path(&keys), value });
+                outcome.edits.push(Edit::Push { path: level.scope.path(&keys), value });
             }
             Some(index) => {
                 if text(index, "script_name").is_some() {
@@ -296,16 +304,13 @@ impl Wanted<'_> {
                     }
                 }
                 if self.locked.is_none() {
-                    outcome.adopted.push(format!("the binding at `{}`", dotted(&at(index, None))));
+                    outcome.adopted.push(format!("adopted the binding at `{}`", dotted(&at(index, None))));
                 }
             }
         }
         // Other bindings of a renamed class would name a class that is no more.
-        for index in (0..list.len()).filter(|index| Some(*index) != own) {
-            if self.old.is_some()
-                && text(index, "class_name") == self.old
-                && text(index, "script_name").is_none()
-            {
+        for index in self.old.map(|old| level.bindings.of_classes([old].into_iter())).unwrap_or_default() {
+            if Some(index) != own && text(index, "script_name").is_none() {
                 outcome.edits.push(Edit::Set { path: at(index, Some("class_name")), value: json!(class) });
             }
         }
@@ -314,19 +319,13 @@ impl Wanted<'_> {
 
     /// The index of the binding that is this sandbox's: the locked one, the one of its name and class, or, of a
     /// renamed class, any.
-    pub fn own_binding(&self, list: &[Value]) -> Option<usize> {
-        let named = |name: &str| {
-            list.iter().position(|entry| {
-                self.is_class(entry) && entry.get("name").and_then(Value::as_str) == Some(name)
-            })
-        };
+    pub fn own_binding(&self, level: &Level) -> Option<usize> {
+        let own = level.bindings.of_classes(self.classes());
+        let named = |name: &str| own.iter().copied().find(|index| level.bindings.named(name).contains(index));
         self.locked
             .and_then(|locked| named(&locked.binding))
             .or_else(|| named(&self.sandbox.names.binding))
-            .or_else(|| {
-                let old = self.old?;
-                list.iter().position(|entry| entry.get("class_name").and_then(Value::as_str) == Some(old))
-            })
+            .or_else(|| level.bindings.of_classes(self.old.into_iter()).first().copied())
     }
 
     fn contradict_key(
@@ -376,11 +375,17 @@ fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 1e9 { json!(value as i64) } else { json!(value) }
 }
 
-/// The edits that take the entries of a sandbox out of one level; the indices are those it has there.
-pub fn remove(locked: &Locked, scope: &Scope) -> (Vec<usize>, Vec<usize>) {
-    let own = |entry: &Value| entry.get("class_name").and_then(Value::as_str) == Some(&locked.class);
-    let containers = scope.list(&["containers"]);
-    let bindings = scope.list(&["durable_objects", "bindings"]);
-    let indices = |list: &[Value]| (0..list.len()).filter(|index| own(&list[*index])).collect();
-    (indices(containers), indices(bindings))
+/// The edits that take the entries of a sandbox out of one level: what is koze's, not what is merely called so.
+pub fn remove(locked: &Locked, level: &Level) -> Vec<Edit> {
+    let local = |index: &&usize| level.bindings.list[**index].get("script_name").is_none();
+    let class = level.bindings.of_classes([locked.class.as_str()].into_iter());
+    let binding =
+        level.bindings.named(&locked.binding).iter().filter(|index| class.contains(index)).find(local);
+    let container = level.containers.of_classes([locked.class.as_str()].into_iter());
+    let keys = [Step::from("durable_objects"), Step::from("bindings")];
+    let at = |keys: &[Step], index: usize| Edit::Remove {
+        path: [level.scope.path(keys), vec![Step::from(index)]].concat(),
+    };
+    let containers = container.into_iter().take(1).map(|index| at(&[Step::from("containers")], index));
+    containers.chain(binding.map(|index| at(&keys, *index))).collect()
 }

@@ -56,7 +56,7 @@ pub struct Lifecycle<'a> {
 #[derive(Debug)]
 enum Kind<'a> {
     Migrations(&'a [Value]),
-    Exports,
+    Exports(&'a Map<String, Value>),
 }
 
 /// The lifecycles of a configuration: the top level's, and those of environments that replace it.
@@ -94,7 +94,7 @@ fn is_object(entry: &Value) -> bool {
 }
 
 impl<'a> Lifecycle<'a> {
-    fn of_exports(scope: &Scope, path: Path, exports: &Map<String, Value>) -> Self {
+    fn of_exports(scope: &Scope, path: Path, exports: &'a Map<String, Value>) -> Self {
         let live = exports
             .iter()
             .filter(|(_, entry)| is_object(entry))
@@ -111,7 +111,7 @@ impl<'a> Lifecycle<'a> {
                 (class.clone(), Live { sqlite, tag: None, path })
             })
             .collect();
-        Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Exports, live }
+        Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Exports(exports), live }
     }
 
     /// Replays the list: within a tag, wrangler deletes, renames, then makes.
@@ -146,6 +146,7 @@ impl<'a> Lifecycle<'a> {
                     also: vec![(config.place(&other), "the first one".to_owned())],
                 });
             }
+            check_shape(migration, &at, config, findings);
             for class in strings(migration, "deleted_classes") {
                 live.remove(class);
             }
@@ -200,17 +201,86 @@ impl<'a> Lifecycle<'a> {
         }
     }
 
-    /// What has to change so that the declared classes live, `renames` considered.
+    /// An entry of `exports` that says something else of a class than that it lives is the user's: a tombstone, another
+    /// type of export, or a link to a container that koze would have to keep in step.
+    pub fn check_exports(&self, classes: &[&str], config: &Config, findings: &mut Findings) {
+        let Kind::Exports(exports) = &self.kind else { return };
+        for class in classes {
+            let Some(entry) = exports.get(*class) else { continue };
+            let path = [self.path.clone(), vec![Step::from(*class)]].concat();
+            let (message, remedy) = if !self.live.contains_key(*class) {
+                let state = text(entry, "state").or(text(entry, "type")).unwrap_or("nothing that lives");
+                let message = format!("`exports` says of the class `{class}`: {state}");
+                (message, "what became of a class is not undone by a build: give the struct another name")
+            } else if entry.get("container").is_some() {
+                let message = format!("`exports` links the class `{class}` to a container by its name");
+                (
+                    message,
+                    "koze links them by class: write `class_name` to the container, and take `container` out here",
+                )
+            } else {
+                continue;
+            };
+            let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
+            findings.add(rule, Some(config.place(&path)));
+        }
+    }
+
+    /// Whether a class lives.
+    pub fn lives(&self, class: &str) -> bool {
+        self.live.contains_key(class)
+    }
+
+    /// The renames that this list records: old, new.
+    pub fn renamed(&self) -> Vec<(String, String)> {
+        let pair = |from: Option<&str>, to: Option<&str>| Some((from?.to_owned(), to?.to_owned()));
+        match &self.kind {
+            Kind::Migrations(list) => list
+                .iter()
+                .flat_map(|migration| objects(migration, "renamed_classes"))
+                .filter_map(|renamed| pair(text(renamed, "from"), text(renamed, "to")))
+                .collect(),
+            Kind::Exports(exports) => exports
+                .iter()
+                .filter(|(_, entry)| text(entry, "state") == Some("renamed"))
+                .filter_map(|(class, entry)| pair(Some(class), text(entry, "renamed_to")))
+                .collect(),
+        }
+    }
+
+    /// What has to change so that the declared classes live, `renames` considered: those of this build, and those
+    /// that another environment has gone through already.
     pub fn changes(&self, declared: &[&str], renames: &[(String, String)], deletions: &[String]) -> Changes {
         let mut changes = Changes::default();
-        for class in declared.iter().filter(|class| !self.live.contains_key(**class)) {
-            match renames.iter().find(|(old, new)| new == class && self.live.contains_key(old)) {
-                Some(rename) => changes.renamed.push(rename.clone()),
+        for class in declared.iter().filter(|class| !self.lives(class)) {
+            match self.former(class, declared, renames) {
+                Some(old) => changes.renamed.push((old.to_owned(), (*class).to_owned())),
                 None => changes.new.push((*class).to_owned()),
             }
         }
         changes.deleted = deletions.iter().filter(|class| self.live.contains_key(*class)).cloned().collect();
         changes
+    }
+
+    /// The class that lives here and was, by one rename or several, renamed to `class`.
+    fn former<'r>(
+        &self,
+        class: &'r str,
+        declared: &[&str],
+        renames: &'r [(String, String)],
+    ) -> Option<&'r str> {
+        let mut names = vec![class];
+        // Names are appended while the list is walked: each rename is followed once.
+        let mut next = 0;
+        while let Some(name) = names.get(next).copied() {
+            next += 1;
+            for (old, _) in renames.iter().filter(|(_, new)| new == name) {
+                if !names.contains(&old.as_str()) {
+                    names.push(old);
+                }
+            }
+        }
+        names.into_iter().skip(1).find(|old| self.lives(old) && !declared.contains(old))
     }
 
     /// The edits that bring the changes about, and the tag that was written.
@@ -219,7 +289,7 @@ impl<'a> Lifecycle<'a> {
             return (Vec::new(), None);
         }
         match &self.kind {
-            Kind::Exports => (self.export_edits(changes), None),
+            Kind::Exports(_) => (self.export_edits(changes), None),
             Kind::Migrations(list) => {
                 let tag = next_tag(list);
                 let mut migration = json!({ "tag": tag });
@@ -285,6 +355,27 @@ fn next_tag(list: &[Value]) -> String {
         next += 1;
     }
     format!("v{next}")
+}
+
+/// What wrangler would reject must not be read as if it were not there.
+fn check_shape(migration: &Value, at: &[Step], config: &Config, findings: &mut Findings) {
+    let has = |value: &Value, keys: &[&str]| keys.iter().all(|key| text(value, key).is_some());
+    let lists: [(&str, &'static str, &dyn Fn(&Value) -> bool); 5] = [
+        ("new_classes", "an array of class names", &Value::is_string),
+        ("new_sqlite_classes", "an array of class names", &Value::is_string),
+        ("deleted_classes", "an array of class names", &Value::is_string),
+        ("renamed_classes", "an array of objects with `from` and `to`", &|value| has(value, &["from", "to"])),
+        ("transferred_classes", "an array of objects with `from`, `from_script` and `to`", &|value| {
+            has(value, &["from", "from_script", "to"])
+        }),
+    ];
+    for (key, expected, good) in lists {
+        let Some(value) = migration.get(key) else { continue };
+        if !value.as_array().is_some_and(|list| list.iter().all(good)) {
+            let path = [at, &[Step::from(key)]].concat();
+            findings.add(Rule::ConfigShape { path: dotted(&path), expected }, Some(config.place(&path)));
+        }
+    }
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {

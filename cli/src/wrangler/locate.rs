@@ -26,6 +26,8 @@ pub struct Config {
     pub shown: String,
     /// What stands in it.
     pub document: Document,
+    /// Whether it was named, and is not the one that wrangler would find.
+    pub named: bool,
     /// Whether the file is there; where it is not, the document is what will be created.
     pub exists: bool,
 }
@@ -44,7 +46,13 @@ impl Config {
             let text = create::config(&project.name);
             let document = Document::parse(Format::Jsonc, text).expect("the template parses");
             let path = project.dir.join("wrangler.jsonc");
-            return Ok(Config { shown: "wrangler.jsonc".to_owned(), path, document, exists: false });
+            return Ok(Config {
+                shown: "wrangler.jsonc".to_owned(),
+                path,
+                document,
+                named: false,
+                exists: false,
+            });
         };
         let path = fs_err::canonicalize(&path).unwrap_or(path);
         let shown = paths::relative(&path, &project.dir);
@@ -77,7 +85,9 @@ impl Config {
             let range = document.range(&[]);
             return findings.fail(rule, Some(Place { file: shown, text: Arc::from(text), range }));
         }
-        Ok(Config { path, shown, document, exists: true })
+        let own = project.dir.join(&shown);
+        let named = given.is_some() && !NAMES.iter().any(|name| own == project.dir.join(name));
+        Ok(Config { path, shown, document, named, exists: true })
     }
 
     /// The directory that paths in it are relative to.

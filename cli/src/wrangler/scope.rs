@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::document::{Path, Step};
 use super::locate::Config;
 use crate::discover::Project;
-use crate::finding::{Findings, Stop};
+use crate::finding::{Findings, Place, Stop};
 use koze_model::Rule;
 
 /// A level of the configuration that has blocks of its own.
@@ -67,13 +67,22 @@ pub fn all<'a>(
         None => {}
         Some(Value::Object(environments)) => {
             for (name, value) in environments {
-                let wanted = project.metadata.environments.as_ref().is_none_or(|list| list.contains(name));
+                let wanted = project.environments.as_ref().is_none_or(|list| list.contains(name));
                 if wanted {
                     scopes.push(Scope { environment: Some(name.clone()), value });
                 }
             }
         }
         Some(_) => shape(config, &[Step::from("env")], "an object", findings),
+    }
+    for name in project.environments.iter().flatten() {
+        if !scopes.iter().any(|scope| scope.environment.as_ref() == Some(name)) {
+            let message = format!(
+                "`package.metadata.koze.environments` names `{name}`, which `{}` does not have",
+                config.shown
+            );
+            findings.add(Rule::BadManifest { message }, Some(Place::file("Cargo.toml")));
+        }
     }
     for scope in &scopes {
         check(config, scope, findings);
@@ -88,7 +97,7 @@ fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
         return shape(config, &scope.path(&[]), "an object", findings);
     }
     let mut lists = vec![vec![Step::from("containers")], vec![Step::from("migrations")]];
-    match scope.get("durable_objects") {
+    match scope.value.get("durable_objects") {
         None => {}
         Some(Value::Object(_)) => lists.push(vec![Step::from("durable_objects"), Step::from("bindings")]),
         Some(_) => shape(config, &scope.path(&[Step::from("durable_objects")]), "an object", findings),
@@ -100,14 +109,21 @@ fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
         });
         match value {
             None => {}
-            // An environment's null means: as at the top level.
-            Some(Value::Null) if scope.environment.is_some() && keys.len() == 1 => {}
+            // An environment's null means: as at the top level. There koze writes to no list of its own.
+            Some(Value::Null) if scope.environment.is_some() && keys[0] == Step::from("migrations") => {}
             Some(Value::Array(elements)) => {
                 for (index, element) in elements.iter().enumerate() {
+                    let mut path = scope.path(&keys);
+                    path.push(Step::Index(index));
                     if !element.is_object() {
-                        let mut path = scope.path(&keys);
-                        path.push(Step::Index(index));
                         shape(config, &path, "an object", findings);
+                    }
+                    for key in ["name", "class_name", "image"] {
+                        if element.get(key).is_some_and(|value| !value.is_string()) {
+                            path.push(Step::from(key));
+                            shape(config, &path, "a string", findings);
+                            path.pop();
+                        }
                     }
                 }
             }

@@ -12,23 +12,23 @@ use crate::wrangler::locate::Config;
 
 /// What became of the classes.
 #[derive(Debug, Default)]
-pub struct Fate<'a> {
+pub(super) struct Fate<'a> {
     /// Classes that go on under another name: old, new.
-    pub renames: Vec<(String, String)>,
+    pub(super) renames: Vec<(String, String)>,
     /// Sandboxes of the last build whose class no longer lives: their entries go.
-    pub dropped: Vec<&'a Locked>,
+    pub(super) dropped: Vec<&'a Locked>,
 }
 
 impl Fate<'_> {
     /// The former name of a class that was renamed.
-    pub fn old(&self, class: &str) -> Option<&str> {
+    pub(super) fn old(&self, class: &str) -> Option<&str> {
         self.renames.iter().find(|(_, new)| new == class).map(|(old, _)| old.as_str())
     }
 }
 
 /// Compares the declared sandboxes with the lock. A class that is gone while it has storage is an error, unless it is
 /// one of `deletions`.
-pub fn resolve<'a>(
+pub(super) fn resolve<'a>(
     sandboxes: &Sandboxes,
     lock: &'a Lock,
     lifecycles: &[Lifecycle],
@@ -36,7 +36,7 @@ pub fn resolve<'a>(
     config: &Config,
     findings: &mut Findings,
 ) -> Fate<'a> {
-    let lives = |class: &str| lifecycles.iter().any(|lifecycle| lifecycle.live.contains_key(class));
+    let lives = |class: &str| lifecycles.iter().any(|lifecycle| lifecycle.lives(class));
     let declared: BTreeSet<&str> =
         sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
     let mut fate = Fate::default();
@@ -56,28 +56,22 @@ pub fn resolve<'a>(
             let remedy =
                 "its storage goes on under one name: take `renamed_from` out of one of them".to_owned();
             findings.add(Rule::Contradiction { message, remedy }, Some(place));
-        } else if lives(class) {
-            findings.add(
-                Rule::RenameDone { old: old.value.clone(), why: "the class already lives" },
-                Some(place),
-            );
-        } else if lives(&old.value) {
+        } else if lifecycles.iter().any(|lifecycle| lifecycle.lives(&old.value) && !lifecycle.lives(class)) {
             fate.renames.push((old.value.clone(), class.to_owned()));
         } else {
-            findings.add(
-                Rule::RenameDone { old: old.value.clone(), why: "no class of that name lives" },
-                Some(place),
-            );
+            let why = if lives(class) { "the class already lives" } else { "no class of that name lives" };
+            findings.add(Rule::RenameDone { old: old.value.clone(), why }, Some(place));
         }
     }
 
-    // A class that is neither locked nor alive is new, and may be what a missing one was renamed to.
-    let mut new: Vec<&Sandbox> = sandboxes
+    // A class that is not locked, and somewhere does not live, is new there, and may be what a missing one was renamed to.
+    let new: Vec<&Sandbox> = sandboxes
         .list
         .iter()
         .filter(|sandbox| {
             let class = sandbox.class.value.as_str();
-            lock.class(class).is_none() && !lives(class) && fate.old(class).is_none()
+            let made = lifecycles.iter().all(|lifecycle| lifecycle.lives(class));
+            lock.class(class).is_none() && !made && fate.old(class).is_none()
         })
         .collect();
     let mut gone: Vec<&Locked> = Vec::new();
@@ -88,11 +82,28 @@ pub fn resolve<'a>(
         }
         if deletions.contains(&locked.class) || !lives(class) {
             fate.dropped.push(locked);
-        } else if let Some(index) = new.iter().position(|sandbox| sandbox.file == locked.file) {
-            let sandbox = new.remove(index);
-            fate.renames.push((locked.class.clone(), sandbox.class.value.clone()));
         } else {
             gone.push(locked);
+        }
+    }
+    // One class for another in the same file is a rename; with any other candidate it would be a guess.
+    if let ([locked], [sandbox]) = (gone.as_slice(), new.as_slice())
+        && locked.file == sandbox.file
+    {
+        fate.renames.push((locked.class.clone(), sandbox.class.value.clone()));
+        gone.clear();
+    }
+    for (old, new) in &fate.renames {
+        if let Some(both) = lifecycles.iter().find(|lifecycle| lifecycle.lives(old) && lifecycle.lives(new)) {
+            let at = both
+                .environment
+                .as_ref()
+                .map_or(String::new(), |name| format!(" in the environment `{name}`"));
+            let message = format!("`{old}` cannot be renamed to `{new}`: both live{at}");
+            let remedy =
+                "a rename would leave the storage of one of them behind: give the struct another name"
+                    .to_owned();
+            findings.add(Rule::Contradiction { message, remedy }, both.place(old, config));
         }
     }
     for locked in gone {
@@ -101,6 +112,11 @@ pub fn resolve<'a>(
                 class: locked.class.clone(),
                 file: locked.file.clone(),
                 name: locked.name.clone(),
+                now: sandboxes
+                    .list
+                    .iter()
+                    .find(|sandbox| sandbox.file == locked.file)
+                    .map(|sandbox| sandbox.class.value.clone()),
             }
         } else {
             let candidates = new.iter().map(|sandbox| sandbox.class.value.clone()).collect();

@@ -1,0 +1,49 @@
+//! The blocks themselves: those that koze made go with their last entry.
+
+use serde_json::Value;
+
+use crate::wrangler::document::{Edit, Path, Step};
+use crate::wrangler::scope::{Scope, dotted};
+
+/// The lists that koze writes to, each with the objects around it.
+const LISTS: [&[&str]; 2] = [&["containers"], &["durable_objects", "bindings"]];
+
+/// Turns edits that would leave a block of koze's empty into its removal, and keeps `made` true.
+///
+/// `made` are the blocks, of all levels, that koze made.
+pub(super) fn tidy(scope: &Scope, mut edits: Vec<Edit>, made: &mut Vec<String>) -> Vec<Edit> {
+    for keys in LISTS {
+        let list = at(scope, keys);
+        let pushes = edits.iter().any(|edit| matches!(edit, Edit::Push { path, .. } if *path == list));
+        let removes = |edit: &Edit| matches!(edit, Edit::Remove { path } if path.len() == list.len() + 1 && path.starts_with(&list));
+        let removed = edits.iter().filter(|edit| removes(edit)).count();
+        if pushes {
+            // Every object around the list that is missing is made with it.
+            let missing =
+                (1..=keys.len()).map(|length| &keys[..length]).filter(|keys| value(scope, keys).is_none());
+            made.extend(missing.map(|keys| dotted(&at(scope, keys))));
+        } else if removed > 0 && removed == scope.list(keys).len() {
+            let goes = (1..=keys.len()).map(|length| &keys[..length]).find(|keys| {
+                let alone =
+                    value(scope, keys).and_then(Value::as_object).is_none_or(|object| object.len() == 1);
+                alone && made.contains(&dotted(&at(scope, keys)))
+            });
+            if let Some(goes) = goes {
+                edits.retain(|edit| !removes(edit));
+                let path = at(scope, goes);
+                let name = dotted(&path);
+                made.retain(|block| *block != name && !block.starts_with(&format!("{name}.")));
+                edits.push(Edit::Remove { path });
+            }
+        }
+    }
+    edits
+}
+
+fn at(scope: &Scope, keys: &[&str]) -> Path {
+    scope.path(&keys.iter().map(|key| Step::from(*key)).collect::<Vec<_>>())
+}
+
+fn value<'a>(scope: &Scope<'a>, keys: &[&str]) -> Option<&'a Value> {
+    keys.iter().try_fold(scope.value, |value, key| value.get(key))
+}

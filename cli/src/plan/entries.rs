@@ -1,0 +1,134 @@
+//! Containers and bindings: what each level gets, and what koze owns of it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use koze_model::{Rule, names};
+
+use super::fate::Fate;
+use crate::finding::{Finding, Findings};
+use crate::lock::{self, Lock, Locked};
+use crate::wrangler::blocks::{self, Wanted};
+use crate::wrangler::document::{Edit, Step};
+use crate::wrangler::level::Level;
+use crate::wrangler::lifecycle::Lifecycle;
+use crate::wrangler::locate::Config;
+
+/// The edits of containers and bindings at one level.
+pub(super) fn of_level(
+    level: &Level,
+    wanted: &[Wanted],
+    fate: &Fate,
+    config: &Config,
+    owned: &mut [Owned],
+    notes: &mut Vec<String>,
+    findings: &mut Findings,
+) -> Vec<Edit> {
+    let scope = level.scope;
+    let mut edits = Vec::new();
+    let moving: BTreeSet<usize> = wanted.iter().filter_map(|wanted| wanted.own_binding(level)).collect();
+    for (wanted, owned) in wanted.iter().zip(owned.iter_mut()) {
+        let container = wanted.reconcile_container(level, config, findings);
+        let binding = wanted.reconcile_binding(level, &moving, config, findings);
+        edits.extend(container.edits.into_iter().chain(binding.edits));
+        notes.extend(container.adopted.into_iter().chain(binding.adopted));
+        if let Some(entry) = container.entry {
+            owned.entries.insert(scope.environment.clone(), entry);
+        }
+        if scope.environment.is_none() {
+            owned.kept_image = container.kept_image;
+        }
+    }
+    for locked in &fate.dropped {
+        let removed = blocks::remove(locked, level);
+        if !removed.is_empty() {
+            notes.push(format!(
+                "removed the container and the binding of `{}`, which no longer lives",
+                locked.class
+            ));
+        }
+        edits.extend(removed);
+    }
+    unique_names(level, wanted, owned, config, findings);
+    edits
+}
+
+/// No two containers of one level may have one name: neither two of koze's nor one of koze's and one of the user's.
+fn unique_names(level: &Level, wanted: &[Wanted], owned: &[Owned], config: &Config, findings: &mut Findings) {
+    let scope = level.scope;
+    let ours: BTreeSet<usize> =
+        wanted.iter().flat_map(|wanted| level.containers.of_classes(wanted.classes())).collect();
+    let mut seen: HashMap<&str, &Wanted> = HashMap::new();
+    for (wanted, owned) in wanted.iter().zip(owned) {
+        let Some(entry) = owned.entries.get(&scope.environment) else { continue };
+        let name = entry.container.as_str();
+        let own_name = entry.keys.iter().any(|key| key == "name");
+        if own_name && !names::is_container_name(name) {
+            let expected = "lower-case letters, digits and inner hyphens, 63 at most".to_owned();
+            let rule = Rule::BadValue { key: "name".to_owned(), found: name.to_owned(), expected };
+            findings.add(rule, Some(wanted.place.clone()));
+        }
+        let theirs = level.containers.named(name).iter().find(|index| !ours.contains(*index));
+        let also = match (seen.insert(name, wanted), theirs) {
+            _ if name.is_empty() => continue,
+            (Some(other), _) => (other.place.clone(), "the other one".to_owned()),
+            (None, Some(index)) => {
+                let path = scope.path(&[Step::from("containers"), Step::from(*index)]);
+                (config.place(&path), "another container".to_owned())
+            }
+            (None, None) => continue,
+        };
+        let rule = Rule::Collision {
+            what: "container name",
+            name: name.to_owned(),
+            remedy: "an application's name is unique in the account: give the sandbox another one, `#[sandbox(name = \"…\")]`",
+        };
+        findings.push(Finding { rule, place: Some(wanted.place.clone()), also: vec![also] });
+    }
+}
+
+/// The container entries of a sandbox, by environment.
+pub(super) struct Owned {
+    entries: BTreeMap<Option<String>, lock::Entry>,
+    /// The image of the top level's entry, where it is the user's.
+    pub(super) kept_image: Option<String>,
+}
+
+impl Owned {
+    /// Entries of environments that koze does not look at this time stay recorded.
+    pub(super) fn new(wanted: &Wanted) -> Self {
+        let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
+        let entries =
+            environments.into_iter().map(|(environment, entry)| (Some(environment), entry)).collect();
+        Owned { entries, kept_image: None }
+    }
+
+    pub(super) fn locked(mut self, wanted: &Wanted, lifecycles: &[Lifecycle], lock: &Lock) -> Locked {
+        let sandbox = wanted.sandbox;
+        let top =
+            self.entries.remove(&None).unwrap_or(lock::Entry { container: String::new(), keys: Vec::new() });
+        let class = &sandbox.class.value;
+        let made = lifecycles.first().and_then(|lifecycle| {
+            let live = lifecycle.live.get(class).or_else(|| lifecycle.live.get(wanted.old?));
+            // A class that does not live yet is made by the tag this build writes, the last one.
+            live.map_or_else(
+                || lock.migrations.iter().rfind(|tag| tag.environment.is_none()).map(|tag| tag.tag.clone()),
+                |live| live.tag.clone(),
+            )
+        });
+        Locked {
+            name: sandbox.names.base.clone(),
+            file: sandbox.file.clone(),
+            class: class.clone(),
+            binding: sandbox.names.binding.clone(),
+            migration: made,
+            backend: "sdk".to_owned(),
+            container: top.container,
+            keys: top.keys,
+            environments: self
+                .entries
+                .into_iter()
+                .filter_map(|(environment, entry)| Some((environment?, entry)))
+                .collect(),
+        }
+    }
+}

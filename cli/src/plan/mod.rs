@@ -1,0 +1,188 @@
+//! What a build would change: the project and its disk in, the new content of every file out. Nothing is written here.
+//!
+//! | module | decides |
+//! |---|---|
+//! | `fate` | what became of the classes since the last build |
+//! | `storage` | migrations or exports |
+//! | `entries` | containers and bindings |
+//! | `blocks` | which of koze's blocks go with their last entry |
+//! | `surroundings` | nothing: warns of what koze does not write |
+
+mod blocks;
+mod entries;
+mod fate;
+mod storage;
+mod surroundings;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use koze_model::image::ImageSource;
+use koze_model::{Rule, Sandbox};
+
+use self::entries::Owned;
+use self::fate::Fate;
+use crate::discover::{Project, Sandboxes};
+use crate::finding::{Findings, Place, Stop};
+use crate::generate;
+use crate::images::{self, Resolved};
+use crate::lock::{self, Lock, Locked};
+use crate::paths;
+use crate::sdk::Sdk;
+use crate::wrangler::blocks::Wanted;
+use crate::wrangler::document::Edit;
+use crate::wrangler::level::Level;
+use crate::wrangler::lifecycle;
+use crate::wrangler::locate::Config;
+use crate::wrangler::scope;
+use crate::write::Change;
+
+/// What the plan is made from.
+pub struct Inputs<'a> {
+    /// The package.
+    pub project: &'a Project,
+    /// Its sandboxes.
+    pub sandboxes: &'a Sandboxes,
+    /// The wrangler configuration.
+    pub config: &'a Config,
+    /// What koze owns in it.
+    pub lock: &'a Lock,
+    /// The SDK version.
+    pub sdk: &'a Sdk,
+    /// Classes whose storage the user said to delete.
+    pub deletions: &'a [String],
+}
+
+/// What a build would change.
+#[derive(Debug)]
+pub struct Plan {
+    /// Every file koze writes, in the order of writing; `koze.lock` last.
+    pub changes: Vec<Change>,
+    /// The image of each sandbox at the top level, in the order of the sandboxes.
+    pub images: Vec<Resolved>,
+    /// The container application of each sandbox at the top level; empty where its entry has no name.
+    pub containers: Vec<String>,
+    /// What a person should know of: what was taken over, renamed, removed.
+    pub notes: Vec<String>,
+}
+
+/// Computes the plan.
+pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
+    let Inputs { project, config, lock, sdk, deletions, .. } = inputs;
+    let sandboxes = inputs.sandboxes.list.as_slice();
+    let scopes = scope::all(config, project, findings)?;
+    let lifecycles = lifecycle::all(config, &scopes, findings)?;
+    for lifecycle in &lifecycles {
+        lifecycle.check_tags(lock, config, findings);
+    }
+    findings.checked()?;
+
+    let fate = fate::resolve(inputs.sandboxes, lock, &lifecycles, deletions, config, findings);
+    let mut notes: Vec<String> = fate
+        .renames
+        .iter()
+        .map(|(old, new)| format!("renamed the class `{old}` to `{new}`: its storage stays"))
+        .collect();
+    let mut images: Vec<Resolved> = sandboxes
+        .iter()
+        .map(|sandbox| images::resolve(sandbox, project, config.dir(), sdk, findings))
+        .collect();
+    findings.checked()?;
+
+    let locked: HashMap<&str, &Locked> =
+        lock.sandboxes.iter().map(|locked| (locked.class.as_str(), locked)).collect();
+    let wanted: Vec<Wanted> = sandboxes
+        .iter()
+        .zip(&images)
+        .map(|(sandbox, image)| {
+            let class = sandbox.class.value.as_str();
+            let old = fate.old(class);
+            let locked = locked.get(class).or_else(|| locked.get(old?)).copied();
+            let place = inputs.sandboxes.place(sandbox, sandbox.class.span);
+            Wanted { sandbox, image, source_dir: images::directory(sandbox, project), locked, old, place }
+        })
+        .collect();
+    let mut owned: Vec<Owned> = wanted.iter().map(Owned::new).collect();
+    let mut edits = Vec::new();
+    let mut made = lock.blocks.clone();
+    for scope in &scopes {
+        let level = Level::new(scope);
+        let more = entries::of_level(&level, &wanted, &fate, config, &mut owned, &mut notes, findings);
+        edits.extend(blocks::tidy(scope, more, &mut made));
+        surroundings::check(inputs, &level, findings);
+    }
+    // New blocks stand in the order in which they are read: containers, bindings, then migrations.
+    let (more, tags) = storage::edits(&lifecycles, inputs, &fate, findings);
+    edits.extend(more);
+    findings.checked()?;
+
+    let mut new_lock = Lock::new();
+    new_lock.config = config.named.then(|| config.shown.clone());
+    new_lock.default = default(sandboxes, lock, &fate);
+    new_lock.blocks = made;
+    new_lock.migrations = tags;
+    let kept: Vec<Option<String>> = owned.iter_mut().map(|owned| owned.kept_image.take()).collect();
+    new_lock.sandboxes = wanted
+        .iter()
+        .zip(owned)
+        .map(|(wanted, owned)| owned.locked(wanted, &lifecycles, &new_lock))
+        .collect();
+    drop(wanted);
+    for (image, kept) in images.iter_mut().zip(kept) {
+        if let Some(kept) = kept {
+            *image = Resolved { image: kept, source: ImageSource::Configuration };
+        }
+    }
+    let containers = new_lock.sandboxes.iter().map(|locked| locked.container.clone()).collect();
+    let changes = outputs(inputs, &edits, &new_lock, findings)?;
+    Ok(Plan { changes, images, containers, notes })
+}
+
+/// The first sandbox ever built: what an agent gets when it names none and no attribute says `default`.
+fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
+    let first =
+        lock.default.as_ref().and_then(|name| lock.sandboxes.iter().find(|locked| locked.name == *name));
+    let still = first.and_then(|first| {
+        let same = |sandbox: &&Sandbox| {
+            let class = sandbox.class.value.as_str();
+            class == first.class || fate.old(class) == Some(&first.class)
+        };
+        sandboxes.iter().find(same)
+    });
+    still.or(sandboxes.first()).map(|sandbox| sandbox.names.base.clone())
+}
+
+/// The new content of every file.
+fn outputs(
+    inputs: &Inputs,
+    edits: &[Edit],
+    new_lock: &Lock,
+    findings: &mut Findings,
+) -> Result<Vec<Change>, Stop> {
+    let Inputs { project, config, .. } = inputs;
+    let sandboxes = inputs.sandboxes.list.as_slice();
+    let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), config.document.apply(edits))];
+    let generated = project.dir.join(generate::DIR);
+    for (name, text) in generate::files(sandboxes, &[]) {
+        files.push((generated.join(name), text));
+    }
+    files.push((project.dir.join(lock::FILE), new_lock.render()));
+    let mut changes = Vec::new();
+    for (path, text) in files {
+        let shown = paths::relative(&path, &project.dir);
+        let change = match Change::of(path, shown, Some(text.into_bytes())) {
+            Ok(change) => change,
+            Err(error) => return findings.io(&error),
+        };
+        let ours =
+            |before: &[u8]| before.is_empty() || String::from_utf8_lossy(before).contains(generate::MARK);
+        if change.path.starts_with(&generated) && change.before.as_deref().is_some_and(|before| !ours(before))
+        {
+            findings
+                .add(Rule::NotOurs { path: change.shown.clone() }, Some(Place::file(change.shown.clone())));
+        }
+        changes.push(change);
+    }
+    findings.checked()?;
+    Ok(changes)
+}

@@ -1,0 +1,39 @@
+//! What koze does not write, and wrangler would trip over.
+
+use koze_model::Rule;
+
+use super::Inputs;
+use crate::finding::Findings;
+use crate::wrangler::document::Step;
+use crate::wrangler::level::Level;
+use crate::{generate, paths};
+
+/// Warns of what wrangler would trip over, and koze does not write.
+pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
+    let Inputs { project, config, lock, sandboxes, .. } = inputs;
+    let legacy = level.containers.of_classes(["Sandbox"].into_iter());
+    let renamed = sandboxes
+        .list
+        .iter()
+        .any(|sandbox| sandbox.attributes.renamed_from.as_ref().is_some_and(|old| old.value == "Sandbox"));
+    if let (Some(index), false) = (legacy.first(), renamed || lock.class("Sandbox").is_some()) {
+        let path = level.scope.path(&[Step::from("containers"), Step::from(*index)]);
+        let file = "src/server/shell.sandbox.rs".to_owned();
+        findings.add(Rule::LegacySandbox { file }, Some(config.place(&path)));
+    }
+    let entry = project.dir.join(generate::DIR).join("worker.mjs");
+    let main = level.scope.get("main").and_then(|main| main.as_str());
+    if level.scope.environment.is_some() && main.is_none() {
+        return;
+    }
+    let exports = main.is_some_and(|main| {
+        let path = paths::normal(&config.dir().join(main));
+        let re_exports = |text: String| text.contains("generated/worker.mjs");
+        path == entry || fs_err::read_to_string(path).is_ok_and(re_exports)
+    });
+    if !exports {
+        let entry = paths::relative(&entry, config.dir());
+        let place = config.place(&level.scope.path(&[Step::from("main")]));
+        findings.add(Rule::MainElsewhere { main: main.map(str::to_owned), entry }, Some(place));
+    }
+}
