@@ -105,14 +105,19 @@ impl Lock {
             Err(error) => return findings.io(&error),
         };
         let place = |range| Some(Place { file: FILE.to_owned(), text: Arc::from(text.as_str()), range });
+        // A later format may have keys this koze has never heard of: what counts is its number.
+        let version = text
+            .parse::<toml_edit::Document<String>>()
+            .ok()
+            .and_then(|lock| lock.get("version")?.as_integer());
+        if let Some(version) = version.filter(|version| *version != i64::from(VERSION)) {
+            let message = format!("it has version {version}, and this koze writes version {VERSION}");
+            let remedy =
+                "a newer koze wrote it, and knows what it owns: install that version of koze or a later one";
+            return findings.fail(Rule::BadLock { message, remedy }, place(None));
+        }
         match toml_edit::de::from_str::<Lock>(&text) {
-            Ok(lock) if lock.version == VERSION => Ok(lock),
-            Ok(lock) => {
-                let message =
-                    format!("it has version {}, and this koze writes version {VERSION}", lock.version);
-                let remedy = "a newer koze wrote it, and knows what it owns: install that version of koze or a later one";
-                findings.fail(Rule::BadLock { message, remedy }, place(None))
-            }
+            Ok(lock) => Ok(lock),
             Err(error) => {
                 let message = error.message().trim().replace('\n', ", ");
                 let remedy = "it records what koze owns in the wrangler configuration: restore it from version control; where \

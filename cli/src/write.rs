@@ -89,8 +89,7 @@ pub fn apply(changes: &[Change]) -> Result<(), Failed> {
             Ok(file) => ready.push((change, file)),
             Err(error) => {
                 drop(ready);
-                // Only directories that are still empty go, the deepest first.
-                made.iter().rev().for_each(|dir| drop(std::fs::remove_dir(dir)));
+                remove_empty(&made);
                 return Err(Failed { error, written: Vec::new() });
             }
         }
@@ -154,7 +153,13 @@ fn sweep(dir: &Path, name: &str) {
     }
 }
 
-fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+/// Takes directories away again that are still empty, the deepest, which comes last, first.
+pub fn remove_empty(made: &[PathBuf]) {
+    made.iter().rev().for_each(|dir| drop(std::fs::remove_dir(dir)));
+}
+
+/// Makes a directory and those above it that are missing; `made` gets their paths.
+pub fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     for dir in missing.into_iter().rev() {
         fs_err::create_dir(dir)?;

@@ -7,7 +7,7 @@ use syn::{Item, ItemStruct, Visibility, parse_quote};
 
 use crate::source::Source;
 
-pub(crate) fn sandbox(attribute: TokenStream, item: TokenStream) -> TokenStream {
+pub(crate) fn sandbox(attribute: &TokenStream, item: TokenStream) -> TokenStream {
     let Ok(parsed) = syn::parse2::<Item>(item.clone()) else {
         // What is no item is rustc's to report.
         return item;

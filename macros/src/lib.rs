@@ -21,5 +21,5 @@ mod source;
 /// A private struct is made visible in its crate, for the generated code names it.
 #[proc_macro_attribute]
 pub fn sandbox(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::sandbox(attribute.into(), item.into()).into()
+    expand::sandbox(&attribute.into(), item.into()).into()
 }

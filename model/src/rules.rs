@@ -198,7 +198,7 @@ rules! {
     /// The SDK version is one that koze cannot build for.
     "K031" Error SdkOutOfRange { version: String, source: String, recommended: String }
         format!("`@cloudflare/sandbox` {version} ({source}) is outside the supported range, 0.8.11 to 0.12.x")
-        => format!("0.13 and 1.0 drop the `Sandbox` class: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again");
+        => format!("koze builds on the `Sandbox` class, which 0.13 and 1.0 drop: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again");
     /// The SDK version lacks methods that tools need.
     "K032" Warning OldSdk { version: String, source: String, recommended: String }
         format!("`@cloudflare/sandbox` {version} ({source}) is older than the tools of this koze expect")
@@ -249,9 +249,9 @@ rules! {
         format!("this version of koze does not edit {what}")
         => remedy;
     /// The configuration that wrangler would read lies outside the package.
-    "K047" Error ConfigElsewhere { found: String, why: &'static str }
+    "K047" Error ConfigElsewhere { found: String, why: &'static str, remedy: String }
         format!("wrangler would read `{found}`, {why}")
-        => format!("say which file koze should keep in step: `koze build --config {found}`, or one of this package");
+        => remedy;
     /// A container of the class `Sandbox`, the pattern of earlier versions.
     "K048" Warning LegacySandbox { file: String }
         "a container of the class `Sandbox`: the pattern of earlier versions"

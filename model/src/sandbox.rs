@@ -45,7 +45,11 @@ impl Sandbox {
         let parsed = match syn::parse_file(text) {
             Ok(parsed) => parsed,
             Err(error) => {
-                report.add(Rule::NotRust { message: error.to_string() }, error.span());
+                let span = match text.parse() {
+                    Ok(tokens) => syntax::error_span(&error, &tokens),
+                    Err(_) => error.span(),
+                };
+                report.add(Rule::NotRust { message: error.to_string() }, span);
                 return None;
             }
         };
@@ -60,14 +64,14 @@ impl Sandbox {
         let mut item = found.item.clone();
         // The macro gets the item without the attribute that called it.
         item.attrs.remove(found.attribute);
-        Sandbox::check(file, &item, found.tokens, names, exists, report)
+        Sandbox::check(file, &item, &found.tokens, names, exists, report)
     }
 
     /// Checks one struct. What is wrong goes to `report`; there is a sandbox only where nothing is.
     pub fn check(
         file: &str,
         item: &ItemStruct,
-        tokens: TokenStream,
+        tokens: &TokenStream,
         names: Result<Names, Rule>,
         exists: &dyn Fn(&str) -> bool,
         report: &mut Report,

@@ -1,5 +1,6 @@
 //! Finds the `#[sandbox]` items of a file.
 
+use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Ident, Item, Meta};
@@ -15,7 +16,7 @@ pub struct Found<'a> {
     /// Which of its attributes is `#[sandbox]`.
     pub attribute: usize,
     /// The tokens between the parentheses.
-    pub tokens: proc_macro2::TokenStream,
+    pub tokens: TokenStream,
 }
 
 /// The first `#[sandbox]` struct at the top level of a file; what else there is goes to `report`.
@@ -62,7 +63,7 @@ fn conditional(item: &Item, report: &mut Report) -> bool {
     let Item::Struct(item) = item else { return false };
     let hides = |attribute: &&Attribute| {
         let Meta::List(list) = &attribute.meta else { return false };
-        let sandbox = |token: proc_macro2::TokenTree| matches!(token, proc_macro2::TokenTree::Ident(ident) if ident == "sandbox");
+        let sandbox = |token: TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "sandbox");
         list.path.is_ident("cfg_attr") && list.tokens.clone().into_iter().any(sandbox)
     };
     let Some(attribute) = item.attrs.iter().find(hides) else { return false };
@@ -89,6 +90,18 @@ pub fn not_a_struct(item: &Item, report: &mut Report) {
     report.add(Rule::NotAStruct { kind: kind.to_owned() }, span);
 }
 
+/// Where a parser's error is. At the end of its input syn knows no place: then it is the last token there is.
+pub fn error_span(error: &syn::Error, tokens: &TokenStream) -> Span {
+    let last = tokens.clone().into_iter().last();
+    match last {
+        Some(last) if error.to_string().starts_with("unexpected end of input") => match last {
+            TokenTree::Group(group) => group.span_close(),
+            other => other.span(),
+        },
+        _ => error.span(),
+    }
+}
+
 /// Whether an attribute is `#[sandbox]`, by itself or by its path.
 pub fn is_sandbox(attribute: &Attribute) -> bool {
     let path = attribute.path();
@@ -98,9 +111,9 @@ pub fn is_sandbox(attribute: &Attribute) -> bool {
             && path.segments[1].ident == "sandbox")
 }
 
-fn tokens(attribute: &Attribute) -> syn::Result<proc_macro2::TokenStream> {
+fn tokens(attribute: &Attribute) -> syn::Result<TokenStream> {
     match &attribute.meta {
-        Meta::Path(_) => Ok(proc_macro2::TokenStream::new()),
+        Meta::Path(_) => Ok(TokenStream::new()),
         Meta::List(list) => Ok(list.tokens.clone()),
         Meta::NameValue(pair) => Err(syn::Error::new(pair.eq_token.span, "keys stand in parentheses")),
     }

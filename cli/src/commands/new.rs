@@ -13,6 +13,7 @@ use crate::output;
 use crate::paths;
 use crate::sdk::{self, Sdk};
 use crate::wrangler::create;
+use crate::write;
 
 pub(super) fn run(args: &args::New) -> ExitCode {
     let mut findings = Findings::new(false);
@@ -46,14 +47,30 @@ fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), 
     let runtime = runtime(args.runtime_path.as_deref(), findings)?;
 
     let parent = dir.parent().unwrap_or(&dir).to_owned();
-    let staged = fs_err::create_dir_all(&parent).and_then(|()| stage(&parent));
-    let staging = match staged {
+    let mut made = Vec::new();
+    let done = match write::make_dirs(&parent, &mut made) {
+        Ok(()) => fill(&parent, &dir, &name, &runtime, findings),
+        Err(error) => findings.io(&error),
+    };
+    if done.is_err() {
+        write::remove_empty(&made);
+    }
+    done.map(|build| (build, name))
+}
+
+/// Fills a directory beside its place, so that what is found upward is the same there and here, and moves it there.
+fn fill(
+    parent: &Path,
+    dir: &Path,
+    name: &str,
+    runtime: &Path,
+    findings: &mut Findings,
+) -> Result<Build, Stop> {
+    let staging = match stage(parent) {
         Ok(staging) => staging,
         Err(error) => return findings.io(&error),
     };
-    // Beside its place, so that what is found upward is the same there and here.
-    let written = write_files(staging.path(), &dir, &name, &runtime);
-    if let Err(error) = written {
+    if let Err(error) = write_files(staging.path(), dir, name, runtime) {
         return findings.io(&error);
     }
     let mut build = Build::default();
@@ -66,11 +83,11 @@ fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), 
         write: true,
     };
     build::run(&options, &mut build, findings)?;
-    if let Err(error) = fs_err::rename(staging.path(), &dir) {
+    if let Err(error) = fs_err::rename(staging.path(), dir) {
         return findings.io(&error);
     }
     let _ = staging.keep();
-    Ok((build, name))
+    Ok(build)
 }
 
 fn stage(parent: &Path) -> std::io::Result<tempfile::TempDir> {

@@ -54,7 +54,7 @@ impl Config {
                 exists: false,
             });
         };
-        let path = fs_err::canonicalize(&path).unwrap_or(path);
+        let path = located(&path);
         let shown = paths::relative(&path, &project.dir);
         let format = match path.extension().and_then(|extension| extension.to_str()) {
             Some("json" | "jsonc") => Format::Jsonc,
@@ -102,13 +102,27 @@ impl Config {
     }
 }
 
+/// A path whose directory is without symbolic links. The file itself may be one: wrangler takes paths in it as relative
+/// to where it found the file.
+fn located(path: &Path) -> PathBuf {
+    let path = paths::normal(path);
+    let dir = path.parent().and_then(|dir| fs_err::canonicalize(dir).ok());
+    match (dir, path.file_name()) {
+        (Some(dir), Some(name)) => dir.join(name),
+        _ => path,
+    }
+}
+
 /// The file wrangler would read, which must lie in the package.
 fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, Stop> {
     let upward = |name: &str| project.dir.ancestors().map(|dir| dir.join(name)).find(|path| path.is_file());
     if let Some(redirect) = upward(REDIRECT) {
         let found = paths::relative(&redirect, &project.dir);
-        let rule =
-            Rule::ConfigElsewhere { found, why: "which redirects it to a file that another tool generated" };
+        let why = "which redirects it to a file that another tool generated";
+        let remedy = "name the file that koze should keep in step, the one the other tool reads: `koze build --config \
+                      wrangler.jsonc`"
+            .to_owned();
+        let rule = Rule::ConfigElsewhere { found, why, remedy };
         return findings.fail(rule, None);
     }
     let Some(path) = NAMES.iter().find_map(|name| upward(name)) else {
@@ -116,7 +130,10 @@ fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, S
     };
     if path.parent() != Some(project.dir.as_path()) {
         let found = paths::relative(&path, &project.dir);
-        let rule = Rule::ConfigElsewhere { found, why: "which lies outside the package" };
+        let remedy = format!(
+            "say which file koze should keep in step: `koze build --config {found}`, or one of this package"
+        );
+        let rule = Rule::ConfigElsewhere { found, why: "which lies outside the package", remedy };
         return findings.fail(rule, None);
     }
     Ok(Some(path))

@@ -179,12 +179,13 @@ pub enum Rollout {
 ///
 /// What is wrong goes to `report`; what is right is returned all the same, so that one mistake does not hide
 /// the next.
-pub fn parse(tokens: TokenStream, report: &mut Report) -> Attributes {
+pub fn parse(tokens: &TokenStream, report: &mut Report) -> Attributes {
     let mut attributes = Attributes::default();
-    let metas = match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens) {
+    let metas = match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens.clone()) {
         Ok(metas) => metas,
         Err(error) => {
-            report.add(Rule::BadAttribute { message: error.to_string() }, error.span());
+            let span = crate::syntax::error_span(&error, tokens);
+            report.add(Rule::BadAttribute { message: error.to_string() }, span);
             return attributes;
         }
     };

@@ -49,7 +49,8 @@ fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, S
     let metas = match list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated) {
         Ok(metas) => metas,
         Err(error) => {
-            report.add(Rule::BadAttribute { message: error.to_string() }, error.span());
+            let span = crate::syntax::error_span(&error, &list.tokens);
+            report.add(Rule::BadAttribute { message: error.to_string() }, span);
             return None;
         }
     };

@@ -3,7 +3,7 @@ use super::*;
 /// The attribute, or the codes and messages of what is wrong with it.
 fn read(text: &str) -> Result<Attributes, Vec<String>> {
     let mut report = Report::new();
-    let attributes = parse(text.parse().unwrap(), &mut report);
+    let attributes = parse(&text.parse().unwrap(), &mut report);
     if report.iter().next().is_none() {
         return Ok(attributes);
     }
