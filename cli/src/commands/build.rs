@@ -11,7 +11,7 @@ use crate::write::Action;
 
 pub(super) fn run(args: &args::Build) -> ExitCode {
     let write = !args.check && !args.dry_run;
-    run_with(&args.place, Options { write, ..options(&args.place) }, args.check)
+    run_with(&args.place, &Options { write, ..options(&args.place) }, args.check)
 }
 
 /// The options of a build that writes.
@@ -26,10 +26,10 @@ pub(super) fn options(place: &Where) -> Options {
 }
 
 /// Builds and shows what came of it; with `check`, drift is a failure.
-pub(super) fn run_with(place: &Where, options: Options, check: bool) -> ExitCode {
+pub(super) fn run_with(place: &Where, options: &Options, check: bool) -> ExitCode {
     let mut findings = Findings::new(place.strict);
     let mut build = Build::default();
-    let done = build::run(&options, &mut build, &mut findings).is_ok();
+    let done = build::run(options, &mut build, &mut findings).is_ok();
 
     let changes = build.plan.as_ref().map_or(&[][..], |plan| &plan.changes);
     let drift = changes.iter().any(|change| change.action() != Action::Unchanged);

@@ -8,10 +8,7 @@ use crate::build::Options;
 
 pub(super) fn run(args: &args::Remove) -> ExitCode {
     // The command line demands `--delete-storage`: nothing else says what is to become of the storage.
-    let options = build::options(&args.place);
-    build::run_with(
-        &args.place,
-        Options { delete: Some(args.name.clone()), write: !args.dry_run, ..options },
-        false,
-    )
+    let options =
+        Options { delete: Some(args.name.clone()), write: !args.dry_run, ..build::options(&args.place) };
+    build::run_with(&args.place, &options, false)
 }

@@ -16,13 +16,13 @@ pub(super) fn tidy(scope: &Scope, mut edits: Vec<Edit>, made: &mut Vec<String>) 
         let list = at(scope, keys);
         let pushes = edits.iter().any(|edit| matches!(edit, Edit::Push { path, .. } if *path == list));
         let removes = |edit: &Edit| matches!(edit, Edit::Remove { path } if path.len() == list.len() + 1 && path.starts_with(&list));
-        let removed = edits.iter().filter(|edit| removes(edit)).count();
+        let count = edits.iter().filter(|edit| removes(edit)).count();
         if pushes {
             // Every object around the list that is missing is made with it.
             let missing =
                 (1..=keys.len()).map(|length| &keys[..length]).filter(|keys| value(scope, keys).is_none());
             made.extend(missing.map(|keys| dotted(&at(scope, keys))));
-        } else if removed > 0 && removed == scope.list(keys).len() {
+        } else if count > 0 && count == scope.list(keys).len() {
             let goes = (1..=keys.len()).map(|length| &keys[..length]).find(|keys| {
                 let alone =
                     value(scope, keys).and_then(Value::as_object).is_none_or(|object| object.len() == 1);

@@ -357,20 +357,27 @@ fn next_tag(list: &[Value]) -> String {
     format!("v{next}")
 }
 
+/// The keys of a migration, the keys that an element must have (none: it is a string), and what wrangler takes there.
+const SHAPES: [(&str, &[&str], &str); 5] = [
+    ("new_classes", &[], "an array of class names"),
+    ("new_sqlite_classes", &[], "an array of class names"),
+    ("deleted_classes", &[], "an array of class names"),
+    ("renamed_classes", &["from", "to"], "an array of objects with `from` and `to`"),
+    (
+        "transferred_classes",
+        &["from", "from_script", "to"],
+        "an array of objects with `from`, `from_script` and `to`",
+    ),
+];
+
 /// What wrangler would reject must not be read as if it were not there.
 fn check_shape(migration: &Value, at: &[Step], config: &Config, findings: &mut Findings) {
-    let has = |value: &Value, keys: &[&str]| keys.iter().all(|key| text(value, key).is_some());
-    let lists: [(&str, &'static str, &dyn Fn(&Value) -> bool); 5] = [
-        ("new_classes", "an array of class names", &Value::is_string),
-        ("new_sqlite_classes", "an array of class names", &Value::is_string),
-        ("deleted_classes", "an array of class names", &Value::is_string),
-        ("renamed_classes", "an array of objects with `from` and `to`", &|value| has(value, &["from", "to"])),
-        ("transferred_classes", "an array of objects with `from`, `from_script` and `to`", &|value| {
-            has(value, &["from", "from_script", "to"])
-        }),
-    ];
-    for (key, expected, good) in lists {
+    for (key, fields, expected) in SHAPES {
         let Some(value) = migration.get(key) else { continue };
+        let good = |element: &Value| match fields {
+            [] => element.is_string(),
+            fields => fields.iter().all(|field| text(element, field).is_some()),
+        };
         if !value.as_array().is_some_and(|list| list.iter().all(good)) {
             let path = [at, &[Step::from(key)]].concat();
             findings.add(Rule::ConfigShape { path: dotted(&path), expected }, Some(config.place(&path)));
