@@ -64,6 +64,7 @@ pub(super) fn resolve<'a>(
         }
     }
 
+    let locked: BTreeSet<&str> = lock.sandboxes.iter().map(|locked| locked.class.as_str()).collect();
     // A class that is not locked, and somewhere does not live, is new there, and may be what a missing one was renamed to.
     let new: Vec<&Sandbox> = sandboxes
         .list
@@ -71,7 +72,7 @@ pub(super) fn resolve<'a>(
         .filter(|sandbox| {
             let class = sandbox.class.value.as_str();
             let made = lifecycles.iter().all(|lifecycle| lifecycle.lives(class));
-            lock.class(class).is_none() && !made && fate.old(class).is_none()
+            !locked.contains(class) && !made && fate.old(class).is_none()
         })
         .collect();
     let mut gone: Vec<&Locked> = Vec::new();
