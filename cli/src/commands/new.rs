@@ -21,8 +21,10 @@ pub(super) fn run(args: &args::New) -> ExitCode {
     if let Ok((build, name)) = &done {
         let dir = args.dir.display();
         show::out(&format!("created the package `{name}` in {dir}\n"));
-        show::out(&output::human::build(build, true));
-        show::out(&format!("next: cd {dir} && npm install && npm run check (see its README.md)\n"));
+        show::out(&output::human::sandboxes(build));
+        show::out(&format!(
+            "next: cd {dir} && npm install && npm run check (its README.md says what these need)\n"
+        ));
     }
     show::findings(&findings);
     ExitCode::from(u8::from(done.is_err()))

@@ -47,9 +47,14 @@ pub(super) fn edits(
         edits.extend(more);
         let locked = inputs.lock.migrations.iter().filter(|tag| tag.environment == lifecycle.environment);
         tags.extend(locked.cloned());
-        // A class that koze takes over brings the tag that made it.
-        let made: BTreeSet<&str> =
-            names.iter().filter_map(|class| lifecycle.live.get(*class)?.tag.as_deref()).collect();
+        // A class that koze takes over brings the tag that made it, under whichever name it lives here.
+        let former = changes.renamed.iter().map(|(old, _)| old.as_str());
+        let made: BTreeSet<&str> = names
+            .iter()
+            .copied()
+            .chain(former)
+            .filter_map(|class| lifecycle.live.get(class)?.tag.as_deref())
+            .collect();
         for tag in made {
             let known = |locked: &Tag| locked.environment == lifecycle.environment && locked.tag == tag;
             if !tags.iter().any(known) {

@@ -33,7 +33,10 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     });
     if !exports {
         let entry = paths::relative(&entry, config.dir());
-        let place = config.place(&level.scope.path(&[Step::from("main")]));
+        let mut place = config.place(&level.scope.path(&[Step::from("main")]));
+        if main.is_none() {
+            place.range = None;
+        }
         findings.add(Rule::MainElsewhere { main: main.map(str::to_owned), entry }, Some(place));
     }
 }

@@ -179,8 +179,9 @@ impl Wanted<'_> {
             let present = entry.get(key);
             let ours = match present {
                 _ if owned.contains(key) => true,
-                // A nameless entry lives under the name wrangler makes for it.
-                None => key != "name",
+                // A nameless entry lives under the name wrangler makes for it; with another, a second application would
+                // be made, which only the attribute can want.
+                None => key != "name" || self.declares("name"),
                 // The locked name of a file that has moved is the user's where it was the user's.
                 Some(present) if key == "name" && !self.declares("name") => {
                     *present == json!(self.fresh_name(scope))
@@ -210,7 +211,18 @@ impl Wanted<'_> {
             outcome.edits.push(Edit::Remove { path: [at(index), vec![Step::from(key.as_str())]].concat() });
         }
         let present = entry.get("name").and_then(Value::as_str).unwrap_or_default();
-        let container = if keys.iter().any(|key| key == "name") { name(&wanted) } else { present.to_owned() };
+        let mut container =
+            if keys.iter().any(|key| key == "name") { name(&wanted) } else { present.to_owned() };
+        if container.is_empty()
+            && let Some(old) = self.old
+            && let Some(default) = scope.default_container(old, config.document.value())
+        {
+            // The name that wrangler makes follows the class: where the class is renamed, it has to be written.
+            let path = [at(index), vec![Step::from("name")]].concat();
+            outcome.edits.push(Edit::Set { path, value: json!(default) });
+            keys.push("name".to_owned());
+            container = default;
+        }
         if locked.is_none() {
             outcome.adopted.push(format!("adopted the container at `{}`", dotted(&at(index))));
         }

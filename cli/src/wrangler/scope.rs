@@ -55,6 +55,15 @@ impl<'a> Scope<'a> {
     }
 }
 
+impl Scope<'_> {
+    /// The name that wrangler gives a container which has none; `root` is the whole configuration.
+    pub fn default_container(&self, class: &str, root: &Value) -> Option<String> {
+        let name = self.get("name").or_else(|| root.get("name")).and_then(Value::as_str)?;
+        let suffix = self.environment.as_ref().map_or(String::new(), |environment| format!("-{environment}"));
+        Some(format!("{name}-{class}{suffix}").to_lowercase().replace(' ', "-"))
+    }
+}
+
 /// The top level, and the environments that koze keeps in step; what is not of the right form is reported.
 pub fn all<'a>(
     config: &'a Config,
