@@ -17,6 +17,10 @@ pub const FILE: &str = "koze.lock";
 /// The format this koze writes.
 const VERSION: u32 = 1;
 
+/// What to do with a lock that cannot be read.
+const MEND: &str = "it records what koze owns in the wrangler configuration: restore it from version control; where it \
+                    is lost, delete it, and the next build adopts what fits";
+
 const HEADER: &str = "# Written by `koze build`: what koze owns in the wrangler configuration.\n# Commit this file; do not edit it.\n\n";
 
 /// What koze owns.
@@ -105,24 +109,22 @@ impl Lock {
             Err(error) => return findings.io(&error),
         };
         let place = |range| Some(Place { file: FILE.to_owned(), text: Arc::from(text.as_str()), range });
-        // A later format may have keys this koze has never heard of: what counts is its number.
-        let version = text
-            .parse::<toml_edit::Document<String>>()
-            .ok()
-            .and_then(|lock| lock.get("version")?.as_integer());
-        if let Some(version) = version.filter(|version| *version != i64::from(VERSION)) {
-            let message = format!("it has version {version}, and this koze writes version {VERSION}");
-            let remedy =
-                "a newer koze wrote it, and knows what it owns: install that version of koze or a later one";
-            return findings.fail(Rule::BadLock { message, remedy }, place(None));
-        }
         match toml_edit::de::from_str::<Lock>(&text) {
-            Ok(lock) => Ok(lock),
-            Err(error) => {
-                let message = error.message().trim().replace('\n', ", ");
-                let remedy = "it records what koze owns in the wrangler configuration: restore it from version control; where \
-                              it is lost, delete it, and the next build adopts what fits";
-                findings.fail(Rule::BadLock { message, remedy }, place(error.span()))
+            Ok(lock) if lock.version == VERSION => Ok(lock),
+            read => {
+                // A later format may have keys this koze has never heard of: what counts is its number.
+                let version = text.parse::<toml_edit::Document<String>>().ok();
+                let version = version.and_then(|lock| lock.get("version")?.as_integer());
+                let (message, remedy, range) = match (version, read) {
+                    (Some(version), _) if version != i64::from(VERSION) => (
+                        format!("it has version {version}, and this koze writes version {VERSION}"),
+                        "a newer koze wrote it, and knows what it owns: install that version of koze or a later one",
+                        None,
+                    ),
+                    (_, Err(error)) => (error.message().trim().replace('\n', ", "), MEND, error.span()),
+                    (_, Ok(_)) => ("it has no version".to_owned(), MEND, None),
+                };
+                findings.fail(Rule::BadLock { message, remedy }, place(range))
             }
         }
     }

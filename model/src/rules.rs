@@ -217,7 +217,7 @@ rules! {
     /// The wrangler configuration does not parse.
     "K040" Error ConfigSyntax { message: String }
         format!("this does not parse: {message}")
-        => "mend the syntax, then run `koze build` again; nothing was written";
+        => "mend the syntax, then run `koze build` again";
     /// A part of the wrangler configuration that koze edits is not of the form wrangler takes.
     "K041" Error ConfigShape { path: String, expected: &'static str }
         format!("`{path}` is not {expected}")
@@ -281,7 +281,7 @@ rules! {
     /// Writing was interrupted between two files.
     "K057" Error Interrupted { message: String, written: Vec<String> }
         message
-        => if written.is_empty() { "nothing was written; see to the cause, then run the command again".to_owned() } else { format!("{} were written before: each file is whole, see to the cause and run the command again to write the rest", listed(&written.iter().map(String::as_str).collect::<Vec<_>>())) };
+        => if written.is_empty() { "see to the cause, then run the command again".to_owned() } else { format!("{} were written before: each file is whole, see to the cause and run the command again to write the rest", listed(&written.iter().map(String::as_str).collect::<Vec<_>>())) };
     /// The configuration that koze wrote to is gone.
     "K058" Error ConfigGone { file: String }
         format!("there is no `{file}`, but `koze.lock` says what koze owns in it")
@@ -294,7 +294,7 @@ rules! {
     /// The operating system refused.
     "K060" Error Io { message: String }
         message
-        => "nothing was written; see to the cause, then run the command again";
+        => "see to the cause, then run the command again";
 
     // New projects.
 

@@ -49,7 +49,14 @@ impl Sandbox {
                     Ok(tokens) => syntax::error_span(&error, &tokens),
                     Err(_) => error.span(),
                 };
-                report.add(Rule::NotRust { message: error.to_string() }, span);
+                // proc-macro2 has but one message for what is no token stream.
+                let message = match error.to_string() {
+                    text if text.contains("token stream") => {
+                        "a bracket is not closed, or a literal".to_owned()
+                    }
+                    text => text,
+                };
+                report.add(Rule::NotRust { message }, span);
                 return None;
             }
         };

@@ -42,6 +42,21 @@ fn every_fixture_has_a_test() {
     assert_eq!(there, tested, "list each directory of `fixtures` in `fixtures!`");
 }
 
+#[test]
+fn every_key_of_the_attribute_is_in_a_fixture() {
+    let sources: Vec<u8> = Project::copy_fixture("every-key/before")
+        .snapshot()
+        .into_iter()
+        .filter(|(path, _)| path.ends_with(".sandbox.rs"))
+        .flat_map(|(_, content)| content)
+        .collect();
+    let sources = String::from_utf8(sources).expect("Rust");
+    let words: BTreeSet<&str> = sources.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let missing: Vec<&str> =
+        koze_model::attrs::KEYS.iter().map(|key| key.name).filter(|key| !words.contains(key)).collect();
+    assert!(missing.is_empty(), "fixtures/every-key lacks {missing:?}");
+}
+
 fn check(name: &str) {
     let project = Project::copy_fixture(&format!("{name}/before"));
     let before = project.snapshot();
@@ -50,8 +65,8 @@ fn check(name: &str) {
     assert_eq!(drift.code, 1, "--check of what was not built yet: {drift:?}");
     assert_eq!(project.diff(&before), "", "--check wrote something");
 
-    let build = project.koze(&["build"]);
-    assert_eq!(build.code, 0, "{}{}", build.stdout, build.stderr);
+    let first = project.koze(&["build"]);
+    assert_eq!(first.code, 0, "{}{}", first.stdout, first.stderr);
     let built = project.snapshot();
 
     let again = project.koze(&["build"]);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use koze_model::Level;
+use koze_model::{Level, Rule};
 
 use crate::build::Build;
 use crate::finding::Findings;
@@ -12,20 +12,23 @@ use crate::write::Action;
 
 /// What a build found and did; `written` says whether the changes were made or only would be.
 pub fn build(build: &Build, written: bool) -> String {
-    let mut text = String::new();
-    let Some(plan) = &build.plan else {
-        text.push_str("no sandboxes: there is no `*.sandbox.rs` file below `src`\n");
-        text.push_str(
-            "next: create `src/server/shell.sandbox.rs` with `#[sandbox] pub struct ShellSandbox;`\n",
-        );
-        return text;
-    };
-    text.push_str(&sandboxes(build));
+    let mut text = list(build);
+    let Some(plan) = &build.plan else { return text };
     for note in &plan.notes {
         let _ = writeln!(text, "{note}");
     }
     text.push_str(&changes(plan, written));
     text
+}
+
+/// The sandboxes, or how to make the first one.
+pub fn list(build: &Build) -> String {
+    if build.plan.is_some() {
+        return sandboxes(build);
+    }
+    "no sandboxes: there is no `*.sandbox.rs` file below `src`\n\
+     next: create `src/server/shell.sandbox.rs` with `#[sandbox] pub struct ShellSandbox;`\n"
+        .to_owned()
 }
 
 /// The sandboxes as a table.
@@ -83,11 +86,19 @@ fn changes(plan: &Plan, written: bool) -> String {
 /// The last line where something was found: what to do next.
 pub fn verdict(findings: &Findings) -> String {
     let (errors, warnings) = (findings.count(Level::Error), findings.count(Level::Warning));
+    let rest = if findings
+        .iter()
+        .any(|found| matches!(&found.rule, Rule::Interrupted { written, .. } if !written.is_empty()))
+    {
+        ""
+    } else {
+        "; nothing was written"
+    };
     let many = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     match (errors, warnings) {
         (0, 0) => String::new(),
         (0, _) => format!("{}\n", many(warnings, "warning")),
-        (_, 0) => format!("{}; nothing was written\n", many(errors, "error")),
-        _ => format!("{} and {}; nothing was written\n", many(errors, "error"), many(warnings, "warning")),
+        (_, 0) => format!("{}{rest}\n", many(errors, "error")),
+        _ => format!("{} and {}{rest}\n", many(errors, "error"), many(warnings, "warning")),
     }
 }

@@ -220,7 +220,7 @@ impl Wanted<'_> {
             // The name that wrangler makes follows the class: where the class is renamed, it has to be written.
             let path = [at(index), vec![Step::from("name")]].concat();
             outcome.edits.push(Edit::Set { path, value: json!(default) });
-            keys.push("name".to_owned());
+            keys.insert(0, "name".to_owned());
             container = default;
         }
         if locked.is_none() {

@@ -189,7 +189,7 @@ impl<'a> Lifecycle<'a> {
                 Some(index) => {
                     ([self.path.clone(), vec![Step::Index(index)]].concat(), "is not as koze wrote it")
                 }
-                None => (self.path.clone(), "is gone"),
+                None => (Path::new(), "is gone"),
             };
             let rule = Rule::BadMigrations {
                 message: format!("the migration `{}` {what}", locked.tag),
@@ -197,7 +197,11 @@ impl<'a> Lifecycle<'a> {
                          from version control; where it never was deployed, take its `[[migration]]` out of `koze.lock`"
                     .to_owned(),
             };
-            findings.add(rule, Some(config.place(&path)));
+            let mut place = config.place(&path);
+            if path.is_empty() {
+                place.range = None;
+            }
+            findings.add(rule, Some(place));
         }
     }
 

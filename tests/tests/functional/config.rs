@@ -1,0 +1,318 @@
+//! A wrangler configuration that koze cannot edit, or that is not the one wrangler reads.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+
+use crate::common::{BY_HAND, built, plain, refused, refused_with, shell, warned};
+
+fn with_config(name: &str, text: &str) -> Project {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write(name, text);
+    project
+}
+
+/// A configuration by hand with one more property.
+fn and(property: &str) -> Project {
+    with_config("wrangler.jsonc", &BY_HAND.replace("\n}", &format!(",\n  {property}\n}}")))
+}
+
+#[test]
+fn jsonc_that_does_not_parse() {
+    let text = "{\n  \"name\": \"app\", // mine\n  \"main\": \"x.mjs\"\n  \"vars\": {}\n}\n";
+    let project = with_config("wrangler.jsonc", text);
+    assert_snapshot!(refused(&project), @r#"
+    error[K040]: this does not parse: Expected comma
+     --> wrangler.jsonc:3:18
+      |
+    3 |   "main": "x.mjs"
+      |                  ^
+      |
+      = help: mend the syntax, then run `koze build` again; nothing was written
+
+    1 error; nothing was written
+    "#);
+    let json = project.koze(&["build", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("one JSON document");
+    let found = &document["diagnostics"][0];
+    let at = (found["file"].as_str(), found["line"].as_u64(), found["column"].as_u64());
+    assert_eq!(at, (Some("wrangler.jsonc"), Some(3), Some(18)), "{found:#}");
+}
+
+#[test]
+fn jsonc_that_ends_too_soon() {
+    assert_snapshot!(refused(&with_config("wrangler.jsonc", "{\n  \"name\": \"app\",\n")), @r#"
+    error[K040]: this does not parse: Unterminated object
+     --> wrangler.jsonc:1:1
+      |
+    1 | / {
+    2 | |   "name": "app",
+      | |_________________^
+      |
+      = help: mend the syntax, then run `koze build` again; nothing was written
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn an_empty_file() {
+    assert_snapshot!(refused(&with_config("wrangler.jsonc", "")), @"
+    error[K040]: this does not parse: The file is empty: a JSON value is expected
+     --> wrangler.jsonc:1:1
+      |
+    1 |
+      | ^
+      |
+      = help: mend the syntax, then run `koze build` again; nothing was written
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn jsonc_that_is_no_object() {
+    assert_snapshot!(refused(&with_config("wrangler.json", "[1, 2]\n")), @"
+    error[K041]: `wrangler.json` is not an object
+     --> wrangler.json:1:1
+      |
+    1 | [1, 2]
+      | ^^^^^^
+      |
+      = help: make it an object, or take it out, then run `koze build` again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn toml_that_does_not_parse() {
+    let text = "name = \"app\"\n[vars]\nGREETING = hello\n";
+    assert_snapshot!(refused(&with_config("wrangler.toml", text)), @"
+    error[K040]: this does not parse: string values must be quoted, expected literal string
+     --> wrangler.toml:3:12
+      |
+    3 | GREETING = hello
+      |            ^^^^^
+      |
+      = help: mend the syntax, then run `koze build` again; nothing was written
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn containers_that_are_no_list() {
+    assert_snapshot!(refused(&and("\"containers\": {}")), @r#"
+    error[K041]: `containers` is not an array
+     --> wrangler.jsonc:6:17
+      |
+    6 |   "containers": {}
+      |                 ^^
+      |
+      = help: make it an array, or take it out, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn all_shapes_come_in_one_go() {
+    let shapes = r#""containers": ["a"],
+  "durable_objects": { "bindings": { "name": "X" } },
+  "migrations": "v1",
+  "env": { "staging": [] }"#;
+    assert_snapshot!(refused(&and(shapes)), @r#"
+    error[K041]: `containers[0]` is not an object
+     --> wrangler.jsonc:6:18
+      |
+    6 |   "containers": ["a"],
+      |                  ^^^
+      |
+      = help: make it an object, or take it out, then run `koze build` again
+
+    error[K041]: `migrations` is not an array
+     --> wrangler.jsonc:8:17
+      |
+    8 |   "migrations": "v1",
+      |                 ^^^^
+      |
+      = help: make it an array, or take it out, then run `koze build` again
+
+    error[K041]: `durable_objects.bindings` is not an array
+     --> wrangler.jsonc:7:36
+      |
+    7 |   "durable_objects": { "bindings": { "name": "X" } },
+      |                                    ^^^^^^^^^^^^^^^
+      |
+      = help: make it an array, or take it out, then run `koze build` again
+
+    error[K041]: `env.staging` is not an object
+     --> wrangler.jsonc:9:23
+      |
+    9 |   "env": { "staging": [] }
+      |                       ^^
+      |
+      = help: make it an object, or take it out, then run `koze build` again
+
+    4 errors; nothing was written
+    "#);
+}
+
+#[test]
+fn a_migration_without_a_tag() {
+    assert_snapshot!(refused(&and("\"migrations\": [{ \"new_sqlite_classes\": [\"A\"] }]")), @r#"
+    error[K041]: `migrations[0].tag` is not a string
+     --> wrangler.jsonc:6:18
+      |
+    6 |   "migrations": [{ "new_sqlite_classes": ["A"] }]
+      |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: make it a string, or take it out, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_configuration_of_another_kind() {
+    let project = with_config("wrangler.yaml", "name: app\n");
+    assert_snapshot!(refused_with(&project, &["build", "--config", "wrangler.yaml"]), @"
+    error[K046]: this version of koze does not edit `wrangler.yaml`
+     |
+     = help: wrangler reads `.json`, `.jsonc` and `.toml`: name one of these
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_configuration_that_is_not_there() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    assert_snapshot!(refused_with(&project, &["build", "--config", "mine.jsonc"]), @"
+    error[K060]: failed to open file `[PROJECT]/mine.jsonc`: No such file or directory (os error 2)
+     |
+     = help: nothing was written; see to the cause, then run the command again
+
+    1 error; nothing was written
+    ");
+}
+
+/// wrangler asks for `wrangler.json` everywhere above before it asks for `wrangler.jsonc` here.
+#[test]
+fn a_configuration_above_the_package_wins() {
+    let project = with_config("wrangler.json", "{}\n");
+    project
+        .write("app/Cargo.toml", "[package]\nname = \"inner\"\n\n[workspace]\n")
+        .write("app/wrangler.jsonc", BY_HAND);
+    plain(&project, "app/src/shell.sandbox.rs", "InnerSandbox");
+    assert_snapshot!(refused_with(&project, &["build", "--project", "app"]), @"
+    error[K047]: wrangler would read `../wrangler.json`, which lies outside the package
+     |
+     = help: say which file koze should keep in step: `koze build --config ../wrangler.json`, or one of this package
+
+    1 error; nothing was written
+    ");
+
+    let args = ["build", "--project", "app", "--config", "app/wrangler.jsonc"];
+    let run = project.koze(&args);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(project.read("app/wrangler.jsonc").contains("InnerSandbox"));
+}
+
+#[test]
+fn a_redirected_configuration() {
+    let project = with_config("wrangler.jsonc", BY_HAND);
+    project.write(".wrangler/deploy/config.json", "{ \"configPath\": \"../../dist/wrangler.json\" }\n");
+    let stderr = refused(&project);
+    // That file is no configuration: koze must never be led to edit it.
+    assert!(!stderr.contains("--config .wrangler"), "{stderr}");
+    assert_snapshot!(stderr, @"
+    error[K047]: wrangler would read `.wrangler/deploy/config.json`, which redirects it to a file that another tool generated
+     |
+     = help: name the file that koze should keep in step, the one the other tool reads: `koze build --config wrangler.jsonc`
+
+    1 error; nothing was written
+    ");
+}
+
+/// wrangler's order in one directory.
+#[test]
+fn json_comes_before_jsonc_and_that_before_toml() {
+    let project = with_config("wrangler.toml", "name = \"app\"\n");
+    project
+        .write("wrangler.jsonc", BY_HAND)
+        .write("wrangler.json", "{ \"name\": \"app\", \"main\": \"src/generated/worker.mjs\" }\n");
+    for expected in ["wrangler.json", "wrangler.jsonc", "wrangler.toml"] {
+        let run = project.koze(&["build", "--dry-run"]);
+        let line = format!("1 sandbox in {expected}, ");
+        assert!(run.code == 0 && run.stdout.starts_with(&line), "{run:?}");
+        fs_err::remove_file(project.path(expected)).expect("it was there");
+    }
+}
+
+#[test]
+fn paths_are_relative_to_a_configuration_elsewhere() {
+    let project = with_config("config/wrangler.jsonc", BY_HAND);
+    project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
+    let run = project.koze(&["build", "--config", "config/wrangler.jsonc"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let config = project.read("config/wrangler.jsonc");
+    assert!(config.contains("\"image\": \"../src/server/shell.Dockerfile\""), "{config}");
+    assert!(!project.path("wrangler.jsonc").exists());
+}
+
+#[test]
+fn a_container_of_the_pattern_of_earlier_versions() {
+    let legacy = r#""containers": [{ "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11" }],
+  "durable_objects": { "bindings": [{ "name": "Sandbox", "class_name": "Sandbox" }] },
+  "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Sandbox"] }]"#;
+    assert_snapshot!(warned(&and(legacy)), @r#"
+    warning[K048]: a container of the class `Sandbox`: the pattern of earlier versions
+     --> wrangler.jsonc:6:18
+      |
+    6 |   "containers": [{ "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11" }],
+      |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: koze writes such entries from a sandbox file: create `src/server/shell.sandbox.rs` with `#[sandbox(renamed_from = "Sandbox")] pub struct ShellSandbox;`, which keeps its storage
+
+    1 warning
+    "#);
+}
+
+#[test]
+fn a_main_that_does_not_export_the_classes() {
+    let text = BY_HAND.replace("src/generated/worker.mjs", "build/index.js");
+    assert_snapshot!(warned(&with_config("wrangler.jsonc", &text)), @r#"
+    warning[K049]: `main` is `build/index.js`, which does not export the classes of the sandboxes
+     --> wrangler.jsonc:4:11
+      |
+    4 |   "main": "build/index.js",
+      |           ^^^^^^^^^^^^^^^^
+      |
+      = help: wrangler looks for them there: set `main` to `src/generated/worker.mjs`, or write `export * from` that file in yours
+
+    1 warning
+    "#);
+}
+
+/// A user's own entry may re-export the generated one: with the generated one as `main` there is no warning.
+#[test]
+fn a_main_with_a_dot_is_the_same_file() {
+    let text = BY_HAND.replace("src/generated/worker.mjs", "./src/generated/worker.mjs");
+    built(&with_config("wrangler.jsonc", &text));
+}
+
+/// It holds the migrations, which alone say what storage there is: a new one would begin anew.
+#[test]
+fn a_configuration_that_is_gone() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    built(&project);
+    fs_err::remove_file(project.path("wrangler.jsonc")).expect("it was there");
+    assert_snapshot!(refused(&project), @"
+    error[K058]: there is no `wrangler.jsonc`, but `koze.lock` says what koze owns in it
+     |
+     = help: it holds the migrations that say which storage there is: restore it from version control, or name the file it is now, `--config FILE`; only where nothing was ever deployed, delete `koze.lock` to begin anew
+
+    1 error; nothing was written
+    ");
+}

@@ -1,0 +1,166 @@
+//! Hand-written entries that contradict a sandbox: both places are shown, nothing is written.
+
+use insta::assert_snapshot;
+
+use crate::common::refused;
+use crate::ownership::beside;
+
+#[test]
+fn a_binding_of_another_class() {
+    let property =
+        r#""durable_objects": { "bindings": [{ "name": "SHELL_SANDBOX", "class_name": "Counter" }] }"#;
+    assert_snapshot!(refused(&beside("#[sandbox]", property)), @r#"
+    error[K042]: the binding `SHELL_SANDBOX` has the class `Counter`
+     --> wrangler.jsonc:6:37
+      |
+    6 |   "durable_objects": { "bindings": [{ "name": "SHELL_SANDBOX", "class_name": "Counter" }] }
+      |                                     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: `src/server/shell.sandbox.rs` gives this binding to `ShellSandbox`: rename the file, or the binding
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_binding_of_another_worker() {
+    let property = r#""durable_objects": {
+    "bindings": [
+      { "name": "SHELL_SANDBOX", "class_name": "ShellSandbox", "script_name": "other" }
+    ]
+  }"#;
+    assert_snapshot!(refused(&beside("#[sandbox]", property)), @r#"
+    error[K042]: the binding `SHELL_SANDBOX` belongs to another Worker
+     --> wrangler.jsonc:8:79
+      |
+    8 |       { "name": "SHELL_SANDBOX", "class_name": "ShellSandbox", "script_name": "other" }
+      |                                                                               ^^^^^^^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: the class of a sandbox is in this Worker: take `script_name` out
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn another_image_than_the_attribute_gives() {
+    let property =
+        r#""containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]"#;
+    assert_snapshot!(refused(&beside("#[sandbox(image = \"docker.io/x/y:2\")]", property)), @r#"
+    error[K042]: `image` is "registry.example.com/ours:1" here, and "docker.io/x/y:2" in `src/server/shell.sandbox.rs`
+     --> wrangler.jsonc:6:59
+      |
+    6 |   "containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]
+      |                                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: koze takes an entry over that fits: make both the same, or take `image` out of one of them
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn another_image_than_the_dockerfile_beside() {
+    let property =
+        r#""containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]"#;
+    let project = beside("#[sandbox]", property);
+    project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
+    assert_snapshot!(refused(&project), @r#"
+    error[K042]: `image` is "registry.example.com/ours:1" here, and "./src/server/shell.Dockerfile" in `src/server/shell.sandbox.rs`
+     --> wrangler.jsonc:6:59
+      |
+    6 |   "containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]
+      |                                                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: koze takes an entry over that fits: make both the same, or take `image` out of one of them
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn another_limit_than_the_attribute_gives() {
+    let property = r#""containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.12.10", "max_instances": 3 }]"#;
+    assert_snapshot!(refused(&beside("#[sandbox(max_instances = 10)]", property)), @r#"
+    error[K042]: `max_instances` is 3 here, and 10 in `src/server/shell.sandbox.rs`
+     --> wrangler.jsonc:6:116
+      |
+    6 | ...oudflare/sandbox:0.12.10", "max_instances": 3 }]
+      |                                                ^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: koze takes an entry over that fits: make both the same, or take `max_instances` out of one of them
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn two_containers_of_one_class() {
+    let property = r#""containers": [
+    { "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.12.10" },
+    { "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.12.9" }
+  ]"#;
+    assert_snapshot!(refused(&beside("#[sandbox]", property)), @r#"
+    error[K042]: two containers have the class `ShellSandbox`
+     --> wrangler.jsonc:8:5
+      |
+    8 |     { "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.12.9" }
+      |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: a class has one container: take one of them out
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_container_of_another_class_with_the_name() {
+    let property =
+        r#""containers": [{ "name": "shell-sandbox", "class_name": "Counter", "image": "docker.io/x/y:1" }]"#;
+    assert_snapshot!(refused(&beside("#[sandbox]", property)), @r#"
+    error[K025]: two sandboxes have the container name `shell-sandbox`
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+     ::: wrangler.jsonc:6:18
+      |
+    6 | ...: [{ "name": "shell-sandbox", "class_name": "Counter", "image": "docker.io/x/y:1" }]
+      |       -------------------------------------------------------------------------------- another container
+      |
+      = help: an application's name is unique in the account: give the sandbox another one, `#[sandbox(name = "…")]`
+
+    1 error; nothing was written
+    "#);
+}

@@ -1,0 +1,83 @@
+//! Images that an attribute cannot name.
+
+use insta::assert_snapshot;
+
+use crate::attribute::refused_keys;
+
+#[test]
+fn image_and_variant() {
+    assert_snapshot!(
+        refused_keys("image = \"docker.io/cloudflare/sandbox:0.12.10\", variant = \"python\""),
+        @r#"
+    error[K014]: `variant` and `image` exclude each other
+     --> src/server/shell.sandbox.rs:3:59
+      |
+    3 | #[sandbox(image = "docker.io/cloudflare/sandbox:0.12.10", variant = "python")]
+      |           ----- the other one                             ^^^^^^^
+      |
+      = help: `variant` is the default image with a suffix: keep the one you mean
+
+    1 error; nothing was written
+    "#
+    );
+}
+
+#[test]
+fn build_arguments_for_an_image_that_is_not_built() {
+    assert_snapshot!(refused_keys("image = \"docker.io/x/y:1\", image_vars(A = \"1\")"), @r#"
+    error[K014]: `image_vars` and `image` exclude each other
+     --> src/server/shell.sandbox.rs:3:38
+      |
+    3 | #[sandbox(image = "docker.io/x/y:1", image_vars(A = "1"))]
+      |                                      ^^^^^^^^^^
+      |
+      = help: `image_vars` is for a Dockerfile, and `docker.io/x/y:1` is not built: take `image_vars` out
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn an_image_without_a_tag() {
+    assert_snapshot!(refused_keys("image = \"docker.io/cloudflare/sandbox\""), @r#"
+    error[K015]: `docker.io/cloudflare/sandbox` is no image: it has no tag
+     --> src/server/shell.sandbox.rs:3:19
+      |
+    3 | #[sandbox(image = "docker.io/cloudflare/sandbox")]
+      |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: write a registry reference with a tag or digest, `docker.io/cloudflare/sandbox:0.12.10-python`, or the path of a Dockerfile, `./python.Dockerfile`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn an_image_that_is_another_tomorrow() {
+    assert_snapshot!(refused_keys("image = \"docker.io/cloudflare/sandbox:latest\""), @r#"
+    error[K015]: `docker.io/cloudflare/sandbox:latest` is no image: `latest` is another image tomorrow
+     --> src/server/shell.sandbox.rs:3:19
+      |
+    3 | #[sandbox(image = "docker.io/cloudflare/sandbox:latest")]
+      |                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: write a registry reference with a tag or digest, `docker.io/cloudflare/sandbox:0.12.10-python`, or the path of a Dockerfile, `./python.Dockerfile`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_dockerfile_that_is_not_there() {
+    assert_snapshot!(refused_keys("image = \"./python.Dockerfile\""), @r#"
+    error[K016]: no file at `./python.Dockerfile`
+     --> src/server/shell.sandbox.rs:3:19
+      |
+    3 | #[sandbox(image = "./python.Dockerfile")]
+      |                   ^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: paths are relative to the source file: create the Dockerfile in `src/server`, or correct the path
+
+    1 error; nothing was written
+    "#);
+}

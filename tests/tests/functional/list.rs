@@ -1,0 +1,46 @@
+//! `koze list`.
+
+use insta::assert_snapshot;
+
+use crate::common::{package, refused_with, sandbox, shell};
+
+#[test]
+fn sandboxes_as_a_table() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    sandbox(
+        &project,
+        "src/server/code-interpreter.sandbox.rs",
+        "#[sandbox(image = \"docker.io/x/y:1\")]\nstruct Interpreter;",
+    );
+    let before = project.snapshot();
+    let run = project.koze(&["list"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert_snapshot!(run.stdout, @"
+    2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/code-interpreter.sandbox.rs  Interpreter   CODE_INTERPRETER_SANDBOX  docker.io/x/y:1
+      src/server/shell.sandbox.rs             ShellSandbox  SHELL_SANDBOX             docker.io/cloudflare/sandbox:0.12.10
+    ");
+    assert_eq!(project.diff(&before), "", "a list writes nothing");
+}
+
+#[test]
+fn no_sandboxes() {
+    let run = package().koze(&["list"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_snapshot!(run.stdout, @"0 sandboxes in wrangler.jsonc");
+}
+
+#[test]
+fn a_list_as_json() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    let run = project.koze(&["list", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&run.stdout).expect("one JSON document");
+    assert_eq!(document["sandboxes"][0]["binding"], "SHELL_SANDBOX");
+    assert_eq!(run.code, 0);
+}
+
+#[test]
+fn a_project_with_errors_has_no_list() {
+    let project = shell("#[sandbox(max_instances = 0)]\npub struct ShellSandbox;");
+    assert!(refused_with(&project, &["list"]).starts_with("error[K013]"));
+}

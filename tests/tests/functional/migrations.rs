@@ -1,0 +1,137 @@
+//! Migrations that contradict themselves or what koze wrote.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+
+use crate::classes::built_shell;
+use crate::common::{BY_HAND, SHELL, built_diff, package, plain, refused};
+
+/// Changes the configuration as a person would.
+fn edit_config(project: &Project, from: &str, to: &str) {
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains(from), "{config}");
+    project.write("wrangler.jsonc", config.replacen(from, to, 1));
+}
+
+#[test]
+fn a_migration_that_was_edited_stops_the_build() {
+    let project = built_shell();
+    edit_config(
+        &project,
+        "new_sqlite_classes\": [\"ShellSandbox\"",
+        "new_sqlite_classes\": [\"Other\", \"ShellSandbox\"",
+    );
+    assert_snapshot!(refused(&project), @r#"
+    error[K045]: the migration `v1` is not as koze wrote it
+      --> wrangler.jsonc:23:5
+       |
+    23 | /     {
+    24 | |       "tag": "v1",
+    25 | |       "new_sqlite_classes": ["Other", "ShellSandbox"]
+    26 | |     }
+       | |_____^
+       |
+       = help: Cloudflare has a migration's effect once it was deployed, whatever the file says later: restore it from version control; where it never was deployed, take its `[[migration]]` out of `koze.lock`
+
+    1 error; nothing was written
+    "#);
+}
+
+/// A hash is of the data: how the user formats a migration is his affair.
+#[test]
+fn a_migration_that_was_only_formatted_does_not() {
+    let project = built_shell();
+    edit_config(&project, "\"tag\": \"v1\",", "\"tag\":   \"v1\", // the first\n");
+    assert_eq!(built_diff(&project), "");
+}
+
+#[test]
+fn a_migration_that_was_taken_out_stops_the_build() {
+    let project = built_shell();
+    let config = project.read("wrangler.jsonc");
+    let migrations = config.find("  \"migrations\"").expect("migrations");
+    let mended = format!("{}\n}}\n", config[..migrations].trim_end().trim_end_matches(','));
+    project.write("wrangler.jsonc", mended);
+    assert_snapshot!(refused(&project), @r#"
+    error[K045]: the migration `v1` is gone
+      --> wrangler.jsonc:1:1
+       |
+     1 | / {
+     2 | |   // Written by hand.
+     3 | |   "name": "app",
+     4 | |   "main": "src/generated/worker.mjs",
+    ...  |
+    22 | | }
+       | |_^
+       |
+       = help: Cloudflare has a migration's effect once it was deployed, whatever the file says later: restore it from version control; where it never was deployed, take its `[[migration]]` out of `koze.lock`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_tag_twice_stops_the_build() {
+    let project = built_shell();
+    edit_config(
+        &project,
+        "\"migrations\": [",
+        "\"migrations\": [\n    { \"tag\": \"v1\", \"new_sqlite_classes\": [\"Other\"] },",
+    );
+    assert_snapshot!(refused(&project), @r#"
+    error[K045]: two migrations have the tag `v1`
+      --> wrangler.jsonc:24:5
+       |
+    23 |       { "tag": "v1", "new_sqlite_classes": ["Other"] },
+       |       ------------------------------------------------ the first one
+    24 | /     {
+    25 | |       "tag": "v1",
+    26 | |       "new_sqlite_classes": ["ShellSandbox"]
+    27 | |     }
+       | |_____^
+       |
+       = help: wrangler would run one of them only: give the one that is not deployed yet a new tag, and take its `[[migration]]` out of `koze.lock`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn migrations_and_exports_exclude_each_other() {
+    let project = built_shell();
+    edit_config(
+        &project,
+        "\"migrations\"",
+        "\"exports\": { \"Counter\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" } },\n  \"migrations\"",
+    );
+    assert_snapshot!(refused(&project), @r#"
+    error[K045]: `migrations` and `exports` both declare Durable Objects
+      --> wrangler.jsonc:22:14
+       |
+    22 |   "exports": { "Counter": { "type": "durable-object", "storage": "sqlite" } },
+       |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: wrangler takes one or the other: keep the one this project uses
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_class_without_sqlite_cannot_be_a_sandbox() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    let migrations = "\"migrations\": [{ \"tag\": \"v1\", \"new_classes\": [\"ShellSandbox\"] }]";
+    project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n  {migrations}\n}}")));
+    assert_snapshot!(refused(&project), @r#"
+    error[K042]: the class `ShellSandbox` was made without SQLite, which containers need
+     --> wrangler.jsonc:6:18
+      |
+    6 |   "migrations": [{ "tag": "v1", "new_classes": ["ShellSandbox"] }]
+      |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: a class keeps the storage it was made with: give the sandbox's struct another name
+
+    1 error; nothing was written
+    "#);
+}

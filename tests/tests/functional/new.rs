@@ -1,0 +1,247 @@
+//! `koze new`.
+
+use std::collections::BTreeSet;
+
+use fs_err as fs;
+use insta::assert_snapshot;
+use koze_tests::{Project, Run, root};
+
+use crate::common::refused_with;
+
+fn runtime() -> String {
+    root().join("runtime").display().to_string()
+}
+
+fn new(project: &Project, args: &[&str]) -> Run {
+    let runtime = runtime();
+    let all: Vec<&str> = [&["new"], args, &["--runtime-path", &runtime]].concat();
+    project.koze(&all)
+}
+
+#[test]
+fn a_project_in_an_empty_directory() {
+    let place = Project::new();
+    let run = new(&place, &["hello"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(run.stdout, @"
+    created the package `hello` in hello
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    created wrangler.jsonc
+    created src/generated/mod.rs
+    created src/generated/env.rs
+    created src/generated/worker.mjs
+    created src/generated/worker.d.mts
+    created koze.lock
+    next: commit these files, `koze.lock` among them
+    next: cd hello && npm install && npm run check (see its README.md)
+    ");
+
+    let files: BTreeSet<String> = place.snapshot().into_keys().collect();
+    assert_snapshot!(files.into_iter().collect::<Vec<_>>().join("\n"), @"
+    hello/.gitignore
+    hello/Cargo.toml
+    hello/README.md
+    hello/koze.lock
+    hello/package.json
+    hello/src/generated/env.rs
+    hello/src/generated/mod.rs
+    hello/src/generated/worker.d.mts
+    hello/src/generated/worker.mjs
+    hello/src/lib.rs
+    hello/src/server/shell.sandbox.rs
+    hello/wrangler.jsonc
+    ");
+    let again = place.koze(&["build", "--project", "hello"]);
+    assert!(again.code == 0 && again.stdout.contains("nothing to do"), "{again:?}");
+}
+
+#[test]
+fn what_stands_in_it() {
+    let place = Project::new();
+    assert_eq!(new(&place, &["My_Agent"]).code, 0);
+    let manifest = place.read("My_Agent/Cargo.toml").replace(&runtime(), "[RUNTIME]");
+    assert_snapshot!(manifest, @r#"
+    [package]
+    name = "My_Agent"
+    version = "0.1.0"
+    edition = "2024"
+    publish = false
+
+    [lib]
+    crate-type = ["cdylib", "rlib"]
+
+    [dependencies]
+    koze = { path = "[RUNTIME]" }
+    worker = "0.8.7"
+
+    [profile.release]
+    lto = true
+    opt-level = "s"
+    codegen-units = 1
+    "#);
+    assert_snapshot!(place.read("My_Agent/src/server/shell.sandbox.rs"), @r#"
+    use koze::prelude::*;
+
+    /// A Linux shell for an agent.
+    #[sandbox(name = "my-agent-shell")]
+    pub struct ShellSandbox;
+    "#);
+    assert_snapshot!(place.read("My_Agent/wrangler.jsonc"), @r#"
+    {
+      "$schema": "./node_modules/wrangler/config-schema.json",
+      "name": "my_agent",
+      "main": "src/generated/worker.mjs",
+      "compatibility_date": "2026-04-21",
+      "compatibility_flags": ["nodejs_compat"],
+      // `koze build` keeps the blocks of the sandboxes below in step; wrangler reads them before it runs this command.
+      "build": {
+        "command": "koze build --check && worker-build --release"
+      },
+      "containers": [
+        {
+          "name": "my-agent-shell",
+          "class_name": "ShellSandbox",
+          "image": "docker.io/cloudflare/sandbox:0.12.10",
+          "instance_type": "lite"
+        }
+      ],
+      "durable_objects": {
+        "bindings": [
+          {
+            "name": "SHELL_SANDBOX",
+            "class_name": "ShellSandbox"
+          }
+        ]
+      },
+      "migrations": [
+        {
+          "tag": "v1",
+          "new_sqlite_classes": ["ShellSandbox"]
+        }
+      ]
+    }
+    "#);
+    for (path, content) in place.snapshot() {
+        assert!(!String::from_utf8_lossy(&content).contains("__KOZE_"), "a placeholder is left in {path}");
+    }
+}
+
+/// Any directory that is there and empty will do.
+#[test]
+fn the_present_directory() {
+    let place = Project::new();
+    let run = new(&place, &[".", "--name", "hello"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(place.path("Cargo.toml").exists());
+}
+
+#[test]
+fn a_project_inside_a_workspace_closes_itself_off() {
+    let place = Project::new();
+    place.write("Cargo.toml", "[workspace]\nmembers = []\nresolver = \"3\"\n");
+    assert_eq!(new(&place, &["apps/hello"]).code, 0);
+    let manifest = place.read("apps/hello/Cargo.toml");
+    assert!(
+        manifest.ends_with("\n# This package is no member of the workspace around it.\n[workspace]\n"),
+        "{manifest}"
+    );
+}
+
+#[test]
+fn outside_of_one_it_does_not() {
+    let place = Project::new();
+    assert_eq!(new(&place, &["hello"]).code, 0);
+    assert!(!place.read("hello/Cargo.toml").contains("[workspace]"));
+}
+
+#[test]
+fn a_directory_that_is_not_empty() {
+    let place = Project::new();
+    place.write("hello/notes.txt", "mine\n");
+    assert_snapshot!(refused_with(&place, &["new", "hello", "--runtime-path", &runtime()]), @"
+    error[K061]: `hello` is there already, and not empty
+     |
+     = help: koze writes over nothing: name another directory
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_file_in_the_way() {
+    let place = Project::new();
+    place.write("hello", "mine\n");
+    assert!(refused_with(&place, &["new", "hello", "--runtime-path", &runtime()]).starts_with("error[K061]"));
+}
+
+#[test]
+fn a_name_that_is_none() {
+    let place = Project::new();
+    assert_snapshot!(refused_with(&place, &["new", "3d tool", "--runtime-path", &runtime()]), @"
+    error[K062]: `3d tool` is no name for a package
+     |
+     = help: a name is ASCII letters, digits, `-` and `_`, begins with a letter, is no word of Rust or cargo and has 57 characters at most: say `--name d-tool`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn other_names_that_are_none() {
+    let place = Project::new();
+    let long = "a".repeat(58);
+    for name in ["fn", "test", "koze", "worker", "größe", "-x", "a.b", "_a", &long] {
+        let name = format!("--name={name}");
+        let stderr = refused_with(&place, &["new", "hello", &name, "--runtime-path", &runtime()]);
+        assert!(stderr.starts_with("error[K062]"), "{name}: {stderr}");
+    }
+}
+
+#[test]
+fn a_runtime_that_is_none() {
+    let place = Project::new();
+    place.write("crate/Cargo.toml", "[package]\nname = \"other\"\n");
+    assert_snapshot!(refused_with(&place, &["new", "hello", "--runtime-path", "crate"]), @"
+    error[K063]: no crate `koze` for the project to depend on: `crate` holds no crate of that name
+     |
+     = help: say where it is: `--runtime-path DIR`, the `runtime` directory of a koze checkout
+
+    1 error; nothing was written
+    ");
+    assert!(refused_with(&place, &["new", "hello", "--runtime-path", "nowhere"]).starts_with("error[K063]"));
+}
+
+/// What lies around a new project is none of its affair: not its configuration, nor another SDK.
+#[test]
+fn what_lies_around_does_not_matter() {
+    let place = Project::new();
+    let sdk = "node_modules/@cloudflare/sandbox/package.json";
+    place.write("wrangler.json", "{}\n").write(sdk, "{ \"version\": \"0.13.0\" }\n");
+    let run = new(&place, &["hello"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(place.read("wrangler.json"), "{}\n");
+    let config = place.read("hello/wrangler.jsonc");
+    assert!(config.contains("docker.io/cloudflare/sandbox:0.12.10"), "{config}");
+}
+
+#[test]
+fn a_failure_leaves_nothing() {
+    let place = Project::new();
+    place.write("notes", "mine\n");
+    let stderr = refused_with(&place, &["new", "notes/some/hello", "--runtime-path", &runtime()]);
+    assert!(stderr.starts_with("error[K060]"), "{stderr}");
+    let left: Vec<_> = fs::read_dir(place.dir())
+        .expect("the directory")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(left, ["notes"], "not even an empty directory");
+}
+
+/// A link to nothing could be replaced, and is not: it is somebody's.
+#[test]
+fn a_link_to_nothing_is_in_the_way() {
+    let place = Project::new();
+    std::os::unix::fs::symlink("nowhere", place.path("hello")).expect("a link");
+    assert!(refused_with(&place, &["new", "hello", "--runtime-path", &runtime()]).starts_with("error[K061]"));
+}

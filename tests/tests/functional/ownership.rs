@@ -1,0 +1,219 @@
+//! Hand-written entries that koze takes over, and what is the user's for good.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+
+use crate::common::{BY_HAND, SHELL, built, built_diff, refused, shell};
+
+/// A project with this attribute, and a configuration by hand with one more property.
+pub(crate) fn beside(attribute: &str, property: &str) -> Project {
+    let project = shell(&format!("{attribute}\npub struct ShellSandbox;"));
+    project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n  {property}\n}}")));
+    project
+}
+
+const WHOLE: &str = r#""containers": [
+    {
+      // Since 2024.
+      "name": "my-shells",
+      "class_name": "ShellSandbox",
+      "image": "docker.io/cloudflare/sandbox:0.9.1",
+      "instance_type": "basic", // paid for
+      "max_instances": 3
+    }
+  ],
+  "durable_objects": {
+    "bindings": [{ "name": "SHELL_SANDBOX", "class_name": "ShellSandbox" }]
+  },
+  "migrations": [{ "tag": "first", "new_sqlite_classes": ["ShellSandbox"] }]"#;
+
+#[test]
+fn entries_by_hand_are_adopted() {
+    let project = beside("#[sandbox]", WHOLE);
+    let before = project.snapshot();
+    assert_snapshot!(built(&project).stdout, @"
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    adopted the container at `containers[0]`
+    adopted the binding at `durable_objects.bindings[0]`
+    updated wrangler.jsonc
+    created src/generated/mod.rs
+    created src/generated/env.rs
+    created src/generated/worker.mjs
+    created src/generated/worker.d.mts
+    created koze.lock
+    next: commit these files, `koze.lock` among them
+    ");
+    assert_snapshot!(crate::common::users_diff(&before, &project.snapshot()), @r#"
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -8,7 +8,7 @@
+           // Since 2024.
+           "name": "my-shells",
+           "class_name": "ShellSandbox",
+    -      "image": "docker.io/cloudflare/sandbox:0.9.1",
+    +      "image": "docker.io/cloudflare/sandbox:0.12.10",
+           "instance_type": "basic", // paid for
+           "max_instances": 3
+         }
+    "#);
+    assert_snapshot!(project.read("koze.lock"), @r#"
+    # Written by `koze build`: what koze owns in the wrangler configuration.
+    # Commit this file; do not edit it.
+
+    version = 1
+    default = "shell"
+
+    [[sandbox]]
+    name = "shell"
+    file = "src/server/shell.sandbox.rs"
+    class = "ShellSandbox"
+    binding = "SHELL_SANDBOX"
+    migration = "first"
+    backend = "sdk"
+    container = "my-shells"
+    keys = [
+        "class_name",
+        "image",
+    ]
+
+    [[migration]]
+    tag = "first"
+    hash = "sha256:d19a51095492df8fc07ff7772bb44c96dc22cadc6585011459672146d44b63a9"
+    "#);
+    assert!(built(&project).stdout.ends_with("nothing to do: every file is in step\n"));
+}
+
+/// A key that the attribute says the same of becomes koze's, and goes with the attribute.
+#[test]
+fn an_equal_key_becomes_koze_s() {
+    let project = beside("#[sandbox(max_instances = 3)]", WHOLE);
+    built(&project);
+    project.write(SHELL, "use koze::prelude::*;\n\n#[sandbox]\npub struct ShellSandbox;\n");
+    assert_snapshot!(built_diff(&project), @r#"
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -9,8 +9,7 @@
+           "name": "my-shells",
+           "class_name": "ShellSandbox",
+           "image": "docker.io/cloudflare/sandbox:0.12.10",
+    -      "instance_type": "basic", // paid for
+    -      "max_instances": 3
+    +      "instance_type": "basic" // paid for
+         }
+       ],
+       "durable_objects": {
+    "#);
+}
+
+/// wrangler calls the application `app-shellsandbox`; any name written here would make a second one.
+#[test]
+fn an_entry_without_a_name_keeps_none() {
+    let property =
+        r#""containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.9.1" }]"#;
+    let project = beside("#[sandbox]", property);
+    built(&project);
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains("{ \"class_name\": \"ShellSandbox\", \"image\""), "{config}");
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+/// Taken out by hand, it comes back; an application needs a name that is none of `""`.
+#[test]
+fn an_entry_without_a_name_comes_back_whole() {
+    let property =
+        r#""containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.9.1" }]"#;
+    let project = beside("#[sandbox]", property);
+    built(&project);
+    let config = project.read("wrangler.jsonc");
+    let start = config.find("\"containers\": [").expect("containers") + "\"containers\": [".len();
+    let end = config[start..].find(']').expect("their end") + start;
+    project.write("wrangler.jsonc", format!("{}{}", &config[..start], &config[end..]));
+    built(&project);
+    let config = project.read("wrangler.jsonc");
+    assert!(!config.contains("\"name\": \"\""), "{config}");
+}
+
+#[test]
+fn a_users_image_stays_where_the_attribute_names_none() {
+    let property =
+        r#""containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]"#;
+    let project = beside("#[sandbox]", property);
+    let run = built(&project);
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains("\"image\": \"registry.example.com/ours:1\""), "{config}");
+    assert!(
+        run.stdout.contains("  registry.example.com/ours:1\n"),
+        "what runs is what is shown: {}",
+        run.stdout
+    );
+}
+
+#[test]
+fn a_lock_that_is_lost_is_made_anew() {
+    let project = beside("#[sandbox(max_instances = 3)]", "\"vars\": {}");
+    built(&project);
+    let owned = |lock: String| lock.split_once("[[sandbox]]").expect("a sandbox").1.to_owned();
+    let whole = owned(project.read("koze.lock"));
+    fs_err::remove_file(project.path("koze.lock")).expect("it was there");
+    assert_eq!(built_diff(&project), "");
+    assert_eq!(owned(project.read("koze.lock")), whole, "all that is as koze writes it is koze's again");
+}
+
+#[test]
+fn a_lock_that_is_broken() {
+    let project = beside("#[sandbox]", "\"vars\": {}");
+    built(&project);
+    let lock = project.read("koze.lock");
+    project.write("koze.lock", lock.replace("[[sandbox]]", "<<<<<<< HEAD\n[[sandbox]]"));
+    assert_snapshot!(refused(&project), @"
+    error[K055]: `koze.lock` cannot be used: key with no value, expected `=`
+      --> koze.lock:12:9
+       |
+    12 | <<<<<<< HEAD
+       |         ^
+       |
+       = help: it records what koze owns in the wrangler configuration: restore it from version control; where it is lost, delete it, and the next build adopts what fits
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_lock_with_a_key_that_is_none() {
+    let project = beside("#[sandbox]", "\"vars\": {}");
+    project.write("koze.lock", "version = 1\nsandboxes = []\n");
+    assert_snapshot!(refused(&project), @"
+    error[K055]: `koze.lock` cannot be used: unknown field `sandboxes`, expected one of `version`, `config`, `default`, `blocks`, `sandbox`, `migration`
+     --> koze.lock:2:1
+      |
+    2 | sandboxes = []
+      | ^^^^^^^^^
+      |
+      = help: it records what koze owns in the wrangler configuration: restore it from version control; where it is lost, delete it, and the next build adopts what fits
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_lock_from_the_future() {
+    let project = beside("#[sandbox]", "\"vars\": {}");
+    project.write("koze.lock", "version = 2\n");
+    assert_snapshot!(refused(&project), @"
+    error[K055]: `koze.lock` cannot be used: it has version 2, and this koze writes version 1
+    --> koze.lock
+     = help: a newer koze wrote it, and knows what it owns: install that version of koze or a later one
+
+    1 error; nothing was written
+    ");
+}
+
+/// A later version may well write keys that this one does not know: the version is what is wrong then.
+#[test]
+fn a_lock_from_the_future_with_keys_of_the_future() {
+    let project = beside("#[sandbox]", "\"vars\": {}");
+    project.write("koze.lock", "version = 2\nfuture = true\n");
+    let stderr = refused(&project);
+    assert!(stderr.starts_with("error[K055]: `koze.lock` cannot be used: it has version 2"), "{stderr}");
+}

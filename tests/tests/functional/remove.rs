@@ -1,0 +1,133 @@
+//! `koze remove`, the one command that deletes storage.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+
+use crate::common::{SHELL, built, plain, refused_with, users_diff};
+
+/// A project that was built with two sandboxes, and has the file of one of them no more.
+fn without_python() -> Project {
+    let project = crate::classes::built_shell();
+    plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
+    built(&project);
+    fs_err::remove_file(project.path("src/server/python.sandbox.rs")).expect("it was there");
+    project
+}
+
+#[test]
+fn a_sandbox_goes_with_its_storage() {
+    let project = without_python();
+    let before = project.snapshot();
+    let run = project.koze(&["remove", "python", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -9,12 +9,6 @@
+           "class_name": "ShellSandbox",
+           "image": "docker.io/cloudflare/sandbox:0.12.10",
+           "instance_type": "lite"
+    -    },
+    -    {
+    -      "name": "python-sandbox",
+    -      "class_name": "PythonSandbox",
+    -      "image": "docker.io/cloudflare/sandbox:0.12.10",
+    -      "instance_type": "lite"
+         }
+       ],
+       "durable_objects": {
+    @@ -22,10 +16,6 @@
+           {
+             "name": "SHELL_SANDBOX",
+             "class_name": "ShellSandbox"
+    -      },
+    -      {
+    -        "name": "PYTHON_SANDBOX",
+    -        "class_name": "PythonSandbox"
+           }
+         ]
+       },
+    @@ -37,6 +27,10 @@
+         {
+           "tag": "v2",
+           "new_sqlite_classes": ["PythonSandbox"]
+    +    },
+    +    {
+    +      "tag": "v3",
+    +      "deleted_classes": ["PythonSandbox"]
+         }
+       ]
+     }
+    "#);
+    let lock = project.read("koze.lock");
+    assert!(!lock.contains("[[sandbox]]\nname = \"python\""), "{lock}");
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+#[test]
+fn by_its_class_too() {
+    let project = without_python();
+    let run = project.koze(&["remove", "PythonSandbox", "--delete-storage"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(project.read("wrangler.jsonc").contains("\"deleted_classes\": [\"PythonSandbox\"]"));
+}
+
+#[test]
+fn a_dry_run_deletes_nothing() {
+    let project = without_python();
+    let before = project.snapshot();
+    let run = project.koze(&["remove", "python", "--delete-storage", "--dry-run"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("+      \"deleted_classes\": [\"PythonSandbox\"]"), "{}", run.stdout);
+    assert_eq!(project.diff(&before), "");
+}
+
+/// Nothing but the flag says what is to become of the storage.
+#[test]
+fn without_the_flag_it_is_a_usage_error() {
+    let project = without_python();
+    let before = project.snapshot();
+    assert_eq!(project.koze(&["remove", "python"]).code, 2);
+    assert_eq!(project.diff(&before), "");
+}
+
+#[test]
+fn a_sandbox_that_is_declared() {
+    let project = crate::classes::built_shell();
+    assert!(project.path(SHELL).exists());
+    assert_snapshot!(refused_with(&project, &["remove", "shell", "--delete-storage"]), @"
+    error[K059]: `shell` cannot be removed: `src/server/shell.sandbox.rs` declares it
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+      = help: delete that file first, for koze deletes no source; then run the command again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_sandbox_that_never_was() {
+    let project = crate::classes::built_shell();
+    assert_snapshot!(refused_with(&project, &["remove", "python", "--delete-storage"]), @"
+    error[K059]: `python` cannot be removed: koze has not built it
+     |
+     = help: koze has built `shell`: name one of these
+
+    1 error; nothing was written
+    ");
+}
+
+/// The last one may go as well, and leaves a project without sandboxes.
+#[test]
+fn the_last_sandbox() {
+    let project = crate::classes::built_shell();
+    fs_err::remove_file(project.path(SHELL)).expect("it was there");
+    let run = project.koze(&["remove", "shell", "--delete-storage"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let before = project.snapshot();
+    built(&project);
+    assert_eq!(project.diff(&before), "");
+}

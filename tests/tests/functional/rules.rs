@@ -1,0 +1,23 @@
+//! Every rule has a test that shows its text.
+
+use koze_model::Rule;
+use koze_tests::root;
+
+/// The macro alone can raise these.
+const NOT_OF_THE_COMMAND_LINE: [&str; 1] = ["K008"];
+
+#[test]
+fn every_rule_that_koze_can_raise_is_shown_by_a_test() {
+    let tests = root().join("tests/tests/functional");
+    let sources: String = fs_err::read_dir(tests)
+        .expect("the tests")
+        .map(|entry| fs_err::read_to_string(entry.expect("an entry").path()).expect("Rust"))
+        .collect();
+    let missing: Vec<&str> = Rule::all()
+        .into_iter()
+        .map(|(code, level, _)| (code, format!("{}[{code}]: ", level.word())))
+        .filter(|(code, shown)| !NOT_OF_THE_COMMAND_LINE.contains(code) && !sources.contains(shown))
+        .map(|(code, _)| code)
+        .collect();
+    assert!(missing.is_empty(), "no test shows the text of {missing:?}");
+}

@@ -1,0 +1,139 @@
+//! The version of `@cloudflare/sandbox`, which the image follows.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+
+use crate::common::{built, refused, shell, warned};
+
+const INSTALLED: &str = "node_modules/@cloudflare/sandbox/package.json";
+
+fn bare() -> Project {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    fs_err::remove_file(project.path("package.json")).expect("it was there");
+    project
+}
+
+fn with_version(version: &str) -> Project {
+    let project = bare();
+    project
+        .write(INSTALLED, format!("{{ \"name\": \"@cloudflare/sandbox\", \"version\": \"{version}\" }}\n"));
+    project
+}
+
+#[test]
+fn no_sdk_anywhere() {
+    assert_snapshot!(refused(&bare()), @"
+    error[K030]: no version of `@cloudflare/sandbox` to take the image from: there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact version, and no `koze` crate in the locked dependency graph
+     |
+     = help: the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_range_is_no_version() {
+    let project = bare();
+    project.write("package.json", "{ \"dependencies\": { \"@cloudflare/sandbox\": \"^0.12.10\" } }\n");
+    assert!(refused(&project).starts_with("error[K030]"));
+}
+
+#[test]
+fn an_sdk_without_the_class() {
+    assert_snapshot!(refused(&with_version("0.13.0")), @"
+    error[K031]: `@cloudflare/sandbox` 0.13.0 (node_modules/@cloudflare/sandbox/package.json) is outside the supported range, 0.8.11 to 0.12.x
+     |
+     = help: koze builds on the `Sandbox` class, which 0.13 and 1.0 drop: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn other_sdks_out_of_range() {
+    for version in ["1.0.0", "0.8.10", "0.13.0-beta.1", "0.7.0", "latest"] {
+        let stderr = refused(&with_version(version));
+        let begins = format!("error[K031]: `@cloudflare/sandbox` {version} ({INSTALLED}) is outside");
+        assert!(stderr.starts_with(&begins), "{version}: {stderr}");
+    }
+}
+
+#[test]
+fn an_old_sdk_is_warned_of() {
+    let project = with_version("0.8.11");
+    assert_snapshot!(warned(&project), @"
+    warning[K032]: `@cloudflare/sandbox` 0.8.11 (node_modules/@cloudflare/sandbox/package.json) is older than the tools of this koze expect
+     |
+     = help: the configuration is right, but a tool call that needs a newer SDK answers `unsupported`: `npm install --save-exact @cloudflare/sandbox@0.12.10`
+
+    1 warning
+    ");
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains("docker.io/cloudflare/sandbox:0.8.11\""), "{config}");
+}
+
+/// Each source answers before those after it.
+#[test]
+fn who_answers_first() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    let source = |project: &Project| {
+        let line = built(project).stdout.lines().next().unwrap_or_default().to_owned();
+        line.split_once(", ").map(|(_, sdk)| sdk.to_owned()).unwrap_or(line)
+    };
+    assert_eq!(source(&project), "SDK 0.12.10 from package.json");
+    let lock = "{ \"packages\": { \"node_modules/@cloudflare/sandbox\": { \"version\": \"0.12.9\" } } }";
+    project.write("package-lock.json", lock);
+    assert_eq!(source(&project), "SDK 0.12.9 from package-lock.json");
+    project.write(INSTALLED, "{ \"version\": \"0.12.8\" }");
+    assert_eq!(source(&project), format!("SDK 0.12.8 from {INSTALLED}"));
+}
+
+#[test]
+fn a_package_json_that_does_not_parse() {
+    let project = bare();
+    project.write("package.json", "{\n  \"dependencies\": {\n    \"@cloudflare/sandbox\": 0.12.10\n  }\n}\n");
+    assert_snapshot!(refused(&project), @r#"
+    error[K034]: this is not JSON: expected `,` or `}` at line 3 column 32
+     --> package.json:3:32
+      |
+    3 |     "@cloudflare/sandbox": 0.12.10
+      |                                ^
+      |
+      = help: mend the file, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn an_installed_package_without_a_version() {
+    let project = bare();
+    project.write(INSTALLED, "{ \"name\": \"@cloudflare/sandbox\" }\n");
+    assert_snapshot!(refused(&project), @"
+    error[K034]: it has no `version`: install the package anew
+    --> node_modules/@cloudflare/sandbox/package.json
+     = help: mend the file, then run `koze build` again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_dockerfile_of_another_version_is_warned_of() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write(
+        "src/server/shell.Dockerfile",
+        "# Ours.\nFROM docker.io/cloudflare/sandbox:0.12.9-python AS base\nRUN true\n",
+    );
+    assert_snapshot!(warned(&project), @"
+    warning[K033]: the Dockerfile builds on `docker.io/cloudflare/sandbox:0.12.9-python`, the SDK is 0.12.10
+     --> src/server/shell.Dockerfile:2:6
+      |
+    2 | FROM docker.io/cloudflare/sandbox:0.12.9-python AS base
+      |      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: image and SDK must be of one version: write a tag that begins with `0.12.10`
+
+    1 warning
+    ");
+}

@@ -1,0 +1,350 @@
+//! Sandbox files that are not as they should be.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+
+use crate::common::{SHELL, package, plain, refused, sandbox, shell};
+
+fn refused_source(declaration: &str) -> String {
+    refused(&shell(declaration))
+}
+
+#[test]
+fn no_rust() {
+    assert_snapshot!(refused_source("#[sandbox]\npub struct ShellSandbox"), @"
+    error[K001]: this is not Rust: unexpected end of input, expected one of: `where`, parentheses, curly braces, `;`
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox
+      |            ^^^^^^^^^^^^
+      |
+      = help: mend the syntax, then run `koze build` again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn no_rust_in_the_middle() {
+    assert_snapshot!(refused_source("#[sandbox]\npub struct Größe; fn x( {\n}"), @"
+    error[K001]: this is not Rust: cannot parse string into token stream
+     --> src/server/shell.sandbox.rs:4:23
+      |
+    4 | pub struct Größe; fn x( {
+      |                       ^
+      |
+      = help: mend the syntax, then run `koze build` again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn no_utf_8() {
+    let project = package();
+    project.write(SHELL, b"// caf\xe9\n#[sandbox]\npub struct ShellSandbox;\n");
+    assert_snapshot!(refused(&project), @"
+    error[K001]: this is not Rust: it is not UTF-8
+    --> src/server/shell.sandbox.rs
+     = help: mend the syntax, then run `koze build` again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn an_empty_file() {
+    let project = package();
+    project.write(SHELL, "");
+    assert_snapshot!(refused(&project), @"
+    error[K002]: no `#[sandbox]` struct in this file
+    --> src/server/shell.sandbox.rs
+     = help: declare one: `#[sandbox] pub struct ShellSandbox;`, or rename the file so that it does not end in `.sandbox.rs`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_struct_without_the_attribute() {
+    assert_snapshot!(refused_source("pub struct ShellSandbox;"), @"
+    error[K002]: no `#[sandbox]` struct in this file
+    --> src/server/shell.sandbox.rs
+     = help: declare one: `#[sandbox] pub struct ShellSandbox;`, or rename the file so that it does not end in `.sandbox.rs`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn two_structs() {
+    assert_snapshot!(refused_source("#[sandbox]\npub struct One;\n\n#[sandbox(variant = \"python\")]\npub struct Two;"), @"
+    error[K003]: `Two` is the second `#[sandbox]` of this file, after `One`
+     --> src/server/shell.sandbox.rs:7:12
+      |
+    4 | pub struct One;
+      |            --- the first one
+    ...
+    7 | pub struct Two;
+      |            ^^^
+      |
+      = help: a file declares exactly one sandbox: move `Two` to a `.sandbox.rs` file of its own
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn an_enum() {
+    assert_snapshot!(refused_source("#[sandbox]\npub enum ShellSandbox {}"), @"
+    error[K004]: `#[sandbox]` stands on an enum, not on a struct
+     --> src/server/shell.sandbox.rs:4:10
+      |
+    4 | pub enum ShellSandbox {}
+      |          ^^^^^^^^^^^^
+      |
+      = help: declare a struct: `#[sandbox] pub struct ShellSandbox;`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_function() {
+    assert_snapshot!(refused_source("#[sandbox]\npub fn shell() {}"), @"
+    error[K004]: `#[sandbox]` stands on a function, not on a struct
+     --> src/server/shell.sandbox.rs:4:8
+      |
+    4 | pub fn shell() {}
+      |        ^^^^^
+      |
+      = help: declare a struct: `#[sandbox] pub struct ShellSandbox;`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_generic_struct() {
+    assert_snapshot!(refused_source("#[sandbox]\npub struct Shell<T>(T);"), @"
+    error[K005]: the sandbox `Shell` is generic
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct Shell<T>(T);
+      |            ^^^^^
+      |
+      = help: a Durable Object class has one meaning: declare `pub struct Shell;` without parameters
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_struct_in_a_module() {
+    assert_snapshot!(refused_source("mod inner {\n    #[sandbox]\n    pub struct Shell;\n}"), @"
+    error[K006]: the sandbox `Shell` is not at the top level of its file
+     --> src/server/shell.sandbox.rs:5:16
+      |
+    5 |     pub struct Shell;
+      |                ^^^^^
+      |
+      = help: move the struct to the top level of the file, where the generated code looks for it
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn class_names_that_are_taken() {
+    assert_snapshot!(refused_source("#[sandbox]\npub struct Sandbox;"), @"
+    error[K009]: `Sandbox` cannot be the class of a sandbox: it is a name that the generated code uses itself
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct Sandbox;
+      |            ^^^^^^^
+      |
+      = help: give the struct another name, such as `ShellSandbox`
+
+    1 error; nothing was written
+    ");
+    assert_snapshot!(refused_source("#[sandbox]\npub struct function;"), @"
+    error[K009]: `function` cannot be the class of a sandbox: it is a reserved word of JavaScript, in which the class is exported
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct function;
+      |            ^^^^^^^^
+      |
+      = help: give the struct another name, such as `ShellSandbox`
+
+    1 error; nothing was written
+    ");
+}
+
+fn named(file: &str) -> Project {
+    let project = package();
+    plain(&project, file, "ShellSandbox");
+    project
+}
+
+#[test]
+fn a_file_name_with_a_space() {
+    assert_snapshot!(refused(&named("src/server/My Tool.sandbox.rs")), @"
+    error[K007]: `My Tool.sandbox.rs` is no name for a sandbox file
+     --> src/server/My Tool.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+      = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `my-tool.sandbox.rs`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_file_name_with_a_dot() {
+    assert_snapshot!(refused(&named("src/server/a.b.sandbox.rs")), @"
+    error[K007]: `a.b.sandbox.rs` is no name for a sandbox file
+     --> src/server/a.b.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+      = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `a-b.sandbox.rs`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_file_name_that_begins_with_a_digit() {
+    assert_snapshot!(refused(&named("src/3d.sandbox.rs")), @"
+    error[K007]: `3d.sandbox.rs` is no name for a sandbox file
+     --> src/3d.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+      = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `d.sandbox.rs`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_file_name_that_is_no_module() {
+    assert_snapshot!(refused(&named("src/self.sandbox.rs")), @"
+    error[K007]: `self.sandbox.rs` is no name for a sandbox file
+     --> src/self.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+      = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `my-self.sandbox.rs`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn errors_of_several_files_come_in_one_go() {
+    let project = package();
+    project.write("src/a.sandbox.rs", "");
+    sandbox(&project, "src/b.sandbox.rs", "#[sandbox(imgae = \"x/y:1\", max_instances = 0)]\npub struct B;");
+    sandbox(&project, "src/c.sandbox.rs", "#[sandbox]\npub struct C {");
+    project.write("wrangler.jsonc", "{\n  \"name\": app\n}\n");
+    assert_snapshot!(refused(&project), @r#"
+    error[K002]: no `#[sandbox]` struct in this file
+    --> src/a.sandbox.rs
+     = help: declare one: `#[sandbox] pub struct ASandbox;`, or rename the file so that it does not end in `.sandbox.rs`
+
+    error[K010]: `#[sandbox]` has no key `imgae`
+     --> src/b.sandbox.rs:3:11
+      |
+    3 | #[sandbox(imgae = "x/y:1", max_instances = 0)]
+      |           ^^^^^
+      |
+      = help: the nearest one is `image`
+
+    error[K013]: `0` is no value for `max_instances`
+     --> src/b.sandbox.rs:3:44
+      |
+    3 | #[sandbox(imgae = "x/y:1", max_instances = 0)]
+      |                                            ^
+      |
+      = help: `max_instances` takes an integer of at least 1
+
+    error[K001]: this is not Rust: cannot parse string into token stream
+     --> src/c.sandbox.rs:4:14
+      |
+    4 | pub struct C {
+      |              ^
+      |
+      = help: mend the syntax, then run `koze build` again
+
+    error[K040]: this does not parse: Unexpected word
+     --> wrangler.jsonc:2:11
+      |
+    2 |   "name": app
+      |           ^^^
+      |
+      = help: mend the syntax, then run `koze build` again; nothing was written
+
+    5 errors; nothing was written
+    "#);
+}
+
+/// Line and column are the editor's: characters from 1, a byte order mark not counted.
+#[test]
+fn a_place_behind_wide_characters() {
+    let project = package();
+    let source =
+        "\u{feff}use koze::prelude::*;\r\n\r\n/* 世界 */ #[sandbox(imgae = \"x/y:1\")] pub struct S;\r\n";
+    project.write(SHELL, source);
+    assert_snapshot!(refused(&project), @r#"
+    error[K010]: `#[sandbox]` has no key `imgae`
+     --> src/server/shell.sandbox.rs:3:20
+      |
+    3 | /* 世界 */ #[sandbox(imgae = "x/y:1")] pub struct S;
+      |                      ^^^^^
+      |
+      = help: the nearest one is `image`
+
+    1 error; nothing was written
+    "#);
+    let json = project.koze(&["build", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("one JSON document");
+    let found = &document["diagnostics"][0];
+    assert_eq!((found["line"].as_u64(), found["column"].as_u64()), (Some(3), Some(20)), "{found:#}");
+}
+
+#[test]
+fn a_conditional_sandbox() {
+    assert_snapshot!(refused_source("#[cfg(feature = \"shell\")]\n#[sandbox]\npub struct ShellSandbox;"), @r#"
+    error[K022]: the sandbox `ShellSandbox` is conditional
+     --> src/server/shell.sandbox.rs:3:3
+      |
+    3 | #[cfg(feature = "shell")]
+      |   ^^^
+      |
+      = help: the wrangler configuration has one answer for all compilations: take `cfg` out, or declare the sandbox in another package
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_directory_that_rust_cannot_name() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let project = package();
+    let dir = project.path("src").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    fs_err::create_dir(&dir).expect("a directory");
+    fs_err::write(dir.join("shell.sandbox.rs"), "#[sandbox]\npub struct ShellSandbox;\n").expect("a file");
+    assert_snapshot!(refused(&project), @"
+    error[K028]: the path `src/caf�/shell.sandbox.rs` is not UTF-8
+     |
+     = help: the generated modules name it: rename the directory or file
+
+    1 error; nothing was written
+    ");
+}

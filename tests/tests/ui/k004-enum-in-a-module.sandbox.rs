@@ -1,0 +1,8 @@
+mod inner {
+    use koze::prelude::*;
+
+    #[sandbox]
+    pub enum ShellSandbox {}
+}
+
+fn main() {}

@@ -1,0 +1,7 @@
+use koze::prelude::*;
+
+#[sandbox]
+#[cfg(unix)]
+pub struct ShellSandbox;
+
+fn main() {}

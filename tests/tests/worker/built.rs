@@ -1,0 +1,91 @@
+//! cargo on a project in a temporary directory.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Once;
+
+use fs_err as fs;
+use koze_tests::{Project, root, run};
+use serde_json::Value;
+
+use crate::project::{TIMEOUT, Worker};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// cargo in a project, as its user would run it, without what cargo sets for tests. All projects share one target
+/// directory, so that `worker` is compiled once for each target.
+pub(crate) fn cargo(project: &Project) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_PROFILE_") {
+            command.env_remove(&*name);
+        }
+    }
+    command
+        .current_dir(project.dir())
+        .env("CARGO_TARGET_DIR", target_dir())
+        .env("CARGO_TERM_COLOR", "never")
+        // One value for every run: another would compile the dependencies anew.
+        .env("RUSTFLAGS", "-D warnings")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS")
+        .env_remove("CARGO_BUILD_TARGET")
+        // The same profile for every project, and without what makes a small Worker but a slow build.
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    command
+}
+
+/// `fixtures` in the directory that cargo builds this test into.
+fn target_dir() -> PathBuf {
+    let test = std::env::current_exe().expect("the path of the running test");
+    // <target>/<profile>/deps/<test>
+    test.ancestors().nth(3).expect("a test in cargo's target directory").join("fixtures")
+}
+
+/// Runs cargo on a project; a warning is an error.
+pub(crate) fn check(worker: &Worker, args: &[&str]) -> String {
+    let project = &worker.project;
+    // The versions of this workspace, which are on this machine: no registry is asked.
+    fetch();
+    project.write("Cargo.lock", fs::read(root().join("Cargo.lock")).expect("the workspace's lock file"));
+    let mut command = cargo(project);
+    command.args(args).arg("--offline");
+    // A fixture depends on the published crate, and this is the one that is meant.
+    if !project.read("Cargo.toml").contains("koze = { path") {
+        let runtime = root().join("runtime");
+        command.arg("--config").arg(format!("patch.crates-io.koze.path={runtime:?}"));
+    }
+    let output = run(command, TIMEOUT);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: cargo {}\n{stderr}", worker.name, args.join(" "));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Builds the Rust Worker for wasm: the module that cargo leaves.
+pub(crate) fn wasm(worker: &Worker) -> PathBuf {
+    let messages = check(
+        worker,
+        &["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"],
+    );
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["reason"] == "compiler-artifact")
+        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
+        .filter_map(|file| file.as_str().map(PathBuf::from))
+        .find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
+        .unwrap_or_else(|| panic!("{}: cargo names no .wasm", worker.name))
+}
+
+/// Downloads what only the wasm build of a Worker needs, and cargo has not needed so far.
+fn fetch() {
+    static FETCHED: Once = Once::new();
+    FETCHED.call_once(|| {
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(["fetch", "--locked", "--quiet", "--target", TARGET]).current_dir(root());
+        let output = run(command, TIMEOUT);
+        assert!(output.status.success(), "cargo fetch: {}", String::from_utf8_lossy(&output.stderr));
+    });
+}

@@ -1,0 +1,90 @@
+//! `wrangler deploy --dry-run`: the build command runs, the entry is bundled, bindings and containers are listed.
+
+use std::process::Output;
+
+use fs_err as fs;
+use koze_tests::run;
+
+use crate::project::{self, STUB, Sandbox, TIMEOUT, Worker};
+use crate::wrangler::{self, Resolved};
+
+/// The command of a configuration that koze created: what would deploy stale blocks stops it.
+const BUILD: &str = "koze build --check && worker-build --release";
+
+/// Runs it for an environment; the bundle is left in `dist`.
+pub(crate) fn dry_run(worker: &Worker, config: &Resolved) -> Output {
+    let mut command = worker.tool("wrangler");
+    command.args(["deploy", "--dry-run", "--outdir", "dist"]);
+    // Said even where it is empty: else wrangler warns where there are environments to choose from.
+    command.arg(format!("--env={}", config.environment));
+    if config.containers.iter().any(|container| container.image.starts_with('/')) {
+        // A Dockerfile, which wrangler would have Docker build.
+        command.arg("--containers-rollout=none");
+    }
+    run(command, TIMEOUT)
+}
+
+#[test]
+fn wrangler_lists_every_binding_and_container() {
+    for worker in project::all() {
+        let sandboxes = worker.sandboxes();
+        for config in wrangler::resolve(&worker) {
+            prepare(&worker, &config, &sandboxes);
+            let place = format!("{}, environment {:?}", worker.name, config.environment);
+            let output = dry_run(&worker, &config);
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let all = format!("{place}\n{stdout}\n{stderr}");
+            assert!(output.status.success(), "{all}");
+            let lines: Vec<_> = stdout.lines().map(str::trim).collect();
+            for (binding, class) in &config.bindings {
+                let binding = format!("env.{binding} ({class})");
+                assert!(lines.iter().any(|line| line.starts_with(&binding)), "no {binding}\n{all}");
+            }
+            for container in &config.containers {
+                let line = format!("- {} ({})", container.name, container.image);
+                assert!(lines.contains(&line.as_str()), "no {line}\n{all}");
+            }
+        }
+    }
+}
+
+/// Makes the stub what the Rust Worker would be: it exports the classes that are no sandbox's.
+fn prepare(worker: &Worker, config: &Resolved, sandboxes: &[Sandbox]) {
+    let mut stub = STUB.to_owned();
+    for (_, class) in &config.bindings {
+        if !sandboxes.iter().any(|sandbox| sandbox.class == *class) {
+            stub += &format!("export class {class} {{}}\n");
+        }
+    }
+    fs::write(worker.build_dir().join("index.js"), &stub).expect("the stub");
+    if config.build.is_none() {
+        // Else the command puts it there.
+        worker.project.write("build/index.js", stub);
+    }
+}
+
+#[test]
+fn a_new_project_is_built_by_its_command() {
+    let worker = project::made("commanded");
+    let config = &wrangler::resolve(&worker)[0];
+    assert_eq!(config.build.as_deref(), Some(BUILD));
+    assert!(!worker.project.path("build").exists());
+    assert!(dry_run(&worker, config).status.success());
+    // Nothing but the stand-in for worker-build makes it.
+    assert!(worker.project.path("build/index.js").exists());
+}
+
+#[test]
+fn stale_blocks_stop_a_deployment() {
+    let worker = project::made("stale");
+    let config = &wrangler::resolve(&worker)[0];
+    let file = "src/server/shell.sandbox.rs";
+    let changed = worker.project.read(file).replace("#[sandbox(", "#[sandbox(max_instances = 3, ");
+    worker.project.write(file, changed);
+    let output = dry_run(&worker, config);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success(), "{stdout}");
+    assert!(stdout.contains("not in step: run `koze build`"), "{stdout}");
+    assert!(!worker.project.path("build").exists(), "worker-build ran all the same");
+}

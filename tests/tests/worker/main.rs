@@ -1,0 +1,12 @@
+//! The Worker: what koze wrote is taken by wrangler, by TypeScript and by rustc, and one Worker runs.
+//!
+//! Every test here is about each whole project there is: one that `koze new` makes, and the `after` tree of each
+//! fixture.
+
+mod built;
+mod deploy;
+mod project;
+mod runs;
+mod rust;
+mod types;
+mod wrangler;

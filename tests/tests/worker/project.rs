@@ -1,0 +1,141 @@
+//! The projects, each in a temporary directory, ready for wrangler and cargo.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use fs_err as fs;
+use koze_tests::{Project, koze, root};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Any one step: far more than the slowest takes on a slow machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(10);
+
+/// What stands where worker-build would leave the Rust Worker.
+pub(crate) const STUB: &str = "export default { fetch() { return new Response(\"ok\"); } };\n";
+
+/// Stands in for worker-build, which compiles for minutes by itself and downloads what it runs: it is called as
+/// the real one is, and puts in place what the test has made.
+const WORKER_BUILD: &str = "#!/bin/sh
+set -eu
+test \"$*\" = --release
+mkdir -p build
+cp -R \"$KOZE_TEST_BUILD\"/. build
+";
+
+/// A project with everything built but the Rust Worker.
+pub(crate) struct Worker {
+    /// The fixture's name, for messages.
+    pub(crate) name: String,
+    pub(crate) project: Project,
+    /// `bin` holds `koze` and `worker-build`, `build` what the latter puts in place.
+    tools: TempDir,
+}
+
+/// A sandbox as `koze list` prints it.
+pub(crate) struct Sandbox {
+    pub(crate) binding: String,
+    pub(crate) class: String,
+    pub(crate) container: String,
+}
+
+/// Every project.
+pub(crate) fn all() -> Vec<Worker> {
+    let entries = fs::read_dir(root().join("fixtures")).expect("the fixtures");
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("a readable directory"))
+        .filter(|entry| entry.path().join("after").is_dir())
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    let fixtures = names.into_iter().map(|name| {
+        let project = Project::copy_fixture(&format!("{name}/after"));
+        Worker::new(name, project)
+    });
+    std::iter::once(made("made")).chain(fixtures).collect()
+}
+
+/// What `koze new` makes.
+pub(crate) fn made(name: &str) -> Worker {
+    let around = Project::new();
+    let runtime = root().join("runtime");
+    let run = around.koze(&["new", name, "--runtime-path", runtime.to_str().expect("a path in Unicode")]);
+    assert_eq!(run.code, 0, "{run:?}");
+    let project = Project::new();
+    for (path, content) in around.snapshot() {
+        project.write(path.strip_prefix(&format!("{name}/")).expect("nothing beside it"), content);
+    }
+    Worker::new(name.to_owned(), project)
+}
+
+impl Worker {
+    fn new(name: String, project: Project) -> Self {
+        project.link_node_modules();
+        let tools = TempDir::with_prefix("koze-tools-").expect("a temporary directory");
+        let bin = tools.path().join("bin");
+        fs::create_dir(&bin).expect("a directory in it");
+        fs::os::unix::fs::symlink(koze().get_program(), bin.join("koze")).expect("a link to koze");
+        let script = bin.join("worker-build");
+        fs::write(&script, WORKER_BUILD).expect("a script");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(script, executable).expect("its permissions");
+        let worker = Worker { name, project, tools };
+        fs::create_dir(worker.build_dir()).expect("a directory in it");
+        fs::write(worker.build_dir().join("index.js"), STUB).expect("a stub");
+        worker
+    }
+
+    /// What the stand-in for worker-build puts in place: a stub, until a test puts something else there.
+    pub(crate) fn build_dir(&self) -> PathBuf {
+        self.tools.path().join("build")
+    }
+
+    /// A tool of `tests/node_modules` in the project, with `koze` and `worker-build` on its `PATH`.
+    pub(crate) fn tool(&self, name: &str) -> Command {
+        let mut command = self.project.node(name);
+        let path = path_of(&command);
+        let bin = self.tools.path().join("bin");
+        let path = std::iter::once(bin).chain(std::env::split_paths(&path));
+        command
+            .env("PATH", std::env::join_paths(path).expect("a PATH without odd names"))
+            .env("KOZE_TEST_BUILD", self.build_dir());
+        command
+    }
+
+    /// The fixture before koze had seen it, where it had a configuration then.
+    pub(crate) fn before(&self) -> Option<Project> {
+        let before = format!("{}/before", self.name);
+        if !root().join("fixtures").join(&before).is_dir() {
+            return None;
+        }
+        let project = Project::copy_fixture(&before);
+        ["wrangler.json", "wrangler.jsonc", "wrangler.toml"]
+            .iter()
+            .any(|config| project.path(config).exists())
+            .then_some(project)
+    }
+
+    /// What koze says of the project.
+    pub(crate) fn sandboxes(&self) -> Vec<Sandbox> {
+        let run = self.project.koze(&["list", "--format", "json"]);
+        assert_eq!(run.code, 0, "{}: {run:?}", self.name);
+        let document: Value = serde_json::from_str(&run.stdout).expect("a JSON document");
+        let list = document["sandboxes"].as_array().expect("a list of sandboxes");
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        list.iter()
+            .map(|sandbox| Sandbox {
+                binding: text(&sandbox["binding"]),
+                class: text(&sandbox["class"]),
+                container: text(&sandbox["container"]),
+            })
+            .collect()
+    }
+}
+
+/// The `PATH` that a command was given.
+fn path_of(command: &Command) -> OsString {
+    let given = command.get_envs().find(|(name, _)| *name == "PATH");
+    given.and_then(|(_, path)| path).map(OsStr::to_owned).unwrap_or_default()
+}

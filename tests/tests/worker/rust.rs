@@ -1,0 +1,69 @@
+//! rustc, clippy and rustfmt on the generated Rust.
+
+use crate::built::{cargo, check, wasm};
+use crate::project;
+
+#[test]
+fn every_project_compiles_here_and_for_wasm() {
+    for worker in project::all() {
+        check(&worker, &["check", "--release", "--all-targets"]);
+        wasm(&worker);
+    }
+}
+
+#[test]
+fn the_strictest_lints_have_nothing_to_say() {
+    let worker = project::made("strict");
+    let lib = worker.project.read("src/lib.rs");
+    let (docs, rest) = lib.split_once("\n\n").expect("documentation, then the program");
+    let strict = format!("{docs}\n#![deny(missing_docs, clippy::all, clippy::pedantic)]\n\n{rest}");
+    worker.project.write("src/lib.rs", strict);
+    check(&worker, &["clippy", "--release", "--all-targets"]);
+}
+
+#[test]
+fn rustfmt_leaves_generated_files_alone() {
+    for worker in project::all() {
+        let project = &worker.project;
+        let mut fmt = cargo(project);
+        fmt.arg("fmt");
+        let before = project.snapshot();
+        let output = koze_tests::run(fmt, project::TIMEOUT);
+        assert!(output.status.success(), "{}: {output:?}", worker.name);
+        let after = project.snapshot();
+        for (path, content) in before {
+            if path.starts_with("src/generated/") {
+                assert!(after.get(&path) == Some(&content), "{}: rustfmt changed {path}", worker.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_project_is_as_rustfmt_has_it() {
+    let worker = project::made("formatted");
+    let mut fmt = cargo(&worker.project);
+    fmt.args(["fmt", "--check"]);
+    let output = koze_tests::run(fmt, project::TIMEOUT);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn what_must_compile_does_without_a_word() {
+    let worker = project::made("accepted");
+    let cases = koze_tests::root().join("tests/tests/ui/pass");
+    for entry in fs_err::read_dir(cases).expect("the cases") {
+        let path = entry.expect("a readable directory").path();
+        let name = path.file_name().expect("a name");
+        worker
+            .project
+            .write(std::path::Path::new("src/server").join(name), fs_err::read(&path).expect("a case"));
+    }
+    worker.project.write(
+        "src/lib.rs",
+        "//! What must compile.\n#![deny(warnings, missing_docs)]\n\npub mod generated;\n",
+    );
+    let run = worker.project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    check(&worker, &["check", "--release"]);
+}

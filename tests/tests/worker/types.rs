@@ -1,0 +1,115 @@
+//! TypeScript: the generated entry and its types, and the templates as they stand.
+
+use std::fmt::Write as _;
+
+use fs_err as fs;
+use koze_tests::{Project, root, run};
+
+use crate::project::{self, TIMEOUT, Worker};
+
+/// As strict as a user may be.
+const TSCONFIG: &str = r#"{
+  "compilerOptions": {
+    "allowJs": true,
+    "checkJs": true,
+    "exactOptionalPropertyTypes": true,
+    "lib": ["es2022"],
+    "module": "preserve",
+    "moduleResolution": "bundler",
+    "noEmit": true,
+    "noImplicitOverride": true,
+    "noUncheckedIndexedAccess": true,
+    "skipLibCheck": true,
+    "strict": true,
+    "target": "es2022",
+    "types": ["@cloudflare/workers-types"],
+    "verbatimModuleSyntax": true
+  },
+  "files": [FILES]
+}
+"#;
+
+/// Runs tsc on files of a project: what it found wrong.
+fn tsc(project: &Project, files: &[&str]) -> Result<(), String> {
+    let files: Vec<_> = files.iter().map(|file| format!("{file:?}")).collect();
+    project.write("tsconfig.json", TSCONFIG.replace("FILES", &files.join(", ")));
+    let mut command = project.node("tsc");
+    command.args(["--project", "tsconfig.json", "--pretty", "false"]);
+    let output = run(command, TIMEOUT);
+    let found = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(()) } else { Err(found) }
+}
+
+/// A program over the types of the entry: the Worker is a handler, every class is one that a namespace holds.
+fn usage(worker: &Worker) -> String {
+    let sandboxes = worker.sandboxes();
+    // By their module, for a class may have the name of a global.
+    let mut text = "import worker, * as entry from \"./src/generated/worker.mjs\";\n\
+         export const handler: ExportedHandler = worker;\n\
+         export interface Env {\n"
+        .to_owned();
+    for sandbox in &sandboxes {
+        let _ = writeln!(text, "  {}: DurableObjectNamespace<entry.{}>;", sandbox.binding, sandbox.class);
+    }
+    text += "}\nexport async function use(env: Env): Promise<number[]> {\n  const codes: number[] = [];\n";
+    for sandbox in &sandboxes {
+        let _ = writeln!(
+            text,
+            "  codes.push((await env.{0}.getByName(\"a\").exec(\"true\")).exitCode);\n  \
+             // @ts-expect-error: the SDK has no such method, and the stub's type knows.\n  \
+             await env.{0}.getByName(\"a\").noSuchMethod();",
+            sandbox.binding
+        );
+    }
+    text + "  return codes;\n}\n"
+}
+
+#[test]
+fn the_entry_and_its_types_pass() {
+    for worker in project::all() {
+        let project = &worker.project;
+        project.write("build/index.js", fs::read(worker.build_dir().join("index.js")).expect("the stub"));
+        let found = tsc(project, &["src/generated/worker.mjs"]);
+        assert_eq!(found, Ok(()), "{}", worker.name);
+        project.write("usage.mts", usage(&worker));
+        // The classes come from `worker.d.mts`: an import of `worker.mjs` finds the types beside it.
+        let found = tsc(project, &["src/generated/worker.d.mts", "usage.mts"]);
+        assert_eq!(found, Ok(()), "{}\n{}", worker.name, usage(&worker));
+    }
+}
+
+/// The templates, each placeholder with the type it stands for.
+fn templates() -> Project {
+    let project = Project::new();
+    project.link_node_modules();
+    let files = root().join("templates/files/worker");
+    for entry in fs::read_dir(files).expect("the templates") {
+        let path = entry.expect("a readable directory").path();
+        let name = path.file_name().expect("a name");
+        project.write(name, fs::read(&path).expect("a template"));
+    }
+    project
+}
+
+const TEMPLATES: [&str; 3] = ["placeholders.d.ts", "worker.mjs", "worker.d.mts"];
+
+#[test]
+fn the_templates_pass_as_they_stand() {
+    assert_eq!(tsc(&templates(), &TEMPLATES), Ok(()));
+}
+
+#[test]
+fn a_wrong_type_in_a_hole_does_not() {
+    for (right, wrong, field) in [
+        ("__KOZE_SLEEP_AFTER__: string", "__KOZE_SLEEP_AFTER__: boolean", "sleepAfter"),
+        ("__KOZE_INTERNET__: boolean", "__KOZE_INTERNET__: string", "enableInternet"),
+        ("__KOZE_ALLOWED_HOSTS__: string[]", "__KOZE_ALLOWED_HOSTS__: number[]", "number[]"),
+    ] {
+        let project = templates();
+        let placeholders = project.read("placeholders.d.ts");
+        assert!(placeholders.contains(right), "{placeholders}");
+        project.write("placeholders.d.ts", placeholders.replace(right, wrong));
+        let found = tsc(&project, &TEMPLATES).expect_err(wrong);
+        assert!(found.contains("worker.mjs(") && found.contains(field), "{found}");
+    }
+}
