@@ -52,7 +52,7 @@ impl Sandbox {
                 // proc-macro2 has but one message for what is no token stream.
                 let message = match error.to_string() {
                     text if text.contains("token stream") => {
-                        "a bracket is not closed, or a literal".to_owned()
+                        "a bracket or a literal is not closed".to_owned()
                     }
                     text => text,
                 };

@@ -27,7 +27,7 @@ fn jsonc_that_does_not_parse() {
     3 |   "main": "x.mjs"
       |                  ^
       |
-      = help: mend the syntax, then run `koze build` again; nothing was written
+      = help: mend the syntax, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -48,7 +48,7 @@ fn jsonc_that_ends_too_soon() {
     2 | |   "name": "app",
       | |_________________^
       |
-      = help: mend the syntax, then run `koze build` again; nothing was written
+      = help: mend the syntax, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -63,7 +63,7 @@ fn an_empty_file() {
     1 |
       | ^
       |
-      = help: mend the syntax, then run `koze build` again; nothing was written
+      = help: mend the syntax, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -94,7 +94,7 @@ fn toml_that_does_not_parse() {
     3 | GREETING = hello
       |            ^^^^^
       |
-      = help: mend the syntax, then run `koze build` again; nothing was written
+      = help: mend the syntax, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -191,7 +191,7 @@ fn a_configuration_that_is_not_there() {
     assert_snapshot!(refused_with(&project, &["build", "--config", "mine.jsonc"]), @"
     error[K060]: failed to open file `[PROJECT]/mine.jsonc`: No such file or directory (os error 2)
      |
-     = help: nothing was written; see to the cause, then run the command again
+     = help: see to the cause, then run the command again
 
     1 error; nothing was written
     ");

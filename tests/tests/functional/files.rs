@@ -65,7 +65,7 @@ fn a_file_where_a_directory_should_be() {
     assert_snapshot!(refused(&project), @"
     error[K060]: failed to open file `[PROJECT]/src/generated/mod.rs`: Not a directory (os error 20)
      |
-     = help: nothing was written; see to the cause, then run the command again
+     = help: see to the cause, then run the command again
 
     1 error; nothing was written
     ");
@@ -79,7 +79,7 @@ fn a_directory_where_a_file_should_be() {
     assert_snapshot!(refused(&project), @"
     error[K060]: failed to read from file `[PROJECT]/src/generated/mod.rs`: Is a directory (os error 21)
      |
-     = help: nothing was written; see to the cause, then run the command again
+     = help: see to the cause, then run the command again
 
     1 error; nothing was written
     ");
@@ -112,7 +112,7 @@ fn a_configuration_that_is_read_only() {
     assert_snapshot!(refused(&project), @"
     error[K057]: failed to write `[PROJECT]/wrangler.jsonc`: the file is read-only
      |
-     = help: nothing was written; see to the cause, then run the command again
+     = help: see to the cause, then run the command again
 
     1 error; nothing was written
     ");
@@ -130,7 +130,7 @@ fn a_lock_that_is_read_only() {
     assert_snapshot!(refused(&project), @"
     error[K057]: failed to write `[PROJECT]/koze.lock`: the file is read-only
      |
-     = help: nothing was written; see to the cause, then run the command again
+     = help: see to the cause, then run the command again
 
     1 error; nothing was written
     ");

@@ -27,7 +27,10 @@ fn sandboxes_as_a_table() {
 fn no_sandboxes() {
     let run = package().koze(&["list"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_snapshot!(run.stdout, @"0 sandboxes in wrangler.jsonc");
+    assert_snapshot!(run.stdout, @"
+    no sandboxes: there is no `*.sandbox.rs` file below `src`
+    next: create `src/server/shell.sandbox.rs` with `#[sandbox] pub struct ShellSandbox;`
+    ");
 }
 
 #[test]

@@ -27,14 +27,7 @@ fn a_project_in_an_empty_directory() {
     created the package `hello` in hello
     1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
-    created wrangler.jsonc
-    created src/generated/mod.rs
-    created src/generated/env.rs
-    created src/generated/worker.mjs
-    created src/generated/worker.d.mts
-    created koze.lock
-    next: commit these files, `koze.lock` among them
-    next: cd hello && npm install && npm run check (see its README.md)
+    next: cd hello && npm install && npm run check (its README.md says what these need)
     ");
 
     let files: BTreeSet<String> = place.snapshot().into_keys().collect();

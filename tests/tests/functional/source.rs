@@ -27,7 +27,7 @@ fn no_rust() {
 #[test]
 fn no_rust_in_the_middle() {
     assert_snapshot!(refused_source("#[sandbox]\npub struct Größe; fn x( {\n}"), @"
-    error[K001]: this is not Rust: cannot parse string into token stream
+    error[K001]: this is not Rust: a bracket or a literal is not closed
      --> src/server/shell.sandbox.rs:4:23
       |
     4 | pub struct Größe; fn x( {
@@ -274,7 +274,7 @@ fn errors_of_several_files_come_in_one_go() {
       |
       = help: `max_instances` takes an integer of at least 1
 
-    error[K001]: this is not Rust: cannot parse string into token stream
+    error[K001]: this is not Rust: a bracket or a literal is not closed
      --> src/c.sandbox.rs:4:14
       |
     4 | pub struct C {
@@ -288,7 +288,7 @@ fn errors_of_several_files_come_in_one_go() {
     2 |   "name": app
       |           ^^^
       |
-      = help: mend the syntax, then run `koze build` again; nothing was written
+      = help: mend the syntax, then run `koze build` again
 
     5 errors; nothing was written
     "#);
