@@ -1,6 +1,8 @@
 //! Paths as they are written to files: relative, with `/`.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
+
+pub use koze_model::paths::normal;
 
 /// `path` as seen from the directory `base`; both absolute. `.` where they are the same.
 pub fn relative(path: &Path, base: &Path) -> String {
@@ -20,21 +22,6 @@ pub fn dotted(path: &Path, base: &Path) -> String {
     } else {
         format!("./{relative}")
     }
-}
-
-/// Takes `.` and `..` out of a path, by its words alone.
-pub fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                normal.pop();
-            }
-            Component::CurDir => {}
-            other => normal.push(other),
-        }
-    }
-    normal
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Where the attribute stands: the file, as the command line names it.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
+use koze_model::paths::normal;
 use koze_model::rules::Rule;
 use proc_macro2::Span;
 
@@ -16,9 +17,9 @@ pub(crate) struct Source {
 impl Source {
     /// The file of a span; `None` where the compiler does not know one, as in some editors.
     pub(crate) fn of(span: Span) -> Option<Source> {
-        let path = normalise(&std::path::absolute(span.local_file()?).ok()?);
+        let path = normal(&std::path::absolute(span.local_file()?).ok()?);
         let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
-        let relative = path.strip_prefix(normalise(&package)).unwrap_or(&path);
+        let relative = path.strip_prefix(normal(&package)).unwrap_or(&path);
         let name = relative
             .components()
             .map(|part| part.as_os_str().to_string_lossy())
@@ -68,19 +69,4 @@ fn mentions(file: &syn::File, ident: &syn::Ident) -> bool {
     let mut search = Search(ident, false);
     search.visit_file(file);
     search.1
-}
-
-/// Takes `.` and `..` out of a path: `#[path]` gives `src/generated/../server/shell.sandbox.rs`.
-fn normalise(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                normal.pop();
-            }
-            Component::CurDir => {}
-            other => normal.push(other),
-        }
-    }
-    normal
 }

@@ -1,5 +1,8 @@
 //! Which version of `@cloudflare/sandbox` the project runs: the image's tag must equal it.
 
+mod pinned;
+
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -65,50 +68,36 @@ fn check(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
 fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
         let path = dir.join("node_modules").join(PACKAGE).join("package.json");
-        let Some(json) = read_json(&path, project, findings)? else {
-            continue;
+        let Some(text) = read(&path, findings)? else { continue };
+        let file = paths::relative(&path, &project.dir);
+        let json = match pinned::json(&text) {
+            Ok(json) => json,
+            Err(wrong) => return not_json(file, &text, wrong, findings),
         };
         let Some(version) = json.get("version").and_then(|version| version.as_str()) else {
-            let place = Place::file(paths::relative(&path, &project.dir));
             let message = "it has no `version`: install the package anew".to_owned();
-            return findings.fail(Rule::BadManifest { message }, Some(place));
+            return findings.fail(Rule::BadManifest { message }, Some(Place::file(file)));
         };
-        return Ok(Some(Sdk { version: version.to_owned(), source: paths::relative(&path, &project.dir) }));
+        return Ok(Some(Sdk { version: version.to_owned(), source: file }));
     }
     Ok(None)
 }
 
-/// An exact version in `package-lock.json` or, failing that, `package.json`, from the project upward.
+/// An exact version in a lock file or, failing that, in `package.json`, from the project upward.
 fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
-        for (name, find) in [("package-lock.json", locked as fn(&_) -> _), ("package.json", exact)] {
-            let path = dir.join(name);
-            let Some(json) = read_json(&path, project, findings)? else {
-                continue;
-            };
-            if let Some(version) = find(&json) {
-                return Ok(Some(Sdk { version, source: paths::relative(&path, &project.dir) }));
+        for file in pinned::FILES {
+            let path = dir.join(file);
+            let Some(text) = read(&path, findings)? else { continue };
+            let source = paths::relative(&path, &project.dir);
+            match pinned::version(file, &text) {
+                Ok(Some(version)) => return Ok(Some(Sdk { version, source })),
+                Ok(None) => {}
+                Err(wrong) => return not_json(source, &text, wrong, findings),
             }
         }
     }
     Ok(None)
-}
-
-fn locked(lock: &serde_json::Value) -> Option<String> {
-    let entry = match lock.get("packages") {
-        Some(packages) => packages.get(format!("node_modules/{PACKAGE}"))?,
-        None => lock.get("dependencies")?.get(PACKAGE)?,
-    };
-    Some(entry.get("version")?.as_str()?.to_owned())
-}
-
-/// A version in `package.json` that is no range.
-fn exact(package: &serde_json::Value) -> Option<String> {
-    ["dependencies", "devDependencies", "optionalDependencies"].iter().find_map(|kind| {
-        let version = package.get(kind)?.get(PACKAGE)?.as_str()?;
-        let version = version.trim().trim_start_matches('=');
-        Version::parse(version).ok().map(|_| version.to_owned())
-    })
 }
 
 /// The version that the `koze` crate of the dependency graph was made for.
@@ -126,30 +115,23 @@ fn of_crate(project: &Project) -> Option<Sdk> {
     Some(Sdk { version: version.to_owned(), source: format!("the crate koze {}", koze.version) })
 }
 
-/// A JSON file that may be missing.
-fn read_json(
-    path: &Path,
-    project: &Project,
-    findings: &mut Findings,
-) -> Result<Option<serde_json::Value>, Stop> {
-    let text = match fs_err::read_to_string(path) {
-        Ok(text) => text,
-        Err(error)
-            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return findings.io(&error),
-    };
-    match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
-        Ok(json) => Ok(Some(json)),
-        Err(error) => {
-            let file = paths::relative(path, &project.dir);
-            let at = offset(&text, error.line(), error.column());
-            let place = Place { file, text: Arc::from(text.as_str()), range: Some(at..at) };
-            findings.fail(Rule::BadManifest { message: format!("this is not JSON: {error}") }, Some(place))
-        }
+/// A file that may be missing, without a byte order mark.
+fn read(path: &Path, findings: &mut Findings) -> Result<Option<String>, Stop> {
+    match fs_err::read_to_string(path) {
+        Ok(text) => Ok(Some(text.trim_start_matches('\u{feff}').to_owned())),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => findings.io(&error),
     }
+}
+
+fn not_json<T>(
+    file: String,
+    text: &str,
+    (at, message): (usize, String),
+    findings: &mut Findings,
+) -> Result<T, Stop> {
+    let place = Place { file, text: Arc::from(text), range: Some(at..at) };
+    findings.fail(Rule::BadManifest { message: format!("this is not JSON: {message}") }, Some(place))
 }
 
 /// The byte at a line and column as `serde_json` counts them.
@@ -165,26 +147,6 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn only_exact_versions_answer() {
-        let version = |text: &str| exact(&json!({ "devDependencies": { PACKAGE: text } }));
-        assert_eq!(version("0.12.10").as_deref(), Some("0.12.10"));
-        assert_eq!(version("=0.12.10").as_deref(), Some("0.12.10"));
-        for range in ["^0.12.10", "~0.12", "0.12", "latest", "*", ">=0.12.0", "workspace:*", ""] {
-            assert_eq!(version(range), None, "{range}");
-        }
-    }
-
-    #[test]
-    fn lock_files_of_npm() {
-        let new = json!({ "packages": { "node_modules/@cloudflare/sandbox": { "version": "0.12.9" } } });
-        let old = json!({ "dependencies": { "@cloudflare/sandbox": { "version": "0.9.1" } } });
-        assert_eq!(locked(&new).as_deref(), Some("0.12.9"));
-        assert_eq!(locked(&old).as_deref(), Some("0.9.1"));
-        assert_eq!(locked(&json!({})), None);
-    }
 
     #[test]
     fn the_supported_range() {
