@@ -37,6 +37,10 @@ pub(crate) fn sandbox(attribute: &TokenStream, item: TokenStream) -> TokenStream
         None => (&fallback, fallback.container.as_str()),
     };
     let errors = errors(&report);
+    if item.attrs.iter().any(syntax::is_sandbox) {
+        // The attribute stands there twice: the other one implements the trait.
+        return quote!(#errors #item);
+    }
     let class = implement(item, names, container, &file);
     quote!(#errors #class)
 }

@@ -50,6 +50,14 @@ impl Source {
             Some(first) if sandboxes.any(|other| other == ident) => {
                 Some(Rule::SecondSandbox { class, first: first.to_string() })
             }
+            // By another name the attribute is one that the command line does not see.
+            _ if file
+                .items
+                .iter()
+                .any(|item| matches!(item, syn::Item::Struct(item) if item.ident == *ident)) =>
+            {
+                Some(Rule::NoSandbox { class })
+            }
             // The file on disk may be older than what the compiler sees; then there is nothing to say.
             _ if mentions(&file, ident) => Some(Rule::Nested { class }),
             _ => None,

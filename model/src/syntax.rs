@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Ident, Item, Meta};
+use syn::{Attribute, Item, Meta};
 
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
@@ -104,11 +104,9 @@ pub fn error_span(error: &syn::Error, tokens: &TokenStream) -> Span {
 
 /// Whether an attribute is `#[sandbox]`, by itself or by its path.
 pub fn is_sandbox(attribute: &Attribute) -> bool {
-    let path = attribute.path();
-    path.is_ident("sandbox")
-        || (path.segments.len() == 2
-            && path.segments[0].ident == "koze"
-            && path.segments[1].ident == "sandbox")
+    let segments = &attribute.path().segments;
+    let last = segments.last().is_some_and(|last| last.ident == "sandbox");
+    last && (segments.len() == 1 || segments[0].ident == "koze")
 }
 
 fn tokens(attribute: &Attribute) -> syn::Result<TokenStream> {
@@ -142,23 +140,17 @@ struct Nested<'r> {
     any: &'r mut bool,
 }
 
-impl Nested<'_> {
-    fn check(&mut self, attributes: &[Attribute], ident: &Ident) {
-        if attributes.iter().any(is_sandbox) {
-            *self.any = true;
-            self.report.add(Rule::Nested { class: ident.to_string() }, ident.span());
-        }
-    }
-}
-
 impl<'a> Visit<'a> for Nested<'_> {
-    fn visit_item_struct(&mut self, item: &'a syn::ItemStruct) {
-        self.check(&item.attrs, &item.ident);
-        visit::visit_item_struct(self, item);
-    }
-
-    fn visit_item_enum(&mut self, item: &'a syn::ItemEnum) {
-        self.check(&item.attrs, &item.ident);
-        visit::visit_item_enum(self, item);
+    fn visit_item(&mut self, item: &'a Item) {
+        if attributes(item).iter().any(is_sandbox) {
+            *self.any = true;
+            match item {
+                Item::Struct(item) => {
+                    self.report.add(Rule::Nested { class: item.ident.to_string() }, item.ident.span());
+                }
+                other => not_a_struct(other, self.report),
+            }
+        }
+        visit::visit_item(self, item);
     }
 }

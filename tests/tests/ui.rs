@@ -20,6 +20,7 @@ const NOT_OF_THE_MACRO: &[(&str, &str)] = &[
     ("K001", "what is no Rust is rustc's to report: there is no item for a macro"),
     ("K002", "a file without the attribute never calls the macro"),
     ("K018", "a warning, which a macro has no way to give"),
+    ("K022", "rustc takes a `cfg` away, or the item with it, before it calls the macro"),
 ];
 
 /// One message, from either side.

@@ -60,7 +60,7 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// The image of each sandbox at the top level, in the order of the sandboxes.
     pub images: Vec<Resolved>,
-    /// The container application of each sandbox at the top level; empty where its entry has no name.
+    /// The container application of each sandbox at the top level, as wrangler calls it.
     pub containers: Vec<String>,
     /// What a person should know of: what was taken over, renamed, removed.
     pub notes: Vec<String>,
@@ -133,7 +133,11 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
             *image = Resolved { image: kept, source: ImageSource::Configuration };
         }
     }
-    let containers = new_lock.sandboxes.iter().map(|locked| locked.container.clone()).collect();
+    let container = |locked: &Locked| {
+        let made = || scopes[0].default_container(&locked.class, config.document.value());
+        if locked.container.is_empty() { made().unwrap_or_default() } else { locked.container.clone() }
+    };
+    let containers = new_lock.sandboxes.iter().map(container).collect();
     let changes = outputs(inputs, &edits, &new_lock, findings)?;
     Ok(Plan { changes, images, containers, notes })
 }

@@ -44,8 +44,8 @@ fn target_dir() -> PathBuf {
     test.ancestors().nth(3).expect("a test in cargo's target directory").join("fixtures")
 }
 
-/// Runs cargo on a project; a warning is an error.
-pub(crate) fn check(worker: &Worker, args: &[&str]) -> String {
+/// Runs cargo on a project, where a warning is an error: what it prints, or its messages.
+pub(crate) fn check(worker: &Worker, args: &[&str]) -> Result<String, String> {
     let project = &worker.project;
     // The versions of this workspace, which are on this machine: no registry is asked.
     fetch();
@@ -55,20 +55,22 @@ pub(crate) fn check(worker: &Worker, args: &[&str]) -> String {
     // A fixture depends on the published crate, and this is the one that is meant.
     if !project.read("Cargo.toml").contains("koze = { path") {
         let runtime = root().join("runtime");
-        command.arg("--config").arg(format!("patch.crates-io.koze.path={runtime:?}"));
+        command.arg("--config").arg(format!("patch.crates-io.koze.path={:?}", runtime.to_string_lossy()));
     }
     let output = run(command, TIMEOUT);
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: cargo {}\n{stderr}", worker.name, args.join(" "));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    Err(format!("{}: cargo {}\n{stderr}", worker.name, args.join(" ")))
 }
 
 /// Builds the Rust Worker for wasm: the module that cargo leaves.
-pub(crate) fn wasm(worker: &Worker) -> PathBuf {
+pub(crate) fn wasm(worker: &Worker) -> Result<PathBuf, String> {
     let messages = check(
         worker,
         &["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"],
-    );
+    )?;
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
@@ -76,7 +78,7 @@ pub(crate) fn wasm(worker: &Worker) -> PathBuf {
         .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
         .filter_map(|file| file.as_str().map(PathBuf::from))
         .find(|file| file.extension().is_some_and(|extension| extension == "wasm"))
-        .unwrap_or_else(|| panic!("{}: cargo names no .wasm", worker.name))
+        .ok_or_else(|| format!("{}: cargo names no .wasm", worker.name))
 }
 
 /// Downloads what only the wasm build of a Worker needs, and cargo has not needed so far.

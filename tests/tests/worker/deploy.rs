@@ -1,5 +1,6 @@
 //! `wrangler deploy --dry-run`: the build command runs, the entry is bundled, bindings and containers are listed.
 
+use std::fmt::Write as _;
 use std::process::Output;
 
 use fs_err as fs;
@@ -54,7 +55,7 @@ fn prepare(worker: &Worker, config: &Resolved, sandboxes: &[Sandbox]) {
     let mut stub = STUB.to_owned();
     for (_, class) in &config.bindings {
         if !sandboxes.iter().any(|sandbox| sandbox.class == *class) {
-            stub += &format!("export class {class} {{}}\n");
+            let _ = writeln!(stub, "export class {class} {{}}");
         }
     }
     fs::write(worker.build_dir().join("index.js"), &stub).expect("the stub");

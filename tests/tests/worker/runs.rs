@@ -27,7 +27,7 @@ fn link(module: &Path, build: &Path) {
 #[test]
 fn a_worker_answers_in_workerd() {
     let worker = project::made("served");
-    link(&wasm(&worker), &worker.build_dir());
+    link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
     let config = &wrangler::resolve(&worker)[0];
     let output = deploy::dry_run(&worker, config);
     assert!(output.status.success(), "{output:?}");

@@ -1,14 +1,24 @@
 //! rustc, clippy and rustfmt on the generated Rust.
 
+use std::path::Path;
+
+use fs_err as fs;
+use koze_tests::{root, run};
+
 use crate::built::{cargo, check, wasm};
-use crate::project;
+use crate::project::{self, TIMEOUT};
 
 #[test]
 fn every_project_compiles_here_and_for_wasm() {
+    let mut wrong = String::new();
     for worker in project::all() {
-        check(&worker, &["check", "--release", "--all-targets"]);
-        wasm(&worker);
+        let here = check(&worker, &["check", "--release", "--all-targets"]);
+        let there = wasm(&worker);
+        for error in [here.err(), there.err()].into_iter().flatten() {
+            wrong += &error;
+        }
     }
+    assert!(wrong.is_empty(), "{wrong}");
 }
 
 #[test]
@@ -18,7 +28,7 @@ fn the_strictest_lints_have_nothing_to_say() {
     let (docs, rest) = lib.split_once("\n\n").expect("documentation, then the program");
     let strict = format!("{docs}\n#![deny(missing_docs, clippy::all, clippy::pedantic)]\n\n{rest}");
     worker.project.write("src/lib.rs", strict);
-    check(&worker, &["clippy", "--release", "--all-targets"]);
+    check(&worker, &["clippy", "--release", "--all-targets"]).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]
@@ -28,7 +38,7 @@ fn rustfmt_leaves_generated_files_alone() {
         let mut fmt = cargo(project);
         fmt.arg("fmt");
         let before = project.snapshot();
-        let output = koze_tests::run(fmt, project::TIMEOUT);
+        let output = run(fmt, TIMEOUT);
         assert!(output.status.success(), "{}: {output:?}", worker.name);
         let after = project.snapshot();
         for (path, content) in before {
@@ -44,20 +54,18 @@ fn a_new_project_is_as_rustfmt_has_it() {
     let worker = project::made("formatted");
     let mut fmt = cargo(&worker.project);
     fmt.args(["fmt", "--check"]);
-    let output = koze_tests::run(fmt, project::TIMEOUT);
+    let output = run(fmt, TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
 #[test]
 fn what_must_compile_does_without_a_word() {
     let worker = project::made("accepted");
-    let cases = koze_tests::root().join("tests/tests/ui/pass");
-    for entry in fs_err::read_dir(cases).expect("the cases") {
+    let cases = root().join("tests/tests/ui/pass");
+    for entry in fs::read_dir(cases).expect("the cases") {
         let path = entry.expect("a readable directory").path();
         let name = path.file_name().expect("a name");
-        worker
-            .project
-            .write(std::path::Path::new("src/server").join(name), fs_err::read(&path).expect("a case"));
+        worker.project.write(Path::new("src/server").join(name), fs::read(&path).expect("a case"));
     }
     worker.project.write(
         "src/lib.rs",
@@ -65,5 +73,5 @@ fn what_must_compile_does_without_a_word() {
     );
     let run = worker.project.koze(&["build"]);
     assert_eq!(run.code, 0, "{run:?}");
-    check(&worker, &["check", "--release"]);
+    check(&worker, &["check", "--release"]).unwrap_or_else(|error| panic!("{error}"));
 }

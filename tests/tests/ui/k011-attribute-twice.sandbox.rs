@@ -1,7 +1,7 @@
 use koze::prelude::*;
 
 #[sandbox]
-#[cfg(unix)]
+#[sandbox(variant = "python")]
 pub struct ShellSandbox;
 
 fn main() {}
