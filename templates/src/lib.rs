@@ -3,6 +3,12 @@
 //! Each is legal in its own language as it stands: a placeholder is an identifier `__KOZE_…__`, and a part that is
 //! repeated or left out stands between `//#region` and `//#endregion`. Filling them in is the caller's work.
 
+/// The module of all sandboxes, `src/generated/mod.rs`.
+pub const MODULE: &str = include_str!("../files/generated/mod.rs");
+
+/// The typed bindings, `src/generated/env.rs`.
+pub const ENV: &str = include_str!("../files/generated/env.rs");
+
 /// The Worker entry, `src/generated/worker.mjs`.
 pub const WORKER: &str = include_str!("../files/worker/worker.mjs");
 

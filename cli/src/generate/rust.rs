@@ -1,0 +1,39 @@
+//! `mod.rs` and `env.rs`: a module for every sandbox file, and a typed accessor for every sandbox.
+
+use koze_model::Sandbox;
+use koze_templates::{ENV, MODULE};
+
+use super::template::{Fill, Template};
+
+pub(super) fn module(sandboxes: &[Sandbox]) -> String {
+    fill(MODULE, sandboxes)
+}
+
+pub(super) fn env(sandboxes: &[Sandbox]) -> String {
+    fill(ENV, sandboxes)
+}
+
+fn fill(template: &str, sandboxes: &[Sandbox]) -> String {
+    Template::new(template).render(&Fill::default(), &|region| match region {
+        "sandbox" => sandboxes.iter().map(sandbox).collect(),
+        other => unreachable!("the template has a region {other} that nobody fills"),
+    })
+}
+
+fn sandbox(sandbox: &Sandbox) -> Fill {
+    // From `src/generated` to a file below `src`.
+    let path = format!("../{}", sandbox.file.strip_prefix("src/").unwrap_or(&sandbox.file));
+    Fill {
+        holes: vec![
+            // A line end in a directory's name would end the comment or the string it stands in.
+            ("__KOZE_SOURCE__", sandbox.file.escape_debug().to_string()),
+            ("__KOZE_PATH__", path.escape_debug().to_string()),
+            ("__KOZE_MODULE__", sandbox.names.module.clone()),
+            ("__KOZE_CLASS__", sandbox.class.value.clone()),
+            ("__KOZE_ACCESSOR__", sandbox.names.accessor.clone()),
+            ("__KOZE_BINDING__", sandbox.names.binding.clone()),
+        ],
+        // A struct that is not public cannot be made so from outside.
+        regions: vec![if sandbox.public { "public" } else { "private" }],
+    }
+}
