@@ -3,14 +3,17 @@
 //! A list is replayed as wrangler replays it. Tags are only ever appended; what a build may do to storage is to make
 //! it or to rename it.
 
-use std::collections::{BTreeMap, HashMap};
+mod exports;
+mod migrations;
+
+use std::collections::BTreeMap;
 
 use koze_model::Rule;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::document::{Edit, Path, Step};
 use super::locate::Config;
-use super::scope::{Scope, dotted};
+use super::scope::Scope;
 use crate::finding::{Findings, Place, Stop};
 use crate::lock::{self, Lock, Tag};
 
@@ -67,8 +70,10 @@ pub fn all<'a>(
 ) -> Result<Vec<Lifecycle<'a>>, Stop> {
     let mut lifecycles = Vec::new();
     for scope in scopes {
-        let exports =
-            scope.get("exports").and_then(Value::as_object).filter(|exports| exports.values().any(is_object));
+        let exports = scope
+            .get("exports")
+            .and_then(Value::as_object)
+            .filter(|exports| exports.values().any(exports::is_object));
         let migrations = scope.get("migrations").and_then(Value::as_array);
         let path = |key: &str| scope.path(&[Step::from(key)]);
         if let (Some(_), Some([_, ..])) = (exports, migrations.map(Vec::as_slice)) {
@@ -88,33 +93,12 @@ pub fn all<'a>(
     Ok(lifecycles)
 }
 
-/// Whether an entry of `exports` is a Durable Object.
-fn is_object(entry: &Value) -> bool {
-    entry.get("type").and_then(Value::as_str) == Some("durable-object")
-}
-
 impl<'a> Lifecycle<'a> {
     fn of_exports(scope: &Scope, path: Path, exports: &'a Map<String, Value>) -> Self {
-        let live = exports
-            .iter()
-            .filter(|(_, entry)| is_object(entry))
-            .filter(|(_, entry)| {
-                matches!(
-                    entry.get("state").and_then(Value::as_str),
-                    None | Some("created" | "expecting-transfer")
-                )
-            })
-            .map(|(class, entry)| {
-                let mut path = path.clone();
-                path.push(Step::from(class.as_str()));
-                let sqlite = entry.get("storage").and_then(Value::as_str) == Some("sqlite");
-                (class.clone(), Live { sqlite, tag: None, path })
-            })
-            .collect();
+        let live = exports::live(&path, exports);
         Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Exports(exports), live }
     }
 
-    /// Replays the list: within a tag, wrangler deletes, renames, then makes.
     fn of_migrations(
         scope: &Scope,
         path: Path,
@@ -122,58 +106,7 @@ impl<'a> Lifecycle<'a> {
         config: &Config,
         findings: &mut Findings,
     ) -> Self {
-        let mut live: BTreeMap<String, Live> = BTreeMap::new();
-        let mut tags: HashMap<&str, usize> = HashMap::new();
-        for (index, migration) in list.iter().enumerate() {
-            let mut at = path.clone();
-            at.push(Step::Index(index));
-            let Some(tag) = migration.get("tag").and_then(Value::as_str) else {
-                let rule = Rule::ConfigShape { path: format!("{}.tag", dotted(&at)), expected: "a string" };
-                findings.add(rule, Some(config.place(&at)));
-                continue;
-            };
-            if let Some(first) = tags.insert(tag, index) {
-                let mut other = path.clone();
-                other.push(Step::Index(first));
-                findings.push(crate::finding::Finding {
-                    rule: Rule::BadMigrations {
-                        message: format!("two migrations have the tag `{tag}`"),
-                        remedy: "wrangler would run one of them only: give the one that is not deployed yet a new tag, \
-                                 and take its `[[migration]]` out of `koze.lock`"
-                            .to_owned(),
-                    },
-                    place: Some(config.place(&at)),
-                    also: vec![(config.place(&other), "the first one".to_owned())],
-                });
-            }
-            check_shape(migration, &at, config, findings);
-            for class in strings(migration, "deleted_classes") {
-                live.remove(class);
-            }
-            for renamed in objects(migration, "renamed_classes") {
-                if let (Some(from), Some(to)) = (text(renamed, "from"), text(renamed, "to"))
-                    && let Some(was) = live.remove(from)
-                {
-                    live.insert(to.to_owned(), was);
-                }
-            }
-            let mut make = |class: &str, sqlite: bool| {
-                let made = Live { sqlite, tag: Some(tag.to_owned()), path: at.clone() };
-                live.insert(class.to_owned(), made);
-            };
-            for class in strings(migration, "new_classes") {
-                make(class, false);
-            }
-            for class in strings(migration, "new_sqlite_classes") {
-                make(class, true);
-            }
-            // What comes from another Worker keeps the storage it had there, of which nothing is known here.
-            for transferred in objects(migration, "transferred_classes") {
-                if let Some(to) = text(transferred, "to") {
-                    make(to, true);
-                }
-            }
-        }
+        let live = migrations::replay(&path, list, config, findings);
         Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Migrations(list), live }
     }
 
@@ -293,20 +226,9 @@ impl<'a> Lifecycle<'a> {
             return (Vec::new(), None);
         }
         match &self.kind {
-            Kind::Exports(_) => (self.export_edits(changes), None),
+            Kind::Exports(_) => (exports::edits(&self.path, changes), None),
             Kind::Migrations(list) => {
-                let tag = next_tag(list);
-                let mut migration = json!({ "tag": tag });
-                if !changes.deleted.is_empty() {
-                    migration["deleted_classes"] = json!(changes.deleted);
-                }
-                if !changes.renamed.is_empty() {
-                    let renamed = changes.renamed.iter().map(|(from, to)| json!({ "from": from, "to": to }));
-                    migration["renamed_classes"] = renamed.collect();
-                }
-                if !changes.new.is_empty() {
-                    migration["new_sqlite_classes"] = json!(changes.new);
-                }
+                let (tag, migration) = migrations::next(list, changes);
                 let hash = lock::hash(&migration);
                 let written = Tag { environment: self.environment.clone(), tag, hash };
                 (vec![Edit::Push { path: self.path.clone(), value: migration }], Some(written))
@@ -323,69 +245,9 @@ impl<'a> Lifecycle<'a> {
         Some(Tag { environment: self.environment.clone(), tag: tag.to_owned(), hash: lock::hash(migration) })
     }
 
-    fn export_edits(&self, changes: &Changes) -> Vec<Edit> {
-        let mut edits = Vec::new();
-        let mut set = |class: &str, value: Value| {
-            let mut path = self.path.clone();
-            path.push(Step::from(class));
-            edits.push(Edit::Set { path, value });
-        };
-        for class in &changes.deleted {
-            set(class, json!({ "type": "durable-object", "state": "deleted" }));
-        }
-        for (old, new) in &changes.renamed {
-            set(old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));
-        }
-        let renamed = changes.renamed.iter().map(|(_, new)| new);
-        for class in renamed.chain(&changes.new) {
-            set(class, json!({ "type": "durable-object", "storage": "sqlite" }));
-        }
-        edits
-    }
-
     /// Where a class was made, for messages.
     pub fn place(&self, class: &str, config: &Config) -> Option<Place> {
         Some(config.place(&self.live.get(class)?.path))
-    }
-}
-
-/// `v<n+1>`: after the highest number, and after as many migrations as there are.
-fn next_tag(list: &[Value]) -> String {
-    let number = |migration: &Value| text(migration, "tag")?.strip_prefix('v')?.parse::<u64>().ok();
-    let highest =
-        list.iter().filter_map(number).filter(|number| *number < u64::from(u32::MAX)).max().unwrap_or(0);
-    let mut next = highest.max(list.len() as u64) + 1;
-    while list.iter().any(|migration| text(migration, "tag") == Some(&format!("v{next}"))) {
-        next += 1;
-    }
-    format!("v{next}")
-}
-
-/// The keys of a migration, the keys that an element must have (none: it is a string), and what wrangler takes there.
-const SHAPES: [(&str, &[&str], &str); 5] = [
-    ("new_classes", &[], "an array of class names"),
-    ("new_sqlite_classes", &[], "an array of class names"),
-    ("deleted_classes", &[], "an array of class names"),
-    ("renamed_classes", &["from", "to"], "an array of objects with `from` and `to`"),
-    (
-        "transferred_classes",
-        &["from", "from_script", "to"],
-        "an array of objects with `from`, `from_script` and `to`",
-    ),
-];
-
-/// What wrangler would reject must not be read as if it were not there.
-fn check_shape(migration: &Value, at: &[Step], config: &Config, findings: &mut Findings) {
-    for (key, fields, expected) in SHAPES {
-        let Some(value) = migration.get(key) else { continue };
-        let good = |element: &Value| match fields {
-            [] => element.is_string(),
-            fields => fields.iter().all(|field| text(element, field).is_some()),
-        };
-        if !value.as_array().is_some_and(|list| list.iter().all(good)) {
-            let path = [at, &[Step::from(key)]].concat();
-            findings.add(Rule::ConfigShape { path: dotted(&path), expected }, Some(config.place(&path)));
-        }
     }
 }
 
@@ -395,24 +257,4 @@ fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
 
 fn objects<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
-}
-
-fn strings<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
-    objects(value, key).filter_map(Value::as_str)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_go_on_and_are_never_taken_twice() {
-        let next =
-            |tags: &[&str]| next_tag(&tags.iter().map(|tag| json!({ "tag": tag })).collect::<Vec<_>>());
-        assert_eq!(next(&[]), "v1");
-        assert_eq!(next(&["v1"]), "v2");
-        assert_eq!(next(&["v1", "v5"]), "v6");
-        assert_eq!(next(&["initial"]), "v2");
-        assert_eq!(next(&["v99999999999999999999", "x"]), "v3");
-    }
 }

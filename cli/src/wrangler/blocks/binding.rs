@@ -1,0 +1,105 @@
+//! The binding of a sandbox at one level.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Outcome, Wanted};
+use crate::finding::Findings;
+use crate::wrangler::document::{Edit, Step};
+use crate::wrangler::level::Level;
+use crate::wrangler::locate::Config;
+use crate::wrangler::scope::dotted;
+
+impl Wanted<'_> {
+    /// Brings the binding of one level about; `moving` are the indices of bindings that belong to sandboxes.
+    pub fn reconcile_binding(
+        &self,
+        level: &Level,
+        moving: &BTreeSet<usize>,
+        config: &Config,
+        findings: &mut Findings,
+    ) -> Outcome {
+        let class = self.sandbox.class.value.as_str();
+        let binding = self.sandbox.names.binding.as_str();
+        let keys = [Step::from("durable_objects"), Step::from("bindings")];
+        let at = |index: usize, key: Option<&str>| {
+            let mut path = level.scope.path(&keys);
+            path.push(Step::from(index));
+            path.extend(key.map(Step::from));
+            path
+        };
+        let mut outcome = Outcome::default();
+        let text = |index: usize, key: &str| level.bindings.list[index].get(key).and_then(Value::as_str);
+
+        let own = self.own_binding(level);
+        let named = level
+            .bindings
+            .named(binding)
+            .iter()
+            .find(|index| Some(**index) != own && !moving.contains(*index));
+        if let Some(index) = named {
+            let other = text(*index, "class_name").unwrap_or_default();
+            let (message, remedy) = if other == class {
+                (format!("the binding `{binding}` is there twice"), "take one of them out".to_owned())
+            } else {
+                let remedy = format!(
+                    "`{}` gives this binding to `{class}`: rename the file, or the binding",
+                    self.sandbox.file
+                );
+                (format!("the binding `{binding}` has the class `{other}`"), remedy)
+            };
+            self.contradict(message, &remedy, &at(*index, None), config, findings);
+            return outcome;
+        }
+        if let Some(path) = level.others.get(binding) {
+            let message = format!("`{binding}` is the name of a binding of another kind");
+            let remedy = format!(
+                "names are unique in `env`: `{}` gives this one to `{class}`, rename the file or the other",
+                self.sandbox.file
+            );
+            self.contradict(message, &remedy, path, config, findings);
+            return outcome;
+        }
+        match own {
+            None => {
+                let value = json!({ "name": binding, "class_name": class });
+                outcome.edits.push(Edit::Push { path: level.scope.path(&keys), value });
+            }
+            Some(index) => {
+                if text(index, "script_name").is_some() {
+                    let message = format!("the binding `{binding}` belongs to another Worker");
+                    let remedy = "the class of a sandbox is in this Worker: take `script_name` out";
+                    self.contradict(message, remedy, &at(index, Some("script_name")), config, findings);
+                    return outcome;
+                }
+                for (key, value) in [("name", binding), ("class_name", class)] {
+                    if text(index, key) != Some(value) {
+                        outcome.edits.push(Edit::Set { path: at(index, Some(key)), value: json!(value) });
+                    }
+                }
+                if self.locked.is_none() {
+                    outcome.adopted.push(format!("adopted the binding at `{}`", dotted(&at(index, None))));
+                }
+            }
+        }
+        // Other bindings of a renamed class would name a class that is no more.
+        for index in self.old.map(|old| level.bindings.of_classes([old].into_iter())).unwrap_or_default() {
+            if Some(index) != own && text(index, "script_name").is_none() {
+                outcome.edits.push(Edit::Set { path: at(index, Some("class_name")), value: json!(class) });
+            }
+        }
+        outcome
+    }
+
+    /// The index of the binding that is this sandbox's: the locked one, the one of its name and class, or, of a
+    /// renamed class, any.
+    pub fn own_binding(&self, level: &Level) -> Option<usize> {
+        let own = level.bindings.of_classes(self.classes());
+        let named = |name: &str| own.iter().copied().find(|index| level.bindings.named(name).contains(index));
+        self.locked
+            .and_then(|locked| named(&locked.binding))
+            .or_else(|| named(&self.sandbox.names.binding))
+            .or_else(|| level.bindings.of_classes(self.old.into_iter()).first().copied())
+    }
+}

@@ -1,0 +1,85 @@
+//! The container entry that the attribute asks for.
+
+use std::path::Path;
+
+use koze_model::attrs::Rollout;
+use serde_json::{Map, Value, json};
+
+use super::Wanted;
+use crate::paths;
+use crate::wrangler::scope::Scope;
+
+impl Wanted<'_> {
+    /// The container entry, in the order of its keys.
+    pub(super) fn container(&self, scope: &Scope, config_dir: &Path) -> Map<String, Value> {
+        let attributes = &self.sandbox.attributes;
+        let mut entry = Map::new();
+        let mut set = |key: &str, value: Value| entry.insert(key.to_owned(), value);
+        set("name", json!(self.name(scope)));
+        set("class_name", json!(self.sandbox.class.value));
+        set("image", json!(self.image.image));
+        if let Some(path) = &attributes.image_build_context {
+            set("image_build_context", json!(paths::dotted(&self.source_dir.join(&path.value), config_dir)));
+        }
+        if let Some(vars) = &attributes.image_vars {
+            set("image_vars", vars.value.iter().map(|(name, value)| (name.clone(), json!(value))).collect());
+        }
+        set("instance_type", self.instance_type());
+        if let Some(max) = &attributes.max_instances {
+            set("max_instances", json!(max.value));
+        }
+        if let Some(constraints) = &attributes.constraints {
+            let mut value = json!({});
+            if !constraints.value.regions.is_empty() {
+                value["regions"] = json!(constraints.value.regions);
+            }
+            if let Some(jurisdiction) = &constraints.value.jurisdiction {
+                value["jurisdiction"] = json!(jurisdiction);
+            }
+            set("constraints", value);
+        }
+        match attributes.rollout_step_percentage.as_ref().map(|rollout| &rollout.value) {
+            Some(Rollout::Every(step)) => drop(set("rollout_step_percentage", json!(step))),
+            Some(Rollout::Steps(steps)) => drop(set("rollout_step_percentage", json!(steps))),
+            None => {}
+        }
+        if let Some(seconds) = &attributes.rollout_active_grace_period {
+            set("rollout_active_grace_period", json!(seconds.value));
+        }
+        if let Some(observability) = &attributes.observability {
+            let mut value = json!({});
+            if let Some(enabled) = observability.value.enabled {
+                value["enabled"] = json!(enabled);
+            }
+            if let Some(enabled) = observability.value.logs_enabled {
+                value["logs"] = json!({ "enabled": enabled });
+            }
+            set("observability", value);
+        }
+        entry
+    }
+
+    fn instance_type(&self) -> Value {
+        let attributes = &self.sandbox.attributes;
+        if let Some(instance) = &attributes.instance {
+            let mut value = json!({});
+            if let Some(vcpu) = instance.value.vcpu {
+                value["vcpu"] = number(vcpu);
+            }
+            if let Some(memory) = instance.value.memory_mib {
+                value["memory_mib"] = json!(memory);
+            }
+            if let Some(disk) = instance.value.disk_mb {
+                value["disk_mb"] = json!(disk);
+            }
+            return value;
+        }
+        json!(attributes.instance_type.as_ref().map_or("lite", |kind| &kind.value))
+    }
+}
+
+/// A number as a person would write it: `1`, not `1.0`.
+fn number(value: f64) -> Value {
+    #[allow(clippy::cast_possible_truncation, reason = "the value is whole and small")]
+    if value.fract() == 0.0 && value.abs() < 1e9 { json!(value as i64) } else { json!(value) }
+}

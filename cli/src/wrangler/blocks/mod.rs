@@ -1,0 +1,113 @@
+//! What the entries of a sandbox must be, and the edits that make them so.
+//!
+//! koze changes what it owns, adopts a hand-written entry that fits, and stops at one that contradicts.
+
+mod binding;
+mod container;
+mod entry;
+
+use std::path::PathBuf;
+
+use koze_model::image::ImageSource;
+use koze_model::{Rule, Sandbox};
+
+use super::document::{Edit, Step};
+use super::level::Level;
+use super::locate::Config;
+use super::scope::Scope;
+use crate::finding::{Finding, Findings, Place};
+use crate::images::Resolved;
+use crate::lock::{Entry, Locked};
+
+/// A sandbox with all that its entries need.
+pub struct Wanted<'a> {
+    /// The sandbox.
+    pub sandbox: &'a Sandbox,
+    /// Its image.
+    pub image: &'a Resolved,
+    /// The directory of its source file.
+    pub source_dir: PathBuf,
+    /// What the lock says of its class, under its present or former name.
+    pub locked: Option<&'a Locked>,
+    /// The former name of the class, where it was renamed.
+    pub old: Option<&'a str>,
+    /// A place in the source file.
+    pub place: Place,
+}
+
+/// What came of one sandbox at one level.
+#[derive(Default)]
+pub struct Outcome {
+    /// The edits.
+    pub edits: Vec<Edit>,
+    /// What koze owns from now on.
+    pub entry: Option<Entry>,
+    /// What was taken over, in words.
+    pub adopted: Vec<String>,
+    /// The image of the entry, where it is the user's.
+    pub kept_image: Option<String>,
+}
+
+impl Wanted<'_> {
+    /// The application's name: as the attribute says; else as it is locked, for wrangler finds an application by its
+    /// name; else as it follows from the file.
+    fn name(&self, scope: &Scope) -> String {
+        let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
+        match (&self.sandbox.attributes.name, locked) {
+            (None, Some(locked)) if !locked.container.is_empty() => locked.container,
+            _ => self.fresh_name(scope),
+        }
+    }
+
+    /// Whether the attribute itself, not a default, decides a key.
+    fn declares(&self, key: &str) -> bool {
+        let attributes = &self.sandbox.attributes;
+        match key {
+            "image" => matches!(self.image.source, ImageSource::Attribute | ImageSource::SiblingDockerfile),
+            "instance_type" => attributes.instance.is_some() || attributes.instance_type.is_some(),
+            "name" => attributes.name.is_some(),
+            _ => true,
+        }
+    }
+
+    /// The name a new entry gets; empty in the lock means that the entry has none.
+    fn fresh_name(&self, scope: &Scope) -> String {
+        scope.container(self.sandbox.container())
+    }
+
+    /// The class under its present and its former name.
+    pub fn classes(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.sandbox.class.value.as_str()).chain(self.old)
+    }
+
+    /// Reports a hand-written entry that contradicts the sandbox.
+    fn contradict(
+        &self,
+        message: String,
+        remedy: &str,
+        path: &[Step],
+        config: &Config,
+        findings: &mut Findings,
+    ) {
+        findings.push(Finding {
+            rule: Rule::Contradiction { message, remedy: remedy.to_owned() },
+            place: Some(config.place(path)),
+            also: vec![(self.place.clone(), "the sandbox".to_owned())],
+        });
+    }
+}
+
+/// The edits that take the entries of a sandbox out of one level: what is koze's, not what is merely called so.
+pub fn remove(locked: &Locked, level: &Level) -> Vec<Edit> {
+    let local = |index: &&usize| level.bindings.list[**index].get("script_name").is_none();
+    let class = level.bindings.of_classes([locked.class.as_str()].into_iter());
+    let binding =
+        level.bindings.named(&locked.binding).iter().filter(|index| class.contains(index)).find(local);
+    let container = level.containers.of_classes([locked.class.as_str()].into_iter());
+    let keys = [Step::from("durable_objects"), Step::from("bindings")];
+    let at = |keys: &[Step], index: usize| Edit::Remove {
+        path: [level.scope.path(keys), vec![Step::from(index)]].concat(),
+    };
+    let containers = container.into_iter().take(1).map(|index| at(&[Step::from("containers")], index));
+    containers.chain(binding.map(|index| at(&keys, *index))).collect()
+}

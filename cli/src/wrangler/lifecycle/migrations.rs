@@ -1,0 +1,149 @@
+//! A list of migrations: replayed as wrangler replays it, and appended to.
+
+use std::collections::{BTreeMap, HashMap};
+
+use koze_model::Rule;
+use serde_json::{Value, json};
+
+use super::{Changes, Live, objects, text};
+use crate::finding::{Finding, Findings};
+use crate::wrangler::document::Step;
+use crate::wrangler::locate::Config;
+use crate::wrangler::scope::dotted;
+
+/// The classes that live after a list, which stands at `path`. Within a tag, wrangler deletes, renames, then makes.
+pub(super) fn replay(
+    path: &[Step],
+    list: &[Value],
+    config: &Config,
+    findings: &mut Findings,
+) -> BTreeMap<String, Live> {
+    let mut live: BTreeMap<String, Live> = BTreeMap::new();
+    let mut tags: HashMap<&str, usize> = HashMap::new();
+    for (index, migration) in list.iter().enumerate() {
+        let at = [path, &[Step::Index(index)]].concat();
+        let Some(tag) = migration.get("tag").and_then(Value::as_str) else {
+            let rule = Rule::ConfigShape { path: format!("{}.tag", dotted(&at)), expected: "a string" };
+            findings.add(rule, Some(config.place(&at)));
+            continue;
+        };
+        if let Some(first) = tags.insert(tag, index) {
+            let other = [path, &[Step::Index(first)]].concat();
+            findings.push(Finding {
+                rule: Rule::BadMigrations {
+                    message: format!("two migrations have the tag `{tag}`"),
+                    remedy: "wrangler would run one of them only: give the one that is not deployed yet a new tag, \
+                             and take its `[[migration]]` out of `koze.lock`"
+                        .to_owned(),
+                },
+                place: Some(config.place(&at)),
+                also: vec![(config.place(&other), "the first one".to_owned())],
+            });
+        }
+        check_shape(migration, &at, config, findings);
+        for class in strings(migration, "deleted_classes") {
+            live.remove(class);
+        }
+        for renamed in objects(migration, "renamed_classes") {
+            if let (Some(from), Some(to)) = (text(renamed, "from"), text(renamed, "to"))
+                && let Some(was) = live.remove(from)
+            {
+                live.insert(to.to_owned(), was);
+            }
+        }
+        let mut make = |class: &str, sqlite: bool| {
+            let made = Live { sqlite, tag: Some(tag.to_owned()), path: at.clone() };
+            live.insert(class.to_owned(), made);
+        };
+        for class in strings(migration, "new_classes") {
+            make(class, false);
+        }
+        for class in strings(migration, "new_sqlite_classes") {
+            make(class, true);
+        }
+        // What comes from another Worker keeps the storage it had there, of which nothing is known here.
+        for transferred in objects(migration, "transferred_classes") {
+            if let Some(to) = text(transferred, "to") {
+                make(to, true);
+            }
+        }
+    }
+    live
+}
+
+/// The migration that brings the changes about, under a tag of its own.
+pub(super) fn next(list: &[Value], changes: &Changes) -> (String, Value) {
+    let tag = next_tag(list);
+    let mut migration = json!({ "tag": tag });
+    if !changes.deleted.is_empty() {
+        migration["deleted_classes"] = json!(changes.deleted);
+    }
+    if !changes.renamed.is_empty() {
+        let renamed = changes.renamed.iter().map(|(from, to)| json!({ "from": from, "to": to }));
+        migration["renamed_classes"] = renamed.collect();
+    }
+    if !changes.new.is_empty() {
+        migration["new_sqlite_classes"] = json!(changes.new);
+    }
+    (tag, migration)
+}
+
+/// `v<n+1>`: after the highest number, and after as many migrations as there are.
+fn next_tag(list: &[Value]) -> String {
+    let number = |migration: &Value| text(migration, "tag")?.strip_prefix('v')?.parse::<u64>().ok();
+    let highest =
+        list.iter().filter_map(number).filter(|number| *number < u64::from(u32::MAX)).max().unwrap_or(0);
+    let mut next = highest.max(list.len() as u64) + 1;
+    while list.iter().any(|migration| text(migration, "tag") == Some(&format!("v{next}"))) {
+        next += 1;
+    }
+    format!("v{next}")
+}
+
+/// The keys of a migration, the keys that an element must have (none: it is a string), and what wrangler takes there.
+const SHAPES: [(&str, &[&str], &str); 5] = [
+    ("new_classes", &[], "an array of class names"),
+    ("new_sqlite_classes", &[], "an array of class names"),
+    ("deleted_classes", &[], "an array of class names"),
+    ("renamed_classes", &["from", "to"], "an array of objects with `from` and `to`"),
+    (
+        "transferred_classes",
+        &["from", "from_script", "to"],
+        "an array of objects with `from`, `from_script` and `to`",
+    ),
+];
+
+/// What wrangler would reject must not be read as if it were not there.
+fn check_shape(migration: &Value, at: &[Step], config: &Config, findings: &mut Findings) {
+    for (key, fields, expected) in SHAPES {
+        let Some(value) = migration.get(key) else { continue };
+        let good = |element: &Value| match fields {
+            [] => element.is_string(),
+            fields => fields.iter().all(|field| text(element, field).is_some()),
+        };
+        if !value.as_array().is_some_and(|list| list.iter().all(good)) {
+            let path = [at, &[Step::from(key)]].concat();
+            findings.add(Rule::ConfigShape { path: dotted(&path), expected }, Some(config.place(&path)));
+        }
+    }
+}
+
+fn strings<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
+    objects(value, key).filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_go_on_and_are_never_taken_twice() {
+        let next =
+            |tags: &[&str]| next_tag(&tags.iter().map(|tag| json!({ "tag": tag })).collect::<Vec<_>>());
+        assert_eq!(next(&[]), "v1");
+        assert_eq!(next(&["v1"]), "v2");
+        assert_eq!(next(&["v1", "v5"]), "v6");
+        assert_eq!(next(&["initial"]), "v2");
+        assert_eq!(next(&["v99999999999999999999", "x"]), "v3");
+    }
+}
