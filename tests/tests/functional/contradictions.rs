@@ -92,7 +92,7 @@ fn another_image_than_the_dockerfile_beside() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: koze takes an entry over that fits: make both the same, or take `image` out of one of them
+      = help: koze takes an entry over that fits: make both the same, or take `image` out of one of them; the Dockerfile beside the sandbox counts
 
     1 error; nothing was written
     "#);
