@@ -41,6 +41,9 @@ pub struct Lock {
     /// The sandboxes of the last build, in the order of their files.
     #[serde(default, rename = "sandbox", skip_serializing_if = "Vec::is_empty")]
     pub sandboxes: Vec<Locked>,
+    /// The text this was read from; none where there is no file.
+    #[serde(skip)]
+    text: Option<String>,
     /// The migration tags koze wrote.
     #[serde(default, rename = "migration", skip_serializing_if = "Vec::is_empty")]
     pub migrations: Vec<Tag>,
@@ -101,6 +104,15 @@ impl Lock {
         Lock { version: VERSION, ..Lock::default() }
     }
 
+    /// The file's text, where it was `before`: the same bytes if the two say the same.
+    pub fn render_after(mut self, before: &Lock) -> String {
+        self.text.clone_from(&before.text);
+        match &before.text {
+            Some(text) if self == *before => text.clone(),
+            _ => self.render(),
+        }
+    }
+
     /// Reads the project's lock, an empty one where there is no file.
     pub fn read(project: &Project, findings: &mut Findings) -> Result<Lock, Stop> {
         let text = match fs_err::read_to_string(project.dir.join(FILE)) {
@@ -110,7 +122,7 @@ impl Lock {
         };
         let place = |range| Some(Place { file: FILE.to_owned(), text: Arc::from(text.as_str()), range });
         match toml_edit::de::from_str::<Lock>(&text) {
-            Ok(lock) if lock.version == VERSION => Ok(lock),
+            Ok(lock) if lock.version == VERSION => Ok(Lock { text: Some(text), ..lock }),
             read => {
                 // A later format may have keys this koze has never heard of: what counts is its number.
                 let version = text.parse::<toml_edit::Document<String>>().ok();

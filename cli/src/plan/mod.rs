@@ -138,7 +138,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         if locked.container.is_empty() { made().unwrap_or_default() } else { locked.container.clone() }
     };
     let containers = new_lock.sandboxes.iter().map(container).collect();
-    let changes = outputs(inputs, &edits, &new_lock, findings)?;
+    let changes = outputs(inputs, &edits, new_lock, findings)?;
     Ok(Plan { changes, images, containers, notes })
 }
 
@@ -160,17 +160,17 @@ fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
 fn outputs(
     inputs: &Inputs,
     edits: &[Edit],
-    new_lock: &Lock,
+    new_lock: Lock,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
-    let Inputs { project, config, .. } = inputs;
+    let Inputs { project, config, lock, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
     let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), config.document.apply(edits))];
     let generated = project.dir.join(generate::DIR);
     for (name, text) in generate::files(sandboxes, &[]) {
         files.push((generated.join(name), text));
     }
-    files.push((project.dir.join(lock::FILE), new_lock.render()));
+    files.push((project.dir.join(lock::FILE), new_lock.render_after(lock)));
     let mut changes = Vec::new();
     for (path, text) in files {
         let shown = paths::relative(&path, &project.dir);
