@@ -26,6 +26,8 @@ pub enum Command {
     New(New),
     /// List the sandboxes of the project
     List(List),
+    /// Tell what the code of a diagnostic means
+    Explain(Explain),
     /// Take a sandbox whose file is gone out of the wrangler configuration
     Remove(Remove),
 }
@@ -82,6 +84,13 @@ pub struct List {
     /// Where.
     #[command(flatten)]
     pub place: Where,
+}
+
+/// `koze explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The code, such as K010
+    pub code: String,
 }
 
 /// `koze remove`.

@@ -41,12 +41,12 @@ pub struct Lock {
     /// The sandboxes of the last build, in the order of their files.
     #[serde(default, rename = "sandbox", skip_serializing_if = "Vec::is_empty")]
     pub sandboxes: Vec<Locked>,
-    /// The text this was read from; none where there is no file.
-    #[serde(skip)]
-    text: Option<String>,
     /// The migration tags koze wrote.
     #[serde(default, rename = "migration", skip_serializing_if = "Vec::is_empty")]
     pub migrations: Vec<Tag>,
+    /// The text this was read from; none where there is no file.
+    #[serde(skip)]
+    text: Option<String>,
 }
 
 /// One sandbox.

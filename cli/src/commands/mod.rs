@@ -1,6 +1,7 @@
 //! One module for each command.
 
 mod build;
+mod explain;
 mod list;
 mod new;
 mod remove;
@@ -24,6 +25,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),
         Command::List(args) => list::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Remove(args) => remove::run(args),
     }
 }

@@ -7,6 +7,7 @@ mod classes;
 mod common;
 mod config;
 mod contradictions;
+mod explain;
 mod files;
 mod forms;
 mod image;

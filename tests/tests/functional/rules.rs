@@ -15,7 +15,7 @@ fn every_rule_that_koze_can_raise_is_shown_by_a_test() {
         .collect();
     let missing: Vec<&str> = Rule::all()
         .into_iter()
-        .map(|(code, level, _)| (code, format!("{}[{code}]: ", level.word())))
+        .map(|rule| (rule.code, format!("{}[{}]: ", rule.level.word(), rule.code)))
         .filter(|(code, shown)| !NOT_OF_THE_COMMAND_LINE.contains(code) && !sources.contains(shown))
         .map(|(code, _)| code)
         .collect();

@@ -1,33 +1,13 @@
-//! Every diagnostic in one table: its code, its message, its help.
-//!
-//! A code is never given to another rule. A message says what was wrong, the help what would be right and what
-//! to do next. The macro and the command line print both as they stand here.
+//! The table.
 
-/// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Nothing is written.
-    Error,
-    /// The build goes on.
-    Warning,
-}
-
-impl Level {
-    /// The word for it: `error` or `warning`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Level::Error => "error",
-            Level::Warning => "warning",
-        }
-    }
-}
+use super::{Explained, Level, either, example, listed, nearest};
 
 /// Writes the enum and its three look-ups from one list, so that a rule stands in one place.
 macro_rules! rules {
     ($(
         $(#[doc = $doc:expr])*
         $code:literal $level:ident $name:ident { $($field:ident : $ty:ty),* $(,)? }
-        $message:expr => $help:expr;
+        $message:expr => $help:expr, eg $example:literal;
     )*) => {
         /// What can be found wrong, with what its message needs.
         #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,9 +39,14 @@ macro_rules! rules {
                 match self { $( Rule::$name { $($field),* } => $help.to_string(), )* }
             }
 
-            /// The code and the meaning of every rule, in the order of the codes.
-            pub fn all() -> Vec<(&'static str, Level, String)> {
-                vec![$( ($code, Level::$level, [$($doc),*].concat().trim().to_owned()), )*]
+            /// Every rule, in the order of the codes.
+            pub fn all() -> Vec<Explained> {
+                vec![$( Explained {
+                    code: $code,
+                    level: Level::$level,
+                    meaning: [$($doc),*].concat().trim().to_owned(),
+                    example: $example,
+                }, )*]
             }
         }
     };
@@ -73,42 +58,51 @@ rules! {
     /// A sandbox file is not Rust.
     "K001" Error NotRust { message: String }
         format!("this is not Rust: {message}")
-        => "mend the syntax, then run `koze build` again";
+        => "mend the syntax, then run `koze build` again",
+        eg "#[sandbox]\npub struct ShellSandbox";
     /// A sandbox file declares no sandbox.
     "K002" Error NoSandbox { class: String }
         "no `#[sandbox]` struct in this file"
-        => format!("declare one: `#[sandbox] pub struct {class};`, or rename the file so that it does not end in `.sandbox.rs`");
+        => format!("declare one: `#[sandbox] pub struct {class};`, or rename the file so that it does not end in `.sandbox.rs`"),
+        eg "// src/server/shell.sandbox.rs\npub struct ShellSandbox;";
     /// A sandbox file declares more than one sandbox.
     "K003" Error SecondSandbox { class: String, first: String }
         format!("`{class}` is the second `#[sandbox]` of this file, after `{first}`")
-        => format!("a file declares exactly one sandbox: move `{class}` to a `.sandbox.rs` file of its own");
+        => format!("a file declares exactly one sandbox: move `{class}` to a `.sandbox.rs` file of its own"),
+        eg "#[sandbox]\npub struct ShellSandbox;\n#[sandbox]\npub struct PythonSandbox;";
     /// `#[sandbox]` stands on something that is not a struct.
     "K004" Error NotAStruct { kind: String }
         format!("`#[sandbox]` stands on {kind}, not on a struct")
-        => "declare a struct: `#[sandbox] pub struct ShellSandbox;`";
+        => "declare a struct: `#[sandbox] pub struct ShellSandbox;`",
+        eg "#[sandbox]\npub enum ShellSandbox {}";
     /// A sandbox struct has generic parameters.
     "K005" Error Generic { class: String }
         format!("the sandbox `{class}` is generic")
-        => format!("a Durable Object class has one meaning: declare `pub struct {class};` without parameters");
+        => format!("a Durable Object class has one meaning: declare `pub struct {class};` without parameters"),
+        eg "#[sandbox]\npub struct ShellSandbox<T>(T);";
     /// `#[sandbox]` stands inside a module, function or macro.
     "K006" Error Nested { class: String }
         format!("the sandbox `{class}` is not at the top level of its file")
-        => "move the struct to the top level of the file, where the generated code looks for it";
+        => "move the struct to the top level of the file, where the generated code looks for it",
+        eg "mod inner {\n    #[sandbox]\n    pub struct ShellSandbox;\n}";
     /// The name of a sandbox file gives no usable names.
     "K007" Error BadFileName { file: String, suggestion: String }
         format!("`{file}` is no name for a sandbox file")
-        => format!("what stands before `.sandbox.rs` must match `{}` and name a Rust module: rename the file to `{suggestion}.sandbox.rs`", crate::names::BASE_PATTERN);
+        => format!("what stands before `.sandbox.rs` must match `{}` and name a Rust module: rename the file to `{suggestion}.sandbox.rs`", crate::names::BASE_PATTERN),
+        eg "src/server/My Tool.sandbox.rs";
     /// `#[sandbox]` stands in a file that `koze build` does not look at.
     "K008" Error NotASandboxFile { file: String, class: Option<String> }
         format!("`#[sandbox]` stands in `{file}`, where `koze build` does not see it")
         => {
             let names = crate::names::Names::of_class(class.as_deref().unwrap_or("ShellSandbox"));
             format!("move the struct to a file of its own below `src`, such as `src/server/{}.sandbox.rs`", names.base)
-        };
+        },
+        eg "// src/lib.rs\n#[sandbox]\npub struct ShellSandbox;";
     /// A struct's name cannot be the name of a Durable Object class.
     "K009" Error ReservedClass { class: String, why: &'static str }
         format!("`{class}` cannot be the class of a sandbox: it is {why}")
-        => format!("give the struct another name, such as `{}Sandbox`", heck::AsUpperCamelCase(class.strip_suffix("Sandbox").filter(|stem| !stem.is_empty()).unwrap_or("Shell")));
+        => format!("give the struct another name, such as `{}Sandbox`", heck::AsUpperCamelCase(class.strip_suffix("Sandbox").filter(|stem| !stem.is_empty()).unwrap_or("Shell"))),
+        eg "#[sandbox]\npub struct Sandbox;";
 
     // The attribute.
 
@@ -118,114 +112,141 @@ rules! {
         => match nearest(key, known) {
             Some(nearest) => format!("the nearest one is `{nearest}`"),
             None => format!("its keys are {}", listed(known)),
-        };
+        },
+        eg r#"#[sandbox(imgae = "docker.io/cloudflare/sandbox:0.12.10")]"#;
     /// A key is given twice.
     "K011" Error RepeatedKey { key: String }
         format!("`{key}` is given twice")
-        => "give each key once: take one of them out";
+        => "give each key once: take one of them out",
+        eg "#[sandbox(max_instances = 1, max_instances = 2)]";
     /// A value is not of the form that its key takes.
     "K012" Error BadForm { key: String, expected: String }
         format!("`{key}` takes {expected}")
-        => format!("write a literal, for `koze build` reads the source without running it: `{}`", example(key));
+        => format!("write a literal, for `koze build` reads the source without running it: `{}`", example(key)),
+        eg "#[sandbox(max_instances = LIMIT)]";
     /// A value is out of the range that its key takes.
     "K013" Error BadValue { key: String, found: String, expected: String }
         format!("`{found}` is no value for `{key}`")
-        => format!("`{key}` takes {expected}");
+        => format!("`{key}` takes {expected}"),
+        eg "#[sandbox(max_instances = 0)]";
     /// Two keys that exclude each other.
     "K014" Error Exclusive { key: String, other: String, why: String }
         format!("`{key}` and `{other}` exclude each other")
-        => why;
+        => why,
+        eg r#"#[sandbox(image = "./shell.Dockerfile", variant = "python")]"#;
     /// An image is neither a registry reference nor the path of a Dockerfile.
     "K015" Error BadImage { image: String, why: String }
         format!("`{image}` is no image: {why}")
-        => "write a registry reference with a tag or digest, `docker.io/cloudflare/sandbox:0.12.10-python`, or the path of a Dockerfile, `./python.Dockerfile`";
+        => "write a registry reference with a tag or digest, `docker.io/cloudflare/sandbox:0.12.10-python`, or the path of a Dockerfile, `./python.Dockerfile`",
+        eg r#"#[sandbox(image = "docker.io/cloudflare/sandbox")]"#;
     /// A Dockerfile that an attribute names does not exist.
     "K016" Error NoDockerfile { path: String, looked_in: String }
         format!("no file at `{path}`")
-        => format!("paths are relative to the source file: create the Dockerfile in `{looked_in}`, or correct the path");
+        => format!("paths are relative to the source file: create the Dockerfile in `{looked_in}`, or correct the path"),
+        eg r#"#[sandbox(image = "./missing.Dockerfile")]"#;
     /// A tool family that this version of koze does not serve.
     "K017" Error FamilyNotServed { family: String }
         format!("this version of koze does not serve the tool family `{family}`")
-        => "this version serves `agent`: take the family out until a later version of koze has it";
+        => "this version serves `agent`: take the family out until a later version of koze has it",
+        eg r#"#[sandbox(tools = ["workspace"])]"#;
     /// An instance type that Cloudflare has renamed.
     "K018" Warning DeprecatedInstance { old: String, new: &'static str }
         format!("the instance type `{old}` is deprecated")
-        => format!("Cloudflare calls it `{new}` now: write `instance_type = \"{new}\"`");
+        => format!("Cloudflare calls it `{new}` now: write `instance_type = \"{new}\"`"),
+        eg r#"#[sandbox(instance_type = "dev")]"#;
     /// The name of an environment variable is not portable.
     "K019" Error BadVariable { key: String, name: String }
         format!("`{name}` is no name for a variable in `{key}`")
-        => "a name is ASCII letters, digits and `_`, and does not begin with a digit";
+        => "a name is ASCII letters, digits and `_`, and does not begin with a digit",
+        eg r#"#[sandbox(env_vars(größe = "1"))]"#;
     /// The attribute itself does not parse.
     "K020" Error BadAttribute { message: String }
         format!("the attribute does not parse: {message}")
-        => "keys are separated by commas: `#[sandbox(variant = \"python\", max_instances = 10)]`";
+        => "keys are separated by commas: `#[sandbox(variant = \"python\", max_instances = 10)]`",
+        eg r#"#[sandbox(image "x:1")]"#;
     /// A backend that this version of koze does not have.
     "K021" Error BackendNotServed { backend: String }
         format!("this version of koze does not have the backend `{backend}`")
-        => "write `backend = \"sdk\"`, or leave the key out";
+        => "write `backend = \"sdk\"`, or leave the key out",
+        eg r#"#[sandbox(backend = "native")]"#;
 
     /// Whether a sandbox exists depends on the compilation.
     "K022" Error Conditional { class: String }
         format!("the sandbox `{class}` is conditional")
-        => "the wrangler configuration has one answer for all compilations: take `cfg` out, or declare the sandbox in another package";
+        => "the wrangler configuration has one answer for all compilations: take `cfg` out, or declare the sandbox in another package",
+        eg r#"#[cfg(feature = "shell")]
+#[sandbox]
+pub struct ShellSandbox;"#;
 
     // The project.
 
     /// Two sandboxes give one binding, class or container name.
     "K025" Error Collision { what: &'static str, name: String, remedy: &'static str }
         format!("two sandboxes have the {what} `{name}`")
-        => remedy;
+        => remedy,
+        eg "src/server/my-tool.sandbox.rs\nsrc/server/my_tool.sandbox.rs";
     /// More than one sandbox is the default.
     "K026" Error SecondDefault { class: String, first: String }
         format!("`{class}` is the second sandbox with `default`, after `{first}`")
-        => "one sandbox is what an agent gets when it names none: take `default` out of the others";
+        => "one sandbox is what an agent gets when it names none: take `default` out of the others",
+        eg "#[sandbox(default)] pub struct ShellSandbox;   // in one file\n#[sandbox(default)] pub struct PythonSandbox;  // in another";
     /// The directory is not in a cargo package.
     "K027" Error NoPackage { dir: String, why: String }
         format!("`{dir}` is no cargo package: {why}")
-        => "run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`";
+        => "run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`",
+        eg "koze build --project /tmp";
 
     /// A path below `src` cannot be written to Rust source.
     "K028" Error NotUtf8 { path: String }
         format!("the path `{path}` is not UTF-8")
-        => "the generated modules name it: rename the directory or file";
+        => "the generated modules name it: rename the directory or file",
+        eg "src/<bytes that are not UTF-8>/shell.sandbox.rs";
 
     // The SDK and the image.
 
     /// Nothing says which SDK version the project runs.
     "K030" Error NoSdk { looked: String, recommended: String }
         format!("no version of `@cloudflare/sandbox` to take the image from: {looked}")
-        => format!("the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again");
+        => format!("the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again"),
+        eg r#"a project without `node_modules`, without a lock file, and with `"@cloudflare/sandbox": "^0.12.0"` in `package.json`"#;
     /// The SDK version is one that koze cannot build for.
     "K031" Error SdkOutOfRange { version: String, source: String, recommended: String }
         format!("`@cloudflare/sandbox` {version} ({source}) is outside the supported range, 0.8.11 to 0.12.x")
-        => format!("koze builds on the `Sandbox` class, which 0.13 and 1.0 drop: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again");
+        => format!("koze builds on the `Sandbox` class, which 0.13 and 1.0 drop: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again"),
+        eg "npm install @cloudflare/sandbox@1.0.0";
     /// The SDK version lacks methods that tools need.
     "K032" Warning OldSdk { version: String, source: String, recommended: String }
         format!("`@cloudflare/sandbox` {version} ({source}) is older than the tools of this koze expect")
-        => format!("the configuration is right, but a tool call that needs a newer SDK answers `unsupported`: `npm install --save-exact @cloudflare/sandbox@{recommended}`");
+        => format!("the configuration is right, but a tool call that needs a newer SDK answers `unsupported`: `npm install --save-exact @cloudflare/sandbox@{recommended}`"),
+        eg "npm install @cloudflare/sandbox@0.9.2";
     /// A Dockerfile builds on another sandbox image than the SDK's.
     "K033" Warning FromOutOfStep { from: String, version: String }
         format!("the Dockerfile builds on `{from}`, the SDK is {version}")
-        => format!("image and SDK must be of one version: write a tag that begins with `{version}`");
+        => format!("image and SDK must be of one version: write a tag that begins with `{version}`"),
+        eg "FROM docker.io/cloudflare/sandbox:0.12.9   # and 0.12.10 in node_modules";
     /// A file that should say which SDK version is used cannot be read as what it is.
     "K034" Error BadManifest { message: String }
         message
-        => "mend the file, then run `koze build` again";
+        => "mend the file, then run `koze build` again",
+        eg "a `package.json` that is no JSON";
 
     // The wrangler configuration.
 
     /// The wrangler configuration does not parse.
     "K040" Error ConfigSyntax { message: String }
         format!("this does not parse: {message}")
-        => "mend the syntax, then run `koze build` again";
+        => "mend the syntax, then run `koze build` again",
+        eg r#"{ "name": "app" "main": "src/generated/worker.mjs" }"#;
     /// A part of the wrangler configuration that koze edits is not of the form wrangler takes.
     "K041" Error ConfigShape { path: String, expected: &'static str }
         format!("`{path}` is not {expected}")
-        => format!("make it {expected}, or take it out, then run `koze build` again");
+        => format!("make it {expected}, or take it out, then run `koze build` again"),
+        eg r#"{ "containers": {} }"#;
     /// A hand-written entry contradicts a sandbox.
     "K042" Error Contradiction { message: String, remedy: String }
         message
-        => remedy;
+        => remedy,
+        eg r#"{ "durable_objects": { "bindings": [{ "name": "SHELL_SANDBOX", "class_name": "Other" }] } }"#;
     /// No file declares a class that has storage.
     "K043" Error ClassGone { class: String, file: String, name: String, now: Option<String> }
         match now {
@@ -235,141 +256,96 @@ rules! {
         => match now {
             Some(now) => format!("a build never deletes storage: declare `{class}` again, in a file of its own where `{now}` is another sandbox, or delete its storage with `koze remove {name} --delete-storage`"),
             None => format!("a build never deletes storage: restore the file, or take the sandbox out with `koze remove {name} --delete-storage`"),
-        };
+        },
+        eg "rm src/server/shell.sandbox.rs\nkoze build";
     /// A class may have been renamed, but it is not certain to what.
     "K044" Error AmbiguousRename { class: String, file: String, name: String, candidates: Vec<String> }
         format!("`{file}` is gone with its class `{class}`, which has storage, and it is not certain what became of it")
-        => format!("if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = \"{class}\")]` on {}; else restore the file, or take the sandbox out with `koze remove {name} --delete-storage`", either(candidates));
+        => format!("if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = \"{class}\")]` on {}; else restore the file, or take the sandbox out with `koze remove {name} --delete-storage`", either(candidates)),
+        eg "rm src/server/shell.sandbox.rs   # and src/server/bash.sandbox.rs is new";
     /// The list of migrations contradicts itself or what koze wrote.
     "K045" Error BadMigrations { message: String, remedy: String }
         message
-        => remedy;
+        => remedy,
+        eg r#""migrations": [{ "tag": "v1", .. }, { "tag": "v1", .. }]"#;
     /// A form of configuration that this version of koze does not edit.
     "K046" Error ConfigNotServed { what: String, remedy: String }
         format!("this version of koze does not edit {what}")
-        => remedy;
+        => remedy,
+        eg "koze build --config wrangler.yaml";
     /// The configuration that wrangler would read lies outside the package.
     "K047" Error ConfigElsewhere { found: String, why: &'static str, remedy: String }
         format!("wrangler would read `{found}`, {why}")
-        => remedy;
+        => remedy,
+        eg "a `wrangler.json` in a directory above the package, which wrangler prefers to a `wrangler.jsonc` in it";
     /// A container of the class `Sandbox`, the pattern of earlier versions.
     "K048" Warning LegacySandbox { file: String }
         "a container of the class `Sandbox`: the pattern of earlier versions"
-        => format!("koze writes such entries from a sandbox file: create `{file}` with `#[sandbox(renamed_from = \"Sandbox\")] pub struct ShellSandbox;`, which keeps its storage");
+        => format!("koze writes such entries from a sandbox file: create `{file}` with `#[sandbox(renamed_from = \"Sandbox\")] pub struct ShellSandbox;`, which keeps its storage"),
+        eg r#"{ "containers": [{ "class_name": "Sandbox", .. }] }"#;
     /// The Worker that wrangler bundles does not export the sandbox classes.
     "K049" Warning MainElsewhere { main: Option<String>, entry: String }
         match main {
             Some(main) => format!("`main` is `{main}`, which does not export the classes of the sandboxes"),
             None => "there is no `main`".to_owned(),
         }
-        => format!("wrangler looks for them there: set `main` to `{entry}`, or write `export * from` that file in yours");
+        => format!("wrangler looks for them there: set `main` to `{entry}`, or write `export * from` that file in yours"),
+        eg r#"{ "main": "build/index.js" }"#;
     /// `renamed_from` has done its work, or names a class that never was.
     "K050" Warning RenameDone { old: String, why: &'static str }
         format!("`renamed_from = \"{old}\"` has nothing to do: {why}")
-        => "take the key out";
+        => "take the key out",
+        eg r#"#[sandbox(renamed_from = "OldSandbox")]   // after the build that renamed it"#;
 
     // Files.
 
     /// `koze.lock` cannot be used.
     "K055" Error BadLock { message: String, remedy: &'static str }
         format!("`koze.lock` cannot be used: {message}")
-        => remedy;
+        => remedy,
+        eg "a `koze.lock` with the marks of a merge conflict";
     /// A file that koze would write was not written by koze.
     "K056" Error NotOurs { path: String }
         format!("`{path}` is in the way: it was not written by koze")
-        => "koze writes this file anew at each build: move yours elsewhere, then run `koze build` again";
+        => "koze writes this file anew at each build: move yours elsewhere, then run `koze build` again",
+        eg "a `src/generated/mod.rs` of your own";
     /// Writing was interrupted between two files.
     "K057" Error Interrupted { message: String, written: Vec<String> }
         message
-        => if written.is_empty() { "see to the cause, then run the command again".to_owned() } else { format!("{} were written before: each file is whole, see to the cause and run the command again to write the rest", listed(&written.iter().map(String::as_str).collect::<Vec<_>>())) };
+        => if written.is_empty() { "see to the cause, then run the command again".to_owned() } else { format!("{} were written before: each file is whole, see to the cause and run the command again to write the rest", listed(&written.iter().map(String::as_str).collect::<Vec<_>>())) },
+        eg "the disk is full";
     /// The configuration that koze wrote to is gone.
     "K058" Error ConfigGone { file: String }
         format!("there is no `{file}`, but `koze.lock` says what koze owns in it")
-        => format!("it holds the migrations that say which storage there is: restore it from version control, or name the file it is now, `--config FILE`; only where nothing was ever deployed, delete `koze.lock` to begin anew");
+        => format!("it holds the migrations that say which storage there is: restore it from version control, or name the file it is now, `--config FILE`; only where nothing was ever deployed, delete `koze.lock` to begin anew"),
+        eg "rm wrangler.jsonc\nkoze build";
     /// A sandbox to be removed is still declared, or never was.
     "K059" Error NotRemovable { name: String, why: String, remedy: String }
         format!("`{name}` cannot be removed: {why}")
-        => remedy;
+        => remedy,
+        eg "koze remove shell --delete-storage   # and src/server/shell.sandbox.rs is there";
 
     /// The operating system refused.
     "K060" Error Io { message: String }
         message
-        => "see to the cause, then run the command again";
+        => "see to the cause, then run the command again",
+        eg "a file that may not be read";
 
     // New projects.
 
     /// The directory for a new project holds something.
     "K061" Error DirOccupied { dir: String }
         format!("`{dir}` is there already, and not empty")
-        => "koze writes over nothing: name another directory";
+        => "koze writes over nothing: name another directory",
+        eg "koze new .   # in a directory with files";
     /// A directory's name is no name for a package.
     "K062" Error BadPackageName { name: String, suggestion: String }
         format!("`{name}` is no name for a package")
-        => format!("a name is ASCII letters, digits, `-` and `_`, begins with a letter, is no word of Rust or cargo and has 57 characters at most: say `--name {suggestion}`");
+        => format!("a name is ASCII letters, digits, `-` and `_`, begins with a letter, is no word of Rust or cargo and has 57 characters at most: say `--name {suggestion}`"),
+        eg r#"koze new "My App""#;
     /// The crate `koze` cannot be found.
     "K063" Error NoRuntime { why: String }
         format!("no crate `koze` for the project to depend on: {why}")
-        => "say where it is: `--runtime-path DIR`, the `runtime` directory of a koze checkout";
-}
-
-/// The known word nearest to `word`, if one is near enough to be meant.
-pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    known
-        .iter()
-        .map(|known| (strsim::damerau_levenshtein(&word.to_lowercase(), known), *known))
-        .filter(|(distance, known)| *distance <= known.len().max(word.len()) / 2 && *distance <= 4)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known)
-}
-
-/// `` `a`, `b` and `c` ``.
-pub fn listed(words: &[&str]) -> String {
-    let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    match quoted.as_slice() {
-        [] => "none".to_owned(),
-        [one] => one.clone(),
-        [init @ .., last] => format!("{} and {last}", init.join(", ")),
-    }
-}
-
-/// `` `a` or `b` ``.
-fn either(words: &[String]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
-}
-
-/// How a key is written rightly.
-fn example(key: &str) -> String {
-    crate::attrs::KEYS
-        .iter()
-        .find(|known| known.name == key)
-        .map_or_else(|| format!("{key} = \"value\""), |known| known.example.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_are_unique_and_in_order() {
-        let codes: Vec<_> = Rule::all().into_iter().map(|(code, ..)| code).collect();
-        let mut sorted = codes.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(codes, sorted);
-    }
-
-    #[test]
-    fn every_rule_says_what_it_means() {
-        for (code, _, meaning) in Rule::all() {
-            assert!(meaning.ends_with('.') && meaning.len() > 10, "{code}: {meaning:?}");
-        }
-    }
-
-    #[test]
-    fn near_words_are_found_and_far_ones_are_not() {
-        let known = ["image", "variant", "max_instances"];
-        assert_eq!(nearest("imgae", &known), Some("image"));
-        assert_eq!(nearest("maxInstances", &known), Some("max_instances"));
-        assert_eq!(nearest("zzzzzzzz", &known), None);
-    }
+        => "say where it is: `--runtime-path DIR`, the `runtime` directory of a koze checkout",
+        eg "koze new hello   # by a koze that does not run from a checkout";
 }
