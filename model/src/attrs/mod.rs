@@ -78,7 +78,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "allowed_hosts",
-        example: "allowed_hosts = [\"registry.npmjs.org\", \"*.pypi.org\"]",
+        example: "allowed_hosts = [\"api.example.com\", \"*.example.org\"]",
         meaning: "the hosts the sandbox may reach",
     },
     Key {

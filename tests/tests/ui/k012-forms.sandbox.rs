@@ -10,7 +10,7 @@ use koze::prelude::*;
     sleep_after = 10,
     env_vars = "A=1",
     internet = "yes",
-    allowed_hosts = "pypi.org",
+    allowed_hosts = "example.org",
     denied_hosts = [1],
     tools = "agent",
     default = true,

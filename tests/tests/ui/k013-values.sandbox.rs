@@ -6,7 +6,7 @@ use koze::prelude::*;
     max_instances = 0,
     name = "Shell Sandbox!",
     sleep_after = "1d",
-    allowed_hosts = ["https://pypi.org"],
+    allowed_hosts = ["https://example.org"],
     denied_hosts = ["a.example", "a.example"],
     tools = ["browser"],
     backend = "docker",

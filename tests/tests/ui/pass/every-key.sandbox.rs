@@ -8,7 +8,7 @@ use koze::prelude::*;
     sleep_after = "10m",
     env_vars(NODE_ENV = "production", _type = "shell"),
     internet = true,
-    allowed_hosts = ["registry.npmjs.org", "*.pypi.org"],
+    allowed_hosts = ["api.example.com", "*.example.org"],
     denied_hosts = ["*.example.com"],
     tools = ["agent"],
     default,
