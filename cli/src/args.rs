@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 /// Isolated Linux sandboxes on Cloudflare for Rust Workers.
 #[derive(Debug, Parser)]
@@ -95,13 +95,18 @@ pub struct Explain {
 
 /// `koze remove`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("storage").required(true).args(["delete_storage", "keep_storage"]))]
 pub struct Remove {
     /// The sandbox: the name of its file without `.sandbox.rs`, or its class
     pub name: String,
 
     /// Delete what its Durable Objects have stored, when the migration is deployed; there is no way back
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub delete_storage: bool,
+
+    /// Keep what its Durable Objects have stored, behind a plain Durable Object of the same class
+    #[arg(long)]
+    pub keep_storage: bool,
 
     /// Where.
     #[command(flatten)]

@@ -23,10 +23,28 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The SDK version, where it is not to be looked for.
     pub sdk: Option<Sdk>,
-    /// The sandbox whose storage is to be deleted, by its base name or class.
-    pub delete: Option<String>,
+    /// The sandbox to take out.
+    pub remove: Option<Removal>,
     /// Whether the changes are written.
     pub write: bool,
+}
+
+/// A sandbox to take out.
+#[derive(Debug, Clone)]
+pub struct Removal {
+    /// Its base name or its class.
+    pub name: String,
+    /// What is to become of its storage.
+    pub storage: Storage,
+}
+
+/// What is to become of the storage of a sandbox that is taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// It is deleted when the migration is deployed.
+    Delete,
+    /// It stays, behind a plain Durable Object of the same class.
+    Keep,
 }
 
 /// What a build found and did; a stage that was not reached leaves its part empty.
@@ -74,9 +92,9 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
     let (config, lock) = (config?, lock?);
-    let deletions = match &options.delete {
-        Some(name) => vec![deletion(name, &sandboxes, &lock, findings)?],
-        None => Vec::new(),
+    let removal = match &options.remove {
+        Some(removal) => Some((removed(removal, &sandboxes, &lock, findings)?, removal.storage)),
+        None => None,
     };
     if sandboxes.list.is_empty() && lock.is_empty() {
         return Ok(());
@@ -93,7 +111,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         config: &config,
         lock: &lock,
         sdk: &sdk,
-        deletions: &deletions,
+        removal: removal.as_ref().map(|(class, storage)| (class.as_str(), *storage)),
     };
     let plan = plan::make(&inputs, findings)?;
     findings.checked()?;
@@ -118,22 +136,31 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
     Ok(config)
 }
 
-/// The class whose storage the user said to delete: koze must have made it, and no file may declare it any more.
-fn deletion(name: &str, sandboxes: &Sandboxes, lock: &Lock, findings: &mut Findings) -> Result<String, Stop> {
+/// The class to take out: koze must have made it, and no file may declare it any more.
+fn removed(
+    removal: &Removal,
+    sandboxes: &Sandboxes,
+    lock: &Lock,
+    findings: &mut Findings,
+) -> Result<String, Stop> {
+    let name = removal.name.as_str();
     let refuse = |why: String, remedy: String| Rule::NotRemovable { name: name.to_owned(), why, remedy };
-    let Some(locked) = lock.sandboxes.iter().find(|locked| locked.name == name || locked.class == name)
-    else {
-        let names: Vec<&str> = lock.sandboxes.iter().map(|locked| locked.name.as_str()).collect();
+    let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class));
+    let kept = lock.kept.iter().map(|kept| (&kept.name, &kept.class));
+    // What was kept can be deleted later; keeping it once more would change nothing.
+    let known: Vec<_> = living.chain(kept.filter(|_| removal.storage == Storage::Delete)).collect();
+    let Some((_, class)) = known.iter().find(|(base, class)| *base == name || *class == name) else {
+        let names: Vec<&str> = known.iter().map(|(base, _)| base.as_str()).collect();
         let remedy = format!("koze has built {}: name one of these", koze_model::rules::listed(&names));
         return findings.fail(refuse("koze has not built it".to_owned(), remedy), None);
     };
-    if let Some(sandbox) = sandboxes.list.iter().find(|sandbox| sandbox.class.value == locked.class) {
+    if let Some(sandbox) = sandboxes.list.iter().find(|sandbox| sandbox.class.value == **class) {
         let why = format!("`{}` declares it", sandbox.file);
         let remedy =
             "delete that file first, for koze deletes no source; then run the command again".to_owned();
         return findings.fail(refuse(why, remedy), Some(sandboxes.place(sandbox, sandbox.class.span)));
     }
-    Ok(locked.class.clone())
+    Ok((*class).clone())
 }
 
 fn take_turn(dir: &Path, findings: &mut Findings) -> Result<File, Stop> {

@@ -41,6 +41,9 @@ pub struct Lock {
     /// The sandboxes of the last build, in the order of their files.
     #[serde(default, rename = "sandbox", skip_serializing_if = "Vec::is_empty")]
     pub sandboxes: Vec<Locked>,
+    /// The classes whose sandbox is gone and whose storage was kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Kept>,
     /// The migration tags koze wrote.
     #[serde(default, rename = "migration", skip_serializing_if = "Vec::is_empty")]
     pub migrations: Vec<Tag>,
@@ -73,6 +76,18 @@ pub struct Locked {
     /// The same for named environments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environments: BTreeMap<String, Entry>,
+}
+
+/// A class whose sandbox is gone and whose storage was kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// Base name of the file it was declared in.
+    pub name: String,
+    /// The class.
+    pub class: String,
+    /// The binding.
+    pub binding: String,
 }
 
 /// A container entry of koze's.
@@ -152,7 +167,7 @@ impl Lock {
 
     /// Whether koze owns nothing.
     pub fn is_empty(&self) -> bool {
-        self.sandboxes.is_empty() && self.migrations.is_empty()
+        self.sandboxes.is_empty() && self.kept.is_empty() && self.migrations.is_empty()
     }
 
     /// The sandbox of a class.

@@ -20,7 +20,7 @@ pub(super) fn options(place: &Where) -> Options {
         project: place.project.clone(),
         config: place.config.clone(),
         sdk: None,
-        delete: None,
+        remove: None,
         write: true,
     }
 }

@@ -81,7 +81,7 @@ fn fill(
         project: staging.path().to_owned(),
         config: Some(staging.path().join("wrangler.jsonc")),
         sdk: Some(Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() }),
-        delete: None,
+        remove: None,
         write: true,
     };
     build::run(&options, &mut build, findings)?;

@@ -1,14 +1,15 @@
-//! `koze remove`: a build that deletes the storage of one class.
+//! `koze remove`: a build that takes one sandbox out.
 
 use std::process::ExitCode;
 
 use super::build;
 use crate::args;
-use crate::build::Options;
+use crate::build::{Options, Removal, Storage};
 
 pub(super) fn run(args: &args::Remove) -> ExitCode {
-    // The command line demands `--delete-storage`: nothing else says what is to become of the storage.
-    let options =
-        Options { delete: Some(args.name.clone()), write: !args.dry_run, ..build::options(&args.place) };
+    // The command line demands one of the two: nothing else says what is to become of the storage.
+    let storage = if args.delete_storage { Storage::Delete } else { Storage::Keep };
+    let remove = Some(Removal { name: args.name.clone(), storage });
+    let options = Options { remove, write: !args.dry_run, ..build::options(&args.place) };
     build::run_with(&args.place, &options, false)
 }

@@ -39,14 +39,22 @@ pub(super) fn of_level(
         }
     }
     for locked in &fate.dropped {
-        let removed = blocks::remove(locked, level);
-        if !removed.is_empty() {
-            notes.push(format!(
-                "removed the container and the binding of `{}`, which no longer lives",
-                locked.class
-            ));
+        let container = blocks::remove_container(&locked.class, level);
+        let binding = blocks::remove_binding(&locked.class, &locked.binding, level);
+        if container.is_some() || binding.is_some() {
+            let class = &locked.class;
+            notes.push(format!("removed the container and the binding of `{class}`, which no longer lives"));
         }
-        edits.extend(removed);
+        edits.extend(container.into_iter().chain(binding));
+    }
+    for locked in &fate.shelved {
+        let class = &locked.class;
+        notes.push(format!("removed the container of `{class}`: the class stays, and with it its storage"));
+        edits.extend(blocks::remove_container(class, level));
+    }
+    for kept in &fate.unbound {
+        notes.push(format!("removed the binding of `{}`, which no longer lives", kept.class));
+        edits.extend(blocks::remove_binding(&kept.class, &kept.binding, level));
     }
     unique_names(level, wanted, owned, config, findings);
     edits

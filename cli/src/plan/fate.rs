@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use koze_model::{Rule, Sandbox};
 
-use crate::discover::Sandboxes;
+use super::Inputs;
+use crate::build::Storage;
 use crate::finding::{Finding, Findings};
-use crate::lock::{Lock, Locked};
+use crate::lock::{Kept, Lock, Locked};
 use crate::wrangler::lifecycle::Lifecycle;
-use crate::wrangler::locate::Config;
 
 /// What became of the classes.
 #[derive(Debug, Default)]
@@ -17,6 +17,12 @@ pub(super) struct Fate<'a> {
     pub(super) renames: Vec<(String, String)>,
     /// Sandboxes of the last build whose class no longer lives: their entries go.
     pub(super) dropped: Vec<&'a Locked>,
+    /// Sandboxes of the last build that go while their storage stays: only the container goes.
+    pub(super) shelved: Vec<&'a Locked>,
+    /// Classes kept by an earlier build that no longer live: their binding goes.
+    pub(super) unbound: Vec<&'a Kept>,
+    /// Classes kept by an earlier build that are declared again.
+    declared_again: Vec<&'a Kept>,
 }
 
 impl Fate<'_> {
@@ -24,69 +30,32 @@ impl Fate<'_> {
     pub(super) fn old(&self, class: &str) -> Option<&str> {
         self.renames.iter().find(|(_, new)| new == class).map(|(old, _)| old.as_str())
     }
+
+    /// The classes that are kept from now on.
+    pub(super) fn kept(&self, lock: &Lock) -> Vec<Kept> {
+        let goes = |kept: &Kept| self.unbound.contains(&kept) || self.declared_again.contains(&kept);
+        let shelved = self.shelved.iter().map(|locked| Kept {
+            name: locked.name.clone(),
+            class: locked.class.clone(),
+            binding: locked.binding.clone(),
+        });
+        lock.kept.iter().filter(|kept| !goes(kept)).cloned().chain(shelved).collect()
+    }
 }
 
-/// Compares the declared sandboxes with the lock. A class that is gone while it has storage is an error, unless it is
-/// one of `deletions`.
+/// Compares the declared sandboxes with the lock. A class that is gone while it has storage is an error, unless the
+/// user said what is to become of it.
 pub(super) fn resolve<'a>(
-    sandboxes: &Sandboxes,
-    lock: &'a Lock,
+    inputs: &Inputs<'a>,
     lifecycles: &[Lifecycle],
-    deletions: &[String],
-    config: &Config,
     findings: &mut Findings,
 ) -> Fate<'a> {
-    let lives = |class: &str| lifecycles.iter().any(|lifecycle| lifecycle.lives(class));
-    let declared: BTreeSet<&str> =
-        sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
+    let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
+    let judge = Judge { inputs, lifecycles, declared };
     let mut fate = Fate::default();
-
-    for sandbox in &sandboxes.list {
-        let Some(old) = &sandbox.attributes.renamed_from else {
-            continue;
-        };
-        let class = sandbox.class.value.as_str();
-        let place = sandboxes.place(sandbox, old.span);
-        if declared.contains(old.value.as_str()) {
-            let message = format!("`{class}` cannot be renamed from `{}`, which is declared too", old.value);
-            let remedy = "take `renamed_from` out, or the other declaration".to_owned();
-            findings.add(Rule::Contradiction { message, remedy }, Some(place));
-        } else if fate.renames.iter().any(|(taken, _)| *taken == old.value) {
-            let message = format!("two sandboxes are renamed from `{}`", old.value);
-            let remedy =
-                "its storage goes on under one name: take `renamed_from` out of one of them".to_owned();
-            findings.add(Rule::Contradiction { message, remedy }, Some(place));
-        } else if lifecycles.iter().any(|lifecycle| lifecycle.lives(&old.value) && !lifecycle.lives(class)) {
-            fate.renames.push((old.value.clone(), class.to_owned()));
-        } else {
-            let why = if lives(class) { "the class already lives" } else { "no class of that name lives" };
-            findings.add(Rule::RenameDone { old: old.value.clone(), why }, Some(place));
-        }
-    }
-
-    let locked: BTreeSet<&str> = lock.sandboxes.iter().map(|locked| locked.class.as_str()).collect();
-    // A class that is not locked, and somewhere does not live, is new there, and may be what a missing one was renamed to.
-    let new: Vec<&Sandbox> = sandboxes
-        .list
-        .iter()
-        .filter(|sandbox| {
-            let class = sandbox.class.value.as_str();
-            let made = lifecycles.iter().all(|lifecycle| lifecycle.lives(class));
-            !locked.contains(class) && !made && fate.old(class).is_none()
-        })
-        .collect();
-    let mut gone: Vec<&Locked> = Vec::new();
-    for locked in &lock.sandboxes {
-        let class = locked.class.as_str();
-        if declared.contains(class) || fate.renames.iter().any(|(old, _)| old == class) {
-            continue;
-        }
-        if deletions.contains(&locked.class) || !lives(class) {
-            fate.dropped.push(locked);
-        } else {
-            gone.push(locked);
-        }
-    }
+    judge.declared_renames(&mut fate, findings);
+    let new = judge.newcomers(&fate);
+    let mut gone = judge.gone(&mut fate);
     // One class for another in the same file is a rename; with any other candidate it would be a guess.
     if let ([locked], [sandbox]) = (gone.as_slice(), new.as_slice())
         && locked.file == sandbox.file
@@ -94,45 +63,130 @@ pub(super) fn resolve<'a>(
         fate.renames.push((locked.class.clone(), sandbox.class.value.clone()));
         gone.clear();
     }
-    for (old, new) in &fate.renames {
-        if let Some(both) = lifecycles.iter().find(|lifecycle| lifecycle.lives(old) && lifecycle.lives(new)) {
-            let at = both
-                .environment
-                .as_ref()
-                .map_or(String::new(), |name| format!(" in the environment `{name}`"));
+    judge.check_renames(&fate, findings);
+    for locked in gone {
+        findings.push(judge.missing(locked, &new));
+    }
+    fate
+}
+
+/// What the questions are asked of.
+struct Judge<'i, 'a> {
+    inputs: &'i Inputs<'a>,
+    lifecycles: &'i [Lifecycle<'i>],
+    declared: BTreeSet<&'a str>,
+}
+
+impl<'a> Judge<'_, 'a> {
+    /// Whether a class lives anywhere.
+    fn lives(&self, class: &str) -> bool {
+        self.lifecycles.iter().any(|lifecycle| lifecycle.lives(class))
+    }
+
+    /// Whether a class goes on, under its own name or another.
+    fn goes_on(&self, class: &str, fate: &Fate) -> bool {
+        self.declared.contains(class) || fate.renames.iter().any(|(old, _)| old == class)
+    }
+
+    /// What `renamed_from` says.
+    fn declared_renames(&self, fate: &mut Fate, findings: &mut Findings) {
+        for sandbox in &self.inputs.sandboxes.list {
+            let Some(old) = &sandbox.attributes.renamed_from else { continue };
+            let class = sandbox.class.value.as_str();
+            let place = Some(self.inputs.sandboxes.place(sandbox, old.span));
+            if self.declared.contains(old.value.as_str()) {
+                let message =
+                    format!("`{class}` cannot be renamed from `{}`, which is declared too", old.value);
+                let remedy = "take `renamed_from` out, or the other declaration".to_owned();
+                findings.add(Rule::Contradiction { message, remedy }, place);
+            } else if fate.renames.iter().any(|(taken, _)| *taken == old.value) {
+                let message = format!("two sandboxes are renamed from `{}`", old.value);
+                let remedy =
+                    "its storage goes on under one name: take `renamed_from` out of one of them".to_owned();
+                findings.add(Rule::Contradiction { message, remedy }, place);
+            } else if self.lifecycles.iter().any(|list| list.lives(&old.value) && !list.lives(class)) {
+                fate.renames.push((old.value.clone(), class.to_owned()));
+            } else {
+                let why =
+                    if self.lives(class) { "the class already lives" } else { "no class of that name lives" };
+                findings.add(Rule::RenameDone { old: old.value.clone(), why }, place);
+            }
+        }
+    }
+
+    /// The sandboxes that are not locked and somewhere do not live: each may be what a missing one was renamed to.
+    fn newcomers(&self, fate: &Fate) -> Vec<&'a Sandbox> {
+        let locked: BTreeSet<&str> =
+            self.inputs.lock.sandboxes.iter().map(|locked| locked.class.as_str()).collect();
+        let is_new = |sandbox: &&Sandbox| {
+            let class = sandbox.class.value.as_str();
+            let made = self.lifecycles.iter().all(|lifecycle| lifecycle.lives(class));
+            !locked.contains(class) && !made && fate.old(class).is_none()
+        };
+        self.inputs.sandboxes.list.iter().filter(is_new).collect()
+    }
+
+    /// The locked sandboxes that are gone while their class lives, but for those of which the user said what is to
+    /// become of them; these go to `fate`.
+    fn gone(&self, fate: &mut Fate<'a>) -> Vec<&'a Locked> {
+        for kept in &self.inputs.lock.kept {
+            if self.goes_on(&kept.class, fate) {
+                fate.declared_again.push(kept);
+            } else if self.inputs.removes(&kept.class, Storage::Delete) || !self.lives(&kept.class) {
+                fate.unbound.push(kept);
+            }
+        }
+        let mut gone = Vec::new();
+        for locked in &self.inputs.lock.sandboxes {
+            if self.goes_on(&locked.class, fate) {
+                continue;
+            }
+            if self.inputs.removes(&locked.class, Storage::Delete) || !self.lives(&locked.class) {
+                fate.dropped.push(locked);
+            } else if self.inputs.removes(&locked.class, Storage::Keep) {
+                fate.shelved.push(locked);
+            } else {
+                gone.push(locked);
+            }
+        }
+        gone
+    }
+
+    /// A rename needs a name that is free.
+    fn check_renames(&self, fate: &Fate, findings: &mut Findings) {
+        for (old, new) in &fate.renames {
+            let Some(both) = self.lifecycles.iter().find(|list| list.lives(old) && list.lives(new)) else {
+                continue;
+            };
+            let environment = both.environment.as_ref();
+            let at = environment.map_or(String::new(), |name| format!(" in the environment `{name}`"));
             let message = format!("`{old}` cannot be renamed to `{new}`: both live{at}");
             let remedy =
                 "a rename would leave the storage of one of them behind: give the struct another name"
                     .to_owned();
-            findings.add(Rule::Contradiction { message, remedy }, both.place(old, config));
+            findings.add(Rule::Contradiction { message, remedy }, both.place(old, self.inputs.config));
         }
     }
-    for locked in gone {
+
+    /// A class that is gone while it has storage.
+    fn missing(&self, locked: &Locked, new: &[&Sandbox]) -> Finding {
+        let sandboxes = self.inputs.sandboxes;
+        let (class, file, name) = (locked.class.clone(), locked.file.clone(), locked.name.clone());
         let rule = if new.is_empty() {
-            Rule::ClassGone {
-                class: locked.class.clone(),
-                file: locked.file.clone(),
-                name: locked.name.clone(),
-                now: sandboxes
-                    .list
-                    .iter()
-                    .find(|sandbox| sandbox.file == locked.file)
-                    .map(|sandbox| sandbox.class.value.clone()),
-            }
+            let now = sandboxes.list.iter().find(|sandbox| sandbox.file == locked.file);
+            Rule::ClassGone { class, file, name, now: now.map(|sandbox| sandbox.class.value.clone()) }
         } else {
             let candidates = new.iter().map(|sandbox| sandbox.class.value.clone()).collect();
-            Rule::AmbiguousRename {
-                class: locked.class.clone(),
-                file: locked.file.clone(),
-                name: locked.name.clone(),
-                candidates,
-            }
+            Rule::AmbiguousRename { class, file, name, candidates }
         };
-        let place = lifecycles.iter().find_map(|lifecycle| lifecycle.place(&locked.class, config));
-        let also = new
-            .iter()
-            .map(|sandbox| (sandboxes.place(sandbox, sandbox.class.span), "perhaps this one".to_owned()));
-        findings.push(Finding { rule, place, also: also.collect() });
+        let perhaps = |sandbox: &&Sandbox| {
+            (sandboxes.place(sandbox, sandbox.class.span), "perhaps this one".to_owned())
+        };
+        let made = |list: &Lifecycle| list.place(&locked.class, self.inputs.config);
+        Finding {
+            rule,
+            place: self.lifecycles.iter().find_map(made),
+            also: new.iter().map(perhaps).collect(),
+        }
     }
-    fate
 }

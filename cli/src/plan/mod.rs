@@ -22,6 +22,7 @@ use koze_model::{Rule, Sandbox};
 
 use self::entries::Owned;
 use self::fate::Fate;
+use crate::build::Storage;
 use crate::discover::{Project, Sandboxes};
 use crate::finding::{Findings, Place, Stop};
 use crate::generate;
@@ -49,8 +50,15 @@ pub struct Inputs<'a> {
     pub lock: &'a Lock,
     /// The SDK version.
     pub sdk: &'a Sdk,
-    /// Classes whose storage the user said to delete.
-    pub deletions: &'a [String],
+    /// The class that the user said to take out, and what is to become of its storage.
+    pub removal: Option<(&'a str, Storage)>,
+}
+
+impl Inputs<'_> {
+    /// Whether the user said so of a class.
+    fn removes(&self, class: &str, storage: Storage) -> bool {
+        self.removal == Some((class, storage))
+    }
 }
 
 /// What a build would change.
@@ -68,7 +76,7 @@ pub struct Plan {
 
 /// Computes the plan.
 pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
-    let Inputs { project, config, lock, sdk, deletions, .. } = inputs;
+    let Inputs { project, config, lock, sdk, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
     let scopes = scope::all(config, project, findings)?;
     let lifecycles = lifecycle::all(config, &scopes, findings)?;
@@ -77,7 +85,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     }
     findings.checked()?;
 
-    let fate = fate::resolve(inputs.sandboxes, lock, &lifecycles, deletions, config, findings);
+    let fate = fate::resolve(inputs, &lifecycles, findings);
     let mut notes: Vec<String> = fate
         .renames
         .iter()
@@ -121,6 +129,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.default = default(sandboxes, lock, &fate);
     new_lock.blocks = made;
     new_lock.migrations = tags;
+    new_lock.kept = fate.kept(lock);
     let kept: Vec<Option<String>> = owned.iter_mut().map(|owned| owned.kept_image.take()).collect();
     new_lock.sandboxes = wanted
         .iter()
@@ -167,7 +176,8 @@ fn outputs(
     let sandboxes = inputs.sandboxes.list.as_slice();
     let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), config.document.apply(edits))];
     let generated = project.dir.join(generate::DIR);
-    for (name, text) in generate::files(sandboxes, &[]) {
+    let kept: Vec<&str> = new_lock.kept.iter().map(|kept| kept.class.as_str()).collect();
+    for (name, text) in generate::files(sandboxes, &kept) {
         files.push((generated.join(name), text));
     }
     files.push((project.dir.join(lock::FILE), new_lock.render_after(lock)));

@@ -6,6 +6,7 @@ use koze_model::Rule;
 
 use super::Inputs;
 use super::fate::Fate;
+use crate::build::Storage;
 use crate::finding::Findings;
 use crate::lock::Tag;
 use crate::wrangler::document::Edit;
@@ -42,7 +43,13 @@ pub(super) fn edits(
             }
         }
 
-        let changes = lifecycle.changes(&declared, &renames, inputs.deletions);
+        let deleted: Vec<&str> = inputs
+            .removal
+            .into_iter()
+            .filter(|(_, storage)| *storage == Storage::Delete)
+            .map(|(class, _)| class)
+            .collect();
+        let changes = lifecycle.changes(&declared, &renames, &deleted);
         let (more, written) = lifecycle.edits(&changes);
         edits.extend(more);
         let locked = inputs.lock.migrations.iter().filter(|tag| tag.environment == lifecycle.environment);

@@ -254,14 +254,14 @@ pub struct ShellSandbox;"#;
             None => format!("`{file}` is gone, but its class `{class}` still has storage"),
         }
         => match now {
-            Some(now) => format!("a build never deletes storage: declare `{class}` again, in a file of its own where `{now}` is another sandbox, or delete its storage with `koze remove {name} --delete-storage`"),
-            None => format!("a build never deletes storage: restore the file, or take the sandbox out with `koze remove {name} --delete-storage`"),
+            Some(now) => format!("a build never deletes storage: declare `{class}` again, in a file of its own where `{now}` is another sandbox, or take it out, `koze remove {name}` with `--keep-storage` or `--delete-storage`"),
+            None => format!("a build never deletes storage: restore the file, or take the sandbox out, `koze remove {name}` with `--keep-storage` or `--delete-storage`"),
         },
         eg "rm src/server/shell.sandbox.rs\nkoze build";
     /// A class may have been renamed, but it is not certain to what.
     "K044" Error AmbiguousRename { class: String, file: String, name: String, candidates: Vec<String> }
         format!("`{file}` is gone with its class `{class}`, which has storage, and it is not certain what became of it")
-        => format!("if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = \"{class}\")]` on {}; else restore the file, or take the sandbox out with `koze remove {name} --delete-storage`", either(candidates)),
+        => format!("if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = \"{class}\")]` on {}; else restore the file, or take the sandbox out, `koze remove {name}` with `--keep-storage` or `--delete-storage`", either(candidates)),
         eg "rm src/server/shell.sandbox.rs   # and src/server/bash.sandbox.rs is new";
     /// The list of migrations contradicts itself or what koze wrote.
     "K045" Error BadMigrations { message: String, remedy: String }

@@ -226,7 +226,7 @@ fn a_file_that_is_gone_stops_the_build() {
     26 | |     }
        | |_____^
        |
-       = help: a build never deletes storage: restore the file, or take the sandbox out with `koze remove shell --delete-storage`
+       = help: a build never deletes storage: restore the file, or take the sandbox out, `koze remove shell` with `--keep-storage` or `--delete-storage`
 
     1 error; nothing was written
     "#);
@@ -250,7 +250,7 @@ fn a_file_that_is_gone_beside_others_stops_the_build() {
     36 | |     },
        | |_____^
        |
-       = help: a build never deletes storage: restore the file, or take the sandbox out with `koze remove shell --delete-storage`
+       = help: a build never deletes storage: restore the file, or take the sandbox out, `koze remove shell` with `--keep-storage` or `--delete-storage`
 
     1 error; nothing was written
     "#);
@@ -276,7 +276,7 @@ fn a_file_that_is_gone_while_a_class_appears_is_ambiguous() {
      4 |   pub struct PythonSandbox;
        |              ------------- perhaps this one
        |
-       = help: if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = "ShellSandbox")]` on `PythonSandbox`; else restore the file, or take the sandbox out with `koze remove shell --delete-storage`
+       = help: if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = "ShellSandbox")]` on `PythonSandbox`; else restore the file, or take the sandbox out, `koze remove shell` with `--keep-storage` or `--delete-storage`
 
     1 error; nothing was written
     "#);

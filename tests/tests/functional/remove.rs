@@ -131,3 +131,87 @@ fn the_last_sandbox() {
     built(&project);
     assert_eq!(project.diff(&before), "");
 }
+
+#[test]
+fn a_sandbox_goes_and_its_storage_stays() {
+    let project = without_python();
+    let before = project.snapshot();
+    let run = project.koze(&["remove", "python", "--keep-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("removed the container of `PythonSandbox`: the class stays"),
+        "{}",
+        run.stdout
+    );
+    // The container goes; binding and migrations are as they were.
+    assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -9,12 +9,6 @@
+           "class_name": "ShellSandbox",
+           "image": "docker.io/cloudflare/sandbox:0.12.10",
+           "instance_type": "lite"
+    -    },
+    -    {
+    -      "name": "python-sandbox",
+    -      "class_name": "PythonSandbox",
+    -      "image": "docker.io/cloudflare/sandbox:0.12.10",
+    -      "instance_type": "lite"
+         }
+       ],
+       "durable_objects": {
+    "#);
+    let worker = project.read("src/generated/worker.mjs");
+    assert!(worker.contains("export class PythonSandbox extends KozeKept {}"), "{worker}");
+
+    let run = project.koze(&["build", "--check"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+
+    // What was kept can be deleted later, by its name or its class.
+    let kept = project.snapshot();
+    let run = project.koze(&["remove", "PythonSandbox", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(users_diff(&kept, &project.snapshot()), @r#"
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -16,10 +16,6 @@
+           {
+             "name": "SHELL_SANDBOX",
+             "class_name": "ShellSandbox"
+    -      },
+    -      {
+    -        "name": "PYTHON_SANDBOX",
+    -        "class_name": "PythonSandbox"
+           }
+         ]
+       },
+    @@ -31,6 +27,10 @@
+         {
+           "tag": "v2",
+           "new_sqlite_classes": ["PythonSandbox"]
+    +    },
+    +    {
+    +      "tag": "v3",
+    +      "deleted_classes": ["PythonSandbox"]
+         }
+       ]
+     }
+    "#);
+}
+
+#[test]
+fn a_kept_class_is_a_sandbox_again_when_its_file_is_back() {
+    let project = without_python();
+    let lock = project.read("koze.lock");
+    assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
+    plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
+    built(&project);
+    assert_eq!(project.read("koze.lock"), lock, "koze owns again what it owned before");
+}
+
+#[test]
+fn what_is_to_become_of_the_storage_has_to_be_said() {
+    let run = without_python().koze(&["remove", "python"]);
+    assert_eq!(run.code, 2, "{}", run.stdout);
+    assert!(run.stderr.contains("<--delete-storage|--keep-storage>"), "{}", run.stderr);
+}

@@ -97,17 +97,17 @@ impl Wanted<'_> {
     }
 }
 
-/// The edits that take the entries of a sandbox out of one level: what is koze's, not what is merely called so.
-pub fn remove(locked: &Locked, level: &Level) -> Vec<Edit> {
+/// The edit that takes the container of a class out of one level.
+pub fn remove_container(class: &str, level: &Level) -> Option<Edit> {
+    let index = level.containers.of_classes([class].into_iter()).into_iter().next()?;
+    Some(Edit::Remove { path: level.scope.path(&[Step::from("containers"), Step::from(index)]) })
+}
+
+/// The edit that takes a binding out of one level: koze's, not what merely has its name or its class.
+pub fn remove_binding(class: &str, binding: &str, level: &Level) -> Option<Edit> {
+    let of_class = level.bindings.of_classes([class].into_iter());
     let local = |index: &&usize| level.bindings.list[**index].get("script_name").is_none();
-    let class = level.bindings.of_classes([locked.class.as_str()].into_iter());
-    let binding =
-        level.bindings.named(&locked.binding).iter().filter(|index| class.contains(index)).find(local);
-    let container = level.containers.of_classes([locked.class.as_str()].into_iter());
-    let keys = [Step::from("durable_objects"), Step::from("bindings")];
-    let at = |keys: &[Step], index: usize| Edit::Remove {
-        path: [level.scope.path(keys), vec![Step::from(index)]].concat(),
-    };
-    let containers = container.into_iter().take(1).map(|index| at(&[Step::from("containers")], index));
-    containers.chain(binding.map(|index| at(&keys, *index))).collect()
+    let index = level.bindings.named(binding).iter().filter(|index| of_class.contains(index)).find(local)?;
+    let keys = [Step::from("durable_objects"), Step::from("bindings"), Step::from(*index)];
+    Some(Edit::Remove { path: level.scope.path(&keys) })
 }

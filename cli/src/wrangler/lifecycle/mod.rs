@@ -187,7 +187,7 @@ impl<'a> Lifecycle<'a> {
 
     /// What has to change so that the declared classes live, `renames` considered: those of this build, and those
     /// that another environment has gone through already.
-    pub fn changes(&self, declared: &[&str], renames: &[(String, String)], deletions: &[String]) -> Changes {
+    pub fn changes(&self, declared: &[&str], renames: &[(String, String)], deletions: &[&str]) -> Changes {
         let mut changes = Changes::default();
         for class in declared.iter().filter(|class| !self.lives(class)) {
             match self.former(class, declared, renames) {
@@ -195,7 +195,8 @@ impl<'a> Lifecycle<'a> {
                 None => changes.new.push((*class).to_owned()),
             }
         }
-        changes.deleted = deletions.iter().filter(|class| self.live.contains_key(*class)).cloned().collect();
+        let deleted = deletions.iter().filter(|class| self.lives(class));
+        changes.deleted = deleted.map(|class| (*class).to_owned()).collect();
         changes
     }
 
