@@ -28,7 +28,7 @@ pub enum Command {
     List(List),
     /// Tell what the code of a diagnostic means
     Explain(Explain),
-    /// Take a sandbox whose file is gone out of the wrangler configuration
+    /// Take sandboxes whose files are gone out of the wrangler configuration
     Remove(Remove),
 }
 
@@ -97,8 +97,9 @@ pub struct Explain {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("storage").required(true).args(["delete_storage", "keep_storage"]))]
 pub struct Remove {
-    /// The sandbox: the name of its file without `.sandbox.rs`, or its class
-    pub name: String,
+    /// The sandboxes: the names of their files without `.sandbox.rs`, or their classes
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
 
     /// Delete what its Durable Objects have stored, when the migration is deployed; there is no way back
     #[arg(long)]

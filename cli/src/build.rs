@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use koze_model::Rule;
 use koze_model::image::ImageSource;
+use koze_model::{Rule, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
 use crate::finding::{Findings, Stop};
@@ -23,18 +23,18 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The SDK version, where it is not to be looked for.
     pub sdk: Option<Sdk>,
-    /// The sandbox to take out.
+    /// The sandboxes to take out.
     pub remove: Option<Removal>,
     /// Whether the changes are written.
     pub write: bool,
 }
 
-/// A sandbox to take out.
+/// Sandboxes to take out.
 #[derive(Debug, Clone)]
 pub struct Removal {
-    /// Its base name or its class.
-    pub name: String,
-    /// What is to become of its storage.
+    /// Their base names or their classes.
+    pub names: Vec<String>,
+    /// What is to become of their storage.
     pub storage: Storage,
 }
 
@@ -93,7 +93,10 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     findings.checked()?;
     let (config, lock) = (config?, lock?);
     let removal = match &options.remove {
-        Some(removal) => Some((removed(removal, &sandboxes, &lock, findings)?, removal.storage)),
+        Some(removal) => {
+            let class = |name: &String| removed(name, removal.storage, &sandboxes, &lock, findings);
+            Some((removal.names.iter().map(class).collect::<Result<Vec<_>, Stop>>()?, removal.storage))
+        }
         None => None,
     };
     if sandboxes.list.is_empty() && lock.is_empty() {
@@ -111,7 +114,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         config: &config,
         lock: &lock,
         sdk: &sdk,
-        removal: removal.as_ref().map(|(class, storage)| (class.as_str(), *storage)),
+        removal: removal.as_ref().map(|(classes, storage)| (classes.as_slice(), *storage)),
     };
     let plan = plan::make(&inputs, findings)?;
     findings.checked()?;
@@ -138,17 +141,17 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
 
 /// The class to take out: koze must have made it, and no file may declare it any more.
 fn removed(
-    removal: &Removal,
+    name: &str,
+    storage: Storage,
     sandboxes: &Sandboxes,
     lock: &Lock,
     findings: &mut Findings,
 ) -> Result<String, Stop> {
-    let name = removal.name.as_str();
     let refuse = |why: String, remedy: String| Rule::NotRemovable { name: name.to_owned(), why, remedy };
     let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class));
     let kept = lock.kept.iter().map(|kept| (&kept.name, &kept.class));
     // What was kept can be deleted later; keeping it once more would change nothing.
-    let known: Vec<_> = living.chain(kept.filter(|_| removal.storage == Storage::Delete)).collect();
+    let known: Vec<_> = living.chain(kept.filter(|_| storage == Storage::Delete)).collect();
     let Some((_, class)) = known.iter().find(|(base, class)| *base == name || *class == name) else {
         let names: Vec<&str> = known.iter().map(|(base, _)| base.as_str()).collect();
         let remedy = format!("koze has built {}: name one of these", koze_model::rules::listed(&names));
@@ -158,6 +161,13 @@ fn removed(
         let why = format!("`{}` declares it", sandbox.file);
         let remedy =
             "delete that file first, for koze deletes no source; then run the command again".to_owned();
+        return findings.fail(refuse(why, remedy), Some(sandboxes.place(sandbox, sandbox.class.span)));
+    }
+    let renamed =
+        |sandbox: &&Sandbox| sandbox.attributes.renamed_from.as_ref().is_some_and(|old| old.value == **class);
+    if let Some(sandbox) = sandboxes.list.iter().find(renamed) {
+        let why = format!("its storage goes on as `{}`", sandbox.class.value);
+        let remedy = "take `renamed_from` out of that sandbox, if its storage is to go".to_owned();
         return findings.fail(refuse(why, remedy), Some(sandboxes.place(sandbox, sandbox.class.span)));
     }
     Ok((*class).clone())

@@ -1,4 +1,4 @@
-//! `koze remove`: a build that takes one sandbox out.
+//! `koze remove`: a build that takes sandboxes out.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use crate::build::{Options, Removal, Storage};
 pub(super) fn run(args: &args::Remove) -> ExitCode {
     // The command line demands one of the two: nothing else says what is to become of the storage.
     let storage = if args.delete_storage { Storage::Delete } else { Storage::Keep };
-    let remove = Some(Removal { name: args.name.clone(), storage });
+    let remove = Some(Removal { names: args.names.clone(), storage });
     let options = Options { remove, write: !args.dry_run, ..build::options(&args.place) };
     build::run_with(&args.place, &options, false)
 }

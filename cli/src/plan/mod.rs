@@ -50,14 +50,21 @@ pub struct Inputs<'a> {
     pub lock: &'a Lock,
     /// The SDK version.
     pub sdk: &'a Sdk,
-    /// The class that the user said to take out, and what is to become of its storage.
-    pub removal: Option<(&'a str, Storage)>,
+    /// The classes that the user said to take out, and what is to become of their storage.
+    pub removal: Option<(&'a [String], Storage)>,
 }
 
 impl Inputs<'_> {
+    /// The classes to take out of which the user said this.
+    fn removed(&self, storage: Storage) -> impl Iterator<Item = &str> {
+        let classes =
+            self.removal.filter(|(_, said)| *said == storage).map_or(&[][..], |(classes, _)| classes);
+        classes.iter().map(String::as_str)
+    }
+
     /// Whether the user said so of a class.
     fn removes(&self, class: &str, storage: Storage) -> bool {
-        self.removal == Some((class, storage))
+        self.removed(storage).any(|removed| removed == class)
     }
 }
 
@@ -86,11 +93,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     findings.checked()?;
 
     let fate = fate::resolve(inputs, &lifecycles, findings);
-    let mut notes: Vec<String> = fate
-        .renames
-        .iter()
-        .map(|(old, new)| format!("renamed the class `{old}` to `{new}`: its storage stays"))
-        .collect();
+    let mut notes = Vec::new();
     let mut images: Vec<Resolved> = sandboxes
         .iter()
         .map(|sandbox| images::resolve(sandbox, project, config.dir(), sdk, findings))
@@ -120,8 +123,10 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         surroundings::check(inputs, &level, findings);
     }
     // New blocks stand in the order in which they are read: containers, bindings, then migrations.
-    let (more, tags) = storage::edits(&lifecycles, inputs, &fate, findings);
+    let storage::Outcome { edits: more, tags, notes: renames } =
+        storage::edits(&lifecycles, inputs, &fate, findings);
     edits.extend(more);
+    notes.splice(0..0, renames);
     findings.checked()?;
 
     let mut new_lock = Lock::new();

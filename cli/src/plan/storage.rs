@@ -12,20 +12,29 @@ use crate::lock::Tag;
 use crate::wrangler::document::Edit;
 use crate::wrangler::lifecycle::Lifecycle;
 
-/// The edits of migrations or exports, and the tags that koze answers for from now on.
+/// What came of the storage.
+pub(super) struct Outcome {
+    /// The edits of migrations or exports.
+    pub(super) edits: Vec<Edit>,
+    /// The tags that koze answers for from now on.
+    pub(super) tags: Vec<Tag>,
+    /// What a person should know of.
+    pub(super) notes: Vec<String>,
+}
+
+/// The edits of migrations or exports that make the declared classes live.
 pub(super) fn edits(
     lifecycles: &[Lifecycle],
     inputs: &Inputs,
     fate: &Fate,
     findings: &mut Findings,
-) -> (Vec<Edit>, Vec<Tag>) {
+) -> Outcome {
     let declared: Vec<&str> =
         inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
-    let mut renames = fate.renames.clone();
-    renames.extend(lifecycles.iter().flat_map(Lifecycle::renamed));
     let mut edits = Vec::new();
     let mut tags = Vec::new();
-    for lifecycle in lifecycles {
+    let mut notes = Vec::new();
+    for (index, lifecycle) in lifecycles.iter().enumerate() {
         let former = |class: &str| fate.old(class).map(str::to_owned);
         let with_former: Vec<String> = declared
             .iter()
@@ -43,13 +52,18 @@ pub(super) fn edits(
             }
         }
 
-        let deleted: Vec<&str> = inputs
-            .removal
-            .into_iter()
-            .filter(|(_, storage)| *storage == Storage::Delete)
-            .map(|(class, _)| class)
-            .collect();
+        let others = lifecycles.iter().enumerate().filter(|(other, _)| *other != index);
+        let mut renames = fate.renames.clone();
+        renames.extend(others.flat_map(|(_, other)| other.renamed()));
+        let deleted: Vec<&str> = inputs.removed(Storage::Delete).collect();
         let changes = lifecycle.changes(&declared, &renames, &deleted);
+        let at = lifecycle
+            .environment
+            .as_ref()
+            .map_or(String::new(), |name| format!(" in the environment `{name}`"));
+        for (old, new) in &changes.renamed {
+            notes.push(format!("renamed the class `{old}` to `{new}`{at}: its storage stays"));
+        }
         let (more, written) = lifecycle.edits(&changes);
         edits.extend(more);
         let locked = inputs.lock.migrations.iter().filter(|tag| tag.environment == lifecycle.environment);
@@ -70,5 +84,5 @@ pub(super) fn edits(
         }
         tags.extend(written);
     }
-    (edits, tags)
+    Outcome { edits, tags, notes }
 }

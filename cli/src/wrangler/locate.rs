@@ -85,8 +85,8 @@ impl Config {
             let range = document.range(&[]);
             return findings.fail(rule, Some(Place { file: shown, text: Arc::from(text), range }));
         }
-        let own = project.dir.join(&shown);
-        let named = given.is_some() && !NAMES.iter().any(|name| own == project.dir.join(name));
+        let named =
+            given.is_some() && (redirect(project).is_some() || nearest(project).as_ref() != Some(&path));
         Ok(Config { path, shown, document, named, exists: true })
     }
 
@@ -113,10 +113,23 @@ fn located(path: &Path) -> PathBuf {
     }
 }
 
+/// The file of a name in the directory of the package or above it.
+fn upward(project: &Project, name: &str) -> Option<PathBuf> {
+    project.dir.ancestors().map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+fn redirect(project: &Project) -> Option<PathBuf> {
+    upward(project, REDIRECT)
+}
+
+/// The file wrangler would read where there is no redirect.
+fn nearest(project: &Project) -> Option<PathBuf> {
+    NAMES.iter().find_map(|name| upward(project, name))
+}
+
 /// The file wrangler would read, which must lie in the package.
 fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, Stop> {
-    let upward = |name: &str| project.dir.ancestors().map(|dir| dir.join(name)).find(|path| path.is_file());
-    if let Some(redirect) = upward(REDIRECT) {
+    if let Some(redirect) = redirect(project) {
         let found = paths::relative(&redirect, &project.dir);
         let why = "which redirects it to a file that another tool generated";
         let remedy = "name the file that koze should keep in step, the one the other tool reads: `koze build --config \
@@ -125,7 +138,7 @@ fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, S
         let rule = Rule::ConfigElsewhere { found, why, remedy };
         return findings.fail(rule, None);
     }
-    let Some(path) = NAMES.iter().find_map(|name| upward(name)) else {
+    let Some(path) = nearest(project) else {
         return Ok(None);
     };
     if path.parent() != Some(project.dir.as_path()) {

@@ -21,3 +21,4 @@ mod remove;
 mod rules;
 mod sdk;
 mod source;
+mod storage;

@@ -26,9 +26,26 @@ pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<Stri
         .map(|(class, entry)| {
             let path = [path, &[Step::from(class.as_str())]].concat();
             let sqlite = entry.get("storage").and_then(Value::as_str) == Some("sqlite");
-            (class.clone(), Live { sqlite, tag: None, path })
+            (class.clone(), Live { sqlite, tag: None, path, former: former(class, exports) })
         })
         .collect()
+}
+
+/// The names that tombstones say a class had before, each followed once.
+fn former(class: &str, exports: &Map<String, Value>) -> Vec<String> {
+    let mut names = vec![class];
+    let mut next = 0;
+    while let Some(name) = names.get(next).copied() {
+        next += 1;
+        for (old, entry) in exports {
+            let renamed = entry.get("state").and_then(Value::as_str) == Some("renamed");
+            let to = entry.get("renamed_to").and_then(Value::as_str);
+            if renamed && to == Some(name) && !names.contains(&old.as_str()) {
+                names.push(old);
+            }
+        }
+    }
+    names.into_iter().skip(1).rev().map(str::to_owned).collect()
 }
 
 /// The edits that bring the changes about.

@@ -46,13 +46,14 @@ pub(super) fn replay(
         }
         for renamed in objects(migration, "renamed_classes") {
             if let (Some(from), Some(to)) = (text(renamed, "from"), text(renamed, "to"))
-                && let Some(was) = live.remove(from)
+                && let Some(mut was) = live.remove(from)
             {
+                was.former.push(from.to_owned());
                 live.insert(to.to_owned(), was);
             }
         }
         let mut make = |class: &str, sqlite: bool| {
-            let made = Live { sqlite, tag: Some(tag.to_owned()), path: at.clone() };
+            let made = Live { sqlite, tag: Some(tag.to_owned()), path: at.clone(), former: Vec::new() };
             live.insert(class.to_owned(), made);
         };
         for class in strings(migration, "new_classes") {

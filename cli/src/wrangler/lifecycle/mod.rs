@@ -43,6 +43,8 @@ pub struct Live {
     pub tag: Option<String>,
     /// Where it was made.
     pub path: Path,
+    /// The names it had before, the oldest first.
+    pub former: Vec<String>,
 }
 
 /// One list of migrations, or one map of exports.
@@ -168,57 +170,28 @@ impl<'a> Lifecycle<'a> {
         self.live.contains_key(class)
     }
 
-    /// The renames that this list records: old, new.
-    pub fn renamed(&self) -> Vec<(String, String)> {
-        let pair = |from: Option<&str>, to: Option<&str>| Some((from?.to_owned(), to?.to_owned()));
-        match &self.kind {
-            Kind::Migrations(list) => list
-                .iter()
-                .flat_map(|migration| objects(migration, "renamed_classes"))
-                .filter_map(|renamed| pair(text(renamed, "from"), text(renamed, "to")))
-                .collect(),
-            Kind::Exports(exports) => exports
-                .iter()
-                .filter(|(_, entry)| text(entry, "state") == Some("renamed"))
-                .filter_map(|(class, entry)| pair(Some(class), text(entry, "renamed_to")))
-                .collect(),
-        }
+    /// The renames that classes which live here have gone through: old, new.
+    pub fn renamed(&self) -> impl Iterator<Item = (String, String)> {
+        let formers = |(class, live): (&'_ String, &'_ Live)| -> Vec<(String, String)> {
+            live.former.iter().map(|former| (former.clone(), class.clone())).collect()
+        };
+        self.live.iter().flat_map(formers)
     }
 
     /// What has to change so that the declared classes live, `renames` considered: those of this build, and those
-    /// that another environment has gone through already.
+    /// that other lists have gone through already.
     pub fn changes(&self, declared: &[&str], renames: &[(String, String)], deletions: &[&str]) -> Changes {
         let mut changes = Changes::default();
         for class in declared.iter().filter(|class| !self.lives(class)) {
-            match self.former(class, declared, renames) {
-                Some(old) => changes.renamed.push((old.to_owned(), (*class).to_owned())),
+            let free = |old: &str| self.lives(old) && !declared.contains(&old) && !deletions.contains(&old);
+            match renames.iter().find(|(old, new)| new == class && free(old)) {
+                Some(rename) => changes.renamed.push(rename.clone()),
                 None => changes.new.push((*class).to_owned()),
             }
         }
         let deleted = deletions.iter().filter(|class| self.lives(class));
         changes.deleted = deleted.map(|class| (*class).to_owned()).collect();
         changes
-    }
-
-    /// The class that lives here and was, by one rename or several, renamed to `class`.
-    fn former<'r>(
-        &self,
-        class: &'r str,
-        declared: &[&str],
-        renames: &'r [(String, String)],
-    ) -> Option<&'r str> {
-        let mut names = vec![class];
-        // Names are appended while the list is walked: each rename is followed once.
-        let mut next = 0;
-        while let Some(name) = names.get(next).copied() {
-            next += 1;
-            for (old, _) in renames.iter().filter(|(_, new)| new == name) {
-                if !names.contains(&old.as_str()) {
-                    names.push(old);
-                }
-            }
-        }
-        names.into_iter().skip(1).find(|old| self.lives(old) && !declared.contains(old))
     }
 
     /// The edits that bring the changes about, and the tag that was written.

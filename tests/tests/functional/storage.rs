@@ -1,0 +1,121 @@
+//! Sequences in which storage could be lost, or go to a class it does not belong to.
+
+use koze_tests::Project;
+use serde_json::{Value, json};
+
+use crate::classes::built_shell;
+use crate::common::{BY_HAND, SHELL, built, package, plain, refused_with, sandbox};
+
+const PYTHON: &str = "src/server/python.sandbox.rs";
+
+/// Writes a configuration of these migrations alone, besides what a configuration has to have.
+fn with_migrations(migrations: &Value) -> Project {
+    let project = package();
+    let config = json!({
+        "name": "app",
+        "main": "src/generated/worker.mjs",
+        "compatibility_date": "2026-04-21",
+        "migrations": migrations,
+    });
+    project.write("wrangler.jsonc", format!("{config:#}\n"));
+    project
+}
+
+/// The last migration, without its tag.
+fn last_migration(project: &Project) -> Value {
+    let config = project.read("wrangler.jsonc");
+    let without_comments: Vec<&str> =
+        config.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    let config: Value = serde_json::from_str(&without_comments.join("\n")).expect("JSON");
+    let mut last =
+        config["migrations"].as_array().and_then(|list| list.last()).cloned().expect("a migration");
+    last.as_object_mut().expect("an object").remove("tag");
+    last
+}
+
+fn gone(project: &Project, file: &str) {
+    fs_err::remove_file(project.path(file)).expect("it was there");
+}
+
+#[test]
+fn a_class_that_is_renamed_is_not_deleted() {
+    let project = built_shell();
+    gone(&project, SHELL);
+    sandbox(&project, PYTHON, "#[sandbox(renamed_from = \"ShellSandbox\")]\npub struct PythonSandbox;");
+    let said = refused_with(&project, &["remove", "shell", "--delete-storage"]);
+    assert!(
+        said.starts_with("error[K059]: `shell` cannot be removed: its storage goes on as `PythonSandbox`"),
+        "{said}"
+    );
+    built(&project);
+    assert_eq!(
+        last_migration(&project),
+        json!({ "renamed_classes": [{ "from": "ShellSandbox", "to": "PythonSandbox" }] })
+    );
+}
+
+/// A name that a class had once may be another class's today.
+#[test]
+fn a_rename_of_long_ago_is_not_applied_to_a_new_class_of_that_name() {
+    let project = with_migrations(&json!([
+        { "tag": "v1", "new_sqlite_classes": ["A"] },
+        { "tag": "v2", "renamed_classes": [{ "from": "A", "to": "B" }] },
+        { "tag": "v3", "deleted_classes": ["B"], "new_sqlite_classes": ["A"] },
+    ]));
+    plain(&project, "src/server/b.sandbox.rs", "B");
+    built(&project);
+    assert_eq!(last_migration(&project), json!({ "new_sqlite_classes": ["B"] }));
+}
+
+#[test]
+fn an_environment_that_lags_behind_goes_through_the_rename_too() {
+    let project = package();
+    let config = json!({
+        "name": "app",
+        "main": "src/generated/worker.mjs",
+        "compatibility_date": "2026-04-21",
+        "migrations": [
+            { "tag": "v1", "new_sqlite_classes": ["Old"] },
+            { "tag": "v2", "renamed_classes": [{ "from": "Old", "to": "ShellSandbox" }] },
+        ],
+        "env": { "production": { "migrations": [{ "tag": "p1", "new_sqlite_classes": ["Old"] }] } },
+    });
+    project.write("wrangler.jsonc", format!("{config:#}\n"));
+    plain(&project, SHELL, "ShellSandbox");
+    let run = built(&project);
+    let told = "renamed the class `Old` to `ShellSandbox` in the environment `production`: its storage stays";
+    assert!(run.stdout.contains(told), "{}", run.stdout);
+    let config: Value = serde_json::from_str(&project.read("wrangler.jsonc")).expect("JSON");
+    assert_eq!(
+        config["env"]["production"]["migrations"][1]["renamed_classes"],
+        json!([{ "from": "Old", "to": "ShellSandbox" }])
+    );
+    let run = project.koze(&["build", "--check"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
+fn several_sandboxes_go_at_once() {
+    let project = built_shell();
+    plain(&project, PYTHON, "PythonSandbox");
+    plain(&project, "src/server/node.sandbox.rs", "NodeSandbox");
+    built(&project);
+    gone(&project, SHELL);
+    gone(&project, PYTHON);
+    // One of them alone leaves the other without a word of what is to become of its storage.
+    assert!(refused_with(&project, &["remove", "shell", "--delete-storage"]).contains("K043"));
+    let run = project.koze(&["remove", "shell", "python", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_eq!(last_migration(&project), json!({ "deleted_classes": ["ShellSandbox", "PythonSandbox"] }));
+}
+
+#[test]
+fn a_configuration_that_was_named_is_remembered_where_wrangler_would_take_another() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    project.write("wrangler.json", BY_HAND).write("wrangler.jsonc", BY_HAND);
+    assert_eq!(project.koze(&["build", "--config", "wrangler.jsonc"]).code, 0);
+    assert_eq!(project.read("wrangler.json"), BY_HAND);
+    let run = project.koze(&["build", "--check"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
