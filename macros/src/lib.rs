@@ -11,7 +11,7 @@ mod source;
 /// `koze::SandboxClass` for it, with the names that `koze build` writes to the wrangler configuration, and checks
 /// the same rules as that command. `#[sandbox]` alone is complete; every key is optional:
 ///
-/// ```ignore
+/// ```text
 /// use koze::prelude::*;
 ///
 /// #[sandbox(variant = "python", max_instances = 10, sleep_after = "10m")]

@@ -2,7 +2,7 @@
 //!
 //! A file `src/server/python.sandbox.rs` declares a sandbox:
 //!
-//! ```ignore
+//! ```text
 //! use koze::prelude::*;
 //!
 //! #[sandbox(variant = "python", max_instances = 10)]
@@ -12,7 +12,7 @@
 //! `koze build` (package `koze-cli`) then keeps the wrangler configuration and `src/generated` in step. A Worker
 //! gets at its sandboxes through the generated `Env`:
 //!
-//! ```ignore
+//! ```text
 //! let env = generated::Env::from(env);
 //! let sandbox = env.python_sandbox().get("user-42")?;
 //! ```
