@@ -29,14 +29,31 @@ pub struct Sandboxes {
     /// The sandboxes, in the order of their files.
     pub list: Vec<Sandbox>,
     texts: BTreeMap<String, Arc<str>>,
+    dockerfiles: BTreeSet<PathBuf>,
 }
 
 impl Sandboxes {
+    /// Whether there is a Dockerfile at a path below `src`, as the walk has seen it.
+    pub fn has_dockerfile(&self, path: &Path) -> bool {
+        self.dockerfiles.contains(path)
+    }
+
     /// A place in a sandbox's file.
     pub fn place(&self, sandbox: &Sandbox, span: proc_macro2::Span) -> Place {
         let text = self.texts.get(&sandbox.file).cloned().unwrap_or_else(|| Arc::from(""));
         Place { file: sandbox.file.clone(), text, range: Some(span.byte_range()) }
     }
+}
+
+/// How the name of the Dockerfile beside a sandbox file ends.
+const DOCKERFILE: &str = ".Dockerfile";
+
+/// What lies below `src`.
+struct Sources {
+    /// The sandbox files, sorted by path.
+    files: Vec<PathBuf>,
+    /// The Dockerfiles that may stand beside them.
+    dockerfiles: BTreeSet<PathBuf>,
 }
 
 impl Project {
@@ -72,7 +89,8 @@ impl Project {
     pub fn sandboxes(&self, findings: &mut Findings) -> Sandboxes {
         let mut list = Vec::new();
         let mut files: Vec<(String, Arc<str>)> = Vec::new();
-        for path in self.sources(findings) {
+        let Sources { files: paths, dockerfiles } = self.sources(findings);
+        for path in paths {
             let file = paths::relative(&path, &self.dir);
             if path.to_str().is_none() {
                 findings.add(Rule::NotUtf8 { path: file }, None);
@@ -88,11 +106,11 @@ impl Project {
         for diagnostic in report.into_vec() {
             findings.diagnostic(diagnostic, &files);
         }
-        Sandboxes { list, texts: files.into_iter().collect() }
+        Sandboxes { list, texts: files.into_iter().collect(), dockerfiles }
     }
 
-    /// The sandbox files, sorted by path.
-    fn sources(&self, findings: &mut Findings) -> Vec<PathBuf> {
+    /// What lies below `src`.
+    fn sources(&self, findings: &mut Findings) -> Sources {
         let src = self.dir.join("src");
         let generated = src.join("generated");
         let inside = |entry: &DirEntry| {
@@ -106,7 +124,8 @@ impl Project {
             entry.depth() == 0
                 || (entry.path() != generated && !name.starts_with('.') && !skipped && inside(entry))
         };
-        let mut sources = Vec::new();
+        let mut files = Vec::new();
+        let mut dockerfiles = BTreeSet::new();
         let mut links = false;
         for entry in WalkDir::new(&src).follow_links(true).into_iter().filter_entry(wanted) {
             match entry {
@@ -114,7 +133,9 @@ impl Project {
                     links |= entry.path_is_symlink();
                     let name = entry.file_name().to_string_lossy().into_owned();
                     if entry.file_type().is_file() && name.ends_with(koze_model::names::SUFFIX) {
-                        sources.push(entry.into_path());
+                        files.push(entry.into_path());
+                    } else if entry.file_type().is_file() && name.ends_with(DOCKERFILE) {
+                        dockerfiles.insert(entry.into_path());
                     }
                 }
                 // A loop of links, a link to nothing, a package without `src`: there is nothing to find.
@@ -123,14 +144,13 @@ impl Project {
                 Err(error) => findings.add(Rule::Io { message: error.to_string() }, None),
             }
         }
-        sources.sort();
+        files.sort();
         if links {
             // Through a link a file can be met twice; its own path is the one that counts.
-            let own: BTreeSet<PathBuf> =
-                sources.iter().filter_map(|path| fs_err::canonicalize(path).ok()).collect();
-            sources = own.into_iter().collect();
+            let own = |path: &PathBuf| fs_err::canonicalize(path).ok();
+            files = files.iter().filter_map(own).collect::<BTreeSet<_>>().into_iter().collect();
         }
-        sources
+        Sources { files, dockerfiles }
     }
 }
 

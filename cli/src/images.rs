@@ -6,7 +6,7 @@ use std::sync::Arc;
 use koze_model::image::{self, Image, ImageSource};
 use koze_model::{Rule, Sandbox};
 
-use crate::discover::Project;
+use crate::discover::{Project, Sandboxes};
 use crate::finding::{Findings, Place};
 use crate::paths;
 use crate::sdk::Sdk;
@@ -25,6 +25,7 @@ pub struct Resolved {
 /// `config_dir` is the directory of the wrangler configuration.
 pub fn resolve(
     sandbox: &Sandbox,
+    sandboxes: &Sandboxes,
     project: &Project,
     config_dir: &Path,
     sdk: &Sdk,
@@ -48,7 +49,7 @@ pub fn resolve(
     let variant = attributes.variant.as_ref().map(|variant| variant.value.as_str());
     if variant.is_none() {
         let sibling = source_dir.join(format!("{}.Dockerfile", sandbox.names.base));
-        if sibling.is_file() {
+        if sandboxes.has_dockerfile(&sibling) {
             return built(sibling, ImageSource::SiblingDockerfile, findings);
         }
     }

@@ -5,18 +5,15 @@ use koze_templates::{ENV, MODULE};
 
 use super::template::{Fill, Template};
 
-pub(super) fn module(sandboxes: &[Sandbox]) -> String {
-    fill(MODULE, sandboxes)
-}
-
-pub(super) fn env(sandboxes: &[Sandbox]) -> String {
-    fill(ENV, sandboxes)
-}
-
-fn fill(template: &str, sandboxes: &[Sandbox]) -> String {
-    Template::new(template).render(&Fill::default(), &|region| match region {
-        "sandbox" => sandboxes.iter().map(sandbox).collect(),
-        other => unreachable!("the template has a region {other} that nobody fills"),
+/// `mod.rs` and `env.rs`, whose templates have the same placeholders.
+pub(super) fn render(sandboxes: &[Sandbox]) -> [(&'static str, String); 2] {
+    let fills: Vec<Fill> = sandboxes.iter().map(sandbox).collect();
+    [("mod.rs", MODULE), ("env.rs", ENV)].map(|(name, template)| {
+        let text = Template::new(template).render(&Fill::default(), &|region| match region {
+            "sandbox" => fills.as_slice(),
+            other => unreachable!("the template has a region {other} that nobody fills"),
+        });
+        (name, text)
     })
 }
 

@@ -30,13 +30,13 @@ impl<'a> Template<'a> {
 
     /// The text, with `outer` filling what is in no region, and `region` saying how often each region stands, and
     /// with what.
-    pub(super) fn render(&self, outer: &Fill, region: &dyn Fn(&str) -> Vec<Fill>) -> String {
+    pub(super) fn render<'f>(&self, outer: &Fill, region: &dyn Fn(&str) -> &'f [Fill]) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 Part::Line(line) => fill(line, outer, &mut text),
                 Part::Region(name, inner) => {
-                    for filled in &region(name) {
+                    for filled in region(name) {
                         inner.write(filled, &mut text);
                     }
                 }
@@ -99,10 +99,10 @@ mod tests {
         );
         let hole = |value: &str| vec![("__KOZE_X__", value.to_owned())];
         let outer = Fill { holes: hole("__KOZE_X__"), ..Fill::default() };
-        let text = template.render(&outer, &|_| {
-            vec![Fill { holes: hole("1"), regions: vec![] }, Fill { holes: hole("2"), regions: vec!["s"] }]
-        });
+        let fills =
+            [Fill { holes: hole("1"), regions: vec![] }, Fill { holes: hole("2"), regions: vec!["s"] }];
+        let text = template.render(&outer, &|_| &fills);
         assert_eq!(text, "a __KOZE_X__\nb 1\nb 2\nc\nd\n");
-        assert_eq!(template.render(&outer, &|_| vec![]), "a __KOZE_X__\nd\n");
+        assert_eq!(template.render(&outer, &|_| &[]), "a __KOZE_X__\nd\n");
     }
 }

@@ -9,29 +9,26 @@ use super::template::{Fill, Template};
 /// The Rust Worker as worker-build leaves it, seen from `src/generated`.
 const RUST_WORKER: &str = "../../build/index.js";
 
-pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> String {
-    fill(WORKER, sandboxes, kept)
-}
-
-pub(super) fn render_types(sandboxes: &[Sandbox], kept: &[&str]) -> String {
-    fill(WORKER_TYPES, sandboxes, kept)
-}
-
-fn fill(template: &str, sandboxes: &[Sandbox], kept: &[&str]) -> String {
+/// The entry and its types, whose templates have the same regions.
+pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
-    let once = |wanted: bool| {
-        if wanted { vec![Fill::default()] } else { Vec::new() }
-    };
-    Template::new(template).render(&outer, &|region| match region {
-        "base" => once(!sandboxes.is_empty()),
-        "kept-base" => once(!kept.is_empty()),
-        "egress" => once(sandboxes.iter().any(has_policy)),
-        "class" => sandboxes.iter().map(class).collect(),
-        "kept" => kept
-            .iter()
-            .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
-            .collect(),
-        other => unreachable!("the template has a region {other} that nobody fills"),
+    let classes: Vec<Fill> = sandboxes.iter().map(class).collect();
+    let kept: Vec<Fill> = kept
+        .iter()
+        .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
+        .collect();
+    let standing = [Fill::default()];
+    let once = |wanted: bool| if wanted { &standing[..] } else { &[] };
+    [("worker.mjs", WORKER), ("worker.d.mts", WORKER_TYPES)].map(|(name, template)| {
+        let text = Template::new(template).render(&outer, &|region| match region {
+            "base" => once(!classes.is_empty()),
+            "kept-base" => once(!kept.is_empty()),
+            "egress" => once(sandboxes.iter().any(has_policy)),
+            "class" => &classes,
+            "kept" => &kept,
+            other => unreachable!("the template has a region {other} that nobody fills"),
+        });
+        (name, text)
     })
 }
 

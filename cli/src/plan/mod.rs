@@ -96,7 +96,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let mut notes = Vec::new();
     let mut images: Vec<Resolved> = sandboxes
         .iter()
-        .map(|sandbox| images::resolve(sandbox, project, config.dir(), sdk, findings))
+        .map(|sandbox| images::resolve(sandbox, inputs.sandboxes, project, config.dir(), sdk, findings))
         .collect();
     findings.checked()?;
 
