@@ -95,7 +95,11 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     let removal = match &options.remove {
         Some(removal) => {
             let class = |name: &String| removed(name, removal.storage, &sandboxes, &lock, findings);
-            Some((removal.names.iter().map(class).collect::<Result<Vec<_>, Stop>>()?, removal.storage))
+            let mut classes = removal.names.iter().map(class).collect::<Result<Vec<_>, Stop>>()?;
+            // One sandbox may be named by its file and by its class.
+            classes.sort();
+            classes.dedup();
+            Some((classes, removal.storage))
         }
         None => None,
     };
@@ -132,6 +136,11 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
 /// The configuration: as given, as given to an earlier build, or as wrangler finds it.
 fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findings) -> Result<Config, Stop> {
     let locked = lock.config.as_ref().map(|config| project.dir.join(config));
+    if let (None, Some(locked), Some(shown)) = (&options.config, &locked, &lock.config)
+        && !locked.is_file()
+    {
+        return findings.fail(Rule::ConfigGone { file: shown.clone() }, None);
+    }
     let config = Config::open(project, options.config.as_deref().or(locked.as_deref()), findings)?;
     if !config.exists && !lock.is_empty() {
         return findings.fail(Rule::ConfigGone { file: config.shown }, None);

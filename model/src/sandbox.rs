@@ -68,6 +68,11 @@ impl Sandbox {
             }
             return None;
         };
+        if let Some(condition) = parsed.attrs.iter().find(|attribute| syntax::is_condition(attribute)) {
+            let class = found.item.ident.to_string();
+            report.add(Rule::Conditional { class }, condition.path().segments[0].ident.span());
+            return None;
+        }
         let mut item = found.item.clone();
         // The macro gets the item without the attribute that called it.
         item.attrs.remove(found.attribute);
@@ -106,7 +111,7 @@ impl Sandbox {
                 again.path().segments[0].ident.span(),
             );
         }
-        if let Some(condition) = item.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+        if let Some(condition) = item.attrs.iter().find(|attribute| syntax::is_condition(attribute)) {
             found.add(Rule::Conditional { class: class.clone() }, condition.path().segments[0].ident.span());
         }
         if !item.generics.params.is_empty() {

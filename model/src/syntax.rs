@@ -61,15 +61,25 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
 /// Reports `#[cfg_attr(.., sandbox)]`, which only rustc can decide.
 fn conditional(item: &Item, report: &mut Report) -> bool {
     let Item::Struct(item) = item else { return false };
-    let hides = |attribute: &&Attribute| {
-        let Meta::List(list) = &attribute.meta else { return false };
-        let sandbox = |token: TokenTree| matches!(token, TokenTree::Ident(ident) if ident == "sandbox");
-        list.path.is_ident("cfg_attr") && list.tokens.clone().into_iter().any(sandbox)
-    };
+    let hides =
+        |attribute: &&Attribute| attribute.path().is_ident("cfg_attr") && mentions(attribute, "sandbox");
     let Some(attribute) = item.attrs.iter().find(hides) else { return false };
     let span = attribute.path().segments[0].ident.span();
     report.add(Rule::Conditional { class: item.ident.to_string() }, span);
     true
+}
+
+/// Whether an attribute makes what it stands on depend on the compilation: `cfg`, or `cfg_attr(.., cfg(..))`.
+pub fn is_condition(attribute: &Attribute) -> bool {
+    let path = attribute.path();
+    path.is_ident("cfg") || (path.is_ident("cfg_attr") && mentions(attribute, "cfg"))
+}
+
+/// Whether a word stands among the tokens of an attribute, at their top level.
+fn mentions(attribute: &Attribute, word: &str) -> bool {
+    let Meta::List(list) = &attribute.meta else { return false };
+    let is_word = |token: TokenTree| matches!(token, TokenTree::Ident(ident) if ident == word);
+    list.tokens.clone().into_iter().any(is_word)
 }
 
 /// Reports an item that is no struct, at its name.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::wrangler::document::{Edit, Path, Step};
+use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
 
 /// The lists that koze writes to, each with the objects around it.
@@ -11,7 +12,12 @@ const LISTS: [&[&str]; 2] = [&["containers"], &["durable_objects", "bindings"]];
 /// Turns edits that would leave a block of koze's empty into its removal, and keeps `made` true.
 ///
 /// `made` are the blocks, of all levels, that koze made.
-pub(super) fn tidy(scope: &Scope, mut edits: Vec<Edit>, made: &mut Vec<String>) -> Vec<Edit> {
+pub(super) fn tidy(
+    scope: &Scope,
+    config: &Config,
+    mut edits: Vec<Edit>,
+    made: &mut Vec<String>,
+) -> Vec<Edit> {
     for keys in LISTS {
         let list = at(scope, keys);
         let pushes = edits.iter().any(|edit| matches!(edit, Edit::Push { path, .. } if *path == list));
@@ -21,12 +27,18 @@ pub(super) fn tidy(scope: &Scope, mut edits: Vec<Edit>, made: &mut Vec<String>) 
             // Every object around the list that is missing is made with it.
             let missing =
                 (1..=keys.len()).map(|length| &keys[..length]).filter(|keys| value(scope, keys).is_none());
-            made.extend(missing.map(|keys| dotted(&at(scope, keys))));
+            for block in missing.map(|keys| dotted(&at(scope, keys))) {
+                if !made.contains(&block) {
+                    made.push(block);
+                }
+            }
         } else if count > 0 && count == scope.list(keys).len() {
             let goes = (1..=keys.len()).map(|length| &keys[..length]).find(|keys| {
                 let alone =
                     value(scope, keys).and_then(Value::as_object).is_none_or(|object| object.len() == 1);
-                alone && made.contains(&dotted(&at(scope, keys)))
+                alone
+                    && made.contains(&dotted(&at(scope, keys)))
+                    && !has_comment(config, &at(scope, keys), &list)
             });
             if let Some(goes) = goes {
                 edits.retain(|edit| !removes(edit));
@@ -38,6 +50,21 @@ pub(super) fn tidy(scope: &Scope, mut edits: Vec<Edit>, made: &mut Vec<String>) 
         }
     }
     edits
+}
+
+/// Whether the user has written a comment into a block, beside the entries of its list: then the block stays for it.
+fn has_comment(config: &Config, block: &[Step], list: &[Step]) -> bool {
+    let document = &config.document;
+    let Some(range) = document.range(block) else { return false };
+    let entries = (0..).map_while(|index| document.range(&[list, &[Step::from(index)]].concat()));
+    let mut between = String::new();
+    let mut start = range.start;
+    for entry in entries.filter(|entry| range.start <= entry.start && entry.end <= range.end) {
+        between.push_str(document.text().get(start..entry.start).unwrap_or_default());
+        start = entry.end;
+    }
+    between.push_str(document.text().get(start..range.end).unwrap_or_default());
+    ["//", "/*", "#"].iter().any(|sign| between.contains(sign))
 }
 
 fn at(scope: &Scope, keys: &[&str]) -> Path {

@@ -25,7 +25,11 @@ pub(super) fn of_level(
 ) -> Vec<Edit> {
     let scope = level.scope;
     let mut edits = Vec::new();
-    let moving: BTreeSet<usize> = wanted.iter().filter_map(|wanted| wanted.own_binding(level)).collect();
+    // Bindings that belong to sandboxes, or go: their names are free for others.
+    let mut moving: BTreeSet<usize> = wanted.iter().filter_map(|wanted| wanted.own_binding(level)).collect();
+    let going = fate.dropped.iter().map(|locked| (&locked.class, &locked.binding));
+    let unbound = fate.unbound.iter().map(|kept| (&kept.class, &kept.binding));
+    moving.extend(going.chain(unbound).filter_map(|(class, binding)| blocks::binding(class, binding, level)));
     for (wanted, owned) in wanted.iter().zip(owned.iter_mut()) {
         let container = wanted.reconcile_container(level, config, findings);
         let binding = wanted.reconcile_binding(level, &moving, config, findings);
@@ -56,15 +60,24 @@ pub(super) fn of_level(
         notes.push(format!("removed the binding of `{}`, which no longer lives", kept.class));
         edits.extend(blocks::remove_binding(&kept.class, &kept.binding, level));
     }
-    unique_names(level, wanted, owned, config, findings);
+    unique_names(level, wanted, owned, fate, config, findings);
     edits
 }
 
 /// No two containers of one level may have one name: neither two of koze's nor one of koze's and one of the user's.
-fn unique_names(level: &Level, wanted: &[Wanted], owned: &[Owned], config: &Config, findings: &mut Findings) {
+fn unique_names(
+    level: &Level,
+    wanted: &[Wanted],
+    owned: &[Owned],
+    fate: &Fate,
+    config: &Config,
+    findings: &mut Findings,
+) {
     let scope = level.scope;
-    let ours: BTreeSet<usize> =
+    let mut ours: BTreeSet<usize> =
         wanted.iter().flat_map(|wanted| level.containers.of_classes(wanted.classes())).collect();
+    let going = fate.dropped.iter().chain(&fate.shelved).map(|locked| locked.class.as_str());
+    ours.extend(level.containers.of_classes(going));
     let mut seen: HashMap<&str, &Wanted> = HashMap::new();
     for (wanted, owned) in wanted.iter().zip(owned) {
         let Some(entry) = owned.entries.get(&scope.environment) else { continue };

@@ -94,7 +94,11 @@ impl<'a> Judge<'_, 'a> {
             let Some(old) = &sandbox.attributes.renamed_from else { continue };
             let class = sandbox.class.value.as_str();
             let place = Some(self.inputs.sandboxes.place(sandbox, old.span));
-            if self.declared.contains(old.value.as_str()) {
+            if !self.lifecycles.iter().any(|list| list.lives(&old.value) && !list.lives(class)) {
+                let why =
+                    if self.lives(class) { "the class already lives" } else { "no class of that name lives" };
+                findings.add(Rule::RenameDone { old: old.value.clone(), why }, place);
+            } else if self.declared.contains(old.value.as_str()) {
                 let message =
                     format!("`{class}` cannot be renamed from `{}`, which is declared too", old.value);
                 let remedy = "take `renamed_from` out, or the other declaration".to_owned();
@@ -104,12 +108,8 @@ impl<'a> Judge<'_, 'a> {
                 let remedy =
                     "its storage goes on under one name: take `renamed_from` out of one of them".to_owned();
                 findings.add(Rule::Contradiction { message, remedy }, place);
-            } else if self.lifecycles.iter().any(|list| list.lives(&old.value) && !list.lives(class)) {
-                fate.renames.push((old.value.clone(), class.to_owned()));
             } else {
-                let why =
-                    if self.lives(class) { "the class already lives" } else { "no class of that name lives" };
-                findings.add(Rule::RenameDone { old: old.value.clone(), why }, place);
+                fate.renames.push((old.value.clone(), class.to_owned()));
             }
         }
     }

@@ -87,6 +87,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let sandboxes = inputs.sandboxes.list.as_slice();
     let scopes = scope::all(config, project, findings)?;
     let lifecycles = lifecycle::all(config, &scopes, findings)?;
+    lifecycle::check_lists(&lifecycles, &scopes, lock, config, findings);
     for lifecycle in &lifecycles {
         lifecycle.check_tags(lock, config, findings);
     }
@@ -109,8 +110,17 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
             let class = sandbox.class.value.as_str();
             let old = fate.old(class);
             let locked = locked.get(class).or_else(|| locked.get(old?)).copied();
+            let kept = lock.kept.iter().find(|kept| kept.class == class || Some(kept.class.as_str()) == old);
             let place = inputs.sandboxes.place(sandbox, sandbox.class.span);
-            Wanted { sandbox, image, source_dir: images::directory(sandbox, project), locked, old, place }
+            Wanted {
+                sandbox,
+                image,
+                source_dir: images::directory(sandbox, project),
+                locked,
+                kept,
+                old,
+                place,
+            }
         })
         .collect();
     let mut owned: Vec<Owned> = wanted.iter().map(Owned::new).collect();
@@ -119,7 +129,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     for scope in &scopes {
         let level = Level::new(scope);
         let more = entries::of_level(&level, &wanted, &fate, config, &mut owned, &mut notes, findings);
-        edits.extend(blocks::tidy(scope, more, &mut made));
+        edits.extend(blocks::tidy(scope, config, more, &mut made));
         surroundings::check(inputs, &level, findings);
     }
     // New blocks stand in the order in which they are read: containers, bindings, then migrations.
@@ -181,6 +191,11 @@ fn outputs(
     let sandboxes = inputs.sandboxes.list.as_slice();
     let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), config.document.apply(edits))];
     let generated = project.dir.join(generate::DIR);
+    let outside = fs_err::canonicalize(&generated).is_ok_and(|dir| !dir.starts_with(&project.dir));
+    if outside || (generated.exists() && !generated.is_dir()) {
+        let path = generate::DIR.to_owned();
+        return findings.fail(Rule::NotOurs { path: path.clone() }, Some(Place::file(path)));
+    }
     let kept: Vec<&str> = new_lock.kept.iter().map(|kept| kept.class.as_str()).collect();
     for (name, text) in generate::files(sandboxes, &kept) {
         files.push((generated.join(name), text));
@@ -189,6 +204,11 @@ fn outputs(
     let mut changes = Vec::new();
     for (path, text) in files {
         let shown = paths::relative(&path, &project.dir);
+        // Of a link to a configuration the target is written; what koze makes itself is never somebody's link.
+        if path != config.path && path.is_symlink() {
+            findings.add(Rule::NotOurs { path: shown.clone() }, Some(Place::file(shown)));
+            continue;
+        }
         let change = match Change::of(path, shown, Some(text.into_bytes())) {
             Ok(change) => change,
             Err(error) => return findings.io(&error),

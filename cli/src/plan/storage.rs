@@ -35,23 +35,8 @@ pub(super) fn edits(
     let mut tags = Vec::new();
     let mut notes = Vec::new();
     for (index, lifecycle) in lifecycles.iter().enumerate() {
-        let former = |class: &str| fate.old(class).map(str::to_owned);
-        let with_former: Vec<String> = declared
-            .iter()
-            .flat_map(|class| std::iter::once((*class).to_owned()).chain(former(class)))
-            .collect();
-        let names: Vec<&str> = with_former.iter().map(String::as_str).collect();
-        lifecycle.check_exports(&names, inputs.config, findings);
-        for class in &names {
-            if lifecycle.live.get(*class).is_some_and(|live| !live.sqlite) {
-                let message = format!("the class `{class}` was made without SQLite, which containers need");
-                let remedy =
-                    "a class keeps the storage it was made with: give the sandbox's struct another name";
-                let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
-                findings.add(rule, lifecycle.place(class, inputs.config));
-            }
-        }
-
+        let names = names(inputs, fate);
+        check(lifecycle, &names, inputs, findings);
         let others = lifecycles.iter().enumerate().filter(|(other, _)| *other != index);
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
@@ -84,5 +69,31 @@ pub(super) fn edits(
         }
         tags.extend(written);
     }
+    // What koze wrote to an environment that it does not look at this time is koze's all the same.
+    let root = inputs.config.document.value();
+    let skipped = |tag: &&Tag| {
+        let there = tag.environment.as_ref().and_then(|name| root.get("env")?.get(name));
+        there.is_some() && !lifecycles.iter().any(|lifecycle| lifecycle.environment == tag.environment)
+    };
+    tags.extend(inputs.lock.migrations.iter().filter(skipped).cloned());
     Outcome { edits, tags, notes }
+}
+
+/// The declared classes, each followed by its former name.
+fn names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
+    let classes = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
+    classes.flat_map(|class| std::iter::once(class).chain(fate.old(class))).collect()
+}
+
+/// What stands in the way of a class's storage.
+fn check(lifecycle: &Lifecycle, names: &[&str], inputs: &Inputs, findings: &mut Findings) {
+    lifecycle.check_exports(names, inputs.config, findings);
+    for class in names {
+        if lifecycle.live.get(*class).is_some_and(|live| !live.sqlite) {
+            let message = format!("the class `{class}` was made without SQLite, which containers need");
+            let remedy = "a class keeps the storage it was made with: give the sandbox's struct another name";
+            let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
+            findings.add(rule, lifecycle.place(class, inputs.config));
+        }
+    }
 }

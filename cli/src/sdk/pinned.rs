@@ -59,7 +59,8 @@ fn exact(package: &Value) -> Option<String> {
 /// `"packages": { "@cloudflare/sandbox": ["@cloudflare/sandbox@0.12.10", …] }`.
 fn bun(lock: &Value) -> Option<String> {
     let entry = lock.get("packages")?.get(PACKAGE)?.get(0)?.as_str()?;
-    Some(entry.strip_prefix(PACKAGE)?.strip_prefix('@')?.to_owned())
+    let version = entry.strip_prefix(PACKAGE)?.strip_prefix('@')?;
+    Version::parse(version).ok().map(|_| version.to_owned())
 }
 
 /// A version that a line of `yarn.lock` or `pnpm-lock.yaml` tells; `ours` says whether the lines are an entry of ours.

@@ -63,9 +63,9 @@ fn a_file_where_a_directory_should_be() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("src/generated", "mine\n");
     assert_snapshot!(refused(&project), @"
-    error[K060]: failed to open file `[PROJECT]/src/generated/mod.rs`: Not a directory (os error 20)
-     |
-     = help: see to the cause, then run the command again
+    error[K056]: `src/generated` is in the way: it was not written by koze
+    --> src/generated
+     = help: koze writes this file anew at each build: move yours elsewhere, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -206,4 +206,16 @@ fn a_source_behind_a_link_out_of_the_package_is_not_the_package_s() {
     symlink("..", project.path("src/loop")).expect("a link");
     let run = built(&project);
     assert!(run.stdout.starts_with("1 sandbox in "), "{}", run.stdout);
+}
+
+/// What koze makes itself is never somebody's link: the target would be overwritten.
+#[test]
+fn a_link_in_the_place_of_a_generated_file_is_in_the_way() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write("notes.txt", "mine\n");
+    fs::create_dir_all(project.path("src/generated")).expect("a directory");
+    symlink(project.path("notes.txt"), project.path("src/generated/mod.rs")).expect("a link");
+    let said = refused(&project);
+    assert!(said.starts_with("error[K056]: `src/generated/mod.rs` is in the way"), "{said}");
+    assert_eq!(project.read("notes.txt"), "mine\n");
 }

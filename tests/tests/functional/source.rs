@@ -348,3 +348,17 @@ fn a_directory_that_rust_cannot_name() {
     1 error; nothing was written
     ");
 }
+
+#[test]
+fn a_condition_on_the_file_or_behind_cfg_attr_is_one_too() {
+    for text in [
+        "#![cfg(unix)]\n#[sandbox]\npub struct ShellSandbox;\n",
+        "#[sandbox]\n#[cfg_attr(unix, cfg(unix))]\npub struct ShellSandbox;\n",
+        "#[cfg_attr(unix, sandbox)]\npub struct ShellSandbox;\n",
+    ] {
+        let project = package();
+        project.write(SHELL, text);
+        let said = refused(&project);
+        assert!(said.starts_with("error[K022]: the sandbox `ShellSandbox` is conditional"), "{said}");
+    }
+}

@@ -106,7 +106,7 @@ fn several_sandboxes_go_at_once() {
     assert!(refused_with(&project, &["remove", "shell", "--delete-storage"]).contains("K043"));
     let run = project.koze(&["remove", "shell", "python", "--delete-storage"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    assert_eq!(last_migration(&project), json!({ "deleted_classes": ["ShellSandbox", "PythonSandbox"] }));
+    assert_eq!(last_migration(&project), json!({ "deleted_classes": ["PythonSandbox", "ShellSandbox"] }));
 }
 
 #[test]
@@ -118,4 +118,104 @@ fn a_configuration_that_was_named_is_remembered_where_wrangler_would_take_anothe
     assert_eq!(project.read("wrangler.json"), BY_HAND);
     let run = project.koze(&["build", "--check"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
+
+/// A configuration in which `production` has migrations of its own, which lag behind those of the top level.
+fn lagging(top: &Value) -> Project {
+    let project = package();
+    let config = json!({
+        "name": "app",
+        "main": "src/generated/worker.mjs",
+        "compatibility_date": "2026-04-21",
+        "migrations": top,
+        "env": { "production": { "migrations": [{ "tag": "p1", "new_sqlite_classes": ["A"] }] } },
+    });
+    project.write("wrangler.jsonc", format!("{config:#}\n"));
+    project
+}
+
+#[test]
+fn two_renames_at_once_are_followed_to_the_end() {
+    let project = lagging(&json!([
+        { "tag": "v1", "new_sqlite_classes": ["A"] },
+        { "tag": "v2", "renamed_classes": [{ "from": "A", "to": "B" }] },
+    ]));
+    sandbox(&project, SHELL, "#[sandbox(renamed_from = \"B\")]\npub struct C;");
+    built(&project);
+    let config: Value = serde_json::from_str(&project.read("wrangler.jsonc")).expect("JSON");
+    assert_eq!(config["migrations"][2]["renamed_classes"], json!([{ "from": "B", "to": "C" }]));
+    let production = &config["env"]["production"]["migrations"];
+    assert_eq!(production[1]["renamed_classes"], json!([{ "from": "A", "to": "C" }]));
+}
+
+#[test]
+fn a_list_that_koze_wrote_to_does_not_vanish() {
+    let project = lagging(&json!([{ "tag": "v1", "new_sqlite_classes": ["A"] }]));
+    plain(&project, SHELL, "A");
+    built(&project);
+    let mut config: Value = serde_json::from_str(&project.read("wrangler.jsonc")).expect("JSON");
+    config["env"]["production"].as_object_mut().expect("an object").remove("migrations");
+    project.write("wrangler.jsonc", format!("{config:#}\n"));
+    let said = crate::common::refused(&project);
+    assert!(
+        said.contains("error[K045]: the list `env.production.migrations`, in which koze wrote, is gone"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_kept_class_takes_its_binding_along_to_another_file() {
+    let project = built_shell();
+    plain(&project, PYTHON, "PythonSandbox");
+    built(&project);
+    gone(&project, SHELL);
+    assert_eq!(project.koze(&["remove", "shell", "--keep-storage"]).code, 0);
+    plain(&project, "src/server/bash.sandbox.rs", "ShellSandbox");
+    built(&project);
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains("\"BASH_SANDBOX\"") && !config.contains("\"SHELL_SANDBOX\""), "{config}");
+}
+
+#[test]
+fn a_sandbox_that_is_named_twice_goes_once() {
+    let project = built_shell();
+    gone(&project, SHELL);
+    assert_eq!(project.koze(&["remove", "shell", "ShellSandbox", "--delete-storage"]).code, 0);
+    assert_eq!(last_migration(&project), json!({ "deleted_classes": ["ShellSandbox"] }));
+}
+
+#[test]
+fn a_sandbox_that_took_the_file_of_a_removed_one_gets_its_names() {
+    let project = built_shell();
+    plain(&project, SHELL, "OtherSandbox");
+    let run = project.koze(&["remove", "ShellSandbox", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_eq!(
+        last_migration(&project),
+        json!({ "deleted_classes": ["ShellSandbox"], "new_sqlite_classes": ["OtherSandbox"] })
+    );
+    let run = project.koze(&["build", "--check"]);
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
+
+#[test]
+fn a_comment_in_a_block_of_kozes_stays() {
+    let project = built_shell();
+    let config =
+        project.read("wrangler.jsonc").replace("\"containers\": [", "\"containers\": [\n    // Mine.");
+    project.write("wrangler.jsonc", config);
+    gone(&project, SHELL);
+    assert_eq!(project.koze(&["remove", "shell", "--delete-storage"]).code, 0);
+    assert!(project.read("wrangler.jsonc").contains("// Mine."), "{}", project.read("wrangler.jsonc"));
+}
+
+#[test]
+fn a_rename_that_is_done_stands_in_nobodys_way() {
+    let project = built_shell();
+    sandbox(&project, SHELL, "#[sandbox(renamed_from = \"ShellSandbox\")]\npub struct BashSandbox;");
+    built(&project);
+    plain(&project, PYTHON, "ShellSandbox");
+    let said = crate::common::warned(&project);
+    assert!(said.starts_with("warning[K050]"), "{said}");
+    assert_eq!(last_migration(&project), json!({ "new_sqlite_classes": ["ShellSandbox"] }));
 }

@@ -78,7 +78,7 @@ impl Wanted<'_> {
                         outcome.edits.push(Edit::Set { path: at(index, Some(key)), value: json!(value) });
                     }
                 }
-                if self.locked.is_none() {
+                if self.locked.is_none() && self.kept.is_none() {
                     outcome.adopted.push(format!("adopted the binding at `{}`", dotted(&at(index, None))));
                 }
             }
@@ -97,8 +97,9 @@ impl Wanted<'_> {
     pub fn own_binding(&self, level: &Level) -> Option<usize> {
         let own = level.bindings.of_classes(self.classes());
         let named = |name: &str| own.iter().copied().find(|index| level.bindings.named(name).contains(index));
-        self.locked
-            .and_then(|locked| named(&locked.binding))
+        let locked = self.locked.map(|locked| &locked.binding).or(self.kept.map(|kept| &kept.binding));
+        locked
+            .and_then(|binding| named(binding))
             .or_else(|| named(&self.sandbox.names.binding))
             .or_else(|| level.bindings.of_classes(self.old.into_iter()).first().copied())
     }

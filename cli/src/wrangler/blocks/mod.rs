@@ -17,7 +17,7 @@ use super::locate::Config;
 use super::scope::Scope;
 use crate::finding::{Finding, Findings, Place};
 use crate::images::Resolved;
-use crate::lock::{Entry, Locked};
+use crate::lock::{Entry, Kept, Locked};
 
 /// A sandbox with all that its entries need.
 pub struct Wanted<'a> {
@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
     pub source_dir: PathBuf,
     /// What the lock says of its class, under its present or former name.
     pub locked: Option<&'a Locked>,
+    /// What the lock says of its class where an earlier build kept it without a sandbox.
+    pub kept: Option<&'a Kept>,
     /// The former name of the class, where it was renamed.
     pub old: Option<&'a str>,
     /// A place in the source file.
@@ -103,11 +105,16 @@ pub fn remove_container(class: &str, level: &Level) -> Option<Edit> {
     Some(Edit::Remove { path: level.scope.path(&[Step::from("containers"), Step::from(index)]) })
 }
 
-/// The edit that takes a binding out of one level: koze's, not what merely has its name or its class.
-pub fn remove_binding(class: &str, binding: &str, level: &Level) -> Option<Edit> {
+/// The index of a binding at one level: koze's, not what merely has its name or its class.
+pub fn binding(class: &str, binding: &str, level: &Level) -> Option<usize> {
     let of_class = level.bindings.of_classes([class].into_iter());
     let local = |index: &&usize| level.bindings.list[**index].get("script_name").is_none();
-    let index = level.bindings.named(binding).iter().filter(|index| of_class.contains(index)).find(local)?;
-    let keys = [Step::from("durable_objects"), Step::from("bindings"), Step::from(*index)];
+    level.bindings.named(binding).iter().filter(|index| of_class.contains(index)).find(local).copied()
+}
+
+/// The edit that takes it out.
+pub fn remove_binding(class: &str, name: &str, level: &Level) -> Option<Edit> {
+    let keys =
+        [Step::from("durable_objects"), Step::from("bindings"), Step::from(binding(class, name, level)?)];
     Some(Edit::Remove { path: level.scope.path(&keys) })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Changes, Live};
+use super::{Changes, Live, formers, text};
 use crate::wrangler::document::{Edit, Step};
 
 /// Whether an entry is a Durable Object.
@@ -14,6 +14,7 @@ pub(super) fn is_object(entry: &Value) -> bool {
 
 /// The classes that live by a map, which stands at `path`.
 pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<String, Live> {
+    let renames = renames(exports);
     exports
         .iter()
         .filter(|(_, entry)| is_object(entry))
@@ -25,27 +26,19 @@ pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<Stri
         })
         .map(|(class, entry)| {
             let path = [path, &[Step::from(class.as_str())]].concat();
+            let former = formers(class, &renames).into_iter().rev().map(str::to_owned).collect();
             let sqlite = entry.get("storage").and_then(Value::as_str) == Some("sqlite");
-            (class.clone(), Live { sqlite, tag: None, path, former: former(class, exports) })
+            (class.clone(), Live { sqlite, tag: None, path, former })
         })
         .collect()
 }
 
-/// The names that tombstones say a class had before, each followed once.
-fn former(class: &str, exports: &Map<String, Value>) -> Vec<String> {
-    let mut names = vec![class];
-    let mut next = 0;
-    while let Some(name) = names.get(next).copied() {
-        next += 1;
-        for (old, entry) in exports {
-            let renamed = entry.get("state").and_then(Value::as_str) == Some("renamed");
-            let to = entry.get("renamed_to").and_then(Value::as_str);
-            if renamed && to == Some(name) && !names.contains(&old.as_str()) {
-                names.push(old);
-            }
-        }
-    }
-    names.into_iter().skip(1).rev().map(str::to_owned).collect()
+/// The renames that the tombstones tell: old, new.
+fn renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
+    let renamed = |(old, entry): (&String, &Value)| {
+        (text(entry, "state")? == "renamed").then_some((old.clone(), text(entry, "renamed_to")?.to_owned()))
+    };
+    exports.iter().filter_map(renamed).collect()
 }
 
 /// The edits that bring the changes about.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::document::{Edit, Path, Step};
 use super::locate::Config;
-use super::scope::Scope;
+use super::scope::{Scope, dotted};
 use crate::finding::{Findings, Place, Stop};
 use crate::lock::{self, Lock, Tag};
 
@@ -93,6 +93,35 @@ pub fn all<'a>(
     }
     findings.checked()?;
     Ok(lifecycles)
+}
+
+/// The list that a locked migration stands in must still be there; a whole environment may go.
+pub fn check_lists(
+    lifecycles: &[Lifecycle],
+    scopes: &[Scope],
+    lock: &Lock,
+    config: &Config,
+    findings: &mut Findings,
+) {
+    let lists = |environment: &Option<String>| {
+        lifecycles
+            .iter()
+            .any(|list| list.environment == *environment && matches!(list.kind, Kind::Migrations(_)))
+    };
+    let lost = |scope: &&Scope| {
+        !lists(&scope.environment) && lock.migrations.iter().any(|tag| tag.environment == scope.environment)
+    };
+    for scope in scopes.iter().filter(lost) {
+        let path = dotted(&scope.path(&[Step::from("migrations")]));
+        let rule = Rule::BadMigrations {
+            message: format!("the list `{path}`, in which koze wrote, is gone"),
+            remedy: "Cloudflare has a migration's effect once it was deployed, whatever the file says later: restore the \
+                     list from version control; where none of it ever was deployed, take its `[[migration]]` entries out of \
+                     `koze.lock`"
+                .to_owned(),
+        };
+        findings.add(rule, Some(Place::file(config.shown.clone())));
+    }
 }
 
 impl<'a> Lifecycle<'a> {
@@ -182,10 +211,10 @@ impl<'a> Lifecycle<'a> {
     /// that other lists have gone through already.
     pub fn changes(&self, declared: &[&str], renames: &[(String, String)], deletions: &[&str]) -> Changes {
         let mut changes = Changes::default();
+        let free = |old: &str| self.lives(old) && !declared.contains(&old) && !deletions.contains(&old);
         for class in declared.iter().filter(|class| !self.lives(class)) {
-            let free = |old: &str| self.lives(old) && !declared.contains(&old) && !deletions.contains(&old);
-            match renames.iter().find(|(old, new)| new == class && free(old)) {
-                Some(rename) => changes.renamed.push(rename.clone()),
+            match formers(class, renames).into_iter().find(|old| free(old)) {
+                Some(old) => changes.renamed.push((old.to_owned(), (*class).to_owned())),
                 None => changes.new.push((*class).to_owned()),
             }
         }
@@ -223,6 +252,21 @@ impl<'a> Lifecycle<'a> {
     pub fn place(&self, class: &str, config: &Config) -> Option<Place> {
         Some(config.place(&self.live.get(class)?.path))
     }
+}
+
+/// The names that a class had before by these renames, the latest first, each rename followed once.
+fn formers<'r>(class: &'r str, renames: &'r [(String, String)]) -> Vec<&'r str> {
+    let mut names = vec![class];
+    let mut next = 0;
+    while let Some(name) = names.get(next).copied() {
+        next += 1;
+        for (old, _) in renames.iter().filter(|(_, new)| new == name) {
+            if !names.contains(&old.as_str()) {
+                names.push(old);
+            }
+        }
+    }
+    names.split_off(1)
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
