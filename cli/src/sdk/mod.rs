@@ -41,7 +41,7 @@ pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> 
     };
     let Some(sdk) = found else {
         let looked = "there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact \
-                      version, and no `koze` crate in the locked dependency graph";
+                      version, and no `koze` crate in the dependency graph as `Cargo.lock` has it";
         return findings
             .fail(Rule::NoSdk { looked: looked.to_owned(), recommended: RECOMMENDED.to_owned() }, None);
     };

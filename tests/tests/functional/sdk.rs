@@ -23,7 +23,7 @@ fn with_version(version: &str) -> Project {
 #[test]
 fn no_sdk_anywhere() {
     assert_snapshot!(refused(&bare()), @"
-    error[K030]: no version of `@cloudflare/sandbox` to take the image from: there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact version, and no `koze` crate in the locked dependency graph
+    error[K030]: no version of `@cloudflare/sandbox` to take the image from: there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact version, and no `koze` crate in the dependency graph as `Cargo.lock` has it
      |
      = help: the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again
 
@@ -136,4 +136,29 @@ fn a_dockerfile_of_another_version_is_warned_of() {
 
     1 warning
     ");
+}
+
+/// The crate in the dependency graph answers last, and only as it is locked: a build makes no `Cargo.lock`.
+#[test]
+fn the_crate_answers_where_nothing_else_does() {
+    let project = bare();
+    let manifest = project.read("Cargo.toml");
+    project
+        .write("Cargo.toml", format!("{manifest}\n[dependencies]\nkoze = {{ path = \"koze\" }}\n"))
+        .write("koze/src/lib.rs", "")
+        .write(
+            "koze/Cargo.toml",
+            "[package]\nname = \"koze\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n\
+             [package.metadata.koze]\nsandbox-sdk = \"0.12.9\"\n",
+        );
+    assert!(refused(&project).starts_with("error[K030]"));
+    assert!(!project.path("Cargo.lock").exists());
+
+    let mut lock = std::process::Command::new("cargo");
+    lock.args(["generate-lockfile", "--offline"]).current_dir(project.dir());
+    let locked = project.run(lock);
+    assert_eq!(locked.code, 0, "{}", locked.stderr);
+    let run = built(&project);
+    assert!(run.stdout.contains("SDK 0.12.9 from the crate koze 0.1.0"), "{}", run.stdout);
+    assert!(project.read("wrangler.jsonc").contains("docker.io/cloudflare/sandbox:0.12.9\""));
 }
