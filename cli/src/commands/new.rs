@@ -85,11 +85,24 @@ fn fill(
         write: true,
     };
     build::run(&options, &mut build, findings)?;
-    if let Err(error) = fs_err::rename(staging.path(), dir) {
+    if let Err(error) = settle(staging.path(), dir) {
         return findings.io(&error);
     }
     let _ = staging.keep();
     Ok(build)
+}
+
+/// Moves a finished project to its place. An empty directory that is there stays the one it is, for somebody may
+/// stand in it.
+fn settle(staging: &Path, dir: &Path) -> std::io::Result<()> {
+    if !dir.is_dir() {
+        return fs_err::rename(staging, dir);
+    }
+    for entry in fs_err::read_dir(staging)? {
+        let entry = entry?;
+        fs_err::rename(entry.path(), dir.join(entry.file_name()))?;
+    }
+    fs_err::remove_dir(staging)
 }
 
 fn stage(parent: &Path) -> std::io::Result<tempfile::TempDir> {

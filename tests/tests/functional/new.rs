@@ -238,3 +238,21 @@ fn a_link_to_nothing_is_in_the_way() {
     std::os::unix::fs::symlink("nowhere", place.path("hello")).expect("a link");
     assert!(refused_with(&place, &["new", "hello", "--runtime-path", &runtime()]).starts_with("error[K061]"));
 }
+
+/// A person who stands in an empty directory still stands in it afterwards.
+#[test]
+fn an_empty_directory_is_filled_where_it_is() {
+    use std::os::unix::fs::MetadataExt as _;
+    let project = Project::new();
+    let dir = project.path("hello");
+    fs_err::create_dir(&dir).expect("a directory");
+    let inode = fs_err::metadata(&dir).expect("it is there").ino();
+    let mut koze = koze_tests::koze();
+    koze.args(["new", "."]).current_dir(&dir);
+    let output = koze_tests::run(koze, std::time::Duration::from_secs(60));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs_err::metadata(&dir).expect("it is there").ino(), inode);
+    assert!(dir.join("koze.lock").is_file() && dir.join(".gitignore").is_file());
+    let left: Vec<_> = fs_err::read_dir(project.dir()).expect("a directory").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
