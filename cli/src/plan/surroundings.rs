@@ -21,6 +21,7 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
         let file = "src/server/shell.sandbox.rs".to_owned();
         findings.add(Rule::LegacySandbox { file }, Some(config.place(&path)));
     }
+    check_date(inputs, level, findings);
     let entry = project.dir.join(generate::DIR).join("worker.mjs");
     let main = level.scope.get("main").and_then(|main| main.as_str());
     if level.scope.environment.is_some() && main.is_none() {
@@ -38,5 +39,28 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
             place.range = None;
         }
         findings.add(Rule::MainElsewhere { main: main.map(str::to_owned), entry }, Some(place));
+    }
+}
+
+/// From this day on workerd intercepts a container's HTTPS traffic.
+const INTERCEPTION: &str = "2026-04-21";
+
+/// An egress policy holds only where traffic is intercepted. An environment has the top level's date unless it says so.
+fn check_date(inputs: &Inputs, level: &Level, findings: &mut Findings) {
+    let policy = inputs.sandboxes.list.iter().any(|sandbox| {
+        sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()
+    });
+    let date = level.scope.get("compatibility_date").and_then(|date| date.as_str());
+    if !policy || (level.scope.environment.is_some() && date.is_none()) {
+        return;
+    }
+    // Dates of this form are in the order of their letters.
+    if date.is_none_or(|date| date < INTERCEPTION) {
+        let mut place = inputs.config.place(&level.scope.path(&[Step::from("compatibility_date")]));
+        if date.is_none() {
+            place.range = None;
+        }
+        let rule = Rule::DateTooOld { date: date.map(str::to_owned), needed: INTERCEPTION };
+        findings.add(rule, Some(place));
     }
 }

@@ -296,6 +296,14 @@ pub struct ShellSandbox;"#;
         format!("`renamed_from = \"{old}\"` has nothing to do: {why}")
         => "take the key out",
         eg r#"#[sandbox(renamed_from = "OldSandbox")]   // after the build that renamed it"#;
+    /// The compatibility date is older than what an egress policy needs.
+    "K051" Warning DateTooOld { date: Option<String>, needed: &'static str }
+        match date {
+            Some(date) => format!("the compatibility date {date} is too old for `allowed_hosts` and `denied_hosts`"),
+            None => "there is no `compatibility_date`, which `allowed_hosts` and `denied_hosts` need".to_owned(),
+        }
+        => format!("traffic is intercepted from {needed} on: set `compatibility_date` to that day or a later one"),
+        eg r#"{ "compatibility_date": "2025-01-01" }   // and #[sandbox(allowed_hosts = ["api.example.com"])]"#;
 
     // Files.
 

@@ -316,3 +316,20 @@ fn a_configuration_that_is_gone() {
     1 error; nothing was written
     ");
 }
+
+#[test]
+fn an_egress_policy_needs_a_date_from_which_on_traffic_is_intercepted() {
+    let project = shell("#[sandbox(allowed_hosts = [\"api.example.com\"])]\npub struct ShellSandbox;");
+    project.write("wrangler.jsonc", BY_HAND.replace("2026-04-21", "2025-11-01"));
+    assert_snapshot!(warned(&project), @r#"
+    warning[K051]: the compatibility date 2025-11-01 is too old for `allowed_hosts` and `denied_hosts`
+     --> wrangler.jsonc:5:25
+      |
+    5 |   "compatibility_date": "2025-11-01"
+      |                         ^^^^^^^^^^^^
+      |
+      = help: traffic is intercepted from 2026-04-21 on: set `compatibility_date` to that day or a later one
+
+    1 warning
+    "#);
+}

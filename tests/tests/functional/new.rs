@@ -249,7 +249,7 @@ fn an_empty_directory_is_filled_where_it_is() {
     let inode = fs_err::metadata(&dir).expect("it is there").ino();
     let mut koze = koze_tests::koze();
     koze.args(["new", "."]).current_dir(&dir);
-    let output = koze_tests::run(koze, std::time::Duration::from_secs(60));
+    let output = koze_tests::run(koze, std::time::Duration::from_mins(1));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs_err::metadata(&dir).expect("it is there").ino(), inode);
     assert!(dir.join("koze.lock").is_file() && dir.join(".gitignore").is_file());
