@@ -146,12 +146,25 @@ impl Project {
         }
         files.sort();
         if links {
-            // Through a link a file can be met twice; its own path is the one that counts.
-            let own = |path: &PathBuf| fs_err::canonicalize(path).ok();
-            files = files.iter().filter_map(own).collect::<BTreeSet<_>>().into_iter().collect();
+            files = once_each(files);
         }
         Sources { files, dockerfiles }
     }
+}
+
+/// Each file once: through a link it can be met twice, and its own path is then the one that counts. The path stays one
+/// below `src`, wherever a link leads to.
+fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut met: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
+    for path in files {
+        let own = fs_err::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        if path == own || !met.contains_key(&own) {
+            met.insert(own, path);
+        }
+    }
+    let mut files: Vec<PathBuf> = met.into_values().collect();
+    files.sort();
+    files
 }
 
 /// Reads and checks one sandbox file; the text comes without a byte order mark, as the parser counts.

@@ -90,7 +90,10 @@ fn suggest_base(text: &str) -> String {
     }
 }
 
-/// Whether a text can name a container application: lower-case letters, digits and inner hyphens.
+/// What the name of a container application has to look like; for messages.
+pub const CONTAINER_FORM: &str = "lower-case letters, digits and inner hyphens, 63 at most";
+
+/// Whether a text can name a container application: [`CONTAINER_FORM`].
 pub fn is_container_name(text: &str) -> bool {
     text.len() <= 63
         && !text.starts_with('-')

@@ -43,16 +43,6 @@ impl Diagnostic {
         self.also.push((Spot { file, span }, label.into()));
         self
     }
-
-    /// Moves every place to the file with index `file`.
-    #[must_use]
-    pub fn in_file(mut self, file: usize) -> Self {
-        self.at.file = file;
-        for (spot, _) in &mut self.also {
-            spot.file = file;
-        }
-        self
-    }
 }
 
 /// The text that rustc shows: the same words the command line prints.

@@ -84,7 +84,7 @@ fn unique_names(
         let name = entry.container.as_str();
         let own_name = entry.keys.iter().any(|key| key == "name");
         if own_name && !names::is_container_name(name) {
-            let expected = "lower-case letters, digits and inner hyphens, 63 at most".to_owned();
+            let expected = names::CONTAINER_FORM.to_owned();
             let rule = Rule::BadValue { key: "name".to_owned(), found: name.to_owned(), expected };
             findings.add(rule, Some(wanted.place.clone()));
         }

@@ -31,16 +31,16 @@ pub(super) fn edits(
 ) -> Outcome {
     let declared: Vec<&str> =
         inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
+    let names = names(inputs, fate);
+    let deleted: Vec<&str> = inputs.removed(Storage::Delete).collect();
     let mut edits = Vec::new();
     let mut tags = Vec::new();
     let mut notes = Vec::new();
     for (index, lifecycle) in lifecycles.iter().enumerate() {
-        let names = names(inputs, fate);
         check(lifecycle, &names, inputs, findings);
         let others = lifecycles.iter().enumerate().filter(|(other, _)| *other != index);
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
-        let deleted: Vec<&str> = inputs.removed(Storage::Delete).collect();
         let changes = lifecycle.changes(&declared, &renames, &deleted);
         let at = lifecycle
             .environment

@@ -218,13 +218,7 @@ pub(super) fn container_name(meta: &Meta, report: &mut Report) -> Option<Spanned
     if names::is_container_name(&text.value) {
         return Some(text);
     }
-    bad_value(
-        "name",
-        &text.value,
-        "lower-case letters, digits and inner hyphens, 63 at most",
-        text.span,
-        report,
-    )
+    bad_value("name", &text.value, names::CONTAINER_FORM, text.span, report)
 }
 
 /// `"90s"`, `"10m"`, `"2h"`.

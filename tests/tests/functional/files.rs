@@ -219,3 +219,16 @@ fn a_link_in_the_place_of_a_generated_file_is_in_the_way() {
     assert!(said.starts_with("error[K056]: `src/generated/mod.rs` is in the way"), "{said}");
     assert_eq!(project.read("notes.txt"), "mine\n");
 }
+
+/// A module is named as it lies below `src`, wherever a link there leads to in the package.
+#[test]
+fn a_linked_directory_of_the_package_is_named_as_it_lies_below_src() {
+    let project = package();
+    plain(&project, "shared/shell.sandbox.rs", "ShellSandbox");
+    project.write("shared/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
+    symlink("../shared", project.path("src/server")).expect("a link");
+    built(&project);
+    let module = project.read("src/generated/mod.rs");
+    assert!(module.contains("#[path = \"../server/shell.sandbox.rs\"]"), "{module}");
+    assert!(project.read("wrangler.jsonc").contains("\"./src/server/shell.Dockerfile\""));
+}
