@@ -141,6 +141,11 @@ fn prepare(change: &Change, made: &mut Vec<PathBuf>) -> io::Result<Option<NamedT
     Ok(Some(file))
 }
 
+/// Whether a file is one of those that stand beside a file while it is written.
+pub fn is_temporary(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "koze-tmp")
+}
+
 /// Takes away what a build that was killed left behind. Builds take turns, so no other is writing now.
 fn sweep(dir: &Path, name: &str) {
     let (prefix, suffix) = (format!(".{name}."), ".koze-tmp");

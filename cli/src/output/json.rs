@@ -19,9 +19,14 @@ pub fn render(build: &Build, findings: &Findings) -> String {
         "sdk": build.sdk,
         "sandboxes": build.sandboxes.iter().map(sandbox).collect::<Vec<_>>(),
         "changes": changes,
-        "diagnostics": findings.iter().map(|finding| diagnostic(finding, findings)).collect::<Vec<_>>(),
+        "diagnostics": diagnostics(findings),
     });
     format!("{document:#}\n")
+}
+
+/// What is wrong.
+pub fn diagnostics(findings: &Findings) -> Vec<Value> {
+    findings.iter().map(|finding| diagnostic(finding, findings)).collect()
 }
 
 /// A sandbox as an object.
