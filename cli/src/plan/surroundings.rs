@@ -4,7 +4,7 @@ use koze_model::Rule;
 
 use super::Inputs;
 use crate::finding::Findings;
-use crate::wrangler::document::Step;
+use crate::wrangler::document::{Edit, Step};
 use crate::wrangler::legacy;
 use crate::wrangler::level::Level;
 use crate::{generate, paths};
@@ -21,6 +21,10 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     }
     check_date(inputs, level, findings);
     let entry = project.dir.join(generate::DIR).join("worker.mjs");
+    let at = level.scope.path(&[Step::from("main")]);
+    if inputs.draft.settings.iter().any(|edit| matches!(edit, Edit::Set { path, .. } if *path == at)) {
+        return;
+    }
     let main = level.scope.get("main").and_then(|main| main.as_str());
     if level.scope.environment.is_some() && main.is_none() {
         return;
@@ -32,7 +36,7 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     });
     if !exports {
         let entry = paths::relative(&entry, config.dir());
-        let mut place = config.place(&level.scope.path(&[Step::from("main")]));
+        let mut place = config.place(&at);
         if main.is_none() {
             place.range = None;
         }
