@@ -1,7 +1,8 @@
 //! `koze build`, a list of stages: discover, read, plan, write. Each reports all it finds before the next begins.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use koze_model::image::ImageSource;
 use koze_model::{Rule, Sandbox};
@@ -30,6 +31,8 @@ pub struct Options {
     pub draft: Draft,
     /// Whether the changes are written.
     pub write: bool,
+    /// The package's turn, where the caller has taken it already, with [`take_turn`].
+    pub turn: Option<Arc<File>>,
 }
 
 /// Sandboxes to take out.
@@ -86,8 +89,10 @@ pub struct Summary {
 pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Result<(), Stop> {
     let project = Project::find(&options.project, findings)?;
     build.project = Some(project.dir.clone());
-    // Two builds at once take turns; the lock goes with the file handle, and leaves nothing behind.
-    let _turn = take_turn(&project.dir, findings)?;
+    let _turn = match &options.turn {
+        Some(turn) => turn.clone(),
+        None => take_turn(&project, findings)?,
+    };
 
     let sandboxes = project.sandboxes(&options.draft, findings);
     let lock = Lock::read(&project, findings);
@@ -192,9 +197,11 @@ fn removed(
     Ok((*class).clone())
 }
 
-fn take_turn(dir: &Path, findings: &mut Findings) -> Result<File, Stop> {
-    let turn = fs_err::File::open(dir).map(fs_err::File::into_file).and_then(|dir| dir.lock().map(|()| dir));
-    turn.or_else(|error| findings.io(&error))
+/// Waits until no other build of the package runs. The lock goes with the file handle, and leaves nothing behind.
+pub fn take_turn(project: &Project, findings: &mut Findings) -> Result<Arc<File>, Stop> {
+    let dir = fs_err::File::open(&project.dir).map(fs_err::File::into_file);
+    let turn = dir.and_then(|dir| dir.lock().map(|()| dir));
+    turn.map(Arc::new).or_else(|error| findings.io(&error))
 }
 
 fn summaries(sandboxes: &Sandboxes, plan: &Plan) -> Vec<Summary> {

@@ -27,6 +27,7 @@ pub(super) fn options(place: &Where) -> Options {
         remove: None,
         draft: Draft::default(),
         write: true,
+        turn: None,
     }
 }
 

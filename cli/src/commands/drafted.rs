@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::{build, show};
 use crate::args::{Edit, Format};
-use crate::build::{Build, Options};
+use crate::build::{self as builds, Build, Options};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
 
@@ -17,8 +17,11 @@ pub(super) fn run(
     let mut options = Options { write: !args.dry_run, ..build::options(place) };
     // What stops the draft is shown; what only warns, the build that follows finds again.
     let mut findings = Findings::new(false);
-    let left = Project::find(&place.project, &mut findings)
-        .and_then(|project| draft(&project, &mut options, &mut findings));
+    let left = Project::find(&place.project, &mut findings).and_then(|project| {
+        // What the draft starts from must not change before it is written.
+        options.turn = Some(builds::take_turn(&project, &mut findings)?);
+        draft(&project, &mut options, &mut findings)
+    });
     match left {
         Err(Stop) => build::show(place, &options, &Build::default(), &findings, false),
         Ok(left) => {

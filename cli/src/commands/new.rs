@@ -85,6 +85,7 @@ fn fill(
         remove: None,
         draft: Draft::default(),
         write: true,
+        turn: None,
     };
     build::run(&options, &mut build, findings)?;
     if let Err(error) = settle(staging.path(), dir) {
