@@ -1,6 +1,7 @@
 //! `koze build`, a list of stages: discover, read, plan, write. Each reports all it finds before the next begins.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -176,7 +177,12 @@ fn removed(
     let kept = lock.kept.iter().map(|kept| (&kept.name, &kept.class));
     // What was kept can be deleted later; keeping it once more would change nothing.
     let known: Vec<_> = living.chain(kept.filter(|_| storage == Storage::Delete)).collect();
-    let Some((_, class)) = known.iter().find(|(base, class)| *base == name || *class == name) else {
+    let is_named = |base: &String, class: &String| *base == name || *class == name;
+    if storage == Storage::Keep && lock.kept.iter().any(|kept| is_named(&kept.name, &kept.class)) {
+        let remedy = format!("leave it so, or delete its storage: `koze remove {name} --delete-storage`");
+        return findings.fail(refuse("it is removed already, and its storage kept".to_owned(), remedy), None);
+    }
+    let Some((_, class)) = known.iter().find(|(base, class)| is_named(base, class)) else {
         let names: Vec<&str> = known.iter().map(|(base, _)| base.as_str()).collect();
         let remedy = format!("koze has built {}: name one of these", koze_model::rules::listed(&names));
         return findings.fail(refuse("koze has not built it".to_owned(), remedy), None);
@@ -200,7 +206,13 @@ fn removed(
 /// Waits until no other build of the package runs. The lock goes with the file handle, and leaves nothing behind.
 pub fn take_turn(project: &Project, findings: &mut Findings) -> Result<Arc<File>, Stop> {
     let dir = fs_err::File::open(&project.dir).map(fs_err::File::into_file);
-    let turn = dir.and_then(|dir| dir.lock().map(|()| dir));
+    let turn = dir.and_then(|dir| {
+        if matches!(dir.try_lock(), Err(TryLockError::WouldBlock)) {
+            let _ = writeln!(anstream::stderr(), "waiting for another koze in this package");
+            dir.lock()?;
+        }
+        Ok(dir)
+    });
     turn.map(Arc::new).or_else(|error| findings.io(&error))
 }
 

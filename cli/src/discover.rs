@@ -145,7 +145,12 @@ impl Project {
                 Err(error) => findings.add(Rule::Io { message: error.to_string() }, None),
             }
         }
-        let stays = |path: &PathBuf| draft.file(path).is_none_or(|file| file.is_some());
+        // Through a link, a file has another path than the one it is drafted by.
+        let own = |path: &PathBuf| links.then(|| fs_err::canonicalize(path).ok()).flatten();
+        let stays = |path: &PathBuf| {
+            let drafted = draft.file(path).or_else(|| draft.file(own(path).as_deref()?));
+            drafted.is_none_or(|file| file.is_some())
+        };
         files.retain(stays);
         files.extend(draft.ending(koze_model::names::SUFFIX).map(Path::to_owned));
         files.sort();

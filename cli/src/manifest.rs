@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use koze_model::Rule;
 use koze_model::rules::nearest;
-use toml_edit::{Array, Document, DocumentMut, InlineTable, Item, Table, Value, value};
+use toml_edit::{Document, Item, Value};
 
 use crate::finding::{Findings, Place, Stop};
 
@@ -63,13 +63,30 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     Ok(Manifest { name: Some(name.to_owned()), environments })
 }
 
-/// Whether a manifest has a dependency, by itself or for a target.
-pub fn depends(text: &str, name: &str) -> bool {
+/// Whether a manifest depends on a package on every target, under whichever name.
+pub fn depends(text: &str, package: &str) -> bool {
     let Ok(document) = text.parse::<Document<String>>() else { return false };
-    let lists = |table: &Item| table.get("dependencies").is_some_and(|list| list.get(name).is_some());
-    let targets = document.get("target").and_then(Item::as_table_like);
-    lists(document.as_item())
-        || targets.is_some_and(|targets| targets.iter().any(|(_, target)| lists(target)))
+    let list = document.get("dependencies").and_then(Item::as_table_like);
+    list.into_iter()
+        .flat_map(|list| list.iter())
+        .any(|(name, dependency)| dependency.get("package").and_then(Item::as_str).unwrap_or(name) == package)
+}
+
+/// Whether the library of a package declares the generated module.
+pub fn declares_generated(dir: &Path) -> bool {
+    let file = library(dir).unwrap_or_else(|| "src/lib.rs".to_owned());
+    let parsed = fs_err::read_to_string(dir.join(file)).ok().and_then(|text| syn::parse_file(&text).ok());
+    let is_module = |item: &syn::Item| matches!(item, syn::Item::Mod(item) if item.ident == "generated");
+    parsed.is_some_and(|parsed| parsed.items.iter().any(is_module))
+}
+
+/// Whether a library is of the kind that worker-build takes; none where the manifest does not say which kind it is.
+pub fn is_of_a_worker(text: &str) -> Option<bool> {
+    let document = text.parse::<Document<String>>().ok()?;
+    let lib = document.get("lib")?;
+    // cargo takes both spellings.
+    let kinds = lib.get("crate-type").or_else(|| lib.get("crate_type"))?.as_array()?;
+    Some(kinds.iter().any(|kind| kind.as_str() == Some("cdylib")))
 }
 
 /// The path of the library's root, where the manifest names one.
@@ -80,30 +97,51 @@ pub fn library(dir: &Path) -> Option<String> {
 }
 
 /// A manifest with the dependency on the crate `koze` at a path, where one is given, and with a library of the kind
-/// that worker-build takes.
+/// that worker-build takes, where it does not say which kind it is.
+///
+/// Lines are added and none is changed; comments stay in the section they stand in.
 ///
 /// # Errors
 /// Where it does not parse, or has something else where these belong.
 pub fn of_a_worker(text: &str, koze: Option<&str>) -> Result<String, String> {
-    // toml_edit writes neither carriage returns nor a byte order mark.
-    let (mark, body) = text.strip_prefix('\u{feff}').map_or(("", text), |body| ("\u{feff}", body));
-    let crlf = body.contains("\r\n");
-    let mut document: DocumentMut =
-        body.parse().map_err(|error: toml_edit::TomlError| error.message().trim().to_owned())?;
-    let form = |key: &str| format!("`{key}` is not a table");
-    if document.get("lib").is_none_or(|lib| lib.get("crate-type").is_none()) {
-        let lib = document.entry("lib").or_insert(Item::Table(Table::new()));
-        let lib = lib.as_table_like_mut().ok_or_else(|| form("lib"))?;
-        lib.insert("crate-type", value(Array::from_iter(["cdylib", "rlib"])));
-    }
+    let mut edited = text.to_owned();
     if let Some(path) = koze {
-        let list = document.entry("dependencies").or_insert(Item::Table(Table::new()));
-        let list = list.as_table_like_mut().ok_or_else(|| form("dependencies"))?;
-        list.insert("koze", value(InlineTable::from_iter([("path", Value::from(path))])));
+        let dependency = format!("koze = {{ path = {} }}", Value::from(path).to_string().trim());
+        edited = with_line(&edited, "dependencies", &dependency)?;
     }
-    let printed = document.to_string();
-    let printed = if crlf { printed.replace("\r\n", "\n").replace('\n', "\r\n") } else { printed };
-    Ok(format!("{mark}{printed}"))
+    if is_of_a_worker(text).is_none() {
+        edited = with_line(&edited, "lib", "crate-type = [\"cdylib\", \"rlib\"]")?;
+    }
+    Ok(edited)
+}
+
+/// A manifest with one more line in a section, which is made at the end where there is none.
+fn with_line(text: &str, section: &str, line: &str) -> Result<String, String> {
+    let document: Document<String> =
+        text.parse().map_err(|error: toml_edit::TomlError| error.message().trim().to_owned())?;
+    // The parser counts without a byte order mark.
+    let mark = if text.starts_with('\u{feff}') && document.raw().len() < text.len() { 3 } else { 0 };
+    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let ended = |text: &str| if text.is_empty() || text.ends_with('\n') { "" } else { newline };
+    let table = match document.get(section) {
+        None => {
+            let apart = if text.trim().is_empty() { "" } else { newline };
+            return Ok(format!("{text}{}{apart}[{section}]{newline}{line}{newline}", ended(text)));
+        }
+        Some(Item::Table(table)) if !table.is_dotted() && table.span().is_some() => table,
+        Some(_) => {
+            return Err(format!(
+                "`{section}` is no section `[{section}]`: make it one, and run `koze init` again"
+            ));
+        }
+    };
+    // Behind the last entry of the section itself: those with a header of their own stand elsewhere.
+    let entries = table.iter().filter(|(_, item)| item.is_value());
+    let last = entries.filter_map(|(_, item)| item.span()).map(|span| span.end).max();
+    let end = mark + last.or(table.span().map(|span| span.end)).unwrap_or_default();
+    let at = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
+    let (head, tail) = text.split_at(at);
+    Ok(format!("{head}{}{line}{newline}{tail}", ended(head)))
 }
 
 #[cfg(test)]
@@ -125,8 +163,29 @@ mod tests {
         let text = of_a_worker(PLAIN, Some("../koze")).unwrap();
         assert_eq!(of_a_worker(&text, None).unwrap(), text);
         assert!(depends(&text, "koze") && !depends(PLAIN, "koze"));
-        assert!(depends("[target.'cfg(unix)'.dependencies]\nkoze = \"1\"\n", "koze"));
         assert!(depends("[dependencies.koze]\nversion = \"1\"\n", "koze"));
+        assert!(depends("[dependencies]\nk = { package = \"koze\", version = \"1\" }\n", "koze"));
+        assert!(!depends("[target.'cfg(unix)'.dependencies]\nkoze = \"1\"\n", "koze"));
+        let old = "[lib]\ncrate_type = [\"cdylib\"]\n";
+        assert_eq!(of_a_worker(old, None).unwrap(), old);
+    }
+
+    #[test]
+    fn a_comment_stays_in_its_section() {
+        let text =
+            "[dependencies]\nworker = \"0.8\"\n# serde = \"1\"\n\n[dependencies.other]\npath = \"x\"\n# end";
+        assert_eq!(
+            of_a_worker(text, Some("x")).unwrap(),
+            "[dependencies]\nworker = \"0.8\"\nkoze = { path = \"x\" }\n# serde = \"1\"\n\n[dependencies.other]\npath = \"x\"\n# end\n\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n"
+        );
+        let empty = "[dependencies] # none\n# yet\n";
+        assert!(
+            of_a_worker(empty, Some("x"))
+                .unwrap()
+                .starts_with("[dependencies] # none\nkoze = { path = \"x\" }\n# yet\n")
+        );
+        let spread = "[dependencies]\nworker = { version = \"0.8\", features = [\n  \"d1\",\n] } # w";
+        assert!(of_a_worker(spread, Some("x")).unwrap().contains("] } # w\nkoze = "));
     }
 
     #[test]
@@ -138,11 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_table_is_an_error() {
-        assert_eq!(
-            of_a_worker("dependencies = 1\n[lib]\ncrate-type = []\n", Some("x")).unwrap_err(),
-            "`dependencies` is not a table"
-        );
-        assert!(of_a_worker("[", None).is_err());
+    fn what_is_no_section_is_an_error() {
+        for text in ["dependencies = 1\n", "dependencies = { a = \"1\" }\n", "dependencies.a = \"1\"\n", "["]
+        {
+            assert!(of_a_worker(text, Some("x")).is_err(), "{text}");
+        }
     }
 }

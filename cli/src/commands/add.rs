@@ -11,6 +11,7 @@ use crate::args;
 use crate::discover::Project;
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
+use crate::lock::Lock;
 
 /// Where the first sandbox of a project stands.
 pub(super) const DIR: &str = "src/server";
@@ -22,8 +23,10 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
             Some(dir) => below_src(dir, findings)?,
             None => usual_dir(project, findings)?,
         };
-        let attribute = args.variant.as_ref().map(|variant| format!("(variant = {variant:?})"));
-        let text = text(&attribute.unwrap_or_default(), &sandbox::class_of(&names));
+        let mut keys: Vec<String> =
+            args.variant.iter().map(|variant| format!("variant = {variant:?}")).collect();
+        keys.extend(container(&names, project, findings)?.map(|name| format!("name = {name:?}")));
+        let text = text(&keys, &sandbox::class_of(&names));
         create(project, &format!("{dir}/{}{SUFFIX}", names.base), text, &mut options.draft, findings)?;
         Ok(Vec::new())
     })
@@ -33,12 +36,28 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
 pub(super) fn names(base: &str, findings: &mut Findings) -> Result<Names, Stop> {
     // A user who names the file means the same.
     let base = base.strip_suffix(SUFFIX).unwrap_or(base);
-    Names::of_file(&format!("{}{SUFFIX}", base.replace('/', " "))).or_else(|rule| findings.fail(rule, None))
+    Names::of_file(&format!("{}{SUFFIX}", base.replace('/', " "))).or_else(|rule| match rule {
+        Rule::BadFileName { suggestion, .. } => {
+            findings.fail(Rule::BadNewName { name: base.to_owned(), suggestion }, None)
+        }
+        rule => findings.fail(rule, None),
+    })
 }
 
-/// A sandbox file; `attribute` is what stands behind `#[sandbox`.
-pub(super) fn text(attribute: &str, class: &str) -> String {
-    format!("use koze::prelude::*;\n\n#[sandbox{attribute}]\npub struct {class};\n")
+/// The name that a new sandbox's container needs where its usual one is taken: a sandbox that was renamed keeps its own.
+fn container(names: &Names, project: &Project, findings: &mut Findings) -> Result<Option<String>, Stop> {
+    let lock = Lock::read(project, findings)?;
+    let taken = |name: &str| lock.sandboxes.iter().any(|locked| locked.container == name);
+    if !taken(&names.container) {
+        return Ok(None);
+    }
+    Ok((2..).map(|number| format!("{}-{number}", names.container)).find(|name| !taken(name)))
+}
+
+/// A sandbox file with these keys in its attribute.
+pub(super) fn text(keys: &[String], class: &str) -> String {
+    let keys = if keys.is_empty() { String::new() } else { format!("({})", keys.join(", ")) };
+    format!("use koze::prelude::*;\n\n#[sandbox{keys}]\npub struct {class};\n")
 }
 
 /// Adds a file to the draft, which must not be there.

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{build, show};
 use crate::args::{self, Format};
 use crate::build::{self as builds, Build, Options};
+use crate::discover::Project;
 use crate::doctor::{self, Check, Status};
 use crate::finding::Findings;
 use crate::output;
@@ -19,7 +20,9 @@ pub(super) fn run(args: &args::Doctor) -> ExitCode {
     let mut built = Build::default();
     let options = Options { write: false, ..build::options(place) };
     let _ = builds::run(&options, &mut built, &mut findings);
-    let checks = doctor::examine(&built, &findings, SystemTime::now());
+    let config = Project::find(&place.project, &mut Findings::new(false))
+        .and_then(|project| builds::config(&project, &options, &mut Findings::new(false)));
+    let checks = doctor::examine(&built, &findings, config.as_ref().ok(), SystemTime::now());
     match place.format {
         Format::Json => {
             let document = json!({

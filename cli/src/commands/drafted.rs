@@ -23,7 +23,11 @@ pub(super) fn run(
         draft(&project, &mut options, &mut findings)
     });
     match left {
-        Err(Stop) => build::show(place, &options, &Build::default(), &findings, false),
+        Err(Stop) => {
+            let project = Project::find(&place.project, &mut Findings::new(false)).ok();
+            let build = Build { project: project.map(|project| project.dir), ..Build::default() };
+            build::show(place, &options, &build, &findings, false)
+        }
         Ok(left) => {
             let code = build::run_with(place, &options, false);
             if code == ExitCode::SUCCESS && place.format == Format::Human {

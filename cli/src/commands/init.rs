@@ -17,12 +17,14 @@ use crate::build::{self, Options};
 use crate::discover::Project;
 use crate::draft::Draft;
 use crate::finding::{Findings, Place, Stop};
+use crate::lock::Lock;
 use crate::manifest;
 use crate::paths;
 use crate::sdk::{self, Sdk};
 use crate::source::module;
 use crate::wrangler::document::{Document, Edit, Format, path};
-use crate::wrangler::settings;
+use crate::wrangler::legacy::Legacy;
+use crate::wrangler::{scope, settings};
 
 /// A `package.json` that holds nothing yet.
 const PACKAGE_JSON: &str = "{\n  \"private\": true\n}\n";
@@ -37,19 +39,27 @@ fn init(
     options: &mut Options,
     findings: &mut Findings,
 ) -> Result<Vec<String>, Stop> {
-    manifest(args, project, &mut options.draft, findings)?;
+    let mut left = Vec::new();
+    manifest(args, project, &mut options.draft, &mut left, findings)?;
     library(project, &mut options.draft, findings)?;
-    if project.sandboxes(&Draft::default(), findings).list.is_empty() {
-        findings.checked()?;
+    let config = build::config(project, options, findings)?;
+    let scopes = scope::all(&config, project, findings)?;
+    let sandboxes = project.sandboxes(&Draft::default(), findings);
+    findings.checked()?;
+    if sandboxes.list.is_empty() && Lock::read(project, findings)?.is_empty() {
+        // A class `Sandbox` has storage, which a new sandbox would leave behind.
+        if !Legacy::find(&scopes).containers.is_empty() {
+            return findings.fail(Rule::LegacyFirst { config: config.shown.clone() }, None);
+        }
         let names = add::names("shell", findings)?;
-        let text = add::text("", &sandbox::class_of(&names));
+        let text = add::text(&[], &sandbox::class_of(&names));
         let file = format!("{}/shell.sandbox.rs", add::DIR);
         add::create(project, &file, text, &mut options.draft, findings)?;
     }
-    let config = build::config(project, options, findings)?;
     let entry = project.dir.join("src/generated/worker.mjs");
-    let (edits, mut left) = settings::edits(&config, &paths::relative(&entry, config.dir()));
+    let (edits, more) = settings::edits(&config, &scopes, &paths::relative(&entry, config.dir()));
     options.draft.settings = edits;
+    left.extend(more);
 
     sdk(project, options, findings)?;
     if sdk::installed(project, findings)?.is_none() {
@@ -63,6 +73,7 @@ fn manifest(
     args: &args::Init,
     project: &Project,
     draft: &mut Draft,
+    left: &mut Vec<String>,
     findings: &mut Findings,
 ) -> Result<(), Stop> {
     let path = project.dir.join("Cargo.toml");
@@ -80,6 +91,9 @@ fn manifest(
         Ok(edited) => edited,
         Err(message) => return findings.fail(Rule::BadManifest { message }, Some(Place::file("Cargo.toml"))),
     };
+    if manifest::is_of_a_worker(&edited) == Some(false) {
+        left.push("next: add `cdylib` to `crate-type` in Cargo.toml, which worker-build needs".to_owned());
+    }
     if edited != text {
         draft.files.push((path, Some(edited.into_bytes())));
     }
@@ -99,6 +113,14 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
     };
     // That it is JSON, the search for the SDK has seen.
     let Ok(document) = Document::parse(Format::Jsonc, text) else { return Ok(()) };
+    for (key, value) in std::iter::once(("package.json", document.value()))
+        .chain(document.value().get("dependencies").map(|value| ("dependencies", value)))
+    {
+        if !value.is_object() {
+            let message = format!("`{key}` is no object");
+            return findings.fail(Rule::BadManifest { message }, Some(Place::file("package.json")));
+        }
+    }
     let named = |kind: &str| document.value().get(kind).is_some_and(|list| list.get(sdk::PACKAGE).is_some());
     if ["dependencies", "devDependencies", "optionalDependencies"].into_iter().any(named) {
         // A range that nothing is installed for: the build says what to do.

@@ -10,7 +10,9 @@ use super::{add, drafted, rename};
 use crate::args;
 use crate::build::{self, Options};
 use crate::discover::Project;
+use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
+use crate::manifest;
 use crate::source::mentions;
 use crate::wrangler::legacy::{self, Legacy};
 use crate::wrangler::scope;
@@ -35,28 +37,37 @@ fn migrate(
     let class = sandbox::class_of(&names);
     let dir = add::usual_dir(project, findings)?;
     let file = format!("{dir}/{}{SUFFIX}", names.base);
-    let text = add::text(&attribute(&legacy), &class);
+    let text = add::text(&keys(&legacy), &class);
     add::create(project, &file, text, &mut options.draft, findings)?;
     options.draft.renames.push((legacy::CLASS.to_owned(), class));
 
-    let accesses: Vec<String> = legacy
-        .bindings
-        .iter()
-        .flat_map(|binding| [format!("env.{binding}"), format!("\"{binding}\""), format!("'{binding}'")])
-        .collect();
-    let words: Vec<&str> = accesses.iter().map(String::as_str).collect();
-    let calls = rename::show(&words, mentions::of(project, &words).into_iter());
-    let now = format!("next: say `env.{}().get(key)` where the Worker used the old binding", names.accessor);
-    Ok(if calls.is_empty() { calls } else { [vec![now], calls].concat() })
+    let mut words = legacy.bindings.clone();
+    words.push(legacy::CLASS);
+    words.sort_unstable();
+    words.dedup();
+    let calls = rename::show(&words, &mentions::of(project, &Draft::default(), &words));
+    let mut left = vec![
+        "next: what a class `Sandbox` of your own set (`sleepAfter`, `envVars`, hosts) belongs into the attribute"
+            .to_owned(),
+        format!("next: say `env.{}().get(key)` where the Worker used the old binding", names.accessor),
+    ];
+    left.extend(calls);
+    if !manifest::declares_generated(&project.dir) {
+        left.push(
+            "next: koze init, which adds the dependency, `mod generated;` and the build command".to_owned(),
+        );
+    }
+    Ok(left)
 }
 
 /// What the containers say that the attribute can say: what stands alike in all of them.
-fn attribute(legacy: &Legacy) -> String {
+fn keys(legacy: &Legacy) -> Vec<String> {
     let shared = |key: &str| {
         let first = legacy.containers[0].get(key)?;
         legacy.containers.iter().all(|container| container.get(key) == Some(first)).then_some(first)
     };
-    let mut keys = Vec::new();
+    // The SDK's class has the internet on, and koze's has it off.
+    let mut keys = vec!["internet = true".to_owned()];
     if let Some(variant) = shared("image").and_then(Value::as_str).and_then(image::variant) {
         keys.push(format!("variant = {variant:?}"));
     }
@@ -66,5 +77,5 @@ fn attribute(legacy: &Legacy) -> String {
     if let Some(max) = shared("max_instances").and_then(Value::as_u64) {
         keys.push(format!("max_instances = {max}"));
     }
-    if keys.is_empty() { String::new() } else { format!("({})", keys.join(", ")) }
+    keys
 }

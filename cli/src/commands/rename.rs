@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use koze_model::names::{SUFFIX, is_base_name, reserved_class};
+use koze_model::names::{Names, SUFFIX, is_base_name, reserved_class};
 use koze_model::{Rule, Sandbox, rules, sandbox};
 
 use super::{add, drafted};
@@ -67,7 +67,8 @@ fn new_class(sandbox: &Sandbox, new: &str, findings: &mut Findings) -> Result<St
     }
     let is_type = new.starts_with(char::is_uppercase) && syn::parse_str::<syn::Ident>(new).is_ok();
     if !is_type {
-        return findings.fail(Rule::BadNewName { name: new.to_owned() }, None);
+        let suggestion = Names::of_class(new).base;
+        return findings.fail(Rule::BadNewName { name: new.to_owned(), suggestion }, None);
     }
     match reserved_class(new) {
         Some(why) => findings.fail(Rule::ReservedClass { class: new.to_owned(), why }, None),
@@ -87,19 +88,20 @@ fn take_dockerfile(
     if attributes.image.is_some() || attributes.variant.is_some() {
         return Ok(());
     }
-    let ending = ".Dockerfile";
-    let from = project.dir.join(sibling(&sandbox.file, &sandbox.names.base, ending));
-    let to = sibling(&sandbox.file, base, ending);
-    let bytes = match fs_err::read(&from) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return findings.io(&error),
-    };
-    let to_path = project.dir.join(&to);
-    if to_path.symlink_metadata().is_ok() {
-        return findings.fail(Rule::SandboxExists { file: to }, None);
+    for ending in [".Dockerfile", ".Dockerfile.dockerignore"] {
+        let from = project.dir.join(sibling(&sandbox.file, &sandbox.names.base, ending));
+        let to = sibling(&sandbox.file, base, ending);
+        let bytes = match fs_err::read(&from) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return findings.io(&error),
+        };
+        let to_path = project.dir.join(&to);
+        if to_path.symlink_metadata().is_ok() {
+            return findings.fail(Rule::SandboxExists { file: to }, None);
+        }
+        draft.files.extend([(to_path, Some(bytes)), (from, None)]);
     }
-    draft.files.extend([(to_path, Some(bytes)), (from, None)]);
     Ok(())
 }
 
@@ -112,22 +114,24 @@ fn sibling(file: &str, base: &str, ending: &str) -> String {
 /// What speaks of the old names, and is the user's to change.
 fn left(project: &Project, sandbox: &Sandbox, new: &str, draft: &Draft) -> Vec<String> {
     let names = &sandbox.names;
+    let module = format!("generated::{}", names.module);
     let mut words = Vec::new();
     if !draft.renames.is_empty() {
         words.push(sandbox.class.value.as_str());
     }
     if is_base_name(new) && new != names.base {
-        words.extend([names.accessor.as_str(), names.binding.as_str()]);
+        words.extend([names.accessor.as_str(), names.binding.as_str(), module.as_str()]);
     }
-    let mentions = mentions::of(project, &words);
-    // The file itself is edited.
-    show(&words, mentions.into_iter().filter(|mention| mention.file != sandbox.file))
+    // The file itself as it will be: its comments and strings stay as they are.
+    show(&words, &mentions::of(project, draft, &words))
 }
 
 /// The lines that list call sites.
-pub(super) fn show(words: &[&str], mentions: impl Iterator<Item = Mention>) -> Vec<String> {
-    let lines: Vec<String> =
-        mentions.map(|mention| format!("  {}:{}: {}", mention.file, mention.line, mention.text)).collect();
+pub(super) fn show(words: &[&str], mentions: &[Mention]) -> Vec<String> {
+    let lines: Vec<String> = mentions
+        .iter()
+        .map(|mention| format!("  {}:{}: {}", mention.file, mention.line, mention.text))
+        .collect();
     if lines.is_empty() {
         return lines;
     }

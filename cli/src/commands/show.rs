@@ -1,13 +1,27 @@
 //! Where output goes: results to standard output, findings to standard error.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 
 use crate::finding::Findings;
 use crate::output;
 
-/// Prints to standard output. A reader that has gone away is no reason to fail.
+/// Prints to standard output.
 pub(super) fn out(text: &str) {
-    let _ = anstream::stdout().write_all(text.as_bytes());
+    told(text);
+}
+
+/// Prints to standard output; whether anybody still reads it. A reader that has gone away is no reason to fail, but
+/// output that is lost for another cause is.
+pub(super) fn told(text: &str) -> bool {
+    let mut stdout = anstream::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => true,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => false,
+        Err(error) => {
+            err(&format!("error: standard output cannot be written: {error}\n"));
+            std::process::exit(1)
+        }
+    }
 }
 
 /// Prints to standard error.

@@ -34,8 +34,8 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
         let found = output::findings::render(&findings, false, 100);
         if build::drifted(&built) || last.as_ref() != Some(&found) {
             build::show(place, options, &built, &findings, done);
-            if place.format == Format::Human {
-                show::out("watching for changes; Ctrl-C ends it\n");
+            if place.format == Format::Human && !show::told("watching for changes; Ctrl-C ends it\n") {
+                return ExitCode::SUCCESS;
             }
             last = Some(found);
         }

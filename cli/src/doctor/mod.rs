@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::build::Build;
 use crate::finding::Findings;
+use crate::wrangler::locate::Config;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -62,9 +63,11 @@ impl Check {
     }
 }
 
-/// All checks, after a build that wrote nothing: `build` and `findings` are what came of it.
-pub fn examine(build: &Build, findings: &Findings, now: SystemTime) -> Vec<Check> {
+/// All checks, after a build that wrote nothing: `build` and `findings` are what came of it, and `config` is what it
+/// would edit.
+pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now: SystemTime) -> Vec<Check> {
     let mut checks = project::checks(build, findings, now);
+    checks.extend(config.map(project::flags));
     checks.extend(tools::checks(build));
     checks
 }

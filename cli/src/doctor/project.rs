@@ -4,11 +4,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use koze_model::image::{self, ImageSource};
 use koze_model::{Level, rules};
+use serde_json::Value;
 
 use super::Check;
 use crate::build::{Build, Summary};
 use crate::finding::Findings;
 use crate::manifest;
+use crate::wrangler::document::Step;
+use crate::wrangler::locate::Config;
+use crate::wrangler::scope::{Scope, dotted};
 use crate::write::Action;
 
 /// The end of 2026-12-31, UTC, in seconds: from then on Cloudflare mends nothing in `@cloudflare/sandbox` 0.x.
@@ -31,7 +35,7 @@ fn state(build: &Build, findings: &Findings) -> Check {
         .map(|change| change.shown.as_str())
         .collect();
     if errors > 0 || build.project.is_none() {
-        Check::error("project", "it does not build", "mend what stands above, then run `koze doctor` again")
+        Check::error("project", "it does not build", "mend the errors, then run `koze doctor` again")
     } else if build.sandboxes.is_empty() && drift.is_empty() {
         Check::warning("project", "it has no sandbox", "create one: `koze add shell`")
     } else if drift.is_empty() {
@@ -82,21 +86,37 @@ fn images(build: &Build) -> Option<Check> {
     ))
 }
 
+/// Whether Node's modules are on at every level: the sandbox SDK imports them, and without them the Worker does not
+/// start.
+pub(super) fn flags(config: &Config) -> Check {
+    let root = config.document.value();
+    let environments = root.get("env").and_then(Value::as_object).into_iter().flatten();
+    let levels = environments.map(|(name, value)| Scope { environment: Some(name.clone()), value });
+    let lacking: Vec<String> = std::iter::once(Scope { environment: None, value: root })
+        .chain(levels)
+        .filter(Scope::lacks_node)
+        .map(|scope| dotted(&scope.path(&[Step::from("compatibility_flags")])))
+        .collect();
+    if lacking.is_empty() {
+        return Check::ok("flags", "`nodejs_compat` is on");
+    }
+    let lacking: Vec<&str> = lacking.iter().map(String::as_str).collect();
+    Check::error(
+        "flags",
+        format!("no `nodejs_compat` in {} of {}", rules::listed(&lacking), config.shown),
+        "add it, or run `koze init`: without it a Worker with the sandbox SDK does not start",
+    )
+}
+
 /// Whether the library declares the generated module.
 fn module(build: &Build) -> Option<Check> {
     let dir = build.project.as_ref()?;
     let file = manifest::library(dir).unwrap_or_else(|| "src/lib.rs".to_owned());
-    let parsed = fs_err::read_to_string(dir.join(&file)).ok().and_then(|text| syn::parse_file(&text).ok());
-    let is_module = |item: &syn::Item| matches!(item, syn::Item::Mod(item) if item.ident == "generated");
-    Some(match parsed {
-        Some(parsed) if parsed.items.iter().any(is_module) => {
-            Check::ok("module", format!("`{file}` declares `mod generated;`"))
-        }
-        _ => Check::warning(
-            "module",
-            format!("`{file}` does not declare `mod generated;`"),
-            "run `koze init`, which declares it",
-        ),
+    Some(if manifest::declares_generated(dir) {
+        Check::ok("module", format!("`{file}` declares `mod generated;`"))
+    } else {
+        let found = format!("`{file}` does not declare `mod generated;`");
+        Check::warning("module", found, "run `koze init`, which declares it")
     })
 }
 

@@ -1,9 +1,11 @@
 //! The tools around: which are there, and whether they are the right ones.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use semver::Version;
 
@@ -19,7 +21,7 @@ const WRANGLER: Version = Version::new(4, 0, 0);
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// How long a tool may think about what it is.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn checks(build: &Build) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
@@ -128,16 +130,19 @@ fn on_path(program: &str) -> bool {
 /// The line that a command prints; none where it is missing, fails, or does not come to an end.
 fn said(command: &mut Command) -> Option<String> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let deadline = Instant::now() + PATIENCE;
-    while child.try_wait().ok()?.is_none() {
-        if Instant::now() >= deadline {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        thread::sleep(Duration::from_millis(5));
+    let mut stdout = child.stdout.take()?;
+    let (send, printed) = mpsc::channel();
+    // Something that the command leaves behind may hold its output open: that is not waited for.
+    thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stdout.read_to_string(&mut text);
+        let _ = send.send(text);
+    });
+    let text = printed.recv_timeout(PATIENCE);
+    if text.is_err() {
+        let _ = child.kill();
     }
-    let output = child.wait_with_output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    (output.status.success() && !text.is_empty()).then_some(text)
+    let status = child.wait().ok()?;
+    let text = text.ok()?.trim().to_owned();
+    (status.success() && !text.is_empty()).then_some(text)
 }

@@ -1,8 +1,11 @@
 //! Where the sources of a package speak of a name: the places a person has to change by hand.
 
+use std::path::Path;
+
 use walkdir::{DirEntry, WalkDir};
 
 use crate::discover::Project;
+use crate::draft::Draft;
 use crate::generate;
 use crate::paths;
 
@@ -20,24 +23,36 @@ pub struct Mention {
 /// The languages a Worker is written in.
 const ENDINGS: [&str; 6] = [".rs", ".ts", ".mts", ".js", ".mjs", ".tsx"];
 
-/// Every line below `src` with one of the words in it, generated files left out.
-pub fn of(project: &Project, words: &[&str]) -> Vec<Mention> {
-    let src = project.dir.join("src");
+/// What tools make.
+const BUILT: [&str; 4] = ["build", "dist", "node_modules", "target"];
+
+/// Every line of the package with one of the words in it, as the draft will leave it; what is generated or built is left
+/// out, and so are packages of their own below.
+pub fn of(project: &Project, draft: &Draft, words: &[&str]) -> Vec<Mention> {
     let generated = project.dir.join(generate::DIR);
     let wanted = |entry: &DirEntry| {
         let name = entry.file_name().to_string_lossy();
-        let skipped = name.starts_with('.') || name == "target" || name == "node_modules";
-        entry.depth() == 0 || (!skipped && entry.path() != generated)
+        let skipped = name.starts_with('.') || BUILT.contains(&&*name);
+        let package = entry.file_type().is_dir() && entry.path().join("Cargo.toml").is_file();
+        entry.depth() == 0 || (!skipped && !package && entry.path() != generated)
     };
+    let is_source = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        ENDINGS.iter().any(|ending| name.ends_with(ending))
+    };
+    let walked = WalkDir::new(&project.dir).sort_by_file_name().into_iter().filter_entry(wanted).flatten();
+    let files = walked.filter(|entry| entry.file_type().is_file()).map(DirEntry::into_path);
     let mut mentions = Vec::new();
-    for entry in WalkDir::new(src).sort_by_file_name().into_iter().filter_entry(wanted).flatten() {
-        let name = entry.file_name().to_string_lossy();
-        if !entry.file_type().is_file() || !ENDINGS.iter().any(|ending| name.ends_with(ending)) {
-            continue;
-        }
+    for path in files.chain(draft.ending(".rs").map(Path::to_owned)).filter(|path| is_source(path)) {
+        let text = match draft.file(&path) {
+            // One that is changed comes with the drafted ones.
+            Some(Some(bytes)) if !mentions_file(&mentions, &path, project) => bytes.to_vec(),
+            Some(_) => continue,
+            None => fs_err::read(&path).unwrap_or_default(),
+        };
         // What cannot be read as text has no call sites.
-        let Ok(text) = fs_err::read_to_string(entry.path()) else { continue };
-        let file = paths::relative(entry.path(), &project.dir);
+        let Ok(text) = String::from_utf8(text) else { continue };
+        let file = paths::relative(&path, &project.dir);
         let lines = text.lines().enumerate().filter(|(_, line)| words.iter().any(|word| has(line, word)));
         mentions.extend(lines.map(|(index, line)| Mention {
             file: file.clone(),
@@ -46,6 +61,12 @@ pub fn of(project: &Project, words: &[&str]) -> Vec<Mention> {
         }));
     }
     mentions
+}
+
+/// Whether the lines of a file are there already.
+fn mentions_file(mentions: &[Mention], path: &Path, project: &Project) -> bool {
+    let file = paths::relative(path, &project.dir);
+    mentions.iter().any(|mention| mention.file == file)
 }
 
 /// Whether a line has a word, not as a part of another.

@@ -1,5 +1,6 @@
 //! Declares a module in a crate's root.
 
+use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::{Attribute, Item};
 
@@ -30,17 +31,25 @@ pub fn declare(text: &str, name: &str) -> syn::Result<String> {
     // syn counts from behind a `#!` line.
     let first = file.shebang.as_ref().map_or(0, String::len);
     let end = before.map_or(first, |span| first + span.byte_range().end);
-    let at = if end == 0 { 0 } else { line_end(text, end) };
-    let (head, tail) = text.split_at(at);
+    let (head, tail) = text.split_at(if end == 0 { 0 } else { line_end(text, end) });
     let ended = if head.is_empty() || head.ends_with('\n') { "" } else { newline };
     let above = if apart && !head.is_empty() { newline } else { "" };
     let below = if apart && !tail.trim().is_empty() && !tail.starts_with(newline) { newline } else { "" };
-    Ok(format!("{head}{ended}{above}{declaration}{below}{tail}"))
+    let declared = format!("{head}{ended}{above}{declaration}{below}{tail}");
+    // A macro or a comment of a form that nobody thought of must not swallow the declaration.
+    if syn::parse_file(&declared)?.items.iter().any(is_module) {
+        Ok(declared)
+    } else {
+        Err(syn::Error::new(Span::call_site(), format!("there is no place for `mod {name};`")))
+    }
 }
 
-/// Where the line ends that an item ends on: what stands behind it on that line is its own.
+/// Where the line ends that an item ends on; a comment behind it on that line is its own. Where more stands there, it is
+/// the end of the item itself.
 fn line_end(text: &str, end: usize) -> usize {
-    text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1)
+    let line = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
+    let rest = text[end..line].trim();
+    if rest.is_empty() || rest.starts_with("//") { line } else { end }
 }
 
 #[cfg(test)]
@@ -85,6 +94,21 @@ mod tests {
             declared("#!/usr/bin/env run\nfn f() {}\n"),
             "#!/usr/bin/env run\n\nmod generated;\n\nfn f() {}\n"
         );
+    }
+
+    #[test]
+    fn between_things_on_one_line() {
+        for text in [
+            "use worker::*; use x::y; fn f() {} /* one\ntwo */ fn g() {}\n",
+            "/*! docs */ /* license\n*/\nfn f() {}\n",
+            "use worker::*; fn a() {\n let x = 1;\n}\n",
+            "#![allow(x)] fn a() {\n}\n",
+            "use a::{\n b,\n}; /* a */ #[event(fetch)]\nasync fn main() {}\n",
+            "mod a; mod b; fn f() { \n}\n",
+            "use a::b; // c /* d\nfn f() {}\n",
+        ] {
+            declared(text);
+        }
     }
 
     #[test]

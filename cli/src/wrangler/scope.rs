@@ -33,6 +33,18 @@ impl<'a> Scope<'a> {
         self.value.get(key).filter(|value| !value.is_null())
     }
 
+    /// Whether Node's modules are off here. An environment without flags of its own has the top level's.
+    pub fn lacks_node(&self) -> bool {
+        match self.get("compatibility_flags") {
+            None => self.environment.is_none(),
+            Some(Value::Array(flags)) => {
+                !flags.iter().any(|flag| flag == "nodejs_compat" || flag == "nodejs_compat_v2")
+            }
+            // wrangler itself says what is wrong with it.
+            Some(_) => false,
+        }
+    }
+
     /// The list at a key, empty where there is none.
     pub fn list(&self, keys: &[&str]) -> &'a [Value] {
         let value = keys.iter().try_fold(self.value, |value, key| value.get(key));

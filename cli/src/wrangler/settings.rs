@@ -4,10 +4,14 @@ use serde_json::{Value, json};
 
 use super::document::{Edit, path};
 use super::locate::Config;
+use super::scope::Scope;
 
 /// What comes before the building of the Worker: wrangler reads its configuration before it runs the command, so
 /// building there would deploy stale blocks.
 const CHECK: &str = "koze build --check";
+
+/// The flag that switches Node's modules on.
+const NODE: &str = "nodejs_compat";
 
 /// What builds a Rust Worker.
 const BUILD: &str = "worker-build --release";
@@ -16,9 +20,9 @@ const BUILD: &str = "worker-build --release";
 const BUILT: [&str; 3] = ["build/index.js", "build/worker/shim.mjs", "build/worker/index.js"];
 
 /// The edits, and what is left to the user; `entry` is the generated entry as seen from the configuration.
-pub fn edits(config: &Config, entry: &str) -> (Vec<Edit>, Vec<String>) {
+pub fn edits(config: &Config, scopes: &[Scope], entry: &str) -> (Vec<Edit>, Vec<String>) {
     let value = config.document.value();
-    let mut edits = Vec::new();
+    let mut edits: Vec<Edit> = scopes.iter().filter_map(flag).collect();
     let mut left = Vec::new();
     let mut set = |path, value: Value| edits.push(Edit::Set { path, value });
 
@@ -30,8 +34,16 @@ pub fn edits(config: &Config, entry: &str) -> (Vec<Edit>, Vec<String>) {
         _ => set(path!["main"], json!(entry)),
     }
 
-    let command = value.get("build").and_then(|build| build.get("command")).and_then(Value::as_str);
+    let build = value.get("build").filter(|build| !build.is_null());
+    if build.is_some_and(|build| !build.is_object()) {
+        // wrangler itself says what is wrong with it.
+        return (edits, left);
+    }
+    let command = build.and_then(|build| build.get("command")).and_then(Value::as_str);
     match command.map(str::trim) {
+        None | Some("") if value.get("build").is_some_and(Value::is_null) => {
+            set(path!["build"], json!({ "command": format!("{CHECK} && {BUILD}") }));
+        }
         None | Some("") => set(path!["build", "command"], json!(format!("{CHECK} && {BUILD}"))),
         Some(command) if command.contains("koze build") => {}
         // Before a list of commands, the check would guard the first one alone.
@@ -42,6 +54,18 @@ pub fn edits(config: &Config, entry: &str) -> (Vec<Edit>, Vec<String>) {
         Some(command) => set(path!["build", "command"], json!(format!("{CHECK} && {command}"))),
     }
     (edits, left)
+}
+
+/// The edit that switches Node's modules on at a level, which the sandbox SDK needs.
+fn flag(scope: &Scope) -> Option<Edit> {
+    if !scope.lacks_node() {
+        return None;
+    }
+    let path = scope.path(&path!["compatibility_flags"]);
+    Some(match scope.value.get("compatibility_flags") {
+        Some(Value::Null) => Edit::Set { path, value: json!([NODE]) },
+        _ => Edit::Push { path, value: json!(NODE) },
+    })
 }
 
 /// Whether commands are chained by `&&` alone, so that one more in front guards them all.

@@ -375,9 +375,9 @@ pub struct ShellSandbox;"#;
         => "name a directory of the package below `src`, such as `src/server`, that is neither hidden nor `src/generated`",
         eg "koze add shell --dir ../other/src";
     /// A new name is neither that of a file nor that of a class.
-    "K067" Error BadNewName { name: String }
+    "K067" Error BadNewName { name: String, suggestion: String }
         format!("`{name}` is no name for a sandbox")
-        => format!("write the name of a file without `.sandbox.rs`, which matches `{}`, or that of a struct in upper camel case", crate::names::BASE_PATTERN),
+        => format!("a sandbox is named as its file is, without `.sandbox.rs`: a name matches `{}` and is a Rust module, such as `{suggestion}`; `koze rename` also takes that of a struct, in upper camel case", crate::names::BASE_PATTERN),
         eg "koze rename shell 'My Shell'";
     /// There is no container of the class `Sandbox` to migrate.
     "K068" Error NothingToMigrate { config: String }
@@ -389,4 +389,9 @@ pub struct ShellSandbox;"#;
         format!("there is no `{file}`: a Rust Worker is a library")
         => format!("create `{file}`, then run `koze init` again; for a complete Worker see what `koze new` makes"),
         eg "koze init   # in a package with src/main.rs alone";
+    /// A container of the class `Sandbox` has to be migrated before there are other sandboxes.
+    "K070" Error LegacyFirst { config: String }
+        format!("`{config}` has a container of the class `Sandbox`: the pattern of earlier versions")
+        => "run `koze migrate` first: it makes a sandbox of it and keeps its storage; then run `koze init` again",
+        eg r#"koze init   # with { "containers": [{ "class_name": "Sandbox", .. }] }"#;
 }

@@ -138,9 +138,9 @@ fn a_variant_that_there_is_not() {
 fn names_and_directories_that_koze_does_not_look_at() {
     let project = package();
     assert_snapshot!(refused_with(&project, &["add", "My Tool"]), @"
-    error[K007]: `My Tool.sandbox.rs` is no name for a sandbox file
+    error[K067]: `My Tool` is no name for a sandbox
      |
-     = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `my-tool.sandbox.rs`
+     = help: a sandbox is named as its file is, without `.sandbox.rs`: a name matches `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and is a Rust module, such as `my-tool`; `koze rename` also takes that of a struct, in upper camel case
 
     1 error; nothing was written
     ");
@@ -181,4 +181,15 @@ fn several_at_once() {
     let config = project.read("wrangler.jsonc");
     assert_eq!(config.matches("_SANDBOX\"").count(), names.len(), "{config}");
     assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+/// A sandbox that was renamed keeps its container, and its container its name.
+#[test]
+fn the_name_of_a_sandbox_that_was_renamed() {
+    let project = package();
+    assert_eq!(project.koze(&["add", "shell"]).code, 0);
+    assert_eq!(project.koze(&["rename", "shell", "bash"]).code, 0);
+    let run = project.koze(&["add", "shell"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(project.read(SHELL).contains("#[sandbox(name = \"shell-sandbox-2\")]"));
 }

@@ -49,6 +49,7 @@ fn all_is_well() {
                            0.12 is the last release with the class that koze builds on; 1.0 is another interface, to which a later koze will move projects: keep the version pinned until then
     ok       images        1 of 1 are the SDK's, of its version 0.12.10
     ok       module        `src/lib.rs` declares `mod generated;`
+    ok       flags         `nodejs_compat` is on
     ok       node          22.12.0
     ok       wrangler      4.164.0
     ok       docker        an engine answers, version 28.0.0
@@ -77,6 +78,7 @@ fn a_bare_machine_and_a_project_that_drifted() {
     ok       images        1 of 1 are the SDK's, of its version 0.12.10
     warning  module        `src/lib.rs` does not declare `mod generated;`
                            run `koze init`, which declares it
+    ok       flags         `nodejs_compat` is on
     error    node          there is none
                            wrangler needs Node 22.12.0 or newer: install one, or `npm install --save-dev node@22`
     error    wrangler      not installed in this project
@@ -176,6 +178,7 @@ fn one_document_for_a_program() {
             "sdk",
             "images",
             "module",
+            "flags",
             "node",
             "wrangler",
             "docker",
@@ -186,4 +189,31 @@ fn one_document_for_a_program() {
     );
     assert_eq!(document["checks"][0]["status"], "ok");
     assert_eq!(document["diagnostics"], serde_json::json!([]));
+}
+
+#[test]
+fn an_environment_without_node() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    let config = project.read("wrangler.jsonc");
+    let env = "\"env\": { \"a\": { \"compatibility_flags\": [] } },\n  \"containers\"";
+    project.write("wrangler.jsonc", config.replace("\"containers\"", env));
+    project.koze(&["build"]);
+    let run = doctor(&project, &[]);
+    let line = "error    flags         no `nodejs_compat` in `env.a.compatibility_flags` of wrangler.jsonc";
+    assert!(run.code == 1 && run.stdout.contains(line), "{}", run.stdout);
+}
+
+/// A tool that does not come to an end is as good as none, and what it leaves behind is not waited for.
+#[test]
+fn a_tool_that_hangs() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    tool(&project, "docker", "exec /bin/sleep 60");
+    let run = doctor(&project, &[]);
+    assert!(run.stdout.contains("ok       docker        no engine answers"), "{}", run.stdout);
 }

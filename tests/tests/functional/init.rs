@@ -189,11 +189,12 @@ fn a_worker_that_is_there() {
     +pub struct ShellSandbox;
     --- a/wrangler.toml
     +++ b/wrangler.toml
-    @@ -1,6 +1,20 @@
+    @@ -1,6 +1,21 @@
      name = "app"  # mine
     -main = "build/worker/shim.mjs"
     +main = "src/generated/worker.mjs"
      compatibility_date = "2026-04-21"
+    +compatibility_flags = ["nodejs_compat"]
      
      [build]
     -command = "cargo install -q worker-build && worker-build --release"
@@ -330,4 +331,90 @@ fn a_package_in_a_carriage_return_world() {
         let text = project.read(file);
         assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{file}: {text:?}");
     }
+}
+
+/// Without Node's modules the Worker does not start; every level with flags of its own needs them.
+#[test]
+fn node_is_switched_on() {
+    let project = library();
+    project.write(
+        "wrangler.jsonc",
+        r#"{
+  "name": "app",
+  "compatibility_date": "2026-04-21",
+  "compatibility_flags": ["global_navigator"],
+  "env": {
+    "a": { "compatibility_flags": [] },
+    "b": { "compatibility_flags": ["nodejs_compat"] },
+    "c": {}
+  }
+}
+"#,
+    );
+    assert_eq!(init(&project).code, 0);
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains(r#""compatibility_flags": ["global_navigator", "nodejs_compat"],"#), "{config}");
+    assert_eq!(config.matches("nodejs_compat").count(), 3, "{config}");
+}
+
+/// Its storage would be left behind by a new sandbox.
+#[test]
+fn a_class_of_earlier_versions_is_migrated_first() {
+    let project = library();
+    project.write(
+        "wrangler.jsonc",
+        r#"{ "name": "app", "containers": [{ "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11" }] }"#,
+    );
+    let before = project.snapshot();
+    let run = init(&project);
+    assert_eq!((run.code, project.diff(&before).as_str()), (1, ""), "{}", run.stdout);
+    assert_snapshot!(run.stderr, @"
+    error[K070]: `wrangler.jsonc` has a container of the class `Sandbox`: the pattern of earlier versions
+     |
+     = help: run `koze migrate` first: it makes a sandbox of it and keeps its storage; then run `koze init` again
+
+    1 error; nothing was written
+    ");
+}
+
+/// Its class has storage: the build says what to do.
+#[test]
+fn a_sandbox_that_is_gone_is_not_made_anew() {
+    let project = library();
+    assert_eq!(init(&project).code, 0);
+    fs_err::remove_file(project.path(SHELL)).expect("it was there");
+    let before = project.snapshot();
+    let run = init(&project);
+    assert_eq!((run.code, project.diff(&before).as_str()), (1, ""), "{}", run.stdout);
+    assert!(run.stderr.starts_with("error[K043]"), "{}", run.stderr);
+}
+
+#[test]
+fn what_is_of_another_form_is_no_reason_to_panic() {
+    for config in [
+        r#"{ "name": "app", "build": null }"#,
+        r#"{ "name": "app", "build": "make", "compatibility_flags": null }"#,
+    ] {
+        let project = library();
+        project.write("wrangler.json", config);
+        let run = init(&project);
+        assert_eq!(run.code, 0, "{config}: {}", run.stderr);
+    }
+    for package in ["[]", r#"{ "dependencies": [] }"#, r#"{ "dependencies": null }"#] {
+        let project = library();
+        project.write("package.json", package);
+        let run = init(&project);
+        assert_eq!(run.code, 1, "{package}: {}", run.stdout);
+        assert!(run.stderr.contains("is no object"), "{package}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_library_that_is_no_worker() {
+    let project = library();
+    project.write("Cargo.toml", project.read("Cargo.toml") + "\n[lib]\ncrate_type = [\"rlib\"]\n");
+    let run = init(&project);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("next: add `cdylib` to `crate-type` in Cargo.toml"), "{}", run.stdout);
+    assert_eq!(project.read("Cargo.toml").matches("crate").count(), 1);
 }

@@ -23,7 +23,7 @@ fn legacy(config: &str) -> Project {
     project.write("wrangler.jsonc", config);
     project.write(
         "src/lib.rs",
-        "mod generated;\n\nfn f(env: worker::Env) {\n    env.durable_object(\"Sandbox\");\n    let Sandbox = 1;\n}\n",
+        "mod generated;\n\nfn f(env: worker::Env) {\n    env.durable_object(\"Sandbox\");\n    let boxes = Sandboxes;\n}\n",
     );
     project
 }
@@ -48,8 +48,9 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     created src/generated/worker.d.mts
     created koze.lock
     next: commit these files, `koze.lock` among them
+    next: what a class `Sandbox` of your own set (`sleepAfter`, `envVars`, hosts) belongs into the attribute
     next: say `env.shell_sandbox().get(key)` where the Worker used the old binding
-    next: change these lines, which speak of `env.Sandbox`, `"Sandbox"` and `'Sandbox'`
+    next: change these lines, which speak of `Sandbox`
       src/lib.rs:4: env.durable_object("Sandbox");
     "#);
     assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
@@ -58,7 +59,7 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     @@ -0,0 +1,4 @@
     +use koze::prelude::*;
     +
-    +#[sandbox(variant = "python", instance_type = "basic", max_instances = 7)]
+    +#[sandbox(internet = true, variant = "python", instance_type = "basic", max_instances = 7)]
     +pub struct ShellSandbox;
     --- a/wrangler.jsonc
     +++ b/wrangler.jsonc
@@ -105,7 +106,10 @@ fn in_environments() {
     let run = project.koze(&["migrate"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     let source = project.read("src/server/shell.sandbox.rs");
-    assert!(source.contains("#[sandbox(variant = \"python\", instance_type = \"basic\")]"), "{source}");
+    assert!(
+        source.contains("#[sandbox(internet = true, variant = \"python\", instance_type = \"basic\")]"),
+        "{source}"
+    );
     let config = project.read("wrangler.jsonc");
     assert!(config.contains("\"max_instances\": 1,") && config.contains("\"max_instances\": 7,"), "{config}");
     assert!(!config.contains("\"class_name\": \"Sandbox\""), "{config}");

@@ -204,7 +204,7 @@ fn what_speaks_of_the_old_name_is_listed() {
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
     updated koze.lock
-    next: change these lines, which speak of `ShellSandbox`, `shell_sandbox` and `SHELL_SANDBOX`
+    next: change these lines, which speak of `ShellSandbox`, `shell_sandbox`, `SHELL_SANDBOX` and `generated::shell`
       src/lib.rs:3: env.shell_sandbox().get("SHELL_SANDBOX");
     "#);
 }
@@ -262,7 +262,7 @@ fn names_that_cannot_be() {
     assert_snapshot!(refused_with(&project, &["rename", "shell", "My Shell"]), @"
     error[K067]: `My Shell` is no name for a sandbox
      |
-     = help: write the name of a file without `.sandbox.rs`, which matches `[a-z][a-z0-9]*([-_][a-z0-9]+)*`, or that of a struct in upper camel case
+     = help: a sandbox is named as its file is, without `.sandbox.rs`: a name matches `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and is a Rust module, such as `my-shell`; `koze rename` also takes that of a struct, in upper camel case
 
     1 error; nothing was written
     ");
@@ -336,4 +336,17 @@ fn a_file_that_is_a_link() {
     assert!(project.path(SHELL).is_symlink());
     renamed(&project, "shell", "bash");
     assert!(project.path("shared/shell.rs").exists() && !project.path(SHELL).is_symlink());
+}
+
+/// The directory of the sandboxes may be a link to another one in the package.
+#[test]
+fn below_a_directory_that_is_a_link() {
+    let project = package();
+    plain(&project, "src/zz/shell.sandbox.rs", "ShellSandbox");
+    fs_err::os::unix::fs::symlink("zz", project.path("src/server")).expect("a link");
+    built(&project);
+    renamed(&project, "shell", "bash");
+    assert!(
+        project.path("src/zz/bash.sandbox.rs").exists() && !project.path("src/zz/shell.sandbox.rs").exists()
+    );
 }

@@ -29,19 +29,27 @@ impl Watching {
         Watching { child, lines }
     }
 
-    /// What is printed until the next build is done.
-    fn built(&self) -> String {
+    /// Waits for a build of which this is true, by what it prints. One that runs while a file is being written finds it
+    /// broken, and is followed by another.
+    #[track_caller]
+    fn until(&self, what: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;
+        let mut all = String::new();
         let mut text = String::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let line =
-                self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("nothing more came after {text:?}"));
+            let Ok(line) = self.lines.recv_timeout(left) else { panic!("nothing more came after {all}") };
+            all += &line;
+            all.push('\n');
             if line.starts_with("watching") {
-                return text;
+                if what(&text) {
+                    return;
+                }
+                text.clear();
+            } else {
+                text += &line;
+                text.push('\n');
             }
-            text += &line;
-            text.push('\n');
         }
     }
 }
@@ -57,32 +65,29 @@ impl Drop for Watching {
 fn it_builds_after_each_change_of_what_it_reads() {
     let project = package();
     let watching = Watching::start(&project);
-    assert!(watching.built().starts_with("no sandboxes"));
+    watching.until(|text| text.starts_with("no sandboxes"));
+    let config = || project.read("wrangler.jsonc");
 
     plain(&project, SHELL, "ShellSandbox");
-    assert!(watching.built().contains("created wrangler.jsonc"));
+    watching.until(|text| text.contains("created wrangler.jsonc"));
 
     sandbox(&project, SHELL, "#[sandbox(max_instances = 3)]\npub struct ShellSandbox;");
-    assert!(watching.built().contains("updated wrangler.jsonc"));
-    assert!(project.read("wrangler.jsonc").contains("\"max_instances\": 3"));
+    watching.until(|_| config().contains("\"max_instances\": 3"));
 
     project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
-    watching.built();
-    assert!(project.read("wrangler.jsonc").contains("./src/server/shell.Dockerfile"));
+    watching.until(|_| config().contains("./src/server/shell.Dockerfile"));
 
     fs_err::remove_file(project.path("src/server/shell.Dockerfile")).expect("it was there");
-    watching.built();
+    watching.until(|_| !config().contains("Dockerfile"));
 
     // npm makes one directory after the other.
     project.write("node_modules/@cloudflare/sandbox/package.json", "{ \"version\": \"0.12.9\" }\n");
-    assert!(watching.built().contains("SDK 0.12.9"));
-    assert!(project.read("wrangler.jsonc").contains("sandbox:0.12.9"));
+    watching.until(|text| text.contains("SDK 0.12.9") && config().contains("sandbox:0.12.9"));
 
-    // A key that is not koze's to keep goes as it came.
-    let config = project.read("wrangler.jsonc");
-    project.write("wrangler.jsonc", config.replace("\"max_instances\": 3", "\"max_instances\": 4"));
-    watching.built();
-    assert_eq!(project.read("wrangler.jsonc"), config);
+    // What the attribute says is put right again.
+    let before = config();
+    project.write("wrangler.jsonc", before.replace("\"max_instances\": 3", "\"max_instances\": 4"));
+    watching.until(|_| config() == before);
 }
 
 #[test]
@@ -90,25 +95,27 @@ fn it_survives_a_broken_state() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     let watching = Watching::start(&project);
-    watching.built();
+    watching.until(|text| text.contains("created wrangler.jsonc"));
 
     sandbox(&project, SHELL, "#[sandbox(\npub struct ShellSandbox;");
-    assert_eq!(watching.built(), "", "errors go to standard error");
+    // Errors go to standard error.
+    watching.until(str::is_empty);
     plain(&project, SHELL, "ShellSandbox");
-    assert!(watching.built().contains("nothing to do"));
+    watching.until(|text| text.contains("nothing to do"));
 
     let manifest = project.read("Cargo.toml");
     project.write("Cargo.toml", "[package");
-    assert_eq!(watching.built(), "");
+    watching.until(str::is_empty);
     project.write("Cargo.toml", manifest);
-    assert!(watching.built().contains("nothing to do"));
+    watching.until(|text| text.contains("nothing to do"));
 
     fs_err::remove_dir_all(project.path("src")).expect("it was there");
-    assert_eq!(watching.built(), "");
+    watching.until(str::is_empty);
     plain(&project, SHELL, "ShellSandbox");
-    assert!(watching.built().contains("1 sandbox"));
+    watching.until(|text| text.contains("1 sandbox"));
+    // The new directory is watched as well.
     sandbox(&project, SHELL, "#[sandbox(max_instances = 3)]\npub struct ShellSandbox;");
-    assert!(watching.built().contains("updated wrangler.jsonc"), "the new directory is watched as well");
+    watching.until(|_| project.read("wrangler.jsonc").contains("\"max_instances\": 3"));
 }
 
 #[test]
