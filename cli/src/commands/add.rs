@@ -51,7 +51,9 @@ fn container(names: &Names, project: &Project, findings: &mut Findings) -> Resul
     if !taken(&names.container) {
         return Ok(None);
     }
-    Ok((2..).map(|number| format!("{}-{number}", names.container)).find(|name| !taken(name)))
+    // Of one more name than there are sandboxes, one is free.
+    let numbers = 2..=lock.sandboxes.len() + 2;
+    Ok(numbers.map(|number| format!("{}-{number}", names.container)).find(|name| !taken(name)))
 }
 
 /// A sandbox file with these keys in its attribute.
