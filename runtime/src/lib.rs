@@ -17,6 +17,8 @@
 //! let sandbox = env.python_sandbox().get("user-42")?;
 //! ```
 
+#[doc(hidden)]
+pub mod binding;
 mod class;
 mod namespace;
 
@@ -32,6 +34,7 @@ pub mod prelude {
 /// For generated code and macros alone: no promise is made about it.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::SandboxClass;
+    pub use crate::{SandboxClass, binding};
+    pub use serde;
     pub use worker;
 }

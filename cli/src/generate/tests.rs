@@ -1,6 +1,8 @@
 use koze_model::{Report, Sandbox};
+use serde_json::json;
 
 use super::*;
+use crate::wrangler::bindings;
 
 fn sandbox(file: &str, text: &str) -> Sandbox {
     let mut report = Report::new();
@@ -15,7 +17,7 @@ fn generated_rust_parses_whatever_a_directory_is_called() {
     for (index, dir) in NASTY.iter().enumerate() {
         let file = format!("src/{dir}/type.sandbox.rs");
         let text = format!("#[sandbox] {} struct T{index};", ["pub", ""][index % 2]);
-        for (name, text) in files(&[sandbox(&file, &text)], &[]) {
+        for (name, text) in files(&[sandbox(&file, &text)], &[], &bindings::all(&json!({}))) {
             if ["mod.rs", "env.rs"].contains(&name) {
                 let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 if name == "mod.rs" {
@@ -45,7 +47,7 @@ fn the_templates_are_rust_as_they_stand() {
 
 #[test]
 fn every_file_says_who_wrote_it() {
-    for (name, text) in files(&[], &["Kept"]) {
+    for (name, text) in files(&[], &["Kept"], &bindings::all(&json!({}))) {
         assert!(text.starts_with(&format!("// {MARK}\n")), "{name}");
     }
 }
