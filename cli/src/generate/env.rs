@@ -60,14 +60,24 @@ fn fill(name: &str, accessor: String, uses: &[Use], levels: &[Level]) -> Fill {
     if method == "raw" {
         fill.regions.push("raw");
     }
-    let mut bound: Vec<usize> = uses.iter().map(|one| one.level).collect();
-    bound.dedup();
-    if bound.len() < levels.len() {
-        let places: Vec<String> = bound.into_iter().map(|level| place(levels[level])).collect();
-        fill.holes.push(("__KOZE_LEVELS__", format!("It is bound {} alone.", and(&places))));
+    if let Some(sentence) = somewhere(uses, levels) {
+        fill.holes.push(("__KOZE_LEVELS__", sentence));
         fill.regions.push("partial");
     }
     fill
+}
+
+/// Where a binding is and where not, in a sentence, unless it is everywhere.
+fn somewhere(uses: &[Use], levels: &[Level]) -> Option<String> {
+    let bound: HashSet<usize> = uses.iter().map(|one| one.level).collect();
+    let (there, missing): (Vec<usize>, Vec<usize>) =
+        (0..levels.len()).partition(|level| bound.contains(level));
+    let places = |list: &[usize]| and(&list.iter().map(|level| place(levels[*level])).collect::<Vec<_>>());
+    match missing.len() {
+        0 => None,
+        few if few < there.len() => Some(format!("It is not bound {}.", places(&missing))),
+        _ => Some(format!("It is bound {} alone.", places(&there))),
+    }
 }
 
 /// What a binding is, in a sentence.
@@ -75,7 +85,7 @@ fn describe(name: &str, uses: &[Use]) -> String {
     let mut nouns: Vec<String> = Vec::new();
     for one in uses {
         let noun = if one.kind.keys.is_empty() {
-            format!("binding of {}", code(one.key))
+            format!("{} binding", code(one.key))
         } else {
             one.kind.noun.to_owned()
         };

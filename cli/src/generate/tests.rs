@@ -1,5 +1,7 @@
+use std::collections::HashSet;
+
 use koze_model::{Report, Sandbox};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::wrangler::bindings;
@@ -27,6 +29,62 @@ fn generated_rust_parses_whatever_a_directory_is_called() {
             }
         }
     }
+}
+
+#[test]
+fn generated_rust_parses_whatever_a_binding_is_called() {
+    let names = NASTY.into_iter().chain([
+        "type",
+        "self",
+        "",
+        "`",
+        "*/",
+        "\u{202e}x",
+        "__KOZE_TYPE__",
+        "{}",
+        "日本",
+        "\\",
+    ]);
+    let vars: Map<String, Value> = names.clone().map(|name| (name.to_owned(), json!(name))).collect();
+    let lists: Vec<Value> = names.clone().map(|name| json!({ "binding": format!("{name}!") })).collect();
+    let environments: Map<String, Value> =
+        names.clone().map(|name| (name.to_owned(), json!({ "vars": { name: 1 } }))).collect();
+    let root = json!({ "vars": vars, "kv_namespaces": lists, "a`\n/*": lists, "env": environments });
+    let files = files(&[], &[], &bindings::all(&root));
+    let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
+    let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let methods: Vec<String> = parsed.items.iter().flat_map(methods).collect();
+    let distinct: HashSet<&String> = methods.iter().collect();
+    // `inner`, and all but the variable without a name.
+    assert_eq!((methods.len(), distinct.len()), (2 * names.count(), methods.len()), "{text}");
+    let strings = literals(text);
+    for name in NASTY {
+        assert!(strings.contains(name) && strings.contains(&format!("{name}!")), "{name:?} in {strings:?}");
+    }
+    assert!(!text.contains('\u{202e}'), "a letter that turns the text about");
+}
+
+/// The methods of an `impl`.
+fn methods(item: &syn::Item) -> Vec<String> {
+    let syn::Item::Impl(item) = item else { return Vec::new() };
+    let name = |item: &syn::ImplItem| match item {
+        syn::ImplItem::Fn(method) if method.sig.receiver().is_some() => Some(method.sig.ident.to_string()),
+        _ => None,
+    };
+    item.items.iter().filter_map(name).collect()
+}
+
+/// The texts in a source, as the program would have them, but for those in attributes.
+fn literals(text: &str) -> HashSet<String> {
+    struct Literals(HashSet<String>);
+    impl<'ast> syn::visit::Visit<'ast> for Literals {
+        fn visit_lit_str(&mut self, literal: &'ast syn::LitStr) {
+            self.0.insert(literal.value());
+        }
+    }
+    let mut found = Literals(HashSet::new());
+    syn::visit::Visit::visit_file(&mut found, &syn::parse_file(text).unwrap());
+    found.0
 }
 
 /// The value of a module's `#[path]`.

@@ -83,7 +83,7 @@ pub const KINDS: &[Kind] = &[
         "durable_object",
         Object("ObjectNamespace", "durable_object"),
     ),
-    kind(&["ai"], BINDING, "Workers AI catalogue", "ai", Object("Ai", "ai")),
+    kind(&["ai"], BINDING, "Workers AI binding", "ai", Object("Ai", "ai")),
     kind(
         &["analytics_engine_datasets"],
         BINDING,
