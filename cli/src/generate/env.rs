@@ -21,10 +21,10 @@ pub(super) fn fills(bindings: &Bindings, sandboxes: &[Sandbox]) -> Vec<Fill> {
         .filter(|(name, _)| !own.contains(*name))
         .map(|(name, uses)| (*name, uses.as_slice()))
         .collect();
-    let named: Vec<(&str, &str)> = list.iter().map(|(name, uses)| (*name, prefix(uses))).collect();
-    let names = accessors(&named, sandboxes.iter().map(|sandbox| sandbox.names.accessor.as_str()));
+    let prefixed: Vec<(&str, &str)> = list.iter().map(|(name, uses)| (*name, prefix(uses))).collect();
+    let accessors = accessors(&prefixed, sandboxes.iter().map(|sandbox| sandbox.names.accessor.as_str()));
     list.into_iter()
-        .zip(names)
+        .zip(accessors)
         .map(|((name, uses), accessor)| fill(name, accessor, uses, &bindings.levels))
         .collect()
 }

@@ -74,14 +74,12 @@ fn snake(name: &str) -> String {
 
 /// A name as it is, as far as an identifier can be.
 fn spelt(name: &str) -> String {
-    let mut text = String::new();
-    for c in name.chars() {
-        match c {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => text.push(c),
-            other => text.push_str(&format!("_x{:x}_", u32::from(other))),
-        }
-    }
-    text
+    name.chars()
+        .map(|c| match c {
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' => c.to_string(),
+            other => format!("_x{:x}_", u32::from(other)),
+        })
+        .collect()
 }
 
 fn joined(prefix: &str, name: &str) -> String {

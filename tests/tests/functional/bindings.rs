@@ -1,5 +1,7 @@
 //! `Env`: an accessor for every binding of the wrangler configuration.
 
+use std::fmt::Write as _;
+
 use insta::assert_snapshot;
 use koze_tests::Project;
 
@@ -40,7 +42,7 @@ fn accessors_of(env: &str) -> String {
         } else if let Some((name, returned)) = line.split_once("(&self) -> ") {
             let name = name.trim_start_matches("pub fn ");
             let returned = returned.trim_end_matches(" {").replace("::koze::__private::", "");
-            lines += &format!("{name} -> {returned}: {}\n", docs.join(" "));
+            let _ = writeln!(lines, "{name} -> {returned}: {}", docs.join(" "));
             docs.clear();
         }
     }

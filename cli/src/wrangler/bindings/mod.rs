@@ -223,6 +223,8 @@ pub fn gives(uses: &[Use]) -> Gives {
         .map(|one| one.gives)
         .reduce(|all, one| match (all, one) {
             _ if all == one => all,
+            // One type, whichever method has it.
+            (Gives::Object(ty, _), Gives::Object(other, _)) if ty == other => all,
             _ if is_text(all) && is_text(one) => Gives::Secret,
             _ if is_data(all) && is_data(one) => Gives::Json,
             _ => Gives::Raw,

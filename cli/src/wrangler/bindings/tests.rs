@@ -116,6 +116,8 @@ fn one_accessor_does_for_several_uses_where_one_type_can() {
     let kv = Gives::Object("KvStore", "kv");
     assert_eq!(of(&[kv, kv]), kv);
     assert_eq!(of(&[kv, Gives::Object("Bucket", "bucket")]), Gives::Raw);
+    let fetcher = Gives::Object("Fetcher", "service");
+    assert_eq!(of(&[fetcher, Gives::Object("Fetcher", "assets")]), fetcher);
     assert_eq!(of(&[Gives::Text, Gives::Secret, Gives::Text]), Gives::Secret);
     assert_eq!(of(&[Gives::Text, Gives::Number, Gives::Secret]), Gives::Json);
     assert_eq!(of(&[Gives::Json, kv, Gives::Json]), Gives::Raw);
