@@ -10,11 +10,12 @@
 //! ```
 //!
 //! `koze build` (package `koze-cli`) then keeps the wrangler configuration and `src/generated` in step. A Worker
-//! gets at its sandboxes through the generated `Env`:
+//! gets at its sandboxes, and at every other binding of that configuration, through the generated `Env`:
 //!
 //! ```text
 //! let env = generated::Env::from(env);
 //! let sandbox = env.python_sandbox().get("user-42")?;
+//! let cache = env.cache()?; // the KV namespace `CACHE`
 //! ```
 
 #[doc(hidden)]

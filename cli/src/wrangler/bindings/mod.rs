@@ -16,7 +16,7 @@ use super::document::{Path, Step};
 /// The bindings of a Worker.
 #[derive(Debug)]
 pub struct Bindings<'a> {
-    /// The levels that have bindings of their own, as a sentence says it: ``in `staging` ``.
+    /// The levels that have bindings of their own: the top level first, then the environments as they stand.
     pub levels: Vec<Level<'a>>,
     /// The bindings by name, each with its uses in the order of the levels.
     pub list: BTreeMap<&'a str, Vec<Use<'a>>>,
