@@ -5,6 +5,8 @@
 //! | `shell.sandbox.rs` | `SHELL_SANDBOX` | `shell` | `shell-sandbox` | the struct's name |
 //! | `code-interpreter.sandbox.rs` | `CODE_INTERPRETER_SANDBOX` | `code_interpreter` | `code-interpreter-sandbox` | the struct's name |
 
+pub mod accessor;
+
 use crate::rules::Rule;
 
 /// How the name of a sandbox file ends.

@@ -10,13 +10,16 @@
 //! ```
 //!
 //! `koze build` (package `koze-cli`) then keeps the wrangler configuration and `src/generated` in step. A Worker
-//! gets at its sandboxes through the generated `Env`:
+//! gets at its sandboxes, and at every other binding of that configuration, through the generated `Env`:
 //!
 //! ```text
 //! let env = generated::Env::from(env);
 //! let sandbox = env.python_sandbox().get("user-42")?;
+//! let cache = env.cache()?; // the KV namespace `CACHE`
 //! ```
 
+#[doc(hidden)]
+pub mod binding;
 mod class;
 mod namespace;
 
@@ -32,6 +35,7 @@ pub mod prelude {
 /// For generated code and macros alone: no promise is made about it.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::SandboxClass;
+    pub use crate::{SandboxClass, binding};
+    pub use serde;
     pub use worker;
 }

@@ -23,6 +23,7 @@ macro_rules! fixtures {
 
 fixtures! {
     bare "bare"
+    bindings "bindings"
     commented "commented"
     crlf_bom "crlf-bom"
     environments "environments"

@@ -1,16 +1,20 @@
-//! `mod.rs` and `env.rs`: a module for every sandbox file, and a typed accessor for every sandbox.
+//! `mod.rs` and `env.rs`: a module for every sandbox file, and a typed accessor for every sandbox and binding.
 
 use koze_model::Sandbox;
 use koze_templates::{ENV, MODULE};
 
+use super::env;
 use super::template::{Fill, Template};
+use crate::wrangler::bindings::Bindings;
 
 /// `mod.rs` and `env.rs`, whose templates have the same placeholders.
-pub(super) fn render(sandboxes: &[Sandbox]) -> [(&'static str, String); 2] {
+pub(super) fn render(sandboxes: &[Sandbox], bindings: &Bindings) -> [(&'static str, String); 2] {
     let fills: Vec<Fill> = sandboxes.iter().map(sandbox).collect();
+    let accessors = env::fills(bindings, sandboxes);
     [("mod.rs", MODULE), ("env.rs", ENV)].map(|(name, template)| {
         let text = Template::new(template).render(&Fill::default(), &|region| match region {
             "sandbox" => fills.as_slice(),
+            "binding" => accessors.as_slice(),
             other => unreachable!("the template has a region {other} that nobody fills"),
         });
         (name, text)

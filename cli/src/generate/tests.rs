@@ -1,6 +1,10 @@
+use std::collections::HashSet;
+
 use koze_model::{Report, Sandbox};
+use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::wrangler::bindings;
 
 fn sandbox(file: &str, text: &str) -> Sandbox {
     let mut report = Report::new();
@@ -15,7 +19,7 @@ fn generated_rust_parses_whatever_a_directory_is_called() {
     for (index, dir) in NASTY.iter().enumerate() {
         let file = format!("src/{dir}/type.sandbox.rs");
         let text = format!("#[sandbox] {} struct T{index};", ["pub", ""][index % 2]);
-        for (name, text) in files(&[sandbox(&file, &text)], &[]) {
+        for (name, text) in files(&[sandbox(&file, &text)], &[], &bindings::all(&json!({}))) {
             if ["mod.rs", "env.rs"].contains(&name) {
                 let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 if name == "mod.rs" {
@@ -25,6 +29,85 @@ fn generated_rust_parses_whatever_a_directory_is_called() {
             }
         }
     }
+}
+
+#[test]
+fn generated_rust_parses_whatever_a_binding_is_called() {
+    let names = NASTY.into_iter().chain([
+        "type",
+        "self",
+        "",
+        "`",
+        "*/",
+        "\u{202e}x",
+        "__KOZE_TYPE__",
+        "{}",
+        "日本",
+        "\\",
+    ]);
+    let vars: Map<String, Value> = names.clone().map(|name| (name.to_owned(), json!(name))).collect();
+    let lists: Vec<Value> = names.clone().map(|name| json!({ "binding": format!("{name}!") })).collect();
+    let environments: Map<String, Value> =
+        names.clone().map(|name| (name.to_owned(), json!({ "vars": { name: 1 } }))).collect();
+    let root = json!({ "vars": vars, "kv_namespaces": lists, "a`\n/*": lists, "env": environments });
+    let files = files(&[], &[], &bindings::all(&root));
+    let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
+    let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let methods: Vec<String> = parsed.items.iter().flat_map(methods).collect();
+    let distinct: HashSet<&String> = methods.iter().collect();
+    // `inner`, and all but the variable without a name.
+    assert_eq!((methods.len(), distinct.len()), (2 * names.count(), methods.len()), "{text}");
+    let strings = literals(text);
+    for name in NASTY {
+        assert!(strings.contains(name) && strings.contains(&format!("{name}!")), "{name:?} in {strings:?}");
+    }
+    assert!(!text.contains('\u{202e}'), "a letter that turns the text about");
+}
+
+proptest::proptest! {
+    #[test]
+    fn every_binding_has_an_accessor_of_its_own(
+        names in proptest::collection::btree_set("[aAbx1_.\\-`é\n]{1,6}|kv_[aA_]{1,3}|(type|self|inner|t_sandbox)", 1..16),
+        split in 0_usize..16,
+    ) {
+        let (kv, r2): (Vec<_>, Vec<_>) = names.iter().enumerate().partition(|(index, _)| *index < split);
+        let entries = |list: &[(usize, &String)]| -> Vec<Value> {
+            list.iter().map(|(_, name)| json!({ "binding": name })).collect()
+        };
+        let root = json!({ "kv_namespaces": entries(&kv), "r2_buckets": entries(&r2) });
+        let sandboxes = [sandbox("src/t.sandbox.rs", "#[sandbox] pub struct T;")];
+        let files = files(&sandboxes, &[], &bindings::all(&root));
+        let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
+        let methods: Vec<String> = syn::parse_file(text).unwrap().items.iter().flat_map(methods).collect();
+        let distinct: HashSet<&String> = methods.iter().collect();
+        // `inner`, and the sandbox's.
+        assert_eq!((methods.len(), distinct.len()), (names.len() + 2, methods.len()), "{text}");
+        let strings = literals(text);
+        assert!(names.iter().all(|name| strings.contains(name)), "{text}");
+    }
+}
+
+/// The methods of an `impl`.
+fn methods(item: &syn::Item) -> Vec<String> {
+    let syn::Item::Impl(item) = item else { return Vec::new() };
+    let name = |item: &syn::ImplItem| match item {
+        syn::ImplItem::Fn(method) if method.sig.receiver().is_some() => Some(method.sig.ident.to_string()),
+        _ => None,
+    };
+    item.items.iter().filter_map(name).collect()
+}
+
+/// The texts in a source, as the program would have them, but for those in attributes.
+fn literals(text: &str) -> HashSet<String> {
+    struct Literals(HashSet<String>);
+    impl<'ast> syn::visit::Visit<'ast> for Literals {
+        fn visit_lit_str(&mut self, literal: &'ast syn::LitStr) {
+            self.0.insert(literal.value());
+        }
+    }
+    let mut found = Literals(HashSet::new());
+    syn::visit::Visit::visit_file(&mut found, &syn::parse_file(text).unwrap());
+    found.0
 }
 
 /// The value of a module's `#[path]`.
@@ -45,7 +128,7 @@ fn the_templates_are_rust_as_they_stand() {
 
 #[test]
 fn every_file_says_who_wrote_it() {
-    for (name, text) in files(&[], &["Kept"]) {
+    for (name, text) in files(&[], &["Kept"], &bindings::all(&json!({}))) {
         assert!(text.starts_with(&format!("// {MARK}\n")), "{name}");
     }
 }

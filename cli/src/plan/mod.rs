@@ -31,8 +31,9 @@ use crate::images::{self, Resolved};
 use crate::lock::{self, Lock, Locked};
 use crate::paths;
 use crate::sdk::Sdk;
+use crate::wrangler::bindings;
 use crate::wrangler::blocks::Wanted;
-use crate::wrangler::document::Edit;
+use crate::wrangler::document::{Document, Edit};
 use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::Config;
@@ -184,6 +185,9 @@ fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
 }
 
 /// The new content of every file.
+///
+/// # Panics
+/// Never: what koze edited parses.
 fn outputs(
     inputs: &Inputs,
     edits: &[Edit],
@@ -200,7 +204,12 @@ fn outputs(
             Err(error) => return findings.io(&error),
         }
     }
-    let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), config.document.apply(edits))];
+    let text = config.document.apply(edits);
+    // The bindings are read as they will stand, so that the next build finds them the same.
+    let edited = (text != config.document.text())
+        .then(|| Document::parse(config.document.format(), text.clone()).expect("what koze edited parses"));
+    let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
+    let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), text)];
     let generated = project.dir.join(generate::DIR);
     let outside = fs_err::canonicalize(&generated).is_ok_and(|dir| !dir.starts_with(&project.dir));
     if outside || (generated.exists() && !generated.is_dir()) {
@@ -208,7 +217,7 @@ fn outputs(
         return findings.fail(Rule::NotOurs { path: path.clone() }, Some(Place::file(path)));
     }
     let kept: Vec<&str> = new_lock.kept.iter().map(|kept| kept.class.as_str()).collect();
-    for (name, text) in generate::files(sandboxes, &kept) {
+    for (name, text) in generate::files(sandboxes, &kept, &bindings) {
         files.push((generated.join(name), text));
     }
     files.push((project.dir.join(lock::FILE), new_lock.render_after(lock)));

@@ -148,6 +148,14 @@ impl Document {
         }
     }
 
+    /// The syntax it is written in.
+    pub fn format(&self) -> Format {
+        match self.layout {
+            Layout::Jsonc(_) => Format::Jsonc,
+            Layout::Toml(_) => Format::Toml,
+        }
+    }
+
     /// The text as it was given.
     pub fn text(&self) -> &str {
         &self.source.text

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::document::{Path, Step};
+use super::bindings;
+use super::document::Path;
 use super::scope::Scope;
 
 /// The blocks of one level.
@@ -31,42 +32,17 @@ impl<'a> Level<'a> {
     /// Indexes a level.
     pub fn new(scope: &'a Scope<'a>) -> Self {
         let mut others = HashMap::new();
-        for (key, value) in scope.value.as_object().into_iter().flatten() {
-            if !matches!(key.as_str(), "env" | "containers" | "durable_objects" | "migrations" | "exports") {
-                names(value, key == "vars", &mut scope.path(&[Step::from(key.as_str())]), &mut others);
+        bindings::of_level(scope.value, &mut |found| {
+            if found.key != "durable_objects" {
+                others.insert(found.name, scope.path(&found.path));
             }
-        }
+        });
         Level {
             scope,
             containers: Entries::new(scope.list(&["containers"])),
             bindings: Entries::new(scope.list(&["durable_objects", "bindings"])),
             others,
         }
-    }
-}
-
-/// Collects names: keys of `vars`, and `binding` wherever it stands, as in `kv_namespaces[0].binding`.
-fn names<'a>(value: &'a Value, vars: bool, path: &mut Path, found: &mut HashMap<&'a str, Path>) {
-    match value {
-        Value::Object(object) => {
-            for (key, value) in object {
-                path.push(Step::from(key.as_str()));
-                match value.as_str() {
-                    _ if vars => drop(found.insert(key, path.clone())),
-                    Some(name) if key == "binding" => drop(found.insert(name, path.clone())),
-                    _ => names(value, false, path, found),
-                }
-                path.pop();
-            }
-        }
-        Value::Array(list) => {
-            for (index, value) in list.iter().enumerate() {
-                path.push(Step::from(index));
-                names(value, false, path, found);
-                path.pop();
-            }
-        }
-        _ => {}
     }
 }
 

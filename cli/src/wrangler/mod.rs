@@ -2,8 +2,9 @@
 //!
 //! [`locate`] finds the file, [`document`] reads and edits it. What is to change is decided over plain data:
 //! [`scope`] says where blocks stand, [`lifecycle`] which classes live, [`level`] what stands there, [`blocks`] what the
-//! entries must be.
+//! entries must be, and [`bindings`] what the Worker's `env` holds.
 
+pub mod bindings;
 pub mod blocks;
 pub mod create;
 pub mod document;

@@ -2,6 +2,7 @@
 
 mod add;
 mod attribute;
+mod bindings;
 mod build;
 mod check;
 mod classes;

@@ -3,6 +3,7 @@
 //! Every test here is about each whole project there is: one that `koze new` makes, and the `after` tree of each
 //! fixture.
 
+mod bindings;
 mod built;
 mod deploy;
 mod project;

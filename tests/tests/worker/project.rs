@@ -50,11 +50,12 @@ pub(crate) fn all() -> Vec<Worker> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
-    let fixtures = names.into_iter().map(|name| {
-        let project = Project::copy_fixture(&format!("{name}/after"));
-        Worker::new(name, project)
-    });
-    std::iter::once(made("made")).chain(fixtures).collect()
+    std::iter::once(made("made")).chain(names.iter().map(|name| fixture(name))).collect()
+}
+
+/// The `after` tree of a fixture.
+pub(crate) fn fixture(name: &str) -> Worker {
+    Worker::new(name.to_owned(), Project::copy_fixture(&format!("{name}/after")))
 }
 
 /// What `koze new` makes.

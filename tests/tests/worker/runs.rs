@@ -1,14 +1,15 @@
-//! One Worker is really built, bundled by wrangler, and runs in workerd.
+//! Workers are really built, bundled by wrangler, and run in workerd.
 
 use std::path::Path;
 
 use fs_err as fs;
+use insta::assert_snapshot;
 use koze_tests::{root, run};
 use serde_json::{Value, json};
 use wasm_bindgen_cli_support::Bindgen;
 
 use crate::built::wasm;
-use crate::project::{self, TIMEOUT};
+use crate::project::{self, TIMEOUT, Worker};
 use crate::{deploy, wrangler};
 
 /// The last step of worker-build without what makes a Worker survive a panic: see `shim.mjs`.
@@ -24,23 +25,69 @@ fn link(module: &Path, build: &Path) {
     fs::copy(root().join("tests/tests/worker/shim.mjs"), build.join("index.js")).expect("the shim");
 }
 
+/// Builds the Rust Worker, has wrangler bundle it, and gives what it answers.
+fn answer(worker: &Worker) -> (Value, String) {
+    link(&wasm(worker).expect("the Rust Worker"), &worker.build_dir());
+    let config = &wrangler::resolve(worker)[0];
+    let output = deploy::dry_run(worker, config);
+    assert!(output.status.success(), "{output:?}");
+    let mut node = worker.tool("node");
+    node.arg(root().join("tests/tests/worker/serve.mjs")).args(["dist/worker.js", "/no-asset"]);
+    // The required secret, from where `wrangler dev` takes it; and not a word but the answer.
+    node.env("API_KEY", "a secret").env("WRANGLER_LOG", "error");
+    let output = run(node, TIMEOUT);
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "{stdout}{stderr}");
+    // The last line is the answer: what a simulated binding says of what it did comes before.
+    let answer = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok());
+    (answer.unwrap_or_else(|| panic!("{stdout}{stderr}")), stderr)
+}
+
 #[test]
 fn a_worker_answers_in_workerd() {
     let worker = project::made("served");
-    link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
-    let config = &wrangler::resolve(&worker)[0];
-    let output = deploy::dry_run(&worker, config);
-    assert!(output.status.success(), "{output:?}");
+    let (answer, stderr) = answer(&worker);
     let bundle = worker.project.read("dist/worker.js");
     let class = bundle.lines().find(|line| line.contains("class") && line.contains("ShellSandbox"));
     assert!(class.is_some_and(|line| line.contains("extends Sandbox")), "no class over the SDK's: {class:?}");
-
-    let mut node = worker.tool("node");
-    node.arg(root().join("tests/tests/worker/serve.mjs")).args(["dist/worker.js", "/"]);
-    let output = run(node, TIMEOUT);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
     let body = "SHELL_SANDBOX: Stub(\"ShellSandbox\") in the container application served-shell\n";
     assert_eq!(answer, json!({ "status": 200, "body": body }), "{stderr}");
+}
+
+#[test]
+fn bindings_answer_through_their_accessors() {
+    let worker = project::fixture("bindings");
+    let (answer, stderr) = answer(&worker);
+    assert_eq!(answer["status"], 200, "{answer}\n{stderr}");
+    assert_snapshot!(answer["body"].as_str().expect("a text"), @r#"
+    GREETING "hello \"you\"\n"
+    LIMIT 2.5
+    DEBUG false
+    ROUTES ["/a", "/b"]
+    OWNER Ada of team 7
+    NOTHING None
+    my-var a hyphen, my_var an underscore
+    API_KEY a secret, API_URL https://api.example.com
+    CACHE Some("from KV")
+    FILES "from R2"
+    DB Some(42)
+    JOBS sent
+    AUTH "elsewhere got /auth"
+    COUNTER "counted"
+    CALLS true
+    ASSETS <!doctype html><title>bindings</title>
+    ADMIN "the administrator"
+    POSTGRES at 5432
+    VERSION has an id: true
+    HELLO_WORLD JsValue(Fetcher), LOADER JsValue(WorkerLoader)
+    STORE is an object: true
+    ONLY_STAGING: the Worker has no binding `ONLY_STAGING` in this environment
+    TENANTS: Binding `TENANTS` is undefined.
+    NEW_KIND: the Worker has no binding `NEW_KIND` in this environment
+    LIMIT: the binding `LIMIT` is not of the type asked for: Error: invalid type: floating point `2.5`, expected struct Owner
+    GREETING: the binding `GREETING` is not a text, which the wrangler configuration makes it
+    DEBUG: the binding `DEBUG` is not `true` or `false`, which the wrangler configuration makes it
+    CLICKS JsValue(null)
+    "#);
 }

@@ -23,12 +23,29 @@ fn every_project_compiles_here_and_for_wasm() {
 
 #[test]
 fn the_strictest_lints_have_nothing_to_say() {
-    let worker = project::made("strict");
-    let lib = worker.project.read("src/lib.rs");
-    let (docs, rest) = lib.split_once("\n\n").expect("documentation, then the program");
-    let strict = format!("{docs}\n#![deny(missing_docs, clippy::all, clippy::pedantic)]\n\n{rest}");
-    worker.project.write("src/lib.rs", strict);
-    check(&worker, &["clippy", "--release", "--all-targets"]).unwrap_or_else(|error| panic!("{error}"));
+    for worker in [project::made("strict"), project::fixture("bindings")] {
+        let lib = worker.project.read("src/lib.rs");
+        let (docs, rest) = lib.split_once("\n\n").expect("documentation, then the program");
+        let strict = format!("{docs}\n#![deny(missing_docs, clippy::all, clippy::pedantic)]\n\n{rest}");
+        worker.project.write("src/lib.rs", strict);
+        check(&worker, &["clippy", "--release", "--all-targets"]).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn the_documentation_of_every_accessor_is_in_order() {
+    let worker = project::fixture("bindings");
+    let config = worker.project.read("wrangler.jsonc");
+    // Names that would be links, tags or the end of a comment outside code.
+    let odd = r#""[Env]": "", "<b>": "", "a`b": "", "a\n*/": "", " ": "", "http://a": "","#;
+    let config = config.replacen("\"vars\": {", &format!("\"vars\": {{ {odd}"), 1);
+    worker.project.write("wrangler.jsonc", config);
+    let run = worker.project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(worker.project.read("src/generated/env.rs").contains("`[Env]`"));
+    let lib = worker.project.read("src/lib.rs").replacen("\n\n", "\n#![deny(rustdoc::all)]\n\n", 1);
+    worker.project.write("src/lib.rs", lib);
+    check(&worker, &["doc", "--release", "--no-deps"]).unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[test]

@@ -1,0 +1,122 @@
+//! The accessors of `Env` for the bindings that are no sandbox's.
+
+use std::collections::HashSet;
+
+use koze_model::Sandbox;
+use koze_model::names::accessor::accessors;
+
+use super::template::Fill;
+use crate::wrangler::bindings::kinds::Gives;
+use crate::wrangler::bindings::{self, Bindings, Level, Use};
+
+/// A JavaScript value, as the crate has it.
+const VALUE: &str = "::koze::__private::worker::wasm_bindgen::JsValue";
+
+/// What fills the template for each binding, in the order of their names. A sandbox's binding has its accessor already.
+pub(super) fn fills(bindings: &Bindings, sandboxes: &[Sandbox]) -> Vec<Fill> {
+    let own: HashSet<&str> = sandboxes.iter().map(|sandbox| sandbox.names.binding.as_str()).collect();
+    let list: Vec<(&str, &[Use])> = bindings
+        .list
+        .iter()
+        .filter(|(name, _)| !own.contains(*name))
+        .map(|(name, uses)| (*name, uses.as_slice()))
+        .collect();
+    let prefixed: Vec<(&str, &str)> = list.iter().map(|(name, uses)| (*name, prefix(uses))).collect();
+    let accessors = accessors(&prefixed, sandboxes.iter().map(|sandbox| sandbox.names.accessor.as_str()));
+    list.into_iter()
+        .zip(accessors)
+        .map(|((name, uses), accessor)| fill(name, accessor, uses, &bindings.levels))
+        .collect()
+}
+
+/// The prefix of the kind, where it is one.
+fn prefix(uses: &[Use]) -> &'static str {
+    match uses {
+        [first, rest @ ..] if rest.iter().all(|one| one.kind == first.kind) => first.kind.prefix,
+        _ => "binding",
+    }
+}
+
+fn fill(name: &str, accessor: String, uses: &[Use], levels: &[Level]) -> Fill {
+    let (form, ty, method) = match bindings::gives(uses) {
+        Gives::Object(ty, method) => ("object", ty, method),
+        Gives::Secret => ("object", "Secret", "secret"),
+        Gives::Text => ("value", "::std::string::String", "text"),
+        Gives::Number => ("value", "f64", "number"),
+        Gives::Boolean => ("value", "bool", "boolean"),
+        Gives::Json => ("json", "", ""),
+        Gives::Raw => ("value", VALUE, "raw"),
+    };
+    let mut fill = Fill {
+        holes: vec![
+            ("__KOZE_DOC__", describe(name, uses)),
+            ("__KOZE_ACCESSOR__", accessor),
+            ("__KOZE_BINDING__", name.escape_debug().to_string()),
+            ("__KOZE_TYPE__", ty.to_owned()),
+            ("__KOZE_METHOD__", method.to_owned()),
+        ],
+        regions: vec![form],
+    };
+    if method == "raw" {
+        fill.regions.push("raw");
+    }
+    if let Some(sentence) = somewhere(uses, levels) {
+        fill.holes.push(("__KOZE_LEVELS__", sentence));
+        fill.regions.push("partial");
+    }
+    fill
+}
+
+/// Where a binding is and where not, in a sentence, unless it is everywhere.
+fn somewhere(uses: &[Use], levels: &[Level]) -> Option<String> {
+    let bound: HashSet<usize> = uses.iter().map(|one| one.level).collect();
+    let (there, missing): (Vec<usize>, Vec<usize>) =
+        (0..levels.len()).partition(|level| bound.contains(level));
+    let places = |list: &[usize]| and(&list.iter().map(|level| place(levels[*level])).collect::<Vec<_>>());
+    match missing.len() {
+        0 => None,
+        few if few < there.len() => Some(format!("It is not bound {}.", places(&missing))),
+        _ => Some(format!("It is bound {} alone.", places(&there))),
+    }
+}
+
+/// What a binding is, in a sentence.
+fn describe(name: &str, uses: &[Use]) -> String {
+    let mut nouns: Vec<String> = Vec::new();
+    for one in uses {
+        let noun = if one.kind.keys.is_empty() {
+            format!("{} binding", code(one.key))
+        } else {
+            one.kind.noun.to_owned()
+        };
+        if !nouns.contains(&noun) {
+            nouns.push(noun);
+        }
+    }
+    match nouns.as_slice() {
+        [noun] => format!("The {noun} {}.", code(name)),
+        several => format!("The {} {}, as the environment has it.", several.join(" or "), code(name)),
+    }
+}
+
+fn place(level: Level) -> String {
+    match level {
+        Level { environment: None, previews: false } => "at the top level".to_owned(),
+        Level { environment: None, previews: true } => "in the previews".to_owned(),
+        Level { environment: Some(name), previews: false } => format!("in {}", code(name)),
+        Level { environment: Some(name), previews: true } => format!("in the previews of {}", code(name)),
+    }
+}
+
+/// A text of the configuration in a comment, where no line end and no backtick may end what it stands in.
+fn code(text: &str) -> String {
+    format!("`{}`", text.escape_debug().to_string().replace('`', "\\u{60}"))
+}
+
+/// `a, b and c`.
+fn and(parts: &[String]) -> String {
+    match parts {
+        [init @ .., last] if !init.is_empty() => format!("{} and {last}", init.join(", ")),
+        _ => parts.concat(),
+    }
+}

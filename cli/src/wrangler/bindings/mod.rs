@@ -1,0 +1,233 @@
+//! The bindings of a Worker, of every kind and in every environment: what its `env` holds.
+//!
+//! The shape of other people's keys is wrangler's to judge. What has no name is passed over, and the rest is read.
+
+pub mod kinds;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use self::kinds::{Gives, KINDS, Kind, Names, OTHERS, UNKNOWN};
+use super::document::{Path, Step};
+
+/// The bindings of a Worker.
+#[derive(Debug)]
+pub struct Bindings<'a> {
+    /// The levels that have bindings of their own: the top level first, then the environments as they stand.
+    pub levels: Vec<Level<'a>>,
+    /// The bindings by name, each with its uses in the order of the levels.
+    pub list: BTreeMap<&'a str, Vec<Use<'a>>>,
+}
+
+/// A level that has bindings of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level<'a> {
+    /// The environment; `None` is the top level.
+    pub environment: Option<&'a str>,
+    /// Whether this is what its previews have instead.
+    pub previews: bool,
+}
+
+/// What a name is bound to at a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use<'a> {
+    /// The index of the level.
+    pub level: usize,
+    /// The kind.
+    pub kind: &'static Kind,
+    /// The key at the level, which says more than a kind that koze does not know.
+    pub key: &'a str,
+    /// What an accessor of it alone would return.
+    pub gives: Gives,
+}
+
+/// The bindings of all levels of a configuration.
+pub fn all(root: &Value) -> Bindings<'_> {
+    let mut bindings = Bindings { levels: Vec::new(), list: BTreeMap::new() };
+    let environments = root.get("env").and_then(Value::as_object).into_iter().flatten();
+    let named = environments.map(|(name, value)| (Some(name.as_str()), value));
+    for (environment, value) in std::iter::once((None, root)).chain(named) {
+        let above = [value, root];
+        bindings.add(Level { environment, previews: false }, value, &above[1..]);
+        if let Some(previews) = value.get("previews").filter(|previews| previews.is_object()) {
+            bindings.add(Level { environment, previews: true }, previews, &above);
+        }
+    }
+    bindings
+}
+
+impl<'a> Bindings<'a> {
+    /// Adds a level; `above` are those it inherits from, the nearest first.
+    fn add(&mut self, level: Level<'a>, value: &'a Value, above: &[&'a Value]) {
+        let index = self.levels.len();
+        self.levels.push(level);
+        let mut add = |found: Found<'a>| {
+            let Found { name, kind, key, gives, .. } = found;
+            let uses = self.list.entry(name).or_default();
+            let new = Use { level: index, kind, key, gives };
+            if !uses.contains(&new) {
+                uses.push(new);
+            }
+        };
+        of_level(value, &mut add);
+        for kind in KINDS.iter().filter(|kind| kind.inherited && own(value, kind.keys[0]).is_none()) {
+            if let Some((key, value)) = above.iter().find_map(|value| own(value, kind.keys[0])) {
+                of_kind(kind, key, value, &mut add);
+            }
+        }
+    }
+}
+
+/// The entry of a key, but for null, which is as good as none.
+fn own<'a>(level: &'a Value, key: &str) -> Option<(&'a str, &'a Value)> {
+    let (key, value) = level.as_object()?.get_key_value(key)?;
+    (!value.is_null()).then_some((key.as_str(), value))
+}
+
+/// A name that stands in the configuration.
+#[derive(Debug)]
+pub struct Found<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// What it names.
+    pub kind: &'static Kind,
+    /// The key at the level.
+    pub key: &'a str,
+    /// What an accessor would return.
+    pub gives: Gives,
+    /// Where it stands, from the level.
+    pub path: Path,
+}
+
+/// Hands over every name that stands at a level itself.
+pub fn of_level<'a>(level: &'a Value, each: &mut impl FnMut(Found<'a>)) {
+    for (key, value) in level.as_object().into_iter().flatten() {
+        let mut kinds = KINDS.iter().filter(|kind| kind.keys[0] == key).peekable();
+        if kinds.peek().is_none() && !OTHERS.contains(&key.as_str()) {
+            unknown(key, value, &mut vec![Step::from(key.as_str())], each);
+        }
+        for kind in kinds {
+            of_kind(kind, key, value, each);
+        }
+    }
+}
+
+/// Hands over the names of a kind; `value` stands at the first of its keys.
+fn of_kind<'a>(kind: &'static Kind, key: &'a str, value: &'a Value, each: &mut impl FnMut(Found<'a>)) {
+    let mut path: Path = kind.keys.iter().map(|key| Step::from(*key)).collect();
+    let Some(entries) = kind.keys[1..].iter().try_fold(value, |value, key| value.get(key)) else { return };
+    let mut found = |name: &'a str, gives: Gives, path: Path| {
+        if !name.is_empty() {
+            each(Found { name, kind, key, gives, path });
+        }
+    };
+    let child = |step: Step| [path.as_slice(), &[step]].concat();
+    match (&kind.names, entries) {
+        (Names::Keys, Value::Object(entries)) => {
+            for (name, value) in entries {
+                let gives = if kind.keys == ["vars"] { variable(value) } else { kind.gives };
+                found(name, gives, child(Step::from(name.as_str())));
+            }
+        }
+        (Names::Elements, Value::Array(names)) => {
+            for (index, name) in names.iter().enumerate() {
+                found(name.as_str().unwrap_or_default(), kind.gives, child(Step::from(index)));
+            }
+        }
+        (Names::Property(property), Value::Array(entries)) => {
+            for (index, entry) in entries.iter().enumerate() {
+                let name = entry.get(property).and_then(Value::as_str).unwrap_or_default();
+                let mut path = child(Step::from(index));
+                path.push(Step::from(*property));
+                found(name, kind.gives_of(entry), path);
+            }
+            // `wrangler types` has it beside the bindings.
+            if kind.keys[0] == "logfwdr" && !entries.is_empty() {
+                found("LOGFWDR_SCHEMA", Gives::Raw, path);
+            }
+        }
+        (Names::Property(property), Value::Object(entry)) => {
+            let name = entry.get(*property).and_then(Value::as_str).unwrap_or_default();
+            path.push(Step::from(*property));
+            found(name, kind.gives_of(entries), path);
+        }
+        _ => {}
+    }
+}
+
+impl Kind {
+    /// What an accessor of an entry returns.
+    fn gives_of(&self, entry: &Value) -> Gives {
+        if self.keys[0] != "unsafe" {
+            return self.gives;
+        }
+        // The types that `wrangler types` knows among them.
+        match entry.get("type").and_then(Value::as_str) {
+            Some("ratelimit") => Gives::Object("RateLimiter", "rate_limiter"),
+            Some("service") => Gives::Object("Fetcher", "service"),
+            _ => self.gives,
+        }
+    }
+}
+
+/// What the accessor of a variable returns: wrangler uploads a text as it is and any other value as JSON, which
+/// the Worker gets as a value.
+fn variable(value: &Value) -> Gives {
+    match value {
+        Value::String(_) => Gives::Text,
+        Value::Number(_) => Gives::Number,
+        Value::Bool(_) => Gives::Boolean,
+        Value::Null | Value::Array(_) | Value::Object(_) => Gives::Json,
+    }
+}
+
+/// How deep below a key that koze does not know a name may stand: all known ones are less deep.
+const DEPTH: usize = 4;
+
+/// Hands over every `binding` below a key that koze does not know.
+fn unknown<'a>(key: &'a str, value: &'a Value, path: &mut Path, each: &mut impl FnMut(Found<'a>)) {
+    if let Some(name) = value.get("binding").and_then(Value::as_str) {
+        if !name.is_empty() {
+            let path = [path.as_slice(), &[Step::from("binding")]].concat();
+            each(Found { name, kind: &UNKNOWN, key, gives: Gives::Raw, path });
+        }
+        return;
+    }
+    let inside: Vec<(Step, &Value)> = match value {
+        _ if path.len() == DEPTH => Vec::new(),
+        Value::Object(object) => {
+            object.iter().map(|(key, value)| (Step::from(key.as_str()), value)).collect()
+        }
+        Value::Array(list) => {
+            list.iter().enumerate().map(|(index, value)| (Step::from(index), value)).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (step, value) in inside {
+        path.push(step);
+        unknown(key, value, path, each);
+        path.pop();
+    }
+}
+
+/// What an accessor returns that has to do for all these uses.
+///
+/// Texts, secrets and data are all values that can be read as data; objects have nothing in common.
+pub fn gives(uses: &[Use]) -> Gives {
+    let is_text = |gives| matches!(gives, Gives::Text | Gives::Secret);
+    let is_data = |gives| is_text(gives) || matches!(gives, Gives::Number | Gives::Boolean | Gives::Json);
+    uses.iter()
+        .map(|one| one.gives)
+        .reduce(|all, one| match (all, one) {
+            _ if all == one => all,
+            // One type, whichever method has it.
+            (Gives::Object(ty, _), Gives::Object(other, _)) if ty == other => all,
+            _ if is_text(all) && is_text(one) => Gives::Secret,
+            _ if is_data(all) && is_data(one) => Gives::Json,
+            _ => Gives::Raw,
+        })
+        .unwrap_or(Gives::Raw)
+}
