@@ -12,7 +12,7 @@ use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
 use crate::sdk::{self, Sdk};
 use crate::wrangler::locate::Config;
-use crate::write;
+use crate::write::{self, Failed};
 
 /// What to build.
 #[derive(Debug, Clone)]
@@ -58,6 +58,8 @@ pub struct Build {
     pub sdk: Option<Sdk>,
     /// The sandboxes.
     pub sandboxes: Vec<Summary>,
+    /// The files that an interrupted run had left to be written, and this one wrote first.
+    pub finished: Vec<String>,
     /// What changed, or would change.
     pub plan: Option<Plan>,
 }
@@ -85,6 +87,9 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     build.project = Some(project.dir.clone());
     // Two builds at once take turns; the lock goes with the file handle, and leaves nothing behind.
     let _turn = take_turn(&project.dir, findings)?;
+    if options.write {
+        build.finished = write::finish(&project.dir).or_else(|failed| interrupted(failed, findings))?;
+    }
 
     let sandboxes = project.sandboxes(findings);
     let lock = Lock::read(&project, findings);
@@ -124,13 +129,17 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     findings.checked()?;
     build.sandboxes = summaries(&sandboxes, &plan);
     if options.write
-        && let Err(failed) = write::apply(&plan.changes)
+        && let Err(failed) = write::apply(&project.dir, &plan.changes)
     {
-        let rule = Rule::Interrupted { message: failed.error.to_string(), written: failed.written };
-        return findings.fail(rule, None);
+        return interrupted(failed, findings);
     }
     build.plan = Some(plan);
     Ok(())
+}
+
+fn interrupted<T>(failed: Failed, findings: &mut Findings) -> Result<T, Stop> {
+    let rule = Rule::Interrupted { message: failed.error.to_string(), written: failed.written };
+    findings.fail(rule, None)
 }
 
 /// The configuration: as given, as given to an earlier build, or as wrangler finds it.
@@ -182,7 +191,8 @@ fn removed(
     Ok((*class).clone())
 }
 
-fn take_turn(dir: &Path, findings: &mut Findings) -> Result<File, Stop> {
+/// Waits until no other koze writes to a directory, and holds it as long as the file lives.
+pub(crate) fn take_turn(dir: &Path, findings: &mut Findings) -> Result<File, Stop> {
     let turn = fs_err::File::open(dir).map(fs_err::File::into_file).and_then(|dir| dir.lock().map(|()| dir));
     turn.or_else(|error| findings.io(&error))
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use koze_model::rules::listed;
 use koze_model::{Level, Rule};
 
 use crate::build::Build;
@@ -13,6 +14,10 @@ use crate::write::Action;
 /// What a build found and did; `written` says whether the changes were made or only would be.
 pub fn build(build: &Build, written: bool) -> String {
     let mut text = list(build);
+    if !build.finished.is_empty() {
+        let files: Vec<&str> = build.finished.iter().map(String::as_str).collect();
+        let _ = writeln!(text, "finished what an interrupted run had begun: wrote {}", listed(&files));
+    }
     let Some(plan) = &build.plan else { return text };
     for note in &plan.notes {
         let _ = writeln!(text, "{note}");

@@ -7,6 +7,7 @@ mod classes;
 mod common;
 mod config;
 mod contradictions;
+mod crash;
 mod explain;
 mod files;
 mod forms;
