@@ -137,7 +137,8 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     Ok(())
 }
 
-fn interrupted<T>(failed: Failed, findings: &mut Findings) -> Result<T, Stop> {
+/// Says that writing failed, and what was written before.
+pub(crate) fn interrupted<T>(failed: Failed, findings: &mut Findings) -> Result<T, Stop> {
     let rule = Rule::Interrupted { message: failed.error.to_string(), written: failed.written };
     findings.fail(rule, None)
 }

@@ -14,7 +14,7 @@ use crate::output;
 use crate::paths;
 use crate::sdk::{self, Sdk};
 use crate::wrangler::create;
-use crate::write::{self, disk};
+use crate::write::{self, Failed, disk};
 
 /// What begins the name of the directory in which a project is made.
 const STAGING: &str = ".koze-new-";
@@ -98,8 +98,8 @@ fn fill(
         return findings.io(&error);
     }
     let build = built(staging.path(), findings)?;
-    if let Err(error) = settle(staging.path(), dir) {
-        return findings.io(&error);
+    if let Err(failed) = settle(staging.path(), dir) {
+        return build::interrupted(failed, findings);
     }
     let _ = staging.keep();
     Ok(build)
@@ -121,13 +121,18 @@ fn built(dir: &Path, findings: &mut Findings) -> Result<Build, Stop> {
 
 /// Moves a finished project to its place. An empty directory that is there stays the one it is, for somebody may
 /// stand in it: it is filled entry by entry.
-fn settle(staging: &Path, dir: &Path) -> std::io::Result<()> {
+fn settle(staging: &Path, dir: &Path) -> Result<(), Failed> {
+    let nothing = |error| Failed { error, written: Vec::new() };
     if !dir.is_dir() {
-        return disk::rename(staging, dir);
+        return disk::rename(staging, dir).map_err(nothing);
     }
     let moving = moving(dir);
-    disk::rename(staging, &moving)?;
-    move_in(&moving, dir)
+    disk::rename(staging, &moving).map_err(nothing)?;
+    move_in(&moving, dir).inspect_err(|failed| {
+        if failed.written.is_empty() {
+            let _ = disk::remove_dir_all(&moving);
+        }
+    })
 }
 
 /// Where a finished project lies while its entries are moved to an empty directory.
@@ -138,16 +143,21 @@ fn moving(dir: &Path) -> PathBuf {
     ))
 }
 
-fn move_in(moving: &Path, dir: &Path) -> std::io::Result<()> {
-    for entry in fs_err::read_dir(moving)? {
-        let entry = entry?;
-        let to = dir.join(entry.file_name());
-        if to.symlink_metadata().is_ok() {
-            return Err(std::io::Error::other(format!("`{}` is there already", to.display())));
+fn move_in(moving: &Path, dir: &Path) -> Result<(), Failed> {
+    let mut written = Vec::new();
+    let mut move_all = || {
+        for entry in fs_err::read_dir(moving)? {
+            let entry = entry?;
+            let to = dir.join(entry.file_name());
+            if to.symlink_metadata().is_ok() {
+                return Err(std::io::Error::other(format!("`{}` is there already", to.display())));
+            }
+            disk::rename(&entry.path(), &to)?;
+            written.push(entry.file_name().to_string_lossy().into_owned());
         }
-        disk::rename(&entry.path(), &to)?;
-    }
-    disk::remove_dir_all(moving)
+        disk::remove_dir_all(moving)
+    };
+    move_all().map_err(|error| Failed { error, written })
 }
 
 /// Goes on where a run stopped that was killed while it moved its project; `None` where none was.
@@ -156,7 +166,8 @@ fn resume(dir: &Path, findings: &mut Findings) -> Option<Result<Build, Stop>> {
     if !dir.is_dir() || !moving.is_dir() {
         return None;
     }
-    Some(move_in(&moving, dir).or_else(|error| findings.io(&error)).and_then(|()| built(dir, findings)))
+    let done = move_in(&moving, dir).or_else(|failed| build::interrupted(failed, findings));
+    Some(done.and_then(|()| built(dir, findings)))
 }
 
 fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::io::Result<()> {

@@ -43,7 +43,7 @@ pub(super) fn stage(target: &Path, content: &[u8], permissions: Option<Permissio
             .tempfile_in(dir)
     };
     let mut file = operation("write", target, new)?;
-    operation("write", target, || file.write_all(content))?;
+    operation("write", target, || file.as_file_mut().write_all(content))?;
     if let Some(permissions) = permissions {
         operation("write", target, || file.as_file().set_permissions(permissions))?;
     }

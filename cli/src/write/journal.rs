@@ -2,8 +2,8 @@
 //!
 //! It is written when all new contents are on the disk and no file is replaced yet, and goes when all are. A run that
 //! finds one finishes what the run before it had begun, so `koze.lock` and the wrangler configuration never disagree
-//! about who owns what. Where somebody else changed a file since, nothing is finished: the files stay as they are, and
-//! the build sees for itself what is there.
+//! about who owns what. Where somebody changed a file that was still to be replaced, or took back one that was, nothing is
+//! finished: the files stay as they are, and the build sees for itself what is there.
 
 use std::io;
 use std::path::{Component, Path};
@@ -43,7 +43,7 @@ struct Entry {
 enum State {
     Done,
     Pending,
-    /// Somebody else changed it.
+    /// Somebody changed it before its turn, or took it back after.
     Changed,
 }
 
@@ -99,15 +99,22 @@ impl Entry {
 
     fn state(&self, step: &Step) -> io::Result<State> {
         let now = hash_of(&step.target)?;
-        let ready = match &step.staged {
-            Some(file) => disk::is_staged(&disk::split(file).1, &step.target) && hash_of(file)? == self.after,
+        let as_before = now == self.before;
+        if now == self.after {
+            return Ok(State::Done);
+        }
+        let Some(staged) = &step.staged else {
             // Whoever wrote the journal, no file outside of the package is removed on its word.
-            None => self.after.is_none() && !self.leads_out(),
+            let ours = self.after.is_none() && !self.leads_out();
+            return Ok(if as_before && ours { State::Pending } else { State::Done });
         };
-        Ok(match (now == self.after, now == self.before && ready) {
-            (true, _) => State::Done,
-            (false, true) => State::Pending,
-            (false, false) => State::Changed,
+        let staged =
+            if disk::is_staged(&disk::split(staged).1, &step.target) { hash_of(staged)? } else { None };
+        Ok(match (staged == self.after, as_before) {
+            (true, true) => State::Pending,
+            // It took its place, and was edited there: as after any other build.
+            (false, false) if staged.is_none() => State::Done,
+            _ => State::Changed,
         })
     }
 

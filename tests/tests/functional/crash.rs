@@ -4,11 +4,13 @@
 //! The tests count up until a run passes untouched: a new operation is covered without a word here.
 
 use std::process::{Command, Output};
+use std::thread;
 use std::time::Duration;
 
+use insta::assert_snapshot;
 use koze_tests::{Project, Snapshot, koze, root, run};
 
-use crate::common::{BY_HAND, SHELL, built, package, plain, sandbox, shell};
+use crate::common::{BY_HAND, SHELL, built, plain, sandbox, shell};
 
 /// More points than any run has: counting up ends.
 const MOST: usize = 200;
@@ -37,11 +39,7 @@ impl Scenario {
 
     /// The project as the run finds it.
     fn project(&self) -> Project {
-        let project = Project::new();
-        for (path, content) in &self.before {
-            project.write(path, content);
-        }
-        project
+        project_of(&self.before)
     }
 
     fn run(&self, project: &Project, fault: Option<String>) -> Output {
@@ -122,6 +120,14 @@ impl Scenario {
             self.assert_completes(&project, &at);
         }
     }
+}
+
+fn project_of(files: &Snapshot) -> Project {
+    let project = Project::new();
+    for (path, content) in files {
+        project.write(path, content);
+    }
+    project
 }
 
 fn command(project: &Project) -> Command {
@@ -223,4 +229,199 @@ fn a_full_disk_in_a_later_build() {
 #[test]
 fn a_full_disk_in_a_removal() {
     removal("--delete-storage").survives_errors();
+}
+
+/// The run that finishes what another had begun may be killed as well.
+#[test]
+fn a_kill_while_another_run_s_work_is_finished() {
+    let scenario = incremental();
+    let half = scenario
+        .faults("kill")
+        .map(|(project, _)| project.snapshot())
+        .find(|now| changed(&scenario.before, now).len() == 1)
+        .expect("a kill after the first file");
+    for point in 1..MOST {
+        let project = project_of(&half);
+        let output = scenario.run(&project, Some(format!("kill@{point}")));
+        let at = said(&output);
+        scenario.assert_old_or_new(&project.snapshot(), &at);
+        scenario.assert_completes(&project, &at);
+        if output.status.success() {
+            assert!(point > 5, "{output:?}");
+            return;
+        }
+    }
+    panic!("no end");
+}
+
+#[test]
+fn what_was_finished_is_said() {
+    let scenario = incremental();
+    let mut after_two =
+        scenario.faults("error").skip_while(|(_, output)| !said(output).contains("written before")).skip(1);
+    let (project, output) = after_two.next().expect("an error after two files");
+    let message = said(&output).replace(&project.dir().display().to_string(), "[PROJECT]");
+    let (_fault, message) = message.split_once('\n').expect("several lines");
+    assert_snapshot!(message, @"
+    error[K057]: failed to write `[PROJECT]/src/generated/env.rs`: No space left on device (os error 28)
+     |
+     = help: `wrangler.jsonc` and `src/generated/mod.rs` were written before: each file is whole, see to the cause and run the command again to write the rest
+
+    1 error
+    ");
+    assert_snapshot!(built(&project).stdout, @"
+    2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+      src/server/shell.sandbox.rs   BashSandbox    SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10
+    finished what an interrupted run had begun: wrote `src/generated/env.rs`, `src/generated/worker.mjs`, `src/generated/worker.d.mts` and `koze.lock`
+    nothing to do: every file is in step
+    ");
+}
+
+/// A configuration that was taken back after a kill, as `git checkout` does, is what counts.
+#[test]
+fn a_configuration_that_was_taken_back_after_a_kill() {
+    let scenario = incremental();
+    for (project, output) in scenario.faults("kill") {
+        if project.read("koze.lock").as_bytes() == scenario.after["koze.lock"] {
+            // The build was complete, and the lock rightly misses a migration.
+            return;
+        }
+        project.write("wrangler.jsonc", &scenario.before["wrangler.jsonc"]);
+        scenario.assert_completes(&project, &said(&output));
+    }
+}
+
+/// What somebody changed since is theirs: nothing is written over it, and the build goes on from what is there.
+#[test]
+fn an_edit_after_a_kill_is_kept() {
+    let scenario = incremental();
+    for (project, output) in scenario.faults("kill") {
+        let at = said(&output);
+        project.write("wrangler.jsonc", project.read("wrangler.jsonc") + "// mine\n");
+        let run = project.koze(&["build"]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{at}");
+        let mut expected = scenario.after.clone();
+        expected.entry("wrangler.jsonc".to_owned()).or_default().extend(b"// mine\n");
+        assert_eq!(project.diff(&expected), "", "{at}");
+    }
+}
+
+fn new_project(place: &Project, fault: Option<String>) -> Output {
+    let mut command = command(place);
+    command.args(["new", "hello", "--runtime-path"]).arg(root().join("runtime"));
+    if let Some(fault) = fault {
+        command.env("KOZE_FAULT", fault);
+    }
+    run(command, Duration::from_mins(1))
+}
+
+/// Where there is no directory yet, it appears as a whole; an empty one is filled, and the next run fills the rest.
+#[test]
+fn a_kill_or_a_full_disk_in_a_new_project() {
+    for (empty, kind) in [(false, "kill"), (false, "error"), (true, "kill"), (true, "error")] {
+        let whole = Project::new();
+        assert!(new_project(&whole, None).status.success());
+        let whole = whole.snapshot();
+        for point in 1.. {
+            assert!(point < MOST);
+            let place = Project::new();
+            if empty {
+                fs_err::create_dir(place.path("hello")).expect("a directory");
+            }
+            let output = new_project(&place, Some(format!("{kind}@{point}")));
+            let at = said(&output);
+            let now = place.snapshot();
+            if !at.starts_with("fault ") {
+                assert!(point > 20 && output.status.success(), "{at}");
+                break;
+            }
+            if kind == "error" && !output.status.success() && changed(&Snapshot::new(), &now).is_empty() {
+                assert!(now.is_empty(), "a temporary file is left after {at}: {:?}", now.keys());
+            }
+            let complete = without_temporary(now.clone()) == whole;
+            let nothing = changed(&Snapshot::new(), &now).is_empty();
+            assert!(empty || complete || nothing, "a part of a project after {at}");
+            if !complete || now != whole {
+                let again = new_project(&place, None);
+                assert!(again.status.success(), "{at}: {again:?}");
+            }
+            assert_eq!(place.diff(&whole), "", "the next run after {at}");
+        }
+    }
+}
+
+/// No file may grow beyond half a kilobyte: the write of the first long one fails, as on a full disk.
+#[test]
+fn a_file_that_cannot_be_written_to_its_end() {
+    let scenario = cold();
+    let project = scenario.project();
+    let koze = command(&project);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"])
+        .arg(koze.get_program())
+        .arg("build")
+        .current_dir(project.dir())
+        .env("NO_COLOR", "1");
+    let output = run(command, Duration::from_mins(1));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_snapshot!(said(&output).replace(&project.dir().display().to_string(), "[PROJECT]"), @"
+    error[K057]: failed to write `[PROJECT]/wrangler.jsonc`: File too large (os error 27)
+     |
+     = help: see to the cause, then run the command again
+
+    1 error; nothing was written
+    ");
+    assert_eq!(project.diff(&scenario.before), "");
+    assert!(!project.path("src/generated").exists(), "not even a directory is left");
+}
+
+/// Runs all commands at once, and waits for them in their order.
+fn at_once(commands: Vec<Command>) -> Vec<Output> {
+    let running: Vec<_> = commands
+        .into_iter()
+        .map(|command| thread::spawn(move || run(command, Duration::from_mins(1))))
+        .collect();
+    running.into_iter().map(|run| run.join().expect("it ended")).collect()
+}
+
+fn build_in(project: &Project) -> Command {
+    let mut command = command(project);
+    command.arg("build");
+    command
+}
+
+#[test]
+fn builds_at_once_take_turns() {
+    let scenario = cold();
+    let project = scenario.project();
+    let outputs = at_once((0..8).map(|_| build_in(&project)).collect());
+    let said = |output: &Output, words: &str| String::from_utf8_lossy(&output.stdout).contains(words);
+    for output in &outputs {
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    }
+    let count = |words: &str| outputs.iter().filter(|output| said(output, words)).count();
+    assert_eq!((count("created koze.lock"), count("nothing to do")), (1, 7));
+    assert_eq!(project.diff(&scenario.after), "");
+}
+
+/// A build that comes first asks what is to become of the storage; one that comes after has nothing to do.
+#[test]
+fn builds_at_once_with_a_removal() {
+    let scenario = removal("--delete-storage");
+    let project = scenario.project();
+    let mut commands: Vec<Command> = (0..6).map(|_| build_in(&project)).collect();
+    let mut remove = command(&project);
+    remove.args(&scenario.args);
+    commands.insert(3, remove);
+    for (index, output) in at_once(commands).into_iter().enumerate() {
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        match output.status.code() {
+            Some(0) => assert!(index == 3 || out.contains("nothing to do"), "{out}"),
+            Some(1) => assert!(index != 3 && said(&output).starts_with("error[K043]"), "{output:?}"),
+            _ => panic!("{output:?}"),
+        }
+    }
+    assert_eq!(project.diff(&scenario.after), "");
 }
