@@ -20,6 +20,7 @@ mod ownership;
 mod package;
 mod remove;
 mod rules;
+mod schema;
 mod sdk;
 mod source;
 mod storage;
