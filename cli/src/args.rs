@@ -24,12 +24,24 @@ pub enum Command {
     Build(Build),
     /// Create a complete agent Worker project in a new directory, and build it
     New(New),
+    /// Make an existing package one that koze builds
+    Init(Init),
+    /// Create a sandbox file, and build
+    Add(Add),
     /// List the sandboxes of the project
     List(List),
-    /// Tell what the code of a diagnostic means
-    Explain(Explain),
+    /// Give a sandbox, or its class alone, another name; its storage stays
+    Rename(Rename),
     /// Take sandboxes whose files are gone out of the wrangler configuration
     Remove(Remove),
+    /// Make a sandbox file of a container of the class `Sandbox`, the pattern of earlier versions
+    Migrate(Migrate),
+    /// Check the project and the tools it needs, and say what to do next
+    Doctor(Doctor),
+    /// Tell what the code of a diagnostic means
+    Explain(Explain),
+    /// Print a completion script for a shell
+    Completions(Completions),
 }
 
 /// Where the project is.
@@ -72,6 +84,95 @@ pub struct Build {
     /// Write nothing; show the diff and exit with 1 if anything would change
     #[arg(long, conflicts_with = "dry_run")]
     pub check: bool,
+
+    /// Write nothing; show the diff
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Build again whenever something changes that a build reads; ends with Ctrl-C
+    #[arg(long, conflicts_with_all = ["check", "dry_run"])]
+    pub watch: bool,
+}
+
+/// `koze init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
+    /// this koze runs from]
+    #[arg(long, value_name = "DIR")]
+    pub runtime_path: Option<PathBuf>,
+
+    /// Where, and how.
+    #[command(flatten)]
+    pub edit: Edit,
+}
+
+/// `koze add`.
+#[derive(Debug, Args)]
+pub struct Add {
+    /// The sandbox: the name of its file without `.sandbox.rs`
+    pub name: String,
+
+    /// The variant of the sandbox image, such as python
+    #[arg(long)]
+    pub variant: Option<String>,
+
+    /// The directory of the file, below `src` [default: that of the other sandboxes, else src/server]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<String>,
+
+    /// Where, and how.
+    #[command(flatten)]
+    pub edit: Edit,
+}
+
+/// `koze rename`.
+#[derive(Debug, Args)]
+pub struct Rename {
+    /// The sandbox: the name of its file without `.sandbox.rs`, or its class
+    pub old: String,
+
+    /// Its new name: that of a file (`code-interpreter`), or of a class alone (`CodeInterpreter`)
+    pub new: String,
+
+    /// Where, and how.
+    #[command(flatten)]
+    pub edit: Edit,
+}
+
+/// `koze migrate`.
+#[derive(Debug, Args)]
+pub struct Migrate {
+    /// The sandbox that the class `Sandbox` becomes: the name of its file without `.sandbox.rs`
+    #[arg(default_value = "shell")]
+    pub name: String,
+
+    /// Where, and how.
+    #[command(flatten)]
+    pub edit: Edit,
+}
+
+/// `koze doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// `koze completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// What the commands have in common that change sources.
+#[derive(Debug, Args)]
+pub struct Edit {
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
 
     /// Write nothing; show the diff
     #[arg(long)]

@@ -7,6 +7,7 @@ use koze_model::image::ImageSource;
 use koze_model::{Rule, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
+use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
@@ -25,6 +26,8 @@ pub struct Options {
     pub sdk: Option<Sdk>,
     /// The sandboxes to take out.
     pub remove: Option<Removal>,
+    /// What the command changes beside.
+    pub draft: Draft,
     /// Whether the changes are written.
     pub write: bool,
 }
@@ -91,7 +94,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         build.finished = write::finish(&project.dir).or_else(|failed| interrupted(failed, findings))?;
     }
 
-    let sandboxes = project.sandboxes(findings);
+    let sandboxes = project.sandboxes(&options.draft, findings);
     let lock = Lock::read(&project, findings);
     let config = lock.as_ref().map_err(|_| Stop).and_then(|lock| open(&project, options, lock, findings));
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
@@ -123,6 +126,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         config: &config,
         lock: &lock,
         sdk: &sdk,
+        draft: &options.draft,
         removal: removal.as_ref().map(|(classes, storage)| (classes.as_slice(), *storage)),
     };
     let plan = plan::make(&inputs, findings)?;
@@ -137,10 +141,22 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     Ok(())
 }
 
+/// Finishes what an interrupted run had begun, and returns the files it wrote.
+pub(crate) fn finish(project: &Project, findings: &mut Findings) -> Result<Vec<String>, Stop> {
+    let _turn = take_turn(&project.dir, findings)?;
+    write::finish(&project.dir).or_else(|failed| interrupted(failed, findings))
+}
+
 /// Says that writing failed, and what was written before.
 pub(crate) fn interrupted<T>(failed: Failed, findings: &mut Findings) -> Result<T, Stop> {
     let rule = Rule::Interrupted { message: failed.error.to_string(), written: failed.written };
     findings.fail(rule, None)
+}
+
+/// The configuration that a build with these options would edit.
+pub fn config(project: &Project, options: &Options, findings: &mut Findings) -> Result<Config, Stop> {
+    let lock = Lock::read(project, findings)?;
+    open(project, options, &lock, findings)
 }
 
 /// The configuration: as given, as given to an earlier build, or as wrangler finds it.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use koze_model::{Report, Rule, Sandbox, project};
 use walkdir::{DirEntry, WalkDir};
 
+use crate::draft::Draft;
 use crate::finding::{Findings, Place, Stop};
 use crate::manifest::{self, Manifest};
 use crate::paths;
@@ -86,17 +87,17 @@ impl Project {
     /// Reads every `src/**/*.sandbox.rs` and checks them, one by one and together.
     ///
     /// What is wrong goes to `findings`; the caller stops at the end of the stage.
-    pub fn sandboxes(&self, findings: &mut Findings) -> Sandboxes {
+    pub fn sandboxes(&self, draft: &Draft, findings: &mut Findings) -> Sandboxes {
         let mut list = Vec::new();
         let mut files: Vec<(String, Arc<str>)> = Vec::new();
-        let Sources { files: paths, dockerfiles } = self.sources(findings);
+        let Sources { files: paths, dockerfiles } = self.sources(draft, findings);
         for path in paths {
             let file = paths::relative(&path, &self.dir);
             if path.to_str().is_none() {
                 findings.add(Rule::NotUtf8 { path: file }, None);
                 continue;
             }
-            if let Some((text, sandbox)) = read(&path, &file, findings) {
+            if let Some((text, sandbox)) = read(&path, &file, draft, findings) {
                 list.push(sandbox);
                 files.push((file, text));
             }
@@ -110,7 +111,7 @@ impl Project {
     }
 
     /// What lies below `src`.
-    fn sources(&self, findings: &mut Findings) -> Sources {
+    fn sources(&self, draft: &Draft, findings: &mut Findings) -> Sources {
         let src = self.dir.join("src");
         let generated = src.join("generated");
         let inside = |entry: &DirEntry| {
@@ -144,7 +145,13 @@ impl Project {
                 Err(error) => findings.add(Rule::Io { message: error.to_string() }, None),
             }
         }
+        let stays = |path: &PathBuf| draft.file(path).is_none_or(|file| file.is_some());
+        files.retain(stays);
+        files.extend(draft.ending(koze_model::names::SUFFIX).map(Path::to_owned));
         files.sort();
+        files.dedup();
+        dockerfiles.retain(stays);
+        dockerfiles.extend(draft.ending(DOCKERFILE).map(Path::to_owned));
         if links {
             files = once_each(files);
         }
@@ -168,8 +175,9 @@ fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Reads and checks one sandbox file; the text comes without a byte order mark, as the parser counts.
-fn read(path: &Path, file: &str, findings: &mut Findings) -> Option<(Arc<str>, Sandbox)> {
-    let bytes = match fs_err::read(path) {
+fn read(path: &Path, file: &str, draft: &Draft, findings: &mut Findings) -> Option<(Arc<str>, Sandbox)> {
+    let drafted = draft.file(path).flatten().map(<[u8]>::to_vec);
+    let bytes = match drafted.map_or_else(|| fs_err::read(path), Ok) {
         Ok(bytes) => bytes,
         Err(error) => {
             findings.add(Rule::Io { message: error.to_string() }, None);
@@ -182,8 +190,12 @@ fn read(path: &Path, file: &str, findings: &mut Findings) -> Option<(Arc<str>, S
     };
     let text: Arc<str> = Arc::from(text.trim_start_matches('\u{feff}'));
     let beside = path.parent().unwrap_or(path);
+    let exists = |relative: &str| {
+        let path = paths::normal(&beside.join(relative));
+        draft.file(&path).map_or_else(|| path.is_file(), |file| file.is_some())
+    };
     let mut report = Report::new();
-    let sandbox = Sandbox::read(file, &text, &|relative| beside.join(relative).is_file(), &mut report);
+    let sandbox = Sandbox::read(file, &text, &exists, &mut report);
     let files = [(file.to_owned(), text.clone())];
     for diagnostic in report.into_vec() {
         findings.diagnostic(diagnostic, &files);

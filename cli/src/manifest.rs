@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use koze_model::Rule;
 use koze_model::rules::nearest;
-use toml_edit::{Document, Item};
+use toml_edit::{Array, Document, DocumentMut, InlineTable, Item, Table, Value, value};
 
 use crate::finding::{Findings, Place, Stop};
 
@@ -61,4 +61,88 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         }
     }
     Ok(Manifest { name: Some(name.to_owned()), environments })
+}
+
+/// Whether a manifest has a dependency, by itself or for a target.
+pub fn depends(text: &str, name: &str) -> bool {
+    let Ok(document) = text.parse::<Document<String>>() else { return false };
+    let lists = |table: &Item| table.get("dependencies").is_some_and(|list| list.get(name).is_some());
+    let targets = document.get("target").and_then(Item::as_table_like);
+    lists(document.as_item())
+        || targets.is_some_and(|targets| targets.iter().any(|(_, target)| lists(target)))
+}
+
+/// The path of the library's root, where the manifest names one.
+pub fn library(dir: &Path) -> Option<String> {
+    let text = fs_err::read_to_string(dir.join("Cargo.toml")).ok()?;
+    let document = text.parse::<Document<String>>().ok()?;
+    Some(document.get("lib")?.get("path")?.as_str()?.to_owned())
+}
+
+/// A manifest with the dependency on the crate `koze` at a path, where one is given, and with a library of the kind
+/// that worker-build takes.
+///
+/// # Errors
+/// Where it does not parse, or has something else where these belong.
+pub fn of_a_worker(text: &str, koze: Option<&str>) -> Result<String, String> {
+    // toml_edit writes neither carriage returns nor a byte order mark.
+    let (mark, body) = text.strip_prefix('\u{feff}').map_or(("", text), |body| ("\u{feff}", body));
+    let crlf = body.contains("\r\n");
+    let mut document: DocumentMut =
+        body.parse().map_err(|error: toml_edit::TomlError| error.message().trim().to_owned())?;
+    let form = |key: &str| format!("`{key}` is not a table");
+    if document.get("lib").is_none_or(|lib| lib.get("crate-type").is_none()) {
+        let lib = document.entry("lib").or_insert(Item::Table(Table::new()));
+        let lib = lib.as_table_like_mut().ok_or_else(|| form("lib"))?;
+        lib.insert("crate-type", value(Array::from_iter(["cdylib", "rlib"])));
+    }
+    if let Some(path) = koze {
+        let list = document.entry("dependencies").or_insert(Item::Table(Table::new()));
+        let list = list.as_table_like_mut().ok_or_else(|| form("dependencies"))?;
+        list.insert("koze", value(InlineTable::from_iter([("path", Value::from(path))])));
+    }
+    let printed = document.to_string();
+    let printed = if crlf { printed.replace("\r\n", "\n").replace('\n', "\r\n") } else { printed };
+    Ok(format!("{mark}{printed}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "[package] # mine\nname = \"a\"\n\n[dependencies]\nworker = \"0.8\"   # the Worker\n";
+
+    #[test]
+    fn a_dependency_and_a_library() {
+        assert_eq!(
+            of_a_worker(PLAIN, Some("../koze")).unwrap(),
+            "[package] # mine\nname = \"a\"\n\n[dependencies]\nworker = \"0.8\"   # the Worker\nkoze = { path = \"../koze\" }\n\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n"
+        );
+    }
+
+    #[test]
+    fn what_is_there_stays() {
+        let text = of_a_worker(PLAIN, Some("../koze")).unwrap();
+        assert_eq!(of_a_worker(&text, None).unwrap(), text);
+        assert!(depends(&text, "koze") && !depends(PLAIN, "koze"));
+        assert!(depends("[target.'cfg(unix)'.dependencies]\nkoze = \"1\"\n", "koze"));
+        assert!(depends("[dependencies.koze]\nversion = \"1\"\n", "koze"));
+    }
+
+    #[test]
+    fn line_ends_and_a_byte_order_mark_stay() {
+        let text = format!("\u{feff}{}", PLAIN.replace('\n', "\r\n"));
+        let edited = of_a_worker(&text, Some("x")).unwrap();
+        assert!(edited.starts_with(text.trim_end()), "{edited:?}");
+        assert_eq!(edited.matches('\n').count(), edited.matches("\r\n").count(), "{edited:?}");
+    }
+
+    #[test]
+    fn what_is_no_table_is_an_error() {
+        assert_eq!(
+            of_a_worker("dependencies = 1\n[lib]\ncrate-type = []\n", Some("x")).unwrap_err(),
+            "`dependencies` is not a table"
+        );
+        assert!(of_a_worker("[", None).is_err());
+    }
 }

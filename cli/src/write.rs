@@ -197,6 +197,11 @@ fn give_up(dir: &Path, steps: &[Step], journal: bool) {
     staged.for_each(|file| drop(disk::remove_file(file)));
 }
 
+/// Whether a file is one of those that stand beside a file while it is written, or the journal.
+pub fn is_temporary(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "koze-tmp") || path.ends_with(journal::FILE)
+}
+
 /// Takes away what a run that was killed left beside a file. Builds take turns, so no other is writing now.
 fn sweep(target: &Path) {
     for entry in std::fs::read_dir(disk::split(target).0).into_iter().flatten().flatten() {

@@ -6,6 +6,9 @@ use std::fmt;
 /// looks in the account's own registry.
 pub const DEFAULT_REPOSITORY: &str = "docker.io/cloudflare/sandbox";
 
+/// The variants of the default image.
+pub const VARIANTS: [&str; 3] = ["python", "opencode", "musl"];
+
 /// An image as an attribute names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Image {
@@ -149,6 +152,14 @@ pub fn is_default_repository(image: &str) -> bool {
     name.strip_prefix("cloudflare/sandbox").is_some_and(|rest| rest.starts_with([':', '@']))
 }
 
+/// The variant of the default image that a reference names: `python` of `docker.io/cloudflare/sandbox:0.12.10-python`.
+pub fn variant(image: &str) -> Option<&str> {
+    let (_, tag) = image.split_once(':').filter(|_| is_default_repository(image))?;
+    let (version, variant) = tag.split('@').next()?.split_once('-')?;
+    let numbers = version.split('.').all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()));
+    (numbers && VARIANTS.contains(&variant)).then_some(variant)
+}
+
 /// The `FROM` lines of a Dockerfile that name the sandbox image: the byte range of the reference, and its tag.
 pub fn sandbox_froms(dockerfile: &str) -> Vec<(std::ops::Range<usize>, String)> {
     let mut found = Vec::new();
@@ -177,6 +188,21 @@ pub fn in_step(tag: &str, sdk_version: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variants_of_the_default_image() {
+        assert_eq!(variant("docker.io/cloudflare/sandbox:0.12.10-python"), Some("python"));
+        assert_eq!(variant("cloudflare/sandbox:0.8.11-musl@sha256:0"), Some("musl"));
+        for image in [
+            "docker.io/cloudflare/sandbox:0.12.10",
+            "docker.io/cloudflare/sandbox:0.12.10-perl",
+            "docker.io/cloudflare/sandbox:nightly-python",
+            "docker.io/somebody/sandbox:0.12.10-python",
+            "./x-python.Dockerfile",
+        ] {
+            assert_eq!(variant(image), None, "{image}");
+        }
+    }
 
     #[test]
     fn references() {

@@ -2,16 +2,20 @@
 
 use std::process::ExitCode;
 
-use super::show;
+use super::{show, watch};
 use crate::args::{self, Format, Where};
 use crate::build::{self, Build, Options};
+use crate::draft::Draft;
 use crate::finding::Findings;
 use crate::output;
 use crate::write::Action;
 
 pub(super) fn run(args: &args::Build) -> ExitCode {
-    let write = !args.check && !args.dry_run;
-    run_with(&args.place, &Options { write, ..options(&args.place) }, args.check)
+    let options = Options { write: !args.check && !args.dry_run, ..options(&args.place) };
+    if args.watch {
+        return watch::run(&args.place, &options);
+    }
+    run_with(&args.place, &options, args.check)
 }
 
 /// The options of a build that writes.
@@ -21,6 +25,7 @@ pub(super) fn options(place: &Where) -> Options {
         config: place.config.clone(),
         sdk: None,
         remove: None,
+        draft: Draft::default(),
         write: true,
     }
 }
@@ -30,23 +35,42 @@ pub(super) fn run_with(place: &Where, options: &Options, check: bool) -> ExitCod
     let mut findings = Findings::new(place.strict);
     let mut build = Build::default();
     let done = build::run(options, &mut build, &mut findings).is_ok();
+    let code = show(place, options, &build, &findings, done);
+    if done && check && drifted(&build) {
+        if place.format == Format::Human {
+            show::err("not in step: run `koze build` and commit what it changes\n");
+        }
+        return ExitCode::FAILURE;
+    }
+    code
+}
 
-    let changes = build.plan.as_ref().map_or(&[][..], |plan| &plan.changes);
-    let drift = changes.iter().any(|change| change.action() != Action::Unchanged);
+/// Shows what a build found and did.
+pub(super) fn show(
+    place: &Where,
+    options: &Options,
+    build: &Build,
+    findings: &Findings,
+    done: bool,
+) -> ExitCode {
     match place.format {
-        Format::Json => show::out(&output::json::render(&build, &findings)),
+        Format::Json => show::out(&output::json::render(build, findings)),
         Format::Human => {
+            show::out(&output::human::finished(&build.finished));
             if done {
-                show::out(&output::human::build(&build, options.write));
-                if !options.write {
-                    show::out(&output::diff::render(changes));
+                show::out(&output::human::build(build, options.write));
+                if let (false, Some(plan)) = (options.write, &build.plan) {
+                    show::out(&output::diff::render(&plan.changes));
                 }
             }
-            show::findings(&findings);
-            if done && check && drift {
-                show::err("not in step: run `koze build` and commit what it changes\n");
-            }
+            show::findings(findings);
         }
     }
-    ExitCode::from(u8::from(!done || (check && drift)))
+    ExitCode::from(u8::from(!done))
+}
+
+/// Whether a build would change anything.
+pub(super) fn drifted(build: &Build) -> bool {
+    let mut changes = build.plan.iter().flat_map(|plan| &plan.changes);
+    changes.any(|change| change.action() != Action::Unchanged)
 }

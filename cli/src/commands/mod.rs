@@ -1,11 +1,20 @@
 //! One module for each command.
 
+mod add;
 mod build;
+mod completions;
+mod doctor;
+mod drafted;
 mod explain;
+mod init;
 mod list;
+mod migrate;
 mod new;
 mod remove;
+mod rename;
+mod runtime;
 mod show;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -24,8 +33,14 @@ pub fn run(cli: &Cli) -> ExitCode {
     match &cli.command {
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Add(args) => add::run(args),
         Command::List(args) => list::run(args),
-        Command::Explain(args) => explain::run(args),
+        Command::Rename(args) => rename::run(args),
         Command::Remove(args) => remove::run(args),
+        Command::Migrate(args) => migrate::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Completions(args) => completions::run(args),
     }
 }

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use koze_model::{Rule, names};
 
-use super::show;
+use super::{runtime, show};
 use crate::args;
 use crate::build::{self, Build, Options};
+use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::output;
 use crate::paths;
@@ -55,7 +56,7 @@ fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), 
         let suggestion = suggest(&name);
         return findings.fail(Rule::BadPackageName { name, suggestion }, None);
     }
-    let runtime = runtime(args.runtime_path.as_deref(), findings)?;
+    let runtime = runtime::find(args.runtime_path.as_deref(), findings)?;
 
     let mut made = Vec::new();
     let done = match write::make_dirs(&parent, &mut made) {
@@ -113,6 +114,7 @@ fn built(dir: &Path, findings: &mut Findings) -> Result<Build, Stop> {
         config: Some(dir.join("wrangler.jsonc")),
         sdk: Some(Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() }),
         remove: None,
+        draft: Draft::default(),
         write: true,
     };
     build::run(&options, &mut build, findings)?;
@@ -171,7 +173,8 @@ fn resume(dir: &Path, findings: &mut Findings) -> Option<Result<Build, Stop>> {
 }
 
 fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::io::Result<()> {
-    let dependency = format!("{{ path = {} }}", toml_edit::Value::from(dependency_path(runtime, dir)));
+    let dependency =
+        format!("{{ path = {} }}", toml_edit::Value::from(runtime::dependency_path(runtime, dir)));
     let container = create::worker_name(name).replace('_', "-");
     for (path, template) in koze_templates::PROJECT {
         let name = if *path == "src/server/shell.sandbox.rs" { &container } else { name };
@@ -186,12 +189,6 @@ fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::i
     disk::write(&staging.join("wrangler.jsonc"), create::config(name).as_bytes())
 }
 
-/// A path as a manifest should hold it: relative within one checkout, absolute across.
-fn dependency_path(runtime: &Path, dir: &Path) -> String {
-    let checkout = runtime.parent().unwrap_or(runtime);
-    if dir.starts_with(checkout) { paths::relative(runtime, dir) } else { runtime.display().to_string() }
-}
-
 /// Whether a manifest above a directory begins a workspace.
 fn in_workspace(dir: &Path) -> bool {
     dir.ancestors().skip(1).any(|dir| {
@@ -200,44 +197,6 @@ fn in_workspace(dir: &Path) -> bool {
             .parse::<toml_edit::Document<String>>()
             .is_ok_and(|manifest| manifest.contains_key("workspace"))
     })
-}
-
-/// The directory of the crate `koze`: as given, else in the checkout that this program runs from.
-fn runtime(given: Option<&Path>, findings: &mut Findings) -> Result<PathBuf, Stop> {
-    if let Some(given) = given {
-        let path = fs_err::canonicalize(given).unwrap_or_else(|_| given.to_owned());
-        if is_runtime(&path) {
-            return Ok(path);
-        }
-        let why = format!("`{}` holds no crate of that name", given.display());
-        return findings.fail(Rule::NoRuntime { why }, None);
-    }
-    // `cargo run` names the package it runs; else the program lies in the checkout's `target`, or the user in it.
-    let places = [
-        std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
-        std::env::current_exe().ok(),
-        std::env::current_dir().ok(),
-    ];
-    let found = places
-        .iter()
-        .flatten()
-        .flat_map(|place| place.ancestors())
-        .map(|dir| dir.join("runtime"))
-        .find(|path| is_runtime(path))
-        .and_then(|path| fs_err::canonicalize(path).ok());
-    if let Some(path) = found {
-        Ok(path)
-    } else {
-        let why = "this koze does not run from a checkout, and the crate is not published yet".to_owned();
-        findings.fail(Rule::NoRuntime { why }, None)
-    }
-}
-
-fn is_runtime(dir: &Path) -> bool {
-    let manifest = fs_err::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
-    let name = manifest.parse::<toml_edit::Document<String>>().ok();
-    let name = name.as_ref().and_then(|manifest| manifest.get("package")?.get("name")?.as_str());
-    name == Some("koze")
 }
 
 /// A name like this one that is a package's.

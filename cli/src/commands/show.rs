@@ -31,5 +31,6 @@ pub(super) fn findings(findings: &Findings) {
 fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
-    told.or_else(asked).filter(|width| *width >= 40).unwrap_or(100)
+    // A width that nobody has would overflow the renderer's sums.
+    told.or_else(asked).filter(|width| (40..=1000).contains(width)).unwrap_or(100)
 }

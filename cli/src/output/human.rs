@@ -14,16 +14,21 @@ use crate::write::Action;
 /// What a build found and did; `written` says whether the changes were made or only would be.
 pub fn build(build: &Build, written: bool) -> String {
     let mut text = list(build);
-    if !build.finished.is_empty() {
-        let files: Vec<&str> = build.finished.iter().map(String::as_str).collect();
-        let _ = writeln!(text, "finished what an interrupted run had begun: wrote {}", listed(&files));
-    }
     let Some(plan) = &build.plan else { return text };
     for note in &plan.notes {
         let _ = writeln!(text, "{note}");
     }
     text.push_str(&changes(plan, written));
     text
+}
+
+/// The files that an interrupted run had left to be written, and this one wrote first; empty where there were none.
+pub fn finished(files: &[String]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    format!("finished what an interrupted run had begun: wrote {}\n", listed(&files))
 }
 
 /// The sandboxes, or how to make the first one.

@@ -1,19 +1,20 @@
 //! The document of `--format json`.
 //!
-//! `schema/build.schema.json` describes it for other programs and is made from these types: `KOZE_BLESS=1 cargo test -p
-//! koze-cli schema` writes it anew.
+//! The files in `schema` describe it for other programs and are made from these types: `KOZE_BLESS=1 cargo test -p
+//! koze-cli schema` writes them anew.
 
 use koze_model::image::ImageSource;
 use serde::Serialize;
 
 use crate::build::{Build, Summary};
+use crate::doctor::Check;
 use crate::finding::{self, Findings};
 use crate::write;
 
 #[cfg(test)]
 mod schema;
 
-/// What `koze build`, `koze list` and `koze remove` print with `--format json`: what was found, what changed, what is
+/// What `koze build` and all commands that build print with `--format json`: what was found, what changed, what is
 /// wrong. A run that stops early leaves null or empty what it did not reach.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
@@ -29,6 +30,16 @@ struct Document<'a> {
     /// Every file that koze writes, in the order of writing. Empty where nothing could be planned.
     changes: Vec<Change<'a>>,
     /// What was found wrong, in the order it was found.
+    diagnostics: Vec<Diagnostic<'a>>,
+}
+
+/// What `koze doctor` prints with `--format json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+struct Examination<'a> {
+    /// What was looked at.
+    checks: &'a [Check],
+    /// What a build would find wrong.
     diagnostics: Vec<Diagnostic<'a>>,
 }
 
@@ -148,10 +159,26 @@ pub fn render(build: &Build, findings: &Findings) -> String {
         sdk: build.sdk.as_ref().map(|sdk| Sdk { version: &sdk.version, source: &sdk.source }),
         sandboxes: build.sandboxes.iter().map(sandbox).collect(),
         changes: build.plan.iter().flat_map(|plan| &plan.changes).map(|change| of(change, build)).collect(),
-        diagnostics: findings.iter().map(|finding| diagnostic(finding, findings)).collect(),
+        diagnostics: diagnostics(findings),
     };
-    let text = serde_json::to_string_pretty(&document).expect("plain data");
+    text(&document)
+}
+
+/// The document of `koze doctor`.
+///
+/// # Panics
+/// Never: the document is plain data.
+pub fn examination(checks: &[Check], findings: &Findings) -> String {
+    text(&Examination { checks, diagnostics: diagnostics(findings) })
+}
+
+fn text(document: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(document).expect("plain data");
     format!("{text}\n")
+}
+
+fn diagnostics(findings: &Findings) -> Vec<Diagnostic<'_>> {
+    findings.iter().map(|finding| diagnostic(finding, findings)).collect()
 }
 
 fn sandbox(sandbox: &Summary) -> Sandbox<'_> {

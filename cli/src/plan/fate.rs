@@ -52,7 +52,7 @@ pub(super) fn resolve<'a>(
 ) -> Fate<'a> {
     let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
     let judge = Judge { inputs, lifecycles, declared };
-    let mut fate = Fate::default();
+    let mut fate = Fate { renames: inputs.draft.renames.clone(), ..Fate::default() };
     judge.declared_renames(&mut fate, findings);
     let new = judge.newcomers(&fate);
     let mut gone = judge.gone(&mut fate);

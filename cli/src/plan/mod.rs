@@ -24,6 +24,7 @@ use self::entries::Owned;
 use self::fate::Fate;
 use crate::build::Storage;
 use crate::discover::{Project, Sandboxes};
+use crate::draft::Draft;
 use crate::finding::{Findings, Place, Stop};
 use crate::generate;
 use crate::images::{self, Resolved};
@@ -50,6 +51,8 @@ pub struct Inputs<'a> {
     pub lock: &'a Lock,
     /// The SDK version.
     pub sdk: &'a Sdk,
+    /// What the command changes beside.
+    pub draft: &'a Draft,
     /// The classes that the user said to take out, and what is to become of their storage.
     pub removal: Option<(&'a [String], Storage)>,
 }
@@ -124,7 +127,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         })
         .collect();
     let mut owned: Vec<Owned> = wanted.iter().map(Owned::new).collect();
-    let mut edits = Vec::new();
+    let mut edits = inputs.draft.settings.clone();
     let mut made = lock.blocks.clone();
     for scope in &scopes {
         let level = Level::new(scope);
@@ -189,6 +192,14 @@ fn outputs(
 ) -> Result<Vec<Change>, Stop> {
     let Inputs { project, config, lock, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
+    let mut changes = Vec::new();
+    // Sources come first: whatever the configuration says then, the next build starts from what they declare.
+    for (path, bytes) in &inputs.draft.files {
+        match Change::of(path.clone(), paths::relative(path, &project.dir), bytes.clone()) {
+            Ok(change) => changes.push(change),
+            Err(error) => return findings.io(&error),
+        }
+    }
     let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), config.document.apply(edits))];
     let generated = project.dir.join(generate::DIR);
     let outside = fs_err::canonicalize(&generated).is_ok_and(|dir| !dir.starts_with(&project.dir));
@@ -201,7 +212,6 @@ fn outputs(
         files.push((generated.join(name), text));
     }
     files.push((project.dir.join(lock::FILE), new_lock.render_after(lock)));
-    let mut changes = Vec::new();
     for (path, text) in files {
         let shown = paths::relative(&path, &project.dir);
         // Of a link to a configuration the target is written; what koze makes itself is never somebody's link.

@@ -4,25 +4,27 @@ use koze_model::Rule;
 
 use super::Inputs;
 use crate::finding::Findings;
-use crate::wrangler::document::Step;
+use crate::wrangler::document::{Edit, Step};
+use crate::wrangler::legacy;
 use crate::wrangler::level::Level;
 use crate::{generate, paths};
 
 /// Warns of what wrangler would trip over, and koze does not write.
 pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
-    let Inputs { project, config, lock, sandboxes, .. } = inputs;
-    let legacy = level.containers.of_classes(["Sandbox"].into_iter());
-    let renamed = sandboxes
-        .list
-        .iter()
-        .any(|sandbox| sandbox.attributes.renamed_from.as_ref().is_some_and(|old| old.value == "Sandbox"));
-    if let (Some(index), false) = (legacy.first(), renamed || lock.class("Sandbox").is_some()) {
+    let Inputs { project, config, sandboxes, .. } = inputs;
+    let legacy = level.containers.of_classes([legacy::CLASS].into_iter());
+    let declared = sandboxes.list.iter().filter_map(|sandbox| sandbox.attributes.renamed_from.as_ref());
+    let renamed = declared.map(|old| &old.value).chain(inputs.draft.renames.iter().map(|(old, _)| old));
+    if let (Some(index), false) = (legacy.first(), renamed.into_iter().any(|old| old == legacy::CLASS)) {
         let path = level.scope.path(&[Step::from("containers"), Step::from(*index)]);
-        let file = "src/server/shell.sandbox.rs".to_owned();
-        findings.add(Rule::LegacySandbox { file }, Some(config.place(&path)));
+        findings.add(Rule::LegacySandbox {}, Some(config.place(&path)));
     }
     check_date(inputs, level, findings);
     let entry = project.dir.join(generate::DIR).join("worker.mjs");
+    let at = level.scope.path(&[Step::from("main")]);
+    if inputs.draft.settings.iter().any(|edit| matches!(edit, Edit::Set { path, .. } if *path == at)) {
+        return;
+    }
     let main = level.scope.get("main").and_then(|main| main.as_str());
     if level.scope.environment.is_some() && main.is_none() {
         return;
@@ -34,7 +36,7 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     });
     if !exports {
         let entry = paths::relative(&entry, config.dir());
-        let mut place = config.place(&level.scope.path(&[Step::from("main")]));
+        let mut place = config.place(&at);
         if main.is_none() {
             place.range = None;
         }

@@ -17,7 +17,8 @@ use crate::paths;
 /// The version this koze was made for; what messages recommend.
 pub const RECOMMENDED: &str = "0.12.10";
 
-const PACKAGE: &str = "@cloudflare/sandbox";
+/// The npm package.
+pub const PACKAGE: &str = "@cloudflare/sandbox";
 
 /// The SDK version and the file that said so.
 #[derive(Debug, Clone)]
@@ -31,14 +32,7 @@ pub struct Sdk {
 /// Asks, in this order: `node_modules` from the package upward; an exact version in a lock file or a
 /// `package.json`; the `koze` crate in the dependency graph.
 pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> {
-    let found = match installed(project, findings)? {
-        Some(sdk) => Some(sdk),
-        None => match pinned(project, findings)? {
-            Some(sdk) => Some(sdk),
-            None => of_crate(project),
-        },
-    };
-    let Some(sdk) = found else {
+    let Some(sdk) = find(project, findings)? else {
         let looked = "there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact \
                       version, and no `koze` crate in the dependency graph as `Cargo.lock` has it";
         return findings
@@ -46,6 +40,17 @@ pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> 
     };
     check(&sdk, findings)?;
     Ok(sdk)
+}
+
+/// The first that answers, whether or not koze builds for that version.
+pub fn find(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
+    Ok(match installed(project, findings)? {
+        Some(sdk) => Some(sdk),
+        None => match pinned(project, findings)? {
+            Some(sdk) => Some(sdk),
+            None => of_crate(project),
+        },
+    })
 }
 
 /// The range that this version of koze builds for.
@@ -63,8 +68,8 @@ fn check(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
     }
 }
 
-/// The installed package, from the directory of the project upward, as Node looks for it.
-fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
+/// The installed package, if there is one, from the directory of the project upward, as Node looks for it.
+pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
         let path = dir.join("node_modules").join(PACKAGE).join("package.json");
         let Some(text) = read(&path, findings)? else { continue };

@@ -7,10 +7,12 @@
 pub mod blocks;
 pub mod create;
 pub mod document;
+pub mod legacy;
 pub mod level;
 pub mod lifecycle;
 pub mod locate;
 pub mod scope;
+pub mod settings;
 
 mod jsonc;
 mod toml;

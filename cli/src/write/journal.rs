@@ -15,7 +15,7 @@ use super::{Staged, Step, disk, sweep};
 use crate::paths;
 
 /// The file's name, beside the package's `Cargo.toml`.
-const FILE: &str = ".koze-journal";
+pub(super) const FILE: &str = ".koze-journal";
 
 /// What is to become of files.
 #[derive(Debug, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Meta, Token};
 
-use crate::image::Image;
+use crate::image::{self, Image};
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::value::Spanned;
@@ -213,7 +213,7 @@ impl Attributes {
     fn take(&mut self, key: &str, span: Span, meta: &Meta, report: &mut Report) {
         match key {
             "image" => self.image = literal::image(meta, report),
-            "variant" => self.variant = literal::one_of(key, meta, &["python", "opencode", "musl"], report),
+            "variant" => self.variant = literal::one_of(key, meta, &image::VARIANTS, report),
             "instance_type" => self.instance_type = literal::instance_type(meta, report),
             "instance" => self.instance = nested::instance(meta, report),
             "max_instances" => self.max_instances = literal::integer(key, meta, 1, report),

@@ -279,9 +279,9 @@ pub struct ShellSandbox;"#;
         => remedy,
         eg "a `wrangler.json` in a directory above the package, which wrangler prefers to a `wrangler.jsonc` in it";
     /// A container of the class `Sandbox`, the pattern of earlier versions.
-    "K048" Warning LegacySandbox { file: String }
+    "K048" Warning LegacySandbox {}
         "a container of the class `Sandbox`: the pattern of earlier versions"
-        => format!("koze writes such entries from a sandbox file: create `{file}` with `#[sandbox(renamed_from = \"Sandbox\")] pub struct ShellSandbox;`, which keeps its storage"),
+        => "run `koze migrate`: it writes a sandbox file that takes these entries over, renames the class so that its storage stays, and lists the call sites to change",
         eg r#"{ "containers": [{ "class_name": "Sandbox", .. }] }"#;
     /// The Worker that wrangler bundles does not export the sandbox classes.
     "K049" Warning MainElsewhere { main: Option<String>, entry: String }
@@ -356,4 +356,37 @@ pub struct ShellSandbox;"#;
         format!("no crate `koze` for the project to depend on: {why}")
         => "say where it is: `--runtime-path DIR`, the `runtime` directory of a koze checkout",
         eg "koze new hello   # by a koze that does not run from a checkout";
+
+    // Commands that change sources.
+
+    /// A file that koze would create is there.
+    "K064" Error SandboxExists { file: String }
+        format!("`{file}` is there already")
+        => "koze writes over no file of yours: give the sandbox another name, or edit that file",
+        eg "koze add shell   # and src/server/shell.sandbox.rs is there";
+    /// A command names a sandbox that no file declares.
+    "K065" Error NoSuchSandbox { name: String, known: Vec<String> }
+        format!("no sandbox is called `{name}`")
+        => if known.is_empty() { "there is no sandbox yet: create one, `koze add shell`".to_owned() } else { format!("name one by its file or its class: the files are those of {}", listed(&known.iter().map(String::as_str).collect::<Vec<_>>())) },
+        eg "koze rename bash zsh   # in a project without src/server/bash.sandbox.rs";
+    /// A directory in which koze does not look for sandboxes.
+    "K066" Error BadSandboxDir { dir: String }
+        format!("koze does not look for sandboxes in `{dir}`")
+        => "name a directory of the package below `src`, such as `src/server`, that is neither hidden nor `src/generated`",
+        eg "koze add shell --dir ../other/src";
+    /// A new name is neither that of a file nor that of a class.
+    "K067" Error BadNewName { name: String }
+        format!("`{name}` is no name for a sandbox")
+        => format!("write the name of a file without `.sandbox.rs`, which matches `{}`, or that of a struct in upper camel case", crate::names::BASE_PATTERN),
+        eg "koze rename shell 'My Shell'";
+    /// There is no container of the class `Sandbox` to migrate.
+    "K068" Error NothingToMigrate { config: String }
+        format!("`{config}` has no container of the class `Sandbox`")
+        => "there is nothing to migrate: `koze build` keeps the other containers in step, `koze add NAME` makes a new sandbox",
+        eg "koze migrate   # for a second time";
+    /// The package has no library to declare the generated module in.
+    "K069" Error NoLibrary { file: String }
+        format!("there is no `{file}`: a Rust Worker is a library")
+        => format!("create `{file}`, then run `koze init` again; for a complete Worker see what `koze new` makes"),
+        eg "koze init   # in a package with src/main.rs alone";
 }

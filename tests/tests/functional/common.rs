@@ -95,18 +95,24 @@ pub(crate) fn warned(project: &Project) -> String {
     run.stderr
 }
 
-/// The one document that a run with `--format json` prints, which the committed schema describes.
+/// The one document that a run with `--format json` prints, which `schema/build.schema.json` describes.
 pub(crate) fn document(run: &Run) -> Value {
+    document_of("build", run)
+}
+
+/// The same with `schema/<name>.schema.json`.
+pub(crate) fn document_of(name: &str, run: &Run) -> Value {
     assert_eq!(run.stderr, "", "JSON alone");
     let document = serde_json::from_str(&run.stdout).expect("one JSON document");
-    let wrong = violations(&document);
+    let wrong = violations(name, &document);
     assert!(wrong.is_empty(), "{wrong:#?}\n{document:#}");
     document
 }
 
-/// Where a document is not as `schema/build.schema.json` says.
-pub(crate) fn violations(document: &Value) -> Vec<String> {
-    let text = fs_err::read_to_string(root().join("schema/build.schema.json")).expect("the committed schema");
+/// Where a document is not as `schema/<name>.schema.json` says.
+pub(crate) fn violations(name: &str, document: &Value) -> Vec<String> {
+    let file = root().join(format!("schema/{name}.schema.json"));
+    let text = fs_err::read_to_string(file).expect("a committed schema");
     let schema: Value = serde_json::from_str(&text).expect("JSON");
     let validator: Validator = jsonschema::draft202012::new(&schema).expect("a schema of draft 2020-12");
     let wrong = validator.iter_errors(document);

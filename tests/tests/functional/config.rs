@@ -273,7 +273,7 @@ fn a_container_of_the_pattern_of_earlier_versions() {
     6 |   "containers": [{ "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11" }],
       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = help: koze writes such entries from a sandbox file: create `src/server/shell.sandbox.rs` with `#[sandbox(renamed_from = "Sandbox")] pub struct ShellSandbox;`, which keeps its storage
+      = help: run `koze migrate`: it writes a sandbox file that takes these entries over, renames the class so that its storage stays, and lists the call sites to change
 
     1 warning
     "#);

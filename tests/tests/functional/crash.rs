@@ -78,8 +78,8 @@ impl Scenario {
     fn assert_completes(&self, project: &Project, at: &str) {
         let now = without_temporary(project.snapshot());
         let mut run = project.koze(&["build"]);
-        if self.args[0] != "build" && now == self.before && run.code != 0 {
-            // The build rightly asks what is to become of the sandbox: nobody has said so yet.
+        // Of what was not begun a build knows nothing: after a removal it asks what is to become of the storage.
+        if self.args[0] != "build" && now == self.before && project.snapshot() != self.after {
             let again = self.run(project, None);
             assert!(again.status.success(), "{at}: {again:?}");
             run = project.koze(&["build"]);
@@ -196,6 +196,31 @@ fn removal(storage: &str) -> Scenario {
     Scenario::new(&project, &["remove", "python", storage])
 }
 
+/// A command that moves a source and writes the rest with it.
+fn rename() -> Scenario {
+    let project = changed_project();
+    built(&project);
+    Scenario::new(&project, &["rename", "python", "snake"])
+}
+
+fn addition() -> Scenario {
+    let project = changed_project();
+    built(&project);
+    Scenario::new(&project, &["add", "extra"])
+}
+
+#[test]
+fn a_kill_or_a_full_disk_in_a_rename() {
+    rename().survives_kills();
+    rename().survives_errors();
+}
+
+#[test]
+fn a_kill_or_a_full_disk_in_an_addition() {
+    addition().survives_kills();
+    addition().survives_errors();
+}
+
 #[test]
 fn a_kill_in_a_cold_build() {
     cold().survives_kills();
@@ -270,10 +295,10 @@ fn what_was_finished_is_said() {
     1 error
     ");
     assert_snapshot!(built(&project).stdout, @"
+    finished what an interrupted run had begun: wrote `src/generated/env.rs`, `src/generated/worker.mjs`, `src/generated/worker.d.mts` and `koze.lock`
     2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
       src/server/shell.sandbox.rs   BashSandbox    SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10
-    finished what an interrupted run had begun: wrote `src/generated/env.rs`, `src/generated/worker.mjs`, `src/generated/worker.d.mts` and `koze.lock`
     nothing to do: every file is in step
     ");
 }

@@ -1,26 +1,33 @@
 //! The binary on projects in temporary directories: what it prints, and what became of the user's files.
 
+mod add;
 mod attribute;
 mod build;
 mod check;
 mod classes;
 mod common;
+mod completions;
 mod config;
 mod contradictions;
 mod crash;
+mod doctor;
 mod explain;
 mod files;
 mod forms;
 mod image;
+mod init;
 mod list;
+mod migrate;
 mod migrations;
 mod names;
 mod new;
 mod ownership;
 mod package;
 mod remove;
+mod rename;
 mod rules;
 mod schema;
 mod sdk;
 mod source;
 mod storage;
+mod watch;

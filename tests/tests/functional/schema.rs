@@ -109,7 +109,7 @@ fn what_the_schema_does_not_know_is_refused() {
     for object in objects {
         let mut more = full.clone();
         more.pointer_mut(object).expect("an object")["more"] = json!(1);
-        let wrong = violations(&more);
+        let wrong = violations("build", &more);
         assert!(
             wrong.iter().any(|wrong| wrong.contains("'more'") || object == "/sdk"),
             "{object}: {wrong:?}"
@@ -120,7 +120,7 @@ fn what_the_schema_does_not_know_is_refused() {
         for key in keys {
             let mut less = full.clone();
             less.pointer_mut(object).and_then(Value::as_object_mut).expect("an object").remove(&key);
-            assert!(!violations(&less).is_empty(), "{object} without {key}");
+            assert!(!violations("build", &less).is_empty(), "{object} without {key}");
         }
     }
     for (place, value) in [
@@ -133,6 +133,6 @@ fn what_the_schema_does_not_know_is_refused() {
     ] {
         let mut other = full.clone();
         *other.pointer_mut(place).expect("a value") = value;
-        assert!(!violations(&other).is_empty(), "{place}");
+        assert!(!violations("build", &other).is_empty(), "{place}");
     }
 }

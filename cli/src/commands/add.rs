@@ -1,0 +1,82 @@
+//! `koze add`: a new sandbox file, built.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use koze_model::names::{Names, SUFFIX};
+use koze_model::{Rule, paths, sandbox};
+
+use super::drafted;
+use crate::args;
+use crate::discover::Project;
+use crate::draft::Draft;
+use crate::finding::{Findings, Stop};
+
+/// Where the first sandbox of a project stands.
+pub(super) const DIR: &str = "src/server";
+
+pub(super) fn run(args: &args::Add) -> ExitCode {
+    drafted::run(&args.edit, |project, options, findings| {
+        let names = names(&args.name, findings)?;
+        let dir = match &args.dir {
+            Some(dir) => below_src(dir, findings)?,
+            None => usual_dir(project, findings)?,
+        };
+        let attribute = args.variant.as_ref().map(|variant| format!("(variant = {variant:?})"));
+        let text = text(&attribute.unwrap_or_default(), &sandbox::class_of(&names));
+        create(project, &format!("{dir}/{}{SUFFIX}", names.base), text, &mut options.draft, findings)?;
+        Ok(Vec::new())
+    })
+}
+
+/// The names that follow from a base name.
+pub(super) fn names(base: &str, findings: &mut Findings) -> Result<Names, Stop> {
+    // A user who names the file means the same.
+    let base = base.strip_suffix(SUFFIX).unwrap_or(base);
+    Names::of_file(&format!("{}{SUFFIX}", base.replace('/', " "))).or_else(|rule| findings.fail(rule, None))
+}
+
+/// A sandbox file; `attribute` is what stands behind `#[sandbox`.
+pub(super) fn text(attribute: &str, class: &str) -> String {
+    format!("use koze::prelude::*;\n\n#[sandbox{attribute}]\npub struct {class};\n")
+}
+
+/// Adds a file to the draft, which must not be there.
+pub(super) fn create(
+    project: &Project,
+    file: &str,
+    text: String,
+    draft: &mut Draft,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let path = project.dir.join(file);
+    if path.symlink_metadata().is_ok() {
+        return findings.fail(Rule::SandboxExists { file: file.to_owned() }, None);
+    }
+    draft.files.push((path, Some(text.into_bytes())));
+    Ok(())
+}
+
+/// The directory that all sandboxes of the project stand in, else the usual one.
+pub(super) fn usual_dir(project: &Project, findings: &mut Findings) -> Result<String, Stop> {
+    let sandboxes = project.sandboxes(&Draft::default(), findings);
+    findings.checked()?;
+    let mut dirs: Vec<&str> =
+        sandboxes.list.iter().filter_map(|sandbox| Some(sandbox.file.rsplit_once('/')?.0)).collect();
+    dirs.dedup();
+    Ok(match dirs.as_slice() {
+        [dir] => (*dir).to_owned(),
+        _ => DIR.to_owned(),
+    })
+}
+
+/// A directory that `koze build` looks into, relative to the package.
+fn below_src(dir: &str, findings: &mut Findings) -> Result<String, Stop> {
+    let normal = paths::normal(Path::new(dir));
+    let parts: Option<Vec<&str>> = normal.iter().map(|part| part.to_str()).collect();
+    let parts = parts.unwrap_or_default();
+    let skipped = |part: &&str| part.starts_with('.') || ["target", "node_modules"].contains(part);
+    let good =
+        parts.first() == Some(&"src") && parts.get(1) != Some(&"generated") && !parts.iter().any(skipped);
+    if good { Ok(parts.join("/")) } else { findings.fail(Rule::BadSandboxDir { dir: dir.to_owned() }, None) }
+}

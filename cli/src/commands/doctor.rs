@@ -1,0 +1,43 @@
+//! `koze doctor`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use super::{build, show};
+use crate::args::{self, Format};
+use crate::build::{self as builds, Build, Options};
+use crate::doctor::{self, Check, Status};
+use crate::finding::Findings;
+use crate::output;
+
+pub(super) fn run(args: &args::Doctor) -> ExitCode {
+    let place = &args.place;
+    let mut findings = Findings::new(place.strict);
+    let mut built = Build::default();
+    let options = Options { write: false, ..build::options(place) };
+    let _ = builds::run(&options, &mut built, &mut findings);
+    let checks = doctor::examine(&built, &findings, SystemTime::now());
+    match place.format {
+        Format::Json => show::out(&output::json::examination(&checks, &findings)),
+        Format::Human => {
+            show::findings(&findings);
+            show::out(&lines(&checks));
+        }
+    }
+    let limit = if place.strict { Status::Warning } else { Status::Error };
+    ExitCode::from(u8::from(checks.iter().any(|check| check.status >= limit)))
+}
+
+/// A line for each check, and one below it that says what to do.
+fn lines(checks: &[Check]) -> String {
+    let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for check in checks {
+        let _ = writeln!(text, "{:<7}  {:width$}  {}", check.status.word(), check.name, check.found);
+        if let Some(help) = &check.help {
+            let _ = writeln!(text, "{:9}{:width$}  {help}", "", "");
+        }
+    }
+    text
+}

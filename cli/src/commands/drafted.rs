@@ -1,0 +1,43 @@
+//! What the commands have in common that change sources: a draft, which is built and written with the rest.
+
+use std::process::ExitCode;
+
+use super::{build, show};
+use crate::args::{Edit, Format};
+use crate::build::{self as builds, Build, Options};
+use crate::discover::Project;
+use crate::finding::{Findings, Stop};
+use crate::output;
+
+/// Runs a build with what `draft` adds to its options. The lines it returns say what is left to the user.
+pub(super) fn run(
+    args: &Edit,
+    draft: impl FnOnce(&Project, &mut Options, &mut Findings) -> Result<Vec<String>, Stop>,
+) -> ExitCode {
+    let place = &args.place;
+    let mut options = Options { write: !args.dry_run, ..build::options(place) };
+    // What stops the draft is shown; what only warns, the build that follows finds again.
+    let mut findings = Findings::new(false);
+    let left = Project::find(&place.project, &mut findings).and_then(|project| {
+        if options.write {
+            // A draft is made of what is there: not of what an interrupted run left half done.
+            let finished = builds::finish(&project, &mut findings)?;
+            if place.format == Format::Human {
+                show::out(&output::human::finished(&finished));
+            }
+        }
+        draft(&project, &mut options, &mut findings)
+    });
+    match left {
+        Err(Stop) => build::show(place, &options, &Build::default(), &findings, false),
+        Ok(left) => {
+            let code = build::run_with(place, &options, false);
+            if code == ExitCode::SUCCESS && place.format == Format::Human {
+                for line in left {
+                    show::out(&format!("{line}\n"));
+                }
+            }
+            code
+        }
+    }
+}

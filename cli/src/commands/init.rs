@@ -1,0 +1,139 @@
+//! `koze init`: makes an existing package one that koze builds.
+//!
+//! What it needs of koze is added where it is missing, and nothing that is there is changed into something else: the
+//! dependency, `mod generated;`, a first sandbox, and in the wrangler configuration the Worker's entry and the build
+//! command.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use koze_model::{Rule, sandbox};
+use serde_json::Value;
+
+use super::{add, drafted, runtime};
+use crate::args;
+use crate::build::{self, Options};
+use crate::discover::Project;
+use crate::draft::Draft;
+use crate::finding::{Findings, Place, Stop};
+use crate::manifest;
+use crate::paths;
+use crate::sdk::{self, Sdk};
+use crate::source::module;
+use crate::wrangler::document::{Document, Edit, Format, path};
+use crate::wrangler::settings;
+
+/// A `package.json` that holds nothing yet.
+const PACKAGE_JSON: &str = "{\n  \"private\": true\n}\n";
+
+pub(super) fn run(args: &args::Init) -> ExitCode {
+    drafted::run(&args.edit, |project, options, findings| init(args, project, options, findings))
+}
+
+fn init(
+    args: &args::Init,
+    project: &Project,
+    options: &mut Options,
+    findings: &mut Findings,
+) -> Result<Vec<String>, Stop> {
+    manifest(args, project, &mut options.draft, findings)?;
+    library(project, &mut options.draft, findings)?;
+    if project.sandboxes(&Draft::default(), findings).list.is_empty() {
+        findings.checked()?;
+        let names = add::names("shell", findings)?;
+        let text = add::text("", &sandbox::class_of(&names));
+        let file = format!("{}/shell.sandbox.rs", add::DIR);
+        add::create(project, &file, text, &mut options.draft, findings)?;
+    }
+    let config = build::config(project, options, findings)?;
+    let entry = project.dir.join("src/generated/worker.mjs");
+    let (edits, mut left) = settings::edits(&config, &paths::relative(&entry, config.dir()));
+    options.draft.settings = edits;
+
+    sdk(project, options, findings)?;
+    if sdk::installed(project, findings)?.is_none() {
+        left.push("next: npm install, which brings the sandbox SDK that the Worker entry imports".to_owned());
+    }
+    Ok(left)
+}
+
+/// The dependency, and a library of the kind that a Worker is.
+fn manifest(
+    args: &args::Init,
+    project: &Project,
+    draft: &mut Draft,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let path = project.dir.join("Cargo.toml");
+    let text = match fs_err::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => return findings.io(&error),
+    };
+    let dependency = if manifest::depends(&text, "koze") {
+        None
+    } else {
+        let runtime = runtime::find(args.runtime_path.as_deref(), findings)?;
+        Some(runtime::dependency_path(&runtime, &project.dir))
+    };
+    let edited = match manifest::of_a_worker(&text, dependency.as_deref()) {
+        Ok(edited) => edited,
+        Err(message) => return findings.fail(Rule::BadManifest { message }, Some(Place::file("Cargo.toml"))),
+    };
+    if edited != text {
+        draft.files.push((path, Some(edited.into_bytes())));
+    }
+    Ok(())
+}
+
+/// The SDK in `package.json`, where nothing says yet which one there is.
+fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Result<(), Stop> {
+    if sdk::find(project, findings)?.is_some() {
+        return Ok(());
+    }
+    let path = project.dir.join("package.json");
+    let text = match fs_err::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => PACKAGE_JSON.to_owned(),
+        Err(error) => return findings.io(&error),
+    };
+    // That it is JSON, the search for the SDK has seen.
+    let Ok(document) = Document::parse(Format::Jsonc, text) else { return Ok(()) };
+    let named = |kind: &str| document.value().get(kind).is_some_and(|list| list.get(sdk::PACKAGE).is_some());
+    if ["dependencies", "devDependencies", "optionalDependencies"].into_iter().any(named) {
+        // A range that nothing is installed for: the build says what to do.
+        return Ok(());
+    }
+    let edit = Edit::Set { path: path!["dependencies", sdk::PACKAGE], value: Value::from(sdk::RECOMMENDED) };
+    options.draft.files.push((path, Some(document.apply(&[edit]).into_bytes())));
+    options.sdk = Some(Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() });
+    Ok(())
+}
+
+/// `mod generated;` in the library.
+fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Result<(), Stop> {
+    let file = manifest::library(&project.dir).unwrap_or_else(|| "src/lib.rs".to_owned());
+    let path = project.dir.join(&file);
+    let text = match fs_err::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return findings.fail(Rule::NoLibrary { file }, None);
+        }
+        Err(error) => return findings.io(&error),
+    };
+    let (mark, body) = text.strip_prefix('\u{feff}').map_or(("", text.as_str()), |body| ("\u{feff}", body));
+    match module::declare(body, "generated") {
+        Ok(edited) if edited == body => {}
+        Ok(edited) => draft.files.push((path, Some(format!("{mark}{edited}").into_bytes()))),
+        Err(error) => {
+            let range = Some(error.span().byte_range());
+            let place = Place { file, text: Arc::from(body), range };
+            return findings.fail(Rule::NotRust { message: error.to_string() }, Some(place));
+        }
+    }
+    // `mod generated;` of a root elsewhere would be looked for beside it.
+    if Path::new(&file).parent() != Some(Path::new("src")) {
+        return findings.fail(Rule::NoLibrary { file: "src/lib.rs".to_owned() }, None);
+    }
+    Ok(())
+}

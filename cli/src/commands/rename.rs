@@ -1,0 +1,136 @@
+//! `koze rename`: the file, the class or both, with everything that follows; storage stays.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use koze_model::names::{SUFFIX, is_base_name, reserved_class};
+use koze_model::{Rule, Sandbox, rules, sandbox};
+
+use super::{add, drafted};
+use crate::args;
+use crate::build::Options;
+use crate::discover::Project;
+use crate::draft::Draft;
+use crate::finding::{Findings, Stop};
+use crate::source::idents;
+use crate::source::mentions::{self, Mention};
+
+pub(super) fn run(args: &args::Rename) -> ExitCode {
+    drafted::run(&args.edit, |project, options, findings| rename(args, project, options, findings))
+}
+
+fn rename(
+    args: &args::Rename,
+    project: &Project,
+    options: &mut Options,
+    findings: &mut Findings,
+) -> Result<Vec<String>, Stop> {
+    let sandboxes = project.sandboxes(&Draft::default(), findings);
+    findings.checked()?;
+    let is_meant = |sandbox: &&Sandbox| sandbox.names.base == args.old || sandbox.class.value == args.old;
+    let Some(sandbox) = sandboxes.list.iter().find(is_meant) else {
+        let known = sandboxes.list.iter().map(|sandbox| sandbox.names.base.clone()).collect();
+        return findings.fail(Rule::NoSuchSandbox { name: args.old.clone(), known }, None);
+    };
+    let old = sandbox.class.value.as_str();
+    let new = new_class(sandbox, &args.new, findings)?;
+    let path = project.dir.join(&sandbox.file);
+    let text = match fs_err::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => return findings.io(&error),
+    };
+    let (mark, text) = text.strip_prefix('\u{feff}').map_or(("", text.as_str()), |text| ("\u{feff}", text));
+    let text = format!("{mark}{}", idents::rename(text, old, &new));
+
+    let draft = &mut options.draft;
+    if is_base_name(&args.new) && args.new != sandbox.names.base {
+        let names = add::names(&args.new, findings)?;
+        let to = sibling(&sandbox.file, &names.base, SUFFIX);
+        add::create(project, &to, text, draft, findings)?;
+        draft.files.push((path, None));
+        take_dockerfile(project, sandbox, &names.base, draft, findings)?;
+    } else {
+        draft.files.push((path, Some(text.into_bytes())));
+    }
+    if new != old {
+        draft.renames.push((old.to_owned(), new));
+    }
+    Ok(left(project, sandbox, &args.new, draft))
+}
+
+/// The class that a sandbox gets with its new name: a class that follows its file goes on to do so.
+fn new_class(sandbox: &Sandbox, new: &str, findings: &mut Findings) -> Result<String, Stop> {
+    if is_base_name(new) {
+        let follows = sandbox.class.value == sandbox::class_of(&sandbox.names);
+        let names = add::names(new, findings)?;
+        return Ok(if follows { sandbox::class_of(&names) } else { sandbox.class.value.clone() });
+    }
+    let is_type = new.starts_with(char::is_uppercase) && syn::parse_str::<syn::Ident>(new).is_ok();
+    if !is_type {
+        return findings.fail(Rule::BadNewName { name: new.to_owned() }, None);
+    }
+    match reserved_class(new) {
+        Some(why) => findings.fail(Rule::ReservedClass { class: new.to_owned(), why }, None),
+        None => Ok(new.to_owned()),
+    }
+}
+
+/// The Dockerfile beside the sandbox goes along, for it decides the image by its name.
+fn take_dockerfile(
+    project: &Project,
+    sandbox: &Sandbox,
+    base: &str,
+    draft: &mut Draft,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let attributes = &sandbox.attributes;
+    if attributes.image.is_some() || attributes.variant.is_some() {
+        return Ok(());
+    }
+    let ending = ".Dockerfile";
+    let from = project.dir.join(sibling(&sandbox.file, &sandbox.names.base, ending));
+    let to = sibling(&sandbox.file, base, ending);
+    let bytes = match fs_err::read(&from) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return findings.io(&error),
+    };
+    let to_path = project.dir.join(&to);
+    if to_path.symlink_metadata().is_ok() {
+        return findings.fail(Rule::SandboxExists { file: to }, None);
+    }
+    draft.files.extend([(to_path, Some(bytes)), (from, None)]);
+    Ok(())
+}
+
+/// The path of a file of another name in the same directory.
+fn sibling(file: &str, base: &str, ending: &str) -> String {
+    let dir = Path::new(file).parent().map(PathBuf::from).unwrap_or_default();
+    dir.join(format!("{base}{ending}")).to_string_lossy().into_owned()
+}
+
+/// What speaks of the old names, and is the user's to change.
+fn left(project: &Project, sandbox: &Sandbox, new: &str, draft: &Draft) -> Vec<String> {
+    let names = &sandbox.names;
+    let mut words = Vec::new();
+    if !draft.renames.is_empty() {
+        words.push(sandbox.class.value.as_str());
+    }
+    if is_base_name(new) && new != names.base {
+        words.extend([names.accessor.as_str(), names.binding.as_str()]);
+    }
+    let mentions = mentions::of(project, &words);
+    // The file itself is edited.
+    show(&words, mentions.into_iter().filter(|mention| mention.file != sandbox.file))
+}
+
+/// The lines that list call sites.
+pub(super) fn show(words: &[&str], mentions: impl Iterator<Item = Mention>) -> Vec<String> {
+    let lines: Vec<String> =
+        mentions.map(|mention| format!("  {}:{}: {}", mention.file, mention.line, mention.text)).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    let head = format!("next: change these lines, which speak of {}", rules::listed(words));
+    std::iter::once(head).chain(lines).collect()
+}

@@ -1,0 +1,52 @@
+//! The crate `koze` that a project depends on.
+
+use std::path::{Path, PathBuf};
+
+use koze_model::Rule;
+
+use crate::finding::{Findings, Stop};
+use crate::paths;
+
+/// The directory of the crate `koze`: as given, else in the checkout that this program runs from.
+pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<PathBuf, Stop> {
+    if let Some(given) = given {
+        let path = fs_err::canonicalize(given).unwrap_or_else(|_| given.to_owned());
+        if is_runtime(&path) {
+            return Ok(path);
+        }
+        let why = format!("`{}` holds no crate of that name", given.display());
+        return findings.fail(Rule::NoRuntime { why }, None);
+    }
+    // `cargo run` names the package it runs; else the program lies in the checkout's `target`, or the user in it.
+    let places = [
+        std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
+        std::env::current_exe().ok(),
+        std::env::current_dir().ok(),
+    ];
+    let found = places
+        .iter()
+        .flatten()
+        .flat_map(|place| place.ancestors())
+        .map(|dir| dir.join("runtime"))
+        .find(|path| is_runtime(path))
+        .and_then(|path| fs_err::canonicalize(path).ok());
+    if let Some(path) = found {
+        Ok(path)
+    } else {
+        let why = "this koze does not run from a checkout, and the crate is not published yet".to_owned();
+        findings.fail(Rule::NoRuntime { why }, None)
+    }
+}
+
+fn is_runtime(dir: &Path) -> bool {
+    let manifest = fs_err::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
+    let name = manifest.parse::<toml_edit::Document<String>>().ok();
+    let name = name.as_ref().and_then(|manifest| manifest.get("package")?.get("name")?.as_str());
+    name == Some("koze")
+}
+
+/// A path as a manifest should hold it: relative within one checkout, absolute across.
+pub(super) fn dependency_path(runtime: &Path, dir: &Path) -> String {
+    let checkout = runtime.parent().unwrap_or(runtime);
+    if dir.starts_with(checkout) { paths::relative(runtime, dir) } else { runtime.display().to_string() }
+}

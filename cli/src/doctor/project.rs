@@ -1,0 +1,117 @@
+//! The project: whether it builds, is in step, and what its SDK and images are.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use koze_model::image::{self, ImageSource};
+use koze_model::{Level, rules};
+
+use super::Check;
+use crate::build::{Build, Summary};
+use crate::finding::Findings;
+use crate::manifest;
+use crate::write::Action;
+
+/// The end of 2026-12-31, UTC, in seconds: from then on Cloudflare mends nothing in `@cloudflare/sandbox` 0.x.
+const END_OF_SUPPORT: u64 = 1_798_761_600;
+
+pub(super) fn checks(build: &Build, findings: &Findings, now: SystemTime) -> Vec<Check> {
+    let mut checks = vec![state(build, findings)];
+    checks.extend(build.sdk.as_ref().map(|sdk| support(&sdk.version, &sdk.source, now)));
+    checks.extend(images(build));
+    checks.extend(module(build));
+    checks
+}
+
+/// Whether a build would succeed, and change nothing.
+fn state(build: &Build, findings: &Findings) -> Check {
+    let errors = findings.count(Level::Error);
+    let changes = build.plan.iter().flat_map(|plan| &plan.changes);
+    let drift: Vec<&str> = changes
+        .filter(|change| change.action() != Action::Unchanged)
+        .map(|change| change.shown.as_str())
+        .collect();
+    if errors > 0 || build.project.is_none() {
+        Check::error("project", "it does not build", "mend what stands above, then run `koze doctor` again")
+    } else if build.sandboxes.is_empty() && drift.is_empty() {
+        Check::warning("project", "it has no sandbox", "create one: `koze add shell`")
+    } else if drift.is_empty() {
+        Check::ok("project", "every file is in step")
+    } else {
+        Check::error("project", format!("{} not in step", rules::listed(&drift)), "run `koze build`")
+    }
+}
+
+/// How long the SDK is supported.
+fn support(version: &str, source: &str, now: SystemTime) -> Check {
+    let found = format!("@cloudflare/sandbox {version}, from {source}");
+    let ended = now >= UNIX_EPOCH + Duration::from_secs(END_OF_SUPPORT);
+    let help = "0.12 is the last release with the class that koze builds on; 1.0 is another interface, to which a later \
+                koze will move projects: keep the version pinned until then";
+    if ended {
+        Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ended on 2026-12-31"), help)
+    } else {
+        Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ends on 2026-12-31"), help)
+    }
+}
+
+/// Whether images of the SDK's have its version. Of Dockerfiles the build has spoken already.
+fn images(build: &Build) -> Option<Check> {
+    let version = &build.sdk.as_ref()?.version;
+    let astray = |sandbox: &&Summary| {
+        let tag = sandbox.image.rsplit_once(':').map_or("", |(_, tag)| tag);
+        image::is_default_repository(&sandbox.image) && !image::in_step(tag, version)
+    };
+    let astray: Vec<&Summary> = build.sandboxes.iter().filter(astray).collect();
+    let Some(first) = astray.first() else {
+        let count = build.sandboxes.len();
+        let default = |sandbox: &&Summary| image::is_default_repository(&sandbox.image);
+        let followed = build.sandboxes.iter().filter(default).count();
+        return (count > 0).then(|| {
+            Check::ok("images", format!("{followed} of {count} are the SDK's, of its version {version}"))
+        });
+    };
+    let files: Vec<&str> = astray.iter().map(|sandbox| sandbox.file.as_str()).collect();
+    let whose = match first.image_source {
+        ImageSource::Configuration => "take `image` out of the container",
+        _ => "take `image` out of the attribute",
+    };
+    Some(Check::warning(
+        "images",
+        format!("the image of {} is not of version {version}", rules::listed(&files)),
+        format!("the SDK and its image must be of one version: {whose}, and the tag follows the SDK"),
+    ))
+}
+
+/// Whether the library declares the generated module.
+fn module(build: &Build) -> Option<Check> {
+    let dir = build.project.as_ref()?;
+    let file = manifest::library(dir).unwrap_or_else(|| "src/lib.rs".to_owned());
+    let parsed = fs_err::read_to_string(dir.join(&file)).ok().and_then(|text| syn::parse_file(&text).ok());
+    let is_module = |item: &syn::Item| matches!(item, syn::Item::Mod(item) if item.ident == "generated");
+    Some(match parsed {
+        Some(parsed) if parsed.items.iter().any(is_module) => {
+            Check::ok("module", format!("`{file}` declares `mod generated;`"))
+        }
+        _ => Check::warning(
+            "module",
+            format!("`{file}` does not declare `mod generated;`"),
+            "run `koze init`, which declares it",
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_support_is_a_day() {
+        let before = UNIX_EPOCH + Duration::from_secs(END_OF_SUPPORT - 1);
+        let found = |now| support("0.12.10", "package.json", now).found;
+        assert_eq!(
+            found(before),
+            "@cloudflare/sandbox 0.12.10, from package.json; Cloudflare's support of 0.x ends on 2026-12-31"
+        );
+        assert!(found(before + Duration::from_secs(1)).ends_with("support of 0.x ended on 2026-12-31"));
+    }
+}

@@ -1,0 +1,143 @@
+//! The tools around: which are there, and whether they are the right ones.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use semver::Version;
+
+use super::Check;
+use crate::build::Build;
+
+/// The oldest Node that wrangler runs on.
+const NODE: Version = Version::new(22, 12, 0);
+
+/// The oldest wrangler that knows containers as koze writes them.
+const WRANGLER: Version = Version::new(4, 0, 0);
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// How long a tool may think about what it is.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) fn checks(build: &Build) -> Vec<Check> {
+    let here = std::env::current_dir().unwrap_or_default();
+    let dir = build.project.as_deref().unwrap_or(&here);
+    vec![node(dir), wrangler(dir), docker(build), target(), worker_build(), koze()]
+}
+
+fn node(dir: &Path) -> Check {
+    let help =
+        format!("wrangler needs Node {NODE} or newer: install one, or `npm install --save-dev node@22`");
+    // npm scripts find the project's own first.
+    let local = modules(dir).map(|modules| modules.join(".bin/node")).find(|node| node.is_file());
+    let program = local.unwrap_or_else(|| PathBuf::from("node"));
+    let Some(said) = said(Command::new(&program).arg("--version")) else {
+        return Check::error("node", "there is none", help);
+    };
+    match Version::parse(said.trim_start_matches('v')) {
+        Ok(version) if version >= NODE => Check::ok("node", version.to_string()),
+        _ => Check::error("node", said, help),
+    }
+}
+
+fn wrangler(dir: &Path) -> Check {
+    let help = "run `npm install --save-dev wrangler`";
+    let mut installed = modules(dir).map(|modules| modules.join("wrangler/package.json"));
+    let text = installed.find_map(|path| fs_err::read_to_string(path).ok());
+    let Some(text) = text else {
+        return Check::error("wrangler", "not installed in this project", help);
+    };
+    let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let version = package["version"].as_str().unwrap_or("of no version").to_owned();
+    match Version::parse(&version) {
+        Ok(parsed) if parsed >= WRANGLER => Check::ok("wrangler", version),
+        _ => Check::error(
+            "wrangler",
+            version,
+            format!("koze writes for wrangler {WRANGLER} and newer: {help}"),
+        ),
+    }
+}
+
+/// wrangler builds Dockerfiles with it; prebuilt images do without.
+fn docker(build: &Build) -> Check {
+    let from_dockerfiles: Vec<&str> = build
+        .sandboxes
+        .iter()
+        .filter(|sandbox| sandbox.image.starts_with("./") || sandbox.image.starts_with("../"))
+        .map(|sandbox| sandbox.file.as_str())
+        .collect();
+    let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
+    let runs = said(Command::new(program).args(["info", "--format", "{{.ServerVersion}}"]));
+    match (runs, from_dockerfiles.is_empty()) {
+        (Some(version), _) => Check::ok("docker", format!("an engine answers, version {version}")),
+        (None, true) => Check::ok(
+            "docker",
+            "no engine answers; deploying prebuilt images does without, `wrangler dev` with containers does not",
+        ),
+        (None, false) => Check::error(
+            "docker",
+            format!(
+                "no engine answers, and {} has an image to build",
+                koze_model::rules::listed(&from_dockerfiles)
+            ),
+            "wrangler builds Dockerfiles with Docker: install and start it",
+        ),
+    }
+}
+
+fn target() -> Check {
+    let asked = said(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
+    match asked {
+        Some(dir) if Path::new(&dir).is_dir() => Check::ok("target", format!("{TARGET} is installed")),
+        Some(_) => {
+            Check::error("target", format!("no {TARGET}"), format!("run `rustup target add {TARGET}`"))
+        }
+        None => Check::error("target", "no rustc answers", "install rustup, which brings it"),
+    }
+}
+
+fn worker_build() -> Check {
+    if on_path("worker-build") {
+        return Check::ok("worker-build", "on the PATH");
+    }
+    let found = "not on the PATH, where `build.command` looks for it";
+    Check::warning("worker-build", found, "run `cargo install worker-build`")
+}
+
+fn koze() -> Check {
+    if on_path("koze") {
+        return Check::ok("koze", "on the PATH");
+    }
+    let found = "not on the PATH, where `build.command` looks for it";
+    Check::warning("koze", found, "run `cargo install --path cli` in a checkout of koze")
+}
+
+/// The `node_modules` that a package sees, the nearest first.
+fn modules(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    dir.ancestors().map(|dir| dir.join("node_modules"))
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+}
+
+/// The line that a command prints; none where it is missing, fails, or does not come to an end.
+fn said(command: &mut Command) -> Option<String> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() >= deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    let output = child.wait_with_output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}

@@ -1,0 +1,48 @@
+//! Renames an identifier in a file.
+
+use std::ops::Range;
+
+use proc_macro2::{TokenStream, TokenTree};
+
+/// The text with every identifier `old` replaced; comments and strings stay. A text that is not Rust stays whole.
+///
+/// `text` comes without a byte order mark.
+pub fn rename(text: &str, old: &str, new: &str) -> String {
+    let mut found = Vec::new();
+    collect(text.parse().unwrap_or_default(), old, &mut found);
+    let mut renamed = text.to_owned();
+    for range in found.into_iter().rev() {
+        renamed.replace_range(range, new);
+    }
+    renamed
+}
+
+/// The places of an identifier, in the order of the text.
+fn collect(tokens: TokenStream, name: &str, found: &mut Vec<Range<usize>>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) if ident == name => found.push(ident.span().byte_range()),
+            TokenTree::Group(group) => collect(group.stream(), name, found),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_alone() {
+        let text = "// Old\n/* ü */ struct Old;\nimpl X for Old { const A: &str = \"Old\"; }\nfn old() { m!(Old, Older) }\n";
+        assert_eq!(
+            rename(text, "Old", "Newer"),
+            "// Old\n/* ü */ struct Newer;\nimpl X for Newer { const A: &str = \"Old\"; }\nfn old() { m!(Newer, Older) }\n"
+        );
+    }
+
+    #[test]
+    fn what_is_not_rust_stays() {
+        assert_eq!(rename("struct Old { \"", "Old", "New"), "struct Old { \"");
+    }
+}

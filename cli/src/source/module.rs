@@ -1,0 +1,109 @@
+//! Declares a module in a crate's root.
+
+use syn::spanned::Spanned as _;
+use syn::{Attribute, Item};
+
+/// The text with `mod <name>;` in it, which stays as it is where the module is declared already.
+///
+/// The declaration stands behind the last module that has a file of its own; else behind the imports the file begins
+/// with; else behind the attributes of the crate.
+///
+/// `text` comes without a byte order mark.
+///
+/// # Errors
+/// Where the text is not Rust.
+pub fn declare(text: &str, name: &str) -> syn::Result<String> {
+    let file = syn::parse_file(text)?;
+    let is_module = |item: &Item| matches!(item, Item::Mod(item) if item.ident == name);
+    if file.items.iter().any(is_module) {
+        return Ok(text.to_owned());
+    }
+    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let declaration = format!("mod {name};{newline}");
+    let has_file = |item: &&Item| matches!(item, Item::Mod(item) if item.content.is_none());
+    let imports = file.items.iter().take_while(|item| matches!(item, Item::Use(_) | Item::ExternCrate(_)));
+    let (before, apart) = match (file.items.iter().rfind(has_file), imports.last()) {
+        (Some(module), _) => (Some(module.span()), false),
+        (None, Some(import)) => (Some(import.span()), true),
+        (None, None) => (file.attrs.last().map(Attribute::span), true),
+    };
+    // syn counts from behind a `#!` line.
+    let first = file.shebang.as_ref().map_or(0, String::len);
+    let end = before.map_or(first, |span| first + span.byte_range().end);
+    let at = if end == 0 { 0 } else { line_end(text, end) };
+    let (head, tail) = text.split_at(at);
+    let ended = if head.is_empty() || head.ends_with('\n') { "" } else { newline };
+    let above = if apart && !head.is_empty() { newline } else { "" };
+    let below = if apart && !tail.trim().is_empty() && !tail.starts_with(newline) { newline } else { "" };
+    Ok(format!("{head}{ended}{above}{declaration}{below}{tail}"))
+}
+
+/// Where the line ends that an item ends on: what stands behind it on that line is its own.
+fn line_end(text: &str, end: usize) -> usize {
+    text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(text: &str) -> String {
+        let declared = declare(text, "generated").unwrap();
+        assert_eq!(declare(&declared, "generated").unwrap(), declared, "a second time");
+        syn::parse_file(&declared).unwrap();
+        declared
+    }
+
+    #[test]
+    fn behind_the_last_module() {
+        assert_eq!(
+            declared("mod a; // first\nuse x::y;\nmod b;\nmod c { fn f() {} }\nfn f() {}\n"),
+            "mod a; // first\nuse x::y;\nmod b;\nmod generated;\nmod c { fn f() {} }\nfn f() {}\n"
+        );
+    }
+
+    #[test]
+    fn behind_the_imports() {
+        assert_eq!(
+            declared("//! Doc.\n\nuse x::{\n  y,\n};\n\nfn f() {}\n"),
+            "//! Doc.\n\nuse x::{\n  y,\n};\n\nmod generated;\n\nfn f() {}\n"
+        );
+        assert_eq!(declared("use x::y;\nfn f() {}\n"), "use x::y;\n\nmod generated;\n\nfn f() {}\n");
+        assert_eq!(declared("use x::y;"), "use x::y;\n\nmod generated;\n");
+    }
+
+    #[test]
+    fn at_the_beginning() {
+        assert_eq!(declared(""), "mod generated;\n");
+        assert_eq!(declared("fn f() {}\n"), "mod generated;\n\nfn f() {}\n");
+        assert_eq!(
+            declared("//! Doc.\n#![deny(x)]\n\nfn f() {}\n"),
+            "//! Doc.\n#![deny(x)]\n\nmod generated;\n\nfn f() {}\n"
+        );
+        assert_eq!(declared("//! Doc."), "//! Doc.\n\nmod generated;\n");
+        assert_eq!(
+            declared("#!/usr/bin/env run\nfn f() {}\n"),
+            "#!/usr/bin/env run\n\nmod generated;\n\nfn f() {}\n"
+        );
+    }
+
+    #[test]
+    fn line_ends_are_those_of_the_file() {
+        assert_eq!(
+            declared("use x::y;\r\n\r\nfn f() {}\r\n"),
+            "use x::y;\r\n\r\nmod generated;\r\n\r\nfn f() {}\r\n"
+        );
+    }
+
+    #[test]
+    fn a_module_of_that_name_is_enough() {
+        for text in ["pub mod generated;\n", "#[path = \"x.rs\"]\nmod generated;\n", "mod generated { }\n"] {
+            assert_eq!(declared(text), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_rust_is_an_error() {
+        assert!(declare("fn f( {", "generated").is_err());
+    }
+}

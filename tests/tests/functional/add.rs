@@ -1,0 +1,159 @@
+//! `koze add`.
+
+use insta::assert_snapshot;
+
+use crate::common::{SHELL, built, package, plain, refused_with, users_diff};
+
+#[test]
+fn the_first_sandbox() {
+    let project = package();
+    let before = project.snapshot();
+    let run = project.koze(&["add", "shell"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(run.stdout, @"
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    created src/server/shell.sandbox.rs
+    created wrangler.jsonc
+    created src/generated/mod.rs
+    created src/generated/env.rs
+    created src/generated/worker.mjs
+    created src/generated/worker.d.mts
+    created koze.lock
+    next: commit these files, `koze.lock` among them
+    ");
+    let diff = users_diff(&before, &project.snapshot());
+    assert_snapshot!(diff.split("--- /dev/null\n+++ b/wrangler.jsonc").next().unwrap_or_default(), @"
+    --- /dev/null
+    +++ b/src/server/shell.sandbox.rs
+    @@ -0,0 +1,4 @@
+    +use koze::prelude::*;
+    +
+    +#[sandbox]
+    +pub struct ShellSandbox;
+    ");
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+#[test]
+fn one_more_stands_beside_the_others() {
+    let project = package();
+    plain(&project, "src/agents/shell.sandbox.rs", "ShellSandbox");
+    built(&project);
+    let run = project.koze(&["add", "code-interpreter", "--variant", "python"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(project.read("src/agents/code-interpreter.sandbox.rs"), @r#"
+    use koze::prelude::*;
+
+    #[sandbox(variant = "python")]
+    pub struct CodeInterpreterSandbox;
+    "#);
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+#[test]
+fn in_a_directory_of_ones_own() {
+    let project = package();
+    let run = project.koze(&["add", "shell.sandbox.rs", "--dir", "./src/a/../b"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(project.path("src/b/shell.sandbox.rs").exists());
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let project = package();
+    let before = project.snapshot();
+    let run = project.koze(&["add", "shell", "--dry-run"]);
+    assert_eq!((run.code, project.diff(&before).as_str()), (0, ""), "{}", run.stderr);
+    assert!(run.stdout.contains("would create src/server/shell.sandbox.rs"), "{}", run.stdout);
+    assert!(run.stdout.contains("+pub struct ShellSandbox;"), "{}", run.stdout);
+}
+
+#[test]
+fn a_file_that_is_there() {
+    let project = package();
+    project.koze(&["add", "shell"]);
+    assert_snapshot!(refused_with(&project, &["add", "shell"]), @"
+    error[K064]: `src/server/shell.sandbox.rs` is there already
+     |
+     = help: koze writes over no file of yours: give the sandbox another name, or edit that file
+
+    1 error; nothing was written
+    ");
+}
+
+/// What the build has against the new file is shown in it, though it was never written.
+#[test]
+fn a_sandbox_of_that_name_elsewhere() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    assert_snapshot!(refused_with(&project, &["add", "shell", "--dir", "src/other"]), @"
+    error[K025]: two sandboxes have the binding `SHELL_SANDBOX`
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+     ::: src/other/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ first here
+      |
+      = help: both file names give it: rename one of the files
+
+    error[K025]: two sandboxes have the class `ShellSandbox`
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+     ::: src/other/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ first here
+      |
+      = help: a Durable Object class is unique in a Worker: rename one of the structs
+
+    2 errors; nothing was written
+    ");
+}
+
+#[test]
+fn a_variant_that_there_is_not() {
+    assert_snapshot!(refused_with(&package(), &["add", "shell", "--variant", "pe\"rl"]), @r#"
+    error[K013]: `pe"rl` is no value for `variant`
+     --> src/server/shell.sandbox.rs:3:21
+      |
+    3 | #[sandbox(variant = "pe\"rl")]
+      |                     ^^^^^^^^
+      |
+      = help: `variant` takes one of `python`, `opencode` and `musl`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn names_and_directories_that_koze_does_not_look_at() {
+    let project = package();
+    assert_snapshot!(refused_with(&project, &["add", "My Tool"]), @"
+    error[K007]: `My Tool.sandbox.rs` is no name for a sandbox file
+     |
+     = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `my-tool.sandbox.rs`
+
+    1 error; nothing was written
+    ");
+    assert_snapshot!(refused_with(&project, &["add", "shell", "--dir", "../other/src"]), @"
+    error[K066]: koze does not look for sandboxes in `../other/src`
+     |
+     = help: name a directory of the package below `src`, such as `src/server`, that is neither hidden nor `src/generated`
+
+    1 error; nothing was written
+    ");
+    for (name, dir) in
+        [("a/b", "src"), ("..", "src"), ("shell", "src/generated"), ("shell", "src/.x"), ("shell", "/tmp")]
+    {
+        refused_with(&project, &["add", name, "--dir", dir]);
+    }
+}

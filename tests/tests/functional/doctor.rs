@@ -1,0 +1,188 @@
+//! `koze doctor`, with tools that the tests make.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use insta::assert_snapshot;
+use koze_tests::{Project, Run, koze};
+
+use crate::common::{SHELL, built, document_of, package, plain, sandbox};
+
+/// A program in the project's `tools` that runs this script.
+fn tool(project: &Project, name: &str, script: &str) {
+    let path = format!("tools/{name}");
+    project.write(&path, format!("#!/bin/sh\n{script}\n"));
+    let permissions = std::fs::Permissions::from_mode(0o755);
+    fs_err::set_permissions(project.path(path), permissions).expect("a mode");
+}
+
+/// A machine where everything is as it should be.
+fn machine(project: &Project) {
+    tool(project, "node", "echo v22.12.0");
+    tool(project, "docker", "echo 28.0.0");
+    tool(project, "rustc", "echo /");
+    tool(project, "worker-build", "exit 0");
+    tool(project, "koze", "exit 0");
+    project.write("node_modules/wrangler/package.json", "{ \"version\": \"4.164.0\" }");
+}
+
+/// Runs it with nothing on the `PATH` but the project's `tools`.
+fn doctor(project: &Project, args: &[&str]) -> Run {
+    let mut command = koze();
+    command.arg("doctor").args(args).env("PATH", project.path("tools")).env_remove("WRANGLER_DOCKER_BIN");
+    project.run(command)
+}
+
+#[test]
+fn all_is_well() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    let run = doctor(&project, &[]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    // The day on which support ends may have come.
+    let stdout = run.stdout.replace("of 0.x ended on", "of 0.x ends on");
+    assert_snapshot!(stdout, @"
+    ok       project       every file is in step
+    warning  sdk           @cloudflare/sandbox 0.12.10, from package.json; Cloudflare's support of 0.x ends on 2026-12-31
+                           0.12 is the last release with the class that koze builds on; 1.0 is another interface, to which a later koze will move projects: keep the version pinned until then
+    ok       images        1 of 1 are the SDK's, of its version 0.12.10
+    ok       module        `src/lib.rs` declares `mod generated;`
+    ok       node          22.12.0
+    ok       wrangler      4.164.0
+    ok       docker        an engine answers, version 28.0.0
+    ok       target        wasm32-unknown-unknown is installed
+    ok       worker-build  on the PATH
+    ok       koze          on the PATH
+    ");
+    assert_eq!(doctor(&project, &["--strict"]).code, 1, "a warning counts");
+}
+
+#[test]
+fn a_bare_machine_and_a_project_that_drifted() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    sandbox(&project, SHELL, "#[sandbox(max_instances = 2)]\npub struct ShellSandbox;");
+    project.write("src/lib.rs", "");
+    let run = doctor(&project, &[]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let stdout = run.stdout.replace("of 0.x ended on", "of 0.x ends on");
+    assert_snapshot!(stdout, @"
+    error    project       `wrangler.jsonc` and `koze.lock` not in step
+                           run `koze build`
+    warning  sdk           @cloudflare/sandbox 0.12.10, from package.json; Cloudflare's support of 0.x ends on 2026-12-31
+                           0.12 is the last release with the class that koze builds on; 1.0 is another interface, to which a later koze will move projects: keep the version pinned until then
+    ok       images        1 of 1 are the SDK's, of its version 0.12.10
+    warning  module        `src/lib.rs` does not declare `mod generated;`
+                           run `koze init`, which declares it
+    error    node          there is none
+                           wrangler needs Node 22.12.0 or newer: install one, or `npm install --save-dev node@22`
+    error    wrangler      not installed in this project
+                           run `npm install --save-dev wrangler`
+    ok       docker        no engine answers; deploying prebuilt images does without, `wrangler dev` with containers does not
+    error    target        no rustc answers
+                           install rustup, which brings it
+    warning  worker-build  not on the PATH, where `build.command` looks for it
+                           run `cargo install worker-build`
+    warning  koze          not on the PATH, where `build.command` looks for it
+                           run `cargo install --path cli` in a checkout of koze
+    ");
+}
+
+#[test]
+fn an_engine_is_needed_where_an_image_is_built() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.9\n");
+    project.koze(&["build"]);
+    machine(&project);
+    tool(&project, "docker", "echo; exit 1");
+    let run = doctor(&project, &[]);
+    assert_eq!(run.code, 1, "{}", run.stderr);
+    let line = run.stdout.lines().find(|line| line.contains("docker")).unwrap_or_default();
+    assert_eq!(
+        line,
+        "error    docker        no engine answers, and `src/server/shell.sandbox.rs` has an image to build"
+    );
+    assert!(run.stderr.contains("warning[K033]"), "{}", run.stderr);
+}
+
+#[test]
+fn an_image_of_another_version() {
+    let project = package();
+    sandbox(
+        &project,
+        SHELL,
+        "#[sandbox(image = \"docker.io/cloudflare/sandbox:0.12.9\")]\npub struct ShellSandbox;",
+    );
+    built(&project);
+    machine(&project);
+    let run = doctor(&project, &[]);
+    assert!(
+        run.stdout.contains(
+            "warning  images        the image of `src/server/shell.sandbox.rs` is not of version 0.12.10"
+        ),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn a_project_that_does_not_build() {
+    let project = package();
+    sandbox(&project, SHELL, "#[sandbox(imgae = \"x\")]\npub struct ShellSandbox;");
+    machine(&project);
+    let run = doctor(&project, &[]);
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("error[K010]"), "{}", run.stderr);
+    assert!(run.stdout.starts_with("error    project       it does not build\n"), "{}", run.stdout);
+}
+
+#[test]
+fn tools_of_the_project_come_first_and_old_ones_are_named() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    tool(&project, "node", "echo v20.20.2");
+    let line =
+        |run: &Run| run.stdout.lines().find(|line| line.contains("node ")).unwrap_or_default().to_owned();
+    assert_eq!(line(&doctor(&project, &[])), "error    node          v20.20.2");
+    tool(&project, "../node_modules/.bin/node", "echo v22.13.1");
+    assert_eq!(line(&doctor(&project, &[])), "ok       node          22.13.1");
+}
+
+#[test]
+fn one_document_for_a_program() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    let run = doctor(&project, &["--format", "json"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let document = document_of("doctor", &run);
+    let names: Vec<&str> = document["checks"]
+        .as_array()
+        .expect("checks")
+        .iter()
+        .filter_map(|check| check["name"].as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "project",
+            "sdk",
+            "images",
+            "module",
+            "node",
+            "wrangler",
+            "docker",
+            "target",
+            "worker-build",
+            "koze"
+        ]
+    );
+    assert_eq!(document["checks"][0]["status"], "ok");
+    assert_eq!(document["diagnostics"], serde_json::json!([]));
+}

@@ -1,0 +1,333 @@
+//! `koze init`.
+
+use insta::assert_snapshot;
+use koze_tests::{Project, Run, diff, root};
+
+use crate::common::{SHELL, package, plain};
+
+fn runtime() -> String {
+    root().join("runtime").display().to_string()
+}
+
+fn init(project: &Project) -> Run {
+    project.koze(&["init", "--runtime-path", &runtime()])
+}
+
+/// A package as `cargo new --lib` makes it.
+fn library() -> Project {
+    let project = Project::new();
+    project
+        .write(
+            "Cargo.toml",
+            "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n",
+        )
+        .write("src/lib.rs", "pub fn add(left: u64, right: u64) -> u64 {\n    left + right\n}\n");
+    project
+}
+
+/// The diff of what is the user's, the path of the crate taken out.
+fn users_diff(project: &Project, before: &koze_tests::Snapshot) -> String {
+    let mut after = project.snapshot();
+    after.retain(|path, _| path != "koze.lock" && !path.starts_with("src/generated/"));
+    diff(before, &after).replace(&runtime(), "[RUNTIME]")
+}
+
+#[test]
+fn a_library_becomes_a_package_that_koze_builds() {
+    let project = library();
+    let before = project.snapshot();
+    let run = init(&project);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(run.stdout, @"
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    updated Cargo.toml
+    updated src/lib.rs
+    created src/server/shell.sandbox.rs
+    created package.json
+    created wrangler.jsonc
+    created src/generated/mod.rs
+    created src/generated/env.rs
+    created src/generated/worker.mjs
+    created src/generated/worker.d.mts
+    created koze.lock
+    next: commit these files, `koze.lock` among them
+    next: npm install, which brings the sandbox SDK that the Worker entry imports
+    ");
+    assert_snapshot!(users_diff(&project, &before), @r#"
+    --- a/Cargo.toml
+    +++ b/Cargo.toml
+    @@ -4,3 +4,7 @@
+     edition = "2024"
+     
+     [dependencies]
+    +koze = { path = "[RUNTIME]" }
+    +
+    +[lib]
+    +crate-type = ["cdylib", "rlib"]
+    --- /dev/null
+    +++ b/package.json
+    @@ -0,0 +1,6 @@
+    +{
+    +  "private": true,
+    +  "dependencies": {
+    +    "@cloudflare/sandbox": "0.12.10"
+    +  }
+    +}
+    --- a/src/lib.rs
+    +++ b/src/lib.rs
+    @@ -1,3 +1,5 @@
+    +mod generated;
+    +
+     pub fn add(left: u64, right: u64) -> u64 {
+         left + right
+     }
+    --- /dev/null
+    +++ b/src/server/shell.sandbox.rs
+    @@ -0,0 +1,4 @@
+    +use koze::prelude::*;
+    +
+    +#[sandbox]
+    +pub struct ShellSandbox;
+    --- /dev/null
+    +++ b/wrangler.jsonc
+    @@ -0,0 +1,33 @@
+    +{
+    +  "$schema": "./node_modules/wrangler/config-schema.json",
+    +  "name": "app",
+    +  "main": "src/generated/worker.mjs",
+    +  "compatibility_date": "2026-04-21",
+    +  "compatibility_flags": ["nodejs_compat"],
+    +  // `koze build` keeps the blocks of the sandboxes below in step; wrangler reads them before it runs this command.
+    +  "build": {
+    +    "command": "koze build --check && worker-build --release"
+    +  },
+    +  "containers": [
+    +    {
+    +      "name": "shell-sandbox",
+    +      "class_name": "ShellSandbox",
+    +      "image": "docker.io/cloudflare/sandbox:0.12.10",
+    +      "instance_type": "lite"
+    +    }
+    +  ],
+    +  "durable_objects": {
+    +    "bindings": [
+    +      {
+    +        "name": "SHELL_SANDBOX",
+    +        "class_name": "ShellSandbox"
+    +      }
+    +    ]
+    +  },
+    +  "migrations": [
+    +    {
+    +      "tag": "v1",
+    +      "new_sqlite_classes": ["ShellSandbox"]
+    +    }
+    +  ]
+    +}
+    "#);
+
+    let before = project.snapshot();
+    let again = init(&project);
+    assert_eq!((again.code, project.diff(&before).as_str()), (0, ""), "{}", again.stderr);
+    let check = project.koze(&["build", "--check"]);
+    assert_eq!(check.code, 0, "{}", check.stderr);
+}
+
+/// A Worker that worker-build builds: its entry and its command are extended, the rest stays.
+#[test]
+fn a_worker_that_is_there() {
+    let project = library();
+    project
+        .write("src/lib.rs", "//! A Worker.\n\nuse worker::*;\n\nmod router; // all routes\n\n#[event(fetch)]\nasync fn fetch() {}\n")
+        .write("package.json", "{\n\t\"name\": \"app\",\n\t\"devDependencies\": { \"wrangler\": \"4.164.0\" }\n}\n")
+        .write(
+            "wrangler.toml",
+            "name = \"app\"  # mine\nmain = \"build/worker/shim.mjs\"\ncompatibility_date = \"2026-04-21\"\n\n[build]\ncommand = \"cargo install -q worker-build && worker-build --release\"\n",
+        );
+    let before = project.snapshot();
+    let run = init(&project);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(users_diff(&project, &before), @r#"
+    --- a/Cargo.toml
+    +++ b/Cargo.toml
+    @@ -4,3 +4,7 @@
+     edition = "2024"
+     
+     [dependencies]
+    +koze = { path = "[RUNTIME]" }
+    +
+    +[lib]
+    +crate-type = ["cdylib", "rlib"]
+    --- a/package.json
+    +++ b/package.json
+    @@ -1,4 +1,7 @@
+     {
+     	"name": "app",
+    -	"devDependencies": { "wrangler": "4.164.0" }
+    +	"devDependencies": { "wrangler": "4.164.0" },
+    +	"dependencies": {
+    +		"@cloudflare/sandbox": "0.12.10"
+    +	}
+     }
+    --- a/src/lib.rs
+    +++ b/src/lib.rs
+    @@ -3,6 +3,7 @@
+     use worker::*;
+     
+     mod router; // all routes
+    +mod generated;
+     
+     #[event(fetch)]
+     async fn fetch() {}
+    --- /dev/null
+    +++ b/src/server/shell.sandbox.rs
+    @@ -0,0 +1,4 @@
+    +use koze::prelude::*;
+    +
+    +#[sandbox]
+    +pub struct ShellSandbox;
+    --- a/wrangler.toml
+    +++ b/wrangler.toml
+    @@ -1,6 +1,20 @@
+     name = "app"  # mine
+    -main = "build/worker/shim.mjs"
+    +main = "src/generated/worker.mjs"
+     compatibility_date = "2026-04-21"
+     
+     [build]
+    -command = "cargo install -q worker-build && worker-build --release"
+    +command = "koze build --check && cargo install -q worker-build && worker-build --release"
+    +
+    +[[containers]]
+    +name = "shell-sandbox"
+    +class_name = "ShellSandbox"
+    +image = "docker.io/cloudflare/sandbox:0.12.10"
+    +instance_type = "lite"
+    +
+    +[[durable_objects.bindings]]
+    +name = "SHELL_SANDBOX"
+    +class_name = "ShellSandbox"
+    +
+    +[[migrations]]
+    +tag = "v1"
+    +new_sqlite_classes = ["ShellSandbox"]
+    "#);
+}
+
+/// What somebody wrote by hand is not koze's to replace: it says what is left to do.
+#[test]
+fn a_main_and_a_command_of_ones_own() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    project.write(
+        "wrangler.jsonc",
+        "{ \"name\": \"app\", \"main\": \"src/index.js\", \"build\": { \"command\": \"make a; make b\" } }\n",
+    );
+    let run = init(&project);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let config = project.read("wrangler.jsonc");
+    assert!(
+        config.starts_with(
+            "{ \"name\": \"app\", \"main\": \"src/index.js\", \"build\": { \"command\": \"make a; make b\" }"
+        ),
+        "{config}"
+    );
+    assert_snapshot!(run.stderr, @r#"
+    warning[K049]: `main` is `src/index.js`, which does not export the classes of the sandboxes
+     --> wrangler.jsonc:1:26
+      |
+    1 | { "name": "app", "main": "src/index.js", "build": { "command": "make a; make b" } }
+      |                          ^^^^^^^^^^^^^^
+      |
+      = help: wrangler looks for them there: set `main` to `src/generated/worker.mjs`, or write `export * from` that file in yours
+
+    1 warning
+    "#);
+    assert!(
+        run.stdout.contains("next: let `build.command` in wrangler.jsonc begin with `koze build --check`"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn the_sandbox_that_is_there_is_enough() {
+    let project = library();
+    plain(&project, "src/python.sandbox.rs", "PythonSandbox");
+    assert_eq!(init(&project).code, 0);
+    assert!(!project.path(SHELL).exists());
+}
+
+#[test]
+fn a_range_of_the_sdk_is_left_to_npm() {
+    let project = library();
+    project.write("package.json", "{ \"dependencies\": { \"@cloudflare/sandbox\": \"^0.12.0\" } }\n");
+    let before = project.snapshot();
+    let run = init(&project);
+    assert_eq!((run.code, project.diff(&before).as_str()), (1, ""), "{}", run.stdout);
+    assert!(
+        run.stderr.contains("error[K030]") && run.stderr.contains("npm install --save-exact"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn a_package_without_a_library() {
+    let project = library();
+    fs_err::remove_file(project.path("src/lib.rs")).expect("it was there");
+    project.write("src/main.rs", "fn main() {}\n");
+    let before = project.snapshot();
+    let run = init(&project);
+    assert_eq!((run.code, project.diff(&before).as_str()), (1, ""), "{}", run.stdout);
+    assert_snapshot!(run.stderr, @"
+    error[K069]: there is no `src/lib.rs`: a Rust Worker is a library
+     |
+     = help: create `src/lib.rs`, then run `koze init` again; for a complete Worker see what `koze new` makes
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_library_that_is_not_rust() {
+    let project = library();
+    project.write("src/lib.rs", "pub fn f( {\n");
+    let before = project.snapshot();
+    let run = init(&project);
+    assert_eq!((run.code, project.diff(&before).as_str()), (1, ""), "{}", run.stdout);
+    assert_snapshot!(run.stderr, @"
+    error[K001]: this is not Rust: cannot parse string into token stream
+     --> src/lib.rs:1:11
+      |
+    1 | pub fn f( {
+      |           ^
+      |
+      = help: mend the syntax, then run `koze build` again
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let project = library();
+    let before = project.snapshot();
+    let run = project.koze(&["init", "--dry-run", "--runtime-path", &runtime()]);
+    assert_eq!((run.code, project.diff(&before).as_str()), (0, ""), "{}", run.stderr);
+    assert!(run.stdout.contains("+mod generated;"), "{}", run.stdout);
+}
+
+#[test]
+fn a_package_in_a_carriage_return_world() {
+    let project = library();
+    for file in ["Cargo.toml", "src/lib.rs"] {
+        project.write(file, project.read(file).replace('\n', "\r\n"));
+    }
+    assert_eq!(init(&project).code, 0);
+    for file in ["Cargo.toml", "src/lib.rs"] {
+        let text = project.read(file);
+        assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "{file}: {text:?}");
+    }
+}

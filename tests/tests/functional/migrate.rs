@@ -1,0 +1,153 @@
+//! `koze migrate`: the pattern of earlier versions, one container of the class `Sandbox`.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+
+use crate::common::{built, package, plain, refused_with, users_diff};
+
+const LEGACY: &str = r#"{
+  "name": "app",
+  "main": "src/generated/worker.mjs",
+  "compatibility_date": "2026-04-21",
+  "containers": [
+    // By hand.
+    { "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11-python", "max_instances": 7, "instance_type": "basic" }
+  ],
+  "durable_objects": { "bindings": [{ "name": "Sandbox", "class_name": "Sandbox" }] },
+  "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Sandbox"] }]
+}
+"#;
+
+fn legacy(config: &str) -> Project {
+    let project = package();
+    project.write("wrangler.jsonc", config);
+    project.write(
+        "src/lib.rs",
+        "mod generated;\n\nfn f(env: worker::Env) {\n    env.durable_object(\"Sandbox\");\n    let Sandbox = 1;\n}\n",
+    );
+    project
+}
+
+#[test]
+fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
+    let project = legacy(LEGACY);
+    let before = project.snapshot();
+    let run = project.koze(&["migrate"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(run.stdout, @r#"
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10-python
+    renamed the class `Sandbox` to `ShellSandbox`: its storage stays
+    adopted the container at `containers[0]`
+    adopted the binding at `durable_objects.bindings[0]`
+    created src/server/shell.sandbox.rs
+    updated wrangler.jsonc
+    created src/generated/mod.rs
+    created src/generated/env.rs
+    created src/generated/worker.mjs
+    created src/generated/worker.d.mts
+    created koze.lock
+    next: commit these files, `koze.lock` among them
+    next: say `env.shell_sandbox().get(key)` where the Worker used the old binding
+    next: change these lines, which speak of `env.Sandbox`, `"Sandbox"` and `'Sandbox'`
+      src/lib.rs:4: env.durable_object("Sandbox");
+    "#);
+    assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
+    --- /dev/null
+    +++ b/src/server/shell.sandbox.rs
+    @@ -0,0 +1,4 @@
+    +use koze::prelude::*;
+    +
+    +#[sandbox(variant = "python", instance_type = "basic", max_instances = 7)]
+    +pub struct ShellSandbox;
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -4,8 +4,8 @@
+       "compatibility_date": "2026-04-21",
+       "containers": [
+         // By hand.
+    -    { "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11-python", "max_instances": 7, "instance_type": "basic" }
+    +    { "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.12.10-python", "max_instances": 7, "instance_type": "basic", "name": "app-sandbox" }
+       ],
+    -  "durable_objects": { "bindings": [{ "name": "Sandbox", "class_name": "Sandbox" }] },
+    -  "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Sandbox"] }]
+    +  "durable_objects": { "bindings": [{ "name": "SHELL_SANDBOX", "class_name": "ShellSandbox" }] },
+    +  "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Sandbox"] }, { "tag": "v2", "renamed_classes": [{ "from": "Sandbox", "to": "ShellSandbox" }] }]
+     }
+    "#);
+    assert!(built(&project).stdout.contains("nothing to do"));
+    assert_snapshot!(refused_with(&project, &["migrate"]), @"
+    error[K068]: `wrangler.jsonc` has no container of the class `Sandbox`
+     |
+     = help: there is nothing to migrate: `koze build` keeps the other containers in step, `koze add NAME` makes a new sandbox
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn under_a_name_beside_other_sandboxes() {
+    let project = legacy(LEGACY);
+    plain(&project, "src/agents/python.sandbox.rs", "PythonSandbox");
+    let run = project.koze(&["migrate", "bash"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(project.read("src/agents/bash.sandbox.rs").contains("pub struct BashSandbox;"));
+    assert!(project.read("wrangler.jsonc").contains("\"to\": \"BashSandbox\""));
+}
+
+/// What differs between environments stays theirs; what stands alike in all is the attribute's.
+#[test]
+fn in_environments() {
+    let project = legacy(&LEGACY.replace(
+        "\"migrations\"",
+        "\"env\": { \"dev\": {\n    \"containers\": [{ \"class_name\": \"Sandbox\", \"image\": \"docker.io/cloudflare/sandbox:0.8.11-python\", \"max_instances\": 1, \"instance_type\": \"basic\" }],\n    \"durable_objects\": { \"bindings\": [{ \"name\": \"BOX\", \"class_name\": \"Sandbox\" }] }\n  } },\n  \"migrations\"",
+    ));
+    let run = project.koze(&["migrate"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let source = project.read("src/server/shell.sandbox.rs");
+    assert!(source.contains("#[sandbox(variant = \"python\", instance_type = \"basic\")]"), "{source}");
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains("\"max_instances\": 1,") && config.contains("\"max_instances\": 7,"), "{config}");
+    assert!(!config.contains("\"class_name\": \"Sandbox\""), "{config}");
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+#[test]
+fn an_image_of_ones_own_stays() {
+    let project =
+        legacy(&LEGACY.replace("docker.io/cloudflare/sandbox:0.8.11-python", "registry.example.com/mine:1"));
+    let run = project.koze(&["migrate"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(project.read("wrangler.jsonc").contains("registry.example.com/mine:1"));
+}
+
+/// Containers need SQLite, and a class keeps the storage it was made with.
+#[test]
+fn a_class_made_without_sqlite() {
+    let project = legacy(&LEGACY.replace("new_sqlite_classes", "new_classes"));
+    assert_snapshot!(refused_with(&project, &["migrate"]), @r#"
+    error[K042]: the class `Sandbox` was made without SQLite, which containers need
+      --> wrangler.jsonc:10:18
+       |
+    10 |   "migrations": [{ "tag": "v1", "new_classes": ["Sandbox"] }]
+       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: a class keeps the storage it was made with: give the sandbox's struct another name
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn with_exports() {
+    let exports = LEGACY.replace(
+        r#""migrations": [{ "tag": "v1", "new_sqlite_classes": ["Sandbox"] }]"#,
+        r#""exports": { "Sandbox": { "type": "durable-object", "storage": "sqlite" } }"#,
+    );
+    let project = legacy(&exports);
+    let run = project.koze(&["migrate"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains("\"state\": \"renamed\""), "{config}");
+    assert!(config.contains("\"renamed_to\": \"ShellSandbox\""), "{config}");
+}

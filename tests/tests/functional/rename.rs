@@ -1,0 +1,324 @@
+//! `koze rename`.
+
+use insta::assert_snapshot;
+use koze_tests::Project;
+
+use crate::common::{SHELL, built, package, plain, refused_with, sandbox, shell, users_diff};
+
+fn built_shell() -> Project {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    built(&project);
+    project
+}
+
+/// Renames, which must succeed, and returns the diff of the user's own files.
+fn renamed(project: &Project, old: &str, new: &str) -> String {
+    let before = project.snapshot();
+    let run = project.koze(&["rename", old, new]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let diff = users_diff(&before, &project.snapshot());
+    assert!(built(project).stdout.contains("nothing to do"));
+    diff
+}
+
+#[test]
+fn the_file_and_the_class_that_follows_it() {
+    let project = built_shell();
+    assert_snapshot!(renamed(&project, "shell", "bash"), @r#"
+    --- /dev/null
+    +++ b/src/server/bash.sandbox.rs
+    @@ -0,0 +1,4 @@
+    +use koze::prelude::*;
+    +
+    +#[sandbox]
+    +pub struct BashSandbox;
+    --- a/src/server/shell.sandbox.rs
+    +++ /dev/null
+    @@ -1,4 +0,0 @@
+    -use koze::prelude::*;
+    -
+    -#[sandbox]
+    -pub struct ShellSandbox;
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -11,7 +11,7 @@
+       "containers": [
+         {
+           "name": "shell-sandbox",
+    -      "class_name": "ShellSandbox",
+    +      "class_name": "BashSandbox",
+           "image": "docker.io/cloudflare/sandbox:0.12.10",
+           "instance_type": "lite"
+         }
+    @@ -19,8 +19,8 @@
+       "durable_objects": {
+         "bindings": [
+           {
+    -        "name": "SHELL_SANDBOX",
+    -        "class_name": "ShellSandbox"
+    +        "name": "BASH_SANDBOX",
+    +        "class_name": "BashSandbox"
+           }
+         ]
+       },
+    @@ -28,6 +28,15 @@
+         {
+           "tag": "v1",
+           "new_sqlite_classes": ["ShellSandbox"]
+    +    },
+    +    {
+    +      "tag": "v2",
+    +      "renamed_classes": [
+    +        {
+    +          "from": "ShellSandbox",
+    +          "to": "BashSandbox"
+    +        }
+    +      ]
+         }
+       ]
+     }
+    "#);
+    // The application is found by its name, so it keeps it.
+    assert!(project.read("koze.lock").contains("container = \"shell-sandbox\""));
+}
+
+#[test]
+fn the_class_alone() {
+    let project = built_shell();
+    sandbox(
+        &project,
+        SHELL,
+        "#[sandbox]\npub struct ShellSandbox;\n\n// ShellSandbox has more.\nimpl ShellSandbox {}",
+    );
+    assert_snapshot!(renamed(&project, "ShellSandbox", "Terminal"), @r#"
+    --- a/src/server/shell.sandbox.rs
+    +++ b/src/server/shell.sandbox.rs
+    @@ -1,7 +1,7 @@
+     use koze::prelude::*;
+     
+     #[sandbox]
+    -pub struct ShellSandbox;
+    +pub struct Terminal;
+     
+     // ShellSandbox has more.
+    -impl ShellSandbox {}
+    +impl Terminal {}
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -11,7 +11,7 @@
+       "containers": [
+         {
+           "name": "shell-sandbox",
+    -      "class_name": "ShellSandbox",
+    +      "class_name": "Terminal",
+           "image": "docker.io/cloudflare/sandbox:0.12.10",
+           "instance_type": "lite"
+         }
+    @@ -20,7 +20,7 @@
+         "bindings": [
+           {
+             "name": "SHELL_SANDBOX",
+    -        "class_name": "ShellSandbox"
+    +        "class_name": "Terminal"
+           }
+         ]
+       },
+    @@ -28,6 +28,15 @@
+         {
+           "tag": "v1",
+           "new_sqlite_classes": ["ShellSandbox"]
+    +    },
+    +    {
+    +      "tag": "v2",
+    +      "renamed_classes": [
+    +        {
+    +          "from": "ShellSandbox",
+    +          "to": "Terminal"
+    +        }
+    +      ]
+         }
+       ]
+     }
+    "#);
+}
+
+#[test]
+fn a_class_of_its_own_name_stays_where_the_file_moves() {
+    let project = shell("#[sandbox]\npub struct Terminal;");
+    built(&project);
+    let diff = renamed(&project, "Terminal", "bash");
+    assert!(!diff.contains("renamed_classes") && diff.contains("BASH_SANDBOX"), "{diff}");
+}
+
+/// It decides the image by its name.
+#[test]
+fn the_dockerfile_beside_it_goes_along() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    let dockerfile = b"FROM docker.io/cloudflare/sandbox:0.12.10\n# \xff\n";
+    project.write("src/server/shell.Dockerfile", dockerfile);
+    built(&project);
+    renamed(&project, "shell", "bash");
+    assert!(!project.path("src/server/shell.Dockerfile").exists());
+    assert_eq!(fs_err::read(project.path("src/server/bash.Dockerfile")).expect("it moved"), dockerfile);
+    assert!(project.read("wrangler.jsonc").contains("./src/server/bash.Dockerfile"));
+}
+
+#[test]
+fn a_dockerfile_that_another_sandbox_names() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    sandbox(
+        &project,
+        "src/server/zsh.sandbox.rs",
+        "#[sandbox(image = \"./shell.Dockerfile\")]\npub struct Zsh;",
+    );
+    project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
+    built(&project);
+    assert_snapshot!(refused_with(&project, &["rename", "shell", "bash"]), @r#"
+    error[K016]: no file at `./shell.Dockerfile`
+     --> src/server/zsh.sandbox.rs:3:19
+      |
+    3 | #[sandbox(image = "./shell.Dockerfile")]
+      |                   ^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: paths are relative to the source file: create the Dockerfile in `src/server`, or correct the path
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn what_speaks_of_the_old_name_is_listed() {
+    let project = built_shell();
+    project.write("src/lib.rs", "mod generated;\nfn f(env: generated::Env) {\n    env.shell_sandbox().get(\"SHELL_SANDBOX\");\n    let a: ShellSandboxes; // shell\n}\n");
+    let run = project.koze(&["rename", "shell", "bash"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_snapshot!(run.stdout, @r#"
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/bash.sandbox.rs  BashSandbox  BASH_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    renamed the class `ShellSandbox` to `BashSandbox`: its storage stays
+    created src/server/bash.sandbox.rs
+    removed src/server/shell.sandbox.rs
+    updated wrangler.jsonc
+    updated src/generated/mod.rs
+    updated src/generated/env.rs
+    updated src/generated/worker.mjs
+    updated src/generated/worker.d.mts
+    updated koze.lock
+    next: change these lines, which speak of `ShellSandbox`, `shell_sandbox` and `SHELL_SANDBOX`
+      src/lib.rs:3: env.shell_sandbox().get("SHELL_SANDBOX");
+    "#);
+}
+
+/// Of two renames, each with a place of its own, a build could not tell which is which; the command can.
+#[test]
+fn beside_other_new_sandboxes() {
+    let project = built_shell();
+    plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
+    let diff = renamed(&project, "shell", "bash");
+    assert!(diff.contains("\"new_sqlite_classes\": [\"PythonSandbox\"]"), "{diff}");
+    assert!(diff.contains("\"from\": \"ShellSandbox\""), "{diff}");
+}
+
+#[test]
+fn a_sandbox_that_was_never_built() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    let diff = renamed(&project, "shell", "bash");
+    assert!(diff.contains("BashSandbox") && !diff.contains("renamed_classes"), "{diff}");
+}
+
+#[test]
+fn byte_order_mark_and_line_ends_stay() {
+    let project = package();
+    project.write(SHELL, "\u{feff}use koze::prelude::*;\r\n\r\n#[sandbox]\r\npub struct ShellSandbox;\r\n");
+    built(&project);
+    renamed(&project, "shell", "bash");
+    assert_eq!(
+        project.read("src/server/bash.sandbox.rs"),
+        "\u{feff}use koze::prelude::*;\r\n\r\n#[sandbox]\r\npub struct BashSandbox;\r\n"
+    );
+}
+
+#[test]
+fn a_sandbox_that_there_is_not() {
+    assert_snapshot!(refused_with(&built_shell(), &["rename", "bash", "zsh"]), @"
+    error[K065]: no sandbox is called `bash`
+     |
+     = help: name one by its file or its class: the files are those of `shell`
+
+    1 error; nothing was written
+    ");
+    assert_snapshot!(refused_with(&package(), &["rename", "bash", "zsh"]), @"
+    error[K065]: no sandbox is called `bash`
+     |
+     = help: there is no sandbox yet: create one, `koze add shell`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn names_that_cannot_be() {
+    let project = built_shell();
+    assert_snapshot!(refused_with(&project, &["rename", "shell", "My Shell"]), @"
+    error[K067]: `My Shell` is no name for a sandbox
+     |
+     = help: write the name of a file without `.sandbox.rs`, which matches `[a-z][a-z0-9]*([-_][a-z0-9]+)*`, or that of a struct in upper camel case
+
+    1 error; nothing was written
+    ");
+    assert_snapshot!(refused_with(&project, &["rename", "shell", "Sandbox"]), @"
+    error[K009]: `Sandbox` cannot be the class of a sandbox: it is a name that the generated code uses itself
+     |
+     = help: give the struct another name, such as `ShellSandbox`
+
+    1 error; nothing was written
+    ");
+    for name in ["../x", "self", "Terminal::X", "", "-x"] {
+        let before = project.snapshot();
+        let run = project.koze(&["rename", "shell", name]);
+        assert!((1..=2).contains(&run.code), "{name}: {run:?}");
+        assert_eq!(project.diff(&before), "", "{name}");
+    }
+}
+
+#[test]
+fn a_name_that_is_taken() {
+    let project = built_shell();
+    plain(&project, "src/server/bash.sandbox.rs", "BashSandbox");
+    built(&project);
+    assert_snapshot!(refused_with(&project, &["rename", "shell", "bash"]), @"
+    error[K064]: `src/server/bash.sandbox.rs` is there already
+     |
+     = help: koze writes over no file of yours: give the sandbox another name, or edit that file
+
+    1 error; nothing was written
+    ");
+    assert_snapshot!(refused_with(&project, &["rename", "shell", "BashSandbox"]), @"
+    error[K025]: two sandboxes have the class `BashSandbox`
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct BashSandbox;
+      |            ^^^^^^^^^^^
+      |
+     ::: src/server/bash.sandbox.rs:4:12
+      |
+    4 | pub struct BashSandbox;
+      |            ----------- first here
+      |
+      = help: a Durable Object class is unique in a Worker: rename one of the structs
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn in_every_environment() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write(
+        "wrangler.jsonc",
+        "{\n  \"name\": \"app\",\n  \"main\": \"src/generated/worker.mjs\",\n  \"env\": { \"a\": { \"migrations\": [] } }\n}\n",
+    );
+    built(&project);
+    let diff = renamed(&project, "shell", "bash");
+    assert_eq!(diff.matches("renamed_classes").count(), 2, "{diff}");
+}
