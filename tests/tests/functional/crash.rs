@@ -1,10 +1,9 @@
-//! What a crash, a full disk and other runs at the same time leave behind.
+//! What a crash or a full disk leaves behind.
 //!
 //! `KOZE_FAULT` ends the program, or fails an operation, at a numbered point before each change of the disk (CONTRIBUTING.md).
 //! The tests count up until a run passes untouched: a new operation is covered without a word here.
 
 use std::process::{Command, Output};
-use std::thread;
 use std::time::Duration;
 
 use insta::assert_snapshot;
@@ -16,12 +15,12 @@ use crate::common::{BY_HAND, SHELL, built, plain, sandbox, shell};
 const MOST: usize = 200;
 
 /// A run that is to be interrupted.
-struct Scenario {
+pub(crate) struct Scenario {
     /// The files it finds.
     before: Snapshot,
-    args: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// The files that it leaves when nothing interrupts it.
-    after: Snapshot,
+    pub(crate) after: Snapshot,
 }
 
 impl Scenario {
@@ -38,7 +37,7 @@ impl Scenario {
     }
 
     /// The project as the run finds it.
-    fn project(&self) -> Project {
+    pub(crate) fn project(&self) -> Project {
         project_of(&self.before)
     }
 
@@ -130,13 +129,13 @@ fn project_of(files: &Snapshot) -> Project {
     project
 }
 
-fn command(project: &Project) -> Command {
+pub(crate) fn command(project: &Project) -> Command {
     let mut command = koze();
     command.current_dir(project.dir()).env("NO_COLOR", "1").env("COLUMNS", "100");
     command
 }
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -168,7 +167,7 @@ fn named(message: &str) -> Vec<String> {
     files
 }
 
-fn cold() -> Scenario {
+pub(crate) fn cold() -> Scenario {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", BY_HAND);
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
@@ -189,7 +188,7 @@ fn incremental() -> Scenario {
     Scenario::new(&changed_project(), &["build"])
 }
 
-fn removal(storage: &str) -> Scenario {
+pub(crate) fn removal(storage: &str) -> Scenario {
     let project = changed_project();
     built(&project);
     fs_err::remove_file(project.path("src/server/python.sandbox.rs")).expect("it was there");
@@ -400,53 +399,4 @@ fn a_file_that_cannot_be_written_to_its_end() {
     ");
     assert_eq!(project.diff(&scenario.before), "");
     assert!(!project.path("src/generated").exists(), "not even a directory is left");
-}
-
-/// Runs all commands at once, and waits for them in their order.
-fn at_once(commands: Vec<Command>) -> Vec<Output> {
-    let running: Vec<_> = commands
-        .into_iter()
-        .map(|command| thread::spawn(move || run(command, Duration::from_mins(1))))
-        .collect();
-    running.into_iter().map(|run| run.join().expect("it ended")).collect()
-}
-
-fn build_in(project: &Project) -> Command {
-    let mut command = command(project);
-    command.arg("build");
-    command
-}
-
-#[test]
-fn builds_at_once_take_turns() {
-    let scenario = cold();
-    let project = scenario.project();
-    let outputs = at_once((0..8).map(|_| build_in(&project)).collect());
-    let said = |output: &Output, words: &str| String::from_utf8_lossy(&output.stdout).contains(words);
-    for output in &outputs {
-        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    }
-    let count = |words: &str| outputs.iter().filter(|output| said(output, words)).count();
-    assert_eq!((count("created koze.lock"), count("nothing to do")), (1, 7));
-    assert_eq!(project.diff(&scenario.after), "");
-}
-
-/// A build that comes first asks what is to become of the storage; one that comes after has nothing to do.
-#[test]
-fn builds_at_once_with_a_removal() {
-    let scenario = removal("--delete-storage");
-    let project = scenario.project();
-    let mut commands: Vec<Command> = (0..6).map(|_| build_in(&project)).collect();
-    let mut remove = command(&project);
-    remove.args(&scenario.args);
-    commands.insert(3, remove);
-    for (index, output) in at_once(commands).into_iter().enumerate() {
-        let out = String::from_utf8_lossy(&output.stdout).into_owned();
-        match output.status.code() {
-            Some(0) => assert!(index == 3 || out.contains("nothing to do"), "{out}"),
-            Some(1) => assert!(index != 3 && said(&output).starts_with("error[K043]"), "{output:?}"),
-            _ => panic!("{output:?}"),
-        }
-    }
-    assert_eq!(project.diff(&scenario.after), "");
 }

@@ -1,6 +1,7 @@
 //! The binary on projects in temporary directories: what it prints, and what became of the user's files.
 
 mod add;
+mod at_once;
 mod attribute;
 mod build;
 mod check;

@@ -88,6 +88,7 @@ impl Change<'_> {
             text += newline;
         }
         self.out.insert(place, text);
+        self.heading = Some(place);
     }
 
     fn lines_after(&mut self, end: usize, lines: &[String]) {
