@@ -98,7 +98,7 @@ pub struct Build {
 #[derive(Debug, Args)]
 pub struct Init {
     /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
-    /// this koze runs from]
+    /// this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 
@@ -230,7 +230,7 @@ pub struct New {
     pub name: Option<String>,
 
     /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
-    /// this koze runs from]
+    /// this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 }

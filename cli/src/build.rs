@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use koze_model::image::ImageSource;
 use koze_model::{Rule, Sandbox};
@@ -30,6 +31,8 @@ pub struct Options {
     pub draft: Draft,
     /// Whether the changes are written.
     pub write: bool,
+    /// The package's turn, where the caller has taken it already, with [`take_turn`].
+    pub turn: Option<Arc<File>>,
 }
 
 /// Sandboxes to take out.
@@ -88,10 +91,12 @@ pub struct Summary {
 pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Result<(), Stop> {
     let project = Project::find(&options.project, findings)?;
     build.project = Some(project.dir.clone());
-    // Two builds at once take turns; the lock goes with the file handle, and leaves nothing behind.
-    let _turn = take_turn(&project.dir, findings)?;
+    let _turn = match &options.turn {
+        Some(turn) => turn.clone(),
+        None => take_turn(&project.dir, findings)?,
+    };
     if options.write {
-        build.finished = write::finish(&project.dir).or_else(|failed| interrupted(failed, findings))?;
+        build.finished = finish(&project, findings)?;
     }
 
     let sandboxes = project.sandboxes(&options.draft, findings);
@@ -141,9 +146,8 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     Ok(())
 }
 
-/// Finishes what an interrupted run had begun, and returns the files it wrote.
+/// Finishes what an interrupted run had begun, and returns the files it wrote. The package's turn must be taken.
 pub(crate) fn finish(project: &Project, findings: &mut Findings) -> Result<Vec<String>, Stop> {
-    let _turn = take_turn(&project.dir, findings)?;
     write::finish(&project.dir).or_else(|failed| interrupted(failed, findings))
 }
 
@@ -208,10 +212,11 @@ fn removed(
     Ok((*class).clone())
 }
 
-/// Waits until no other koze writes to a directory, and holds it as long as the file lives.
-pub(crate) fn take_turn(dir: &Path, findings: &mut Findings) -> Result<File, Stop> {
-    let turn = fs_err::File::open(dir).map(fs_err::File::into_file).and_then(|dir| dir.lock().map(|()| dir));
-    turn.or_else(|error| findings.io(&error))
+/// Waits until no other koze writes to a directory. The lock goes with the file handle, and leaves nothing behind.
+pub fn take_turn(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
+    let dir = fs_err::File::open(dir).map(fs_err::File::into_file);
+    let turn = dir.and_then(|dir| dir.lock().map(|()| dir));
+    turn.map(Arc::new).or_else(|error| findings.io(&error))
 }
 
 fn summaries(sandboxes: &Sandboxes, plan: &Plan) -> Vec<Summary> {

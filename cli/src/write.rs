@@ -56,9 +56,10 @@ impl Action {
 }
 
 impl Change {
-    /// A change of the file at `path`, which is read; of a symbolic link, a change of the file it leads to.
+    /// A change of the file at `path`, which is read; of a symbolic link, a change of the file it leads to, but where it
+    /// is to go: then the link goes.
     pub fn of(path: PathBuf, shown: String, after: Option<Vec<u8>>) -> io::Result<Change> {
-        let path = if path.is_symlink() { fs_err::canonicalize(&path)? } else { path };
+        let path = if path.is_symlink() && after.is_some() { fs_err::canonicalize(&path)? } else { path };
         let before = disk::read(&path)?;
         Ok(Change { path, shown, before, after })
     }

@@ -53,6 +53,12 @@ pub(super) fn create(
     if path.symlink_metadata().is_ok() {
         return findings.fail(Rule::SandboxExists { file: file.to_owned() }, None);
     }
+    // A link may lead out of the package, where no build looks.
+    let there = path.ancestors().skip(1).find_map(|dir| fs_err::canonicalize(dir).ok());
+    if !there.is_some_and(|dir| dir.starts_with(&project.dir)) {
+        let dir = file.rsplit_once('/').map_or(file, |(dir, _)| dir).to_owned();
+        return findings.fail(Rule::BadSandboxDir { dir }, None);
+    }
     draft.files.push((path, Some(text.into_bytes())));
     Ok(())
 }

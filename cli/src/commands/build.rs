@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{show, watch};
+use super::show;
 use crate::args::{self, Format, Where};
 use crate::build::{self, Build, Options};
 use crate::draft::Draft;
@@ -12,9 +12,6 @@ use crate::write::Action;
 
 pub(super) fn run(args: &args::Build) -> ExitCode {
     let options = Options { write: !args.check && !args.dry_run, ..options(&args.place) };
-    if args.watch {
-        return watch::run(&args.place, &options);
-    }
     run_with(&args.place, &options, args.check)
 }
 
@@ -27,6 +24,7 @@ pub(super) fn options(place: &Where) -> Options {
         remove: None,
         draft: Draft::default(),
         write: true,
+        turn: None,
     }
 }
 

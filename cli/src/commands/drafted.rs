@@ -19,8 +19,10 @@ pub(super) fn run(
     // What stops the draft is shown; what only warns, the build that follows finds again.
     let mut findings = Findings::new(false);
     let left = Project::find(&place.project, &mut findings).and_then(|project| {
+        // What the draft starts from must not change before it is written.
+        options.turn = Some(builds::take_turn(&project.dir, &mut findings)?);
         if options.write {
-            // A draft is made of what is there: not of what an interrupted run left half done.
+            // Nor is it made of what an interrupted run left half done.
             let finished = builds::finish(&project, &mut findings)?;
             if place.format == Format::Human {
                 show::out(&output::human::finished(&finished));

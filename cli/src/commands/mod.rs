@@ -31,6 +31,7 @@ pub fn run(cli: &Cli) -> ExitCode {
     }
     .write_global();
     match &cli.command {
+        Command::Build(args) if args.watch => watch::run(args),
         Command::Build(args) => build::run(args),
         Command::New(args) => new::run(args),
         Command::Init(args) => init::run(args),

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use koze_model::{Rule, names};
 
@@ -72,7 +73,7 @@ fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), 
 }
 
 /// Those who make projects in one directory take turns. What another has left there, that was killed, goes.
-fn begin(parent: &Path, findings: &mut Findings) -> Result<File, Stop> {
+fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
     let turn = build::take_turn(parent, findings)?;
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let real = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -116,6 +117,7 @@ fn built(dir: &Path, findings: &mut Findings) -> Result<Build, Stop> {
         remove: None,
         draft: Draft::default(),
         write: true,
+        turn: None,
     };
     build::run(&options, &mut build, findings)?;
     Ok(build)

@@ -7,7 +7,7 @@ use koze_model::Rule;
 use crate::finding::{Findings, Stop};
 use crate::paths;
 
-/// The directory of the crate `koze`: as given, else in the checkout that this program runs from.
+/// The directory of the crate `koze`: as given, else in the checkout that this program runs from or was built from.
 pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<PathBuf, Stop> {
     if let Some(given) = given {
         let path = fs_err::canonicalize(given).unwrap_or_else(|_| given.to_owned());
@@ -17,11 +17,13 @@ pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<Path
         let why = format!("`{}` holds no crate of that name", given.display());
         return findings.fail(Rule::NoRuntime { why }, None);
     }
-    // `cargo run` names the package it runs; else the program lies in the checkout's `target`, or the user in it.
+    // `cargo run` names the package it runs; else the program lies in the checkout's `target`, or the user in it, or
+    // `cargo install --path` built it.
     let places = [
         std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
         std::env::current_exe().ok(),
         std::env::current_dir().ok(),
+        Some(PathBuf::from(env!("CARGO_MANIFEST_DIR"))),
     ];
     let found = places
         .iter()
@@ -33,7 +35,7 @@ pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<Path
     if let Some(path) = found {
         Ok(path)
     } else {
-        let why = "this koze does not run from a checkout, and the crate is not published yet".to_owned();
+        let why = "there is no checkout that this koze runs from or was built from, and the crate is not published yet".to_owned();
         findings.fail(Rule::NoRuntime { why }, None)
     }
 }

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 use koze_model::Rule;
 
 use super::{build, show};
-use crate::args::{Format, Where};
-use crate::build::{self as builds, Build, Options};
+use crate::args::{self, Format};
+use crate::build::{self as builds, Build};
 use crate::finding::Findings;
 use crate::output;
 use crate::watch::Watcher;
 
-pub(super) fn run(place: &Where, options: &Options) -> ExitCode {
+pub(super) fn run(args: &args::Build) -> ExitCode {
+    let (place, options) = (&args.place, &build::options(&args.place));
     let mut findings = Findings::new(place.strict);
     let started = package(&options.project).and_then(|package| Ok((Watcher::new(&package)?, package)));
     let (mut watcher, package) = match started {

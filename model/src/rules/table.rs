@@ -355,7 +355,7 @@ pub struct ShellSandbox;"#;
     "K063" Error NoRuntime { why: String }
         format!("no crate `koze` for the project to depend on: {why}")
         => "say where it is: `--runtime-path DIR`, the `runtime` directory of a koze checkout",
-        eg "koze new hello   # by a koze that does not run from a checkout";
+        eg "koze new hello   # by a koze whose checkout is gone";
 
     // Commands that change sources.
 

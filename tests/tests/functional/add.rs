@@ -157,3 +157,28 @@ fn names_and_directories_that_koze_does_not_look_at() {
         refused_with(&project, &["add", name, "--dir", dir]);
     }
 }
+
+/// A build would not look there, and what lies there is not the package's.
+#[test]
+fn a_directory_that_leads_out_of_the_package() {
+    let project = package();
+    let outside = koze_tests::Project::new();
+    fs_err::os::unix::fs::symlink(outside.path(""), project.path("src/server")).expect("a link");
+    assert!(refused_with(&project, &["add", "shell"]).contains("error[K066]"));
+    assert!(outside.snapshot().is_empty());
+}
+
+/// Those that come at once take turns, and none of them is lost.
+#[test]
+fn several_at_once() {
+    let project = package();
+    let names = ["ada", "bob", "cyd", "dan", "eve", "fay"];
+    std::thread::scope(|scope| {
+        for name in names {
+            scope.spawn(|| assert_eq!(project.koze(&["add", name]).code, 0));
+        }
+    });
+    let config = project.read("wrangler.jsonc");
+    assert_eq!(config.matches("_SANDBOX\"").count(), names.len(), "{config}");
+    assert!(built(&project).stdout.contains("nothing to do"));
+}

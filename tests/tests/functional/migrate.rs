@@ -121,7 +121,7 @@ fn an_image_of_ones_own_stays() {
     assert!(project.read("wrangler.jsonc").contains("registry.example.com/mine:1"));
 }
 
-/// Containers need SQLite, and a class keeps the storage it was made with.
+/// Containers need `SQLite`, and a class keeps the storage it was made with.
 #[test]
 fn a_class_made_without_sqlite() {
     let project = legacy(&LEGACY.replace("new_sqlite_classes", "new_classes"));

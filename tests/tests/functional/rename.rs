@@ -322,3 +322,18 @@ fn in_every_environment() {
     let diff = renamed(&project, "shell", "bash");
     assert_eq!(diff.matches("renamed_classes").count(), 2, "{diff}");
 }
+
+/// Where the file is a link, what it leads to is edited in place; a new file takes the link's place, not its target's.
+#[test]
+fn a_file_that_is_a_link() {
+    let project = package();
+    project.write("shared/shell.rs", "use koze::prelude::*;\n\n#[sandbox]\npub struct ShellSandbox;\n");
+    fs_err::create_dir(project.path("src/server")).expect("a directory");
+    fs_err::os::unix::fs::symlink("../../shared/shell.rs", project.path(SHELL)).expect("a link");
+    built(&project);
+    renamed(&project, "ShellSandbox", "Terminal");
+    assert!(project.read("shared/shell.rs").contains("pub struct Terminal;"));
+    assert!(project.path(SHELL).is_symlink());
+    renamed(&project, "shell", "bash");
+    assert!(project.path("shared/shell.rs").exists() && !project.path(SHELL).is_symlink());
+}
