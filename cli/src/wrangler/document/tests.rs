@@ -231,6 +231,14 @@ fn toml_lines_in_the_place_of_a_section() {
 }
 
 #[test]
+fn toml_lines_and_sections_below_nothing_but_comments() {
+    let edits = [push(path!["a"], json!({})), set(path!["d"], json!(2))];
+    toml("# head\n\n\n", &edits, "# head\n\nd = 2\n\n[[a]]\n\n\n");
+    toml("# head\n", &edits, "# head\n\nd = 2\n\n[[a]]\n");
+    toml("# head", &edits, "# head\n\nd = 2\n\n[[a]]");
+}
+
+#[test]
 fn removal_undoes_a_push() {
     let jsonc_texts = [
         "{\n  \"c\": [\n    {\n      \"a\": 1 // x\n    } // note  \n\n  ]\n}",
