@@ -2,8 +2,10 @@
 
 use std::fs::{File, TryLockError};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use koze_model::image::ImageSource;
 use koze_model::{Rule, Sandbox};
@@ -15,7 +17,7 @@ use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
 use crate::sdk::{self, Sdk};
 use crate::wrangler::locate::Config;
-use crate::write;
+use crate::write::{self, Failed};
 
 /// What to build.
 #[derive(Debug, Clone)]
@@ -65,6 +67,8 @@ pub struct Build {
     pub sdk: Option<Sdk>,
     /// The sandboxes.
     pub sandboxes: Vec<Summary>,
+    /// The files that an interrupted run had left to be written, and this one wrote first.
+    pub finished: Vec<String>,
     /// What changed, or would change.
     pub plan: Option<Plan>,
 }
@@ -92,8 +96,11 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     build.project = Some(project.dir.clone());
     let _turn = match &options.turn {
         Some(turn) => turn.clone(),
-        None => take_turn(&project, findings)?,
+        None => take_turn(&project.dir, findings)?,
     };
+    if options.write {
+        build.finished = finish(&project, findings)?;
+    }
 
     let sandboxes = project.sandboxes(&options.draft, findings);
     let lock = Lock::read(&project, findings);
@@ -134,13 +141,23 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     findings.checked()?;
     build.sandboxes = summaries(&sandboxes, &plan);
     if options.write
-        && let Err(failed) = write::apply(&plan.changes)
+        && let Err(failed) = write::apply(&project.dir, &plan.changes)
     {
-        let rule = Rule::Interrupted { message: failed.error.to_string(), written: failed.written };
-        return findings.fail(rule, None);
+        return interrupted(failed, findings);
     }
     build.plan = Some(plan);
     Ok(())
+}
+
+/// Finishes what an interrupted run had begun, and returns the files it wrote. The package's turn must be taken.
+pub(crate) fn finish(project: &Project, findings: &mut Findings) -> Result<Vec<String>, Stop> {
+    write::finish(&project.dir).or_else(|failed| interrupted(failed, findings))
+}
+
+/// Says that writing failed, and what was written before.
+pub(crate) fn interrupted<T>(failed: Failed, findings: &mut Findings) -> Result<T, Stop> {
+    let rule = Rule::Interrupted { message: failed.error.to_string(), written: failed.written };
+    findings.fail(rule, None)
 }
 
 /// The configuration that a build with these options would edit.
@@ -203,13 +220,19 @@ fn removed(
     Ok((*class).clone())
 }
 
-/// Waits until no other build of the package runs. The lock goes with the file handle, and leaves nothing behind.
-pub fn take_turn(project: &Project, findings: &mut Findings) -> Result<Arc<File>, Stop> {
-    let dir = fs_err::File::open(&project.dir).map(fs_err::File::into_file);
+/// Waits until no other koze writes to a directory. The lock goes with the file handle, and leaves nothing behind.
+pub fn take_turn(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
+    let dir = fs_err::File::open(dir).map(fs_err::File::into_file);
     let turn = dir.and_then(|dir| {
-        if matches!(dir.try_lock(), Err(TryLockError::WouldBlock)) {
-            let _ = writeln!(anstream::stderr(), "waiting for another koze in this package");
-            dir.lock()?;
+        let since = Instant::now();
+        while matches!(dir.try_lock(), Err(TryLockError::WouldBlock)) {
+            // A build takes milliseconds: only what takes longer is worth a word.
+            if since.elapsed() > Duration::from_secs(1) {
+                let _ = writeln!(anstream::stderr(), "waiting for another koze in this directory");
+                dir.lock()?;
+                break;
+            }
+            thread::sleep(Duration::from_millis(2));
         }
         Ok(dir)
     });

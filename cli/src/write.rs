@@ -1,11 +1,21 @@
 //! Writes the outputs: each whole or not at all, and none before all are on the disk.
+//!
+//! | module | job |
+//! |---|---|
+//! | `disk` | the operations that change the disk |
+//! | `fault` | makes them fail where a test asks for it |
+//! | `journal` | finishes what a run that was killed had begun |
 
+pub(crate) mod disk;
+mod fault;
+mod journal;
+
+use std::collections::BTreeSet;
 use std::fs::Permissions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 /// A file as it is and as it is to be.
 #[derive(Debug, Clone)]
@@ -50,11 +60,7 @@ impl Change {
     /// is to go: then the link goes.
     pub fn of(path: PathBuf, shown: String, after: Option<Vec<u8>>) -> io::Result<Change> {
         let path = if path.is_symlink() && after.is_some() { fs_err::canonicalize(&path)? } else { path };
-        let before = match fs_err::read(&path) {
-            Ok(bytes) => Some(bytes),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
+        let before = disk::read(&path)?;
         Ok(Change { path, shown, before, after })
     }
 
@@ -78,83 +84,130 @@ pub struct Failed {
     pub written: Vec<String>,
 }
 
-/// Brings the changes about, in their order.
+/// A change whose new content is on the disk.
+struct Staged<'a> {
+    change: &'a Change,
+    /// The new content, beside its place; none where the file is to go.
+    file: Option<TempPath>,
+}
+
+/// A file that is to be replaced, or to go.
+#[derive(Debug)]
+struct Step {
+    target: PathBuf,
+    shown: String,
+    staged: Option<PathBuf>,
+}
+
+/// Brings the changes about, in their order. `dir` is the package, and this run the only one that writes to it.
 ///
 /// Every new content is on the disk, in a temporary file beside its place, before the first file is replaced: a full
-/// disk or a directory without permission leaves everything as it was.
-pub fn apply(changes: &[Change]) -> Result<(), Failed> {
-    let mut ready = Vec::new();
-    let mut made: Vec<PathBuf> = Vec::new();
-    for change in changes.iter().filter(|change| change.action() != Action::Unchanged) {
-        match prepare(change, &mut made) {
-            Ok(file) => ready.push((change, file)),
-            Err(error) => {
-                drop(ready);
-                remove_empty(&made);
-                return Err(Failed { error, written: Vec::new() });
-            }
-        }
+/// disk or a directory without permission leaves everything as it was. From then on all of it is done, where not by
+/// this run then by the next, which [finishes](finish) what this one leaves.
+pub fn apply(dir: &Path, changes: &[Change]) -> Result<(), Failed> {
+    for change in changes {
+        sweep(&change.path);
     }
-    let mut written = Vec::new();
-    for (change, file) in ready {
-        let done = match file {
-            Some(file) => {
-                file.persist(&change.path).map(drop).map_err(|error| named(&change.path, &error.error))
-            }
-            None => fs_err::remove_file(&change.path),
-        };
-        if let Err(error) = done {
-            return Err(Failed { error, written });
+    let mut made = Vec::new();
+    let staged = stage(dir, changes, &mut made).map_err(|error| {
+        remove_empty(&made);
+        Failed { error, written: Vec::new() }
+    })?;
+    let journal = staged.len() > 1;
+    let steps: Vec<Step> = staged.into_iter().map(Staged::into_step).collect();
+    take(dir, &steps, journal).inspect_err(|failed| {
+        if failed.written.is_empty() {
+            give_up(dir, &steps, journal);
+            remove_empty(&made);
         }
-        sync_dir(&change.path);
-        written.push(change.shown.clone());
+    })
+}
+
+/// Finishes what a run that was interrupted had begun, and returns the files that were written, as messages show them.
+pub fn finish(dir: &Path) -> Result<Vec<String>, Failed> {
+    let nothing = |error| Failed { error, written: Vec::new() };
+    let Some(steps) = journal::read(dir).map_err(nothing)? else { return Ok(Vec::new()) };
+    take(dir, &steps, true)?;
+    Ok(steps.into_iter().map(|step| step.shown).collect())
+}
+
+/// Puts every new content on the disk, and where there are several on record that they belong together.
+fn stage<'a>(dir: &Path, changes: &'a [Change], made: &mut Vec<PathBuf>) -> io::Result<Vec<Staged<'a>>> {
+    let changes = changes.iter().filter(|change| change.action() != Action::Unchanged);
+    let staged = changes.map(|change| prepare(change, made)).collect::<io::Result<Vec<_>>>()?;
+    if staged.len() > 1 {
+        sync_dirs(staged.iter().map(|staged| staged.change.path.as_path()));
+        journal::write(dir, &staged)?;
     }
-    Ok(())
+    Ok(staged)
 }
 
 /// The new content in a temporary file beside its place; none where the file is to go.
-fn prepare(change: &Change, made: &mut Vec<PathBuf>) -> io::Result<Option<NamedTempFile>> {
-    let dir = change.path.parent().unwrap_or(Path::new("."));
-    make_dirs(dir, made)?;
+fn prepare<'a>(change: &'a Change, made: &mut Vec<PathBuf>) -> io::Result<Staged<'a>> {
     let Some(after) = &change.after else {
-        return Ok(None);
+        return Ok(Staged { change, file: None });
     };
+    make_dirs(disk::split(&change.path).0, made)?;
     let present = fs_err::metadata(&change.path).ok().map(|metadata| metadata.permissions());
     // A rename would replace a file that its owner made read-only.
     if present.as_ref().is_some_and(Permissions::readonly) {
         let denied = io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only");
-        return Err(named(&change.path, &denied));
+        return Err(disk::named("write", &change.path, &denied));
     }
-    let name = change.path.file_name().unwrap_or_default().to_string_lossy();
-    sweep(dir, &name);
-    let mut file = tempfile::Builder::new()
-        .prefix(&format!(".{name}."))
-        .suffix(".koze-tmp")
-        // As a new file of the user's would be; the umask applies.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(dir)
-        .map_err(|error| named(&change.path, &error))?;
-    file.write_all(after).map_err(|error| named(&change.path, &error))?;
-    if let Some(permissions) = present {
-        file.as_file().set_permissions(permissions)?;
-    }
-    file.as_file().sync_all().map_err(|error| named(&change.path, &error))?;
-    Ok(Some(file))
+    Ok(Staged { change, file: Some(disk::stage(&change.path, after, present)?) })
 }
 
-/// Whether a file is one of those that stand beside a file while it is written.
+impl Staged<'_> {
+    /// From here on the temporary file stays where the step fails.
+    fn into_step(self) -> Step {
+        let file = self.file.map(|file| {
+            let path = file.to_path_buf();
+            drop(file.keep());
+            path
+        });
+        Step { target: self.change.path.clone(), shown: self.change.shown.clone(), staged: file }
+    }
+}
+
+/// Takes the steps in their order, then the journal away.
+fn take(dir: &Path, steps: &[Step], journal: bool) -> Result<(), Failed> {
+    let mut written = Vec::new();
+    for step in steps {
+        let done = match &step.staged {
+            Some(staged) => disk::rename(staged, &step.target),
+            None => disk::remove_file(&step.target),
+        };
+        if let Err(error) = done {
+            return Err(Failed { error, written });
+        }
+        written.push(step.shown.clone());
+    }
+    sync_dirs(steps.iter().map(|step| step.target.as_path()));
+    if journal {
+        journal::remove(dir).map_err(|error| Failed { error, written })?;
+    }
+    Ok(())
+}
+
+/// Leaves everything as it was.
+fn give_up(dir: &Path, steps: &[Step], journal: bool) {
+    if journal {
+        let _ = journal::remove(dir);
+    }
+    let staged = steps.iter().filter_map(|step| step.staged.as_deref());
+    staged.for_each(|file| drop(disk::remove_file(file)));
+}
+
+/// Whether a file is one of those that stand beside a file while it is written, or the journal.
 pub fn is_temporary(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "koze-tmp")
+    path.extension().is_some_and(|extension| extension == "koze-tmp") || path.ends_with(journal::FILE)
 }
 
-/// Takes away what a build that was killed left behind. Builds take turns, so no other is writing now.
-fn sweep(dir: &Path, name: &str) {
-    let (prefix, suffix) = (format!(".{name}."), ".koze-tmp");
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let left = entry.file_name();
-        let left = left.to_string_lossy();
-        if left.starts_with(&prefix) && left.ends_with(suffix) {
-            let _ = std::fs::remove_file(entry.path());
+/// Takes away what a run that was killed left beside a file. Builds take turns, so no other is writing now.
+fn sweep(target: &Path) {
+    for entry in std::fs::read_dir(disk::split(target).0).into_iter().flatten().flatten() {
+        if disk::is_staged(&entry.file_name().to_string_lossy(), target) {
+            let _ = disk::remove_file(&entry.path());
         }
     }
 }
@@ -168,21 +221,14 @@ pub fn remove_empty(made: &[PathBuf]) {
 pub fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     for dir in missing.into_iter().rev() {
-        fs_err::create_dir(dir)?;
+        disk::create_dir(dir)?;
         made.push(dir.to_owned());
     }
     Ok(())
 }
 
-/// Makes a rename last; where the file system cannot, the rename itself still is whole.
-fn sync_dir(path: &Path) {
-    if let Some(dir) = path.parent()
-        && let Ok(dir) = std::fs::File::open(dir)
-    {
-        let _ = dir.sync_all();
-    }
-}
-
-fn named(path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("failed to write `{}`: {error}", path.display()))
+/// Makes what happened to files last, each directory once.
+fn sync_dirs<'p>(files: impl Iterator<Item = &'p Path>) {
+    let dirs: BTreeSet<&Path> = files.map(|file| disk::split(file).0).collect();
+    dirs.into_iter().for_each(disk::sync_dir);
 }

@@ -8,6 +8,7 @@ mod measure;
 mod peers;
 mod project;
 mod report;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,11 +20,11 @@ use measure::Samples;
 use project::Project;
 use report::{Report, Row};
 
-/// How many sandboxes the projects have.
-const SIZES: [usize; 4] = [1, 10, 100, 1000];
+/// How many sandboxes the projects have, and how many environments.
+const SIZES: [(usize, usize); 6] = [(1, 0), (10, 0), (100, 0), (1000, 0), (100, 5), (1000, 5)];
 
-/// The project that the slow peer is run on.
-const SMALL: usize = 10;
+/// The project that the slow peer is run on, and that is watched.
+const SMALL: (usize, usize) = (10, 0);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -53,12 +54,14 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     };
     let dir = tempfile::Builder::new().prefix("koze-bench-").tempdir()?;
     let mut report = Report::new();
-    for sandboxes in SIZES {
-        let project = Project::new(dir.path(), sandboxes);
-        eprintln!("bench: {sandboxes} sandboxes");
+    for size in SIZES {
+        let (sandboxes, environments) = size;
+        let project = Project::new(dir.path(), sandboxes, environments);
+        eprintln!("bench: {sandboxes} sandboxes, {environments} environments");
         build(root, &koze, &project, &runs, &mut report)?;
-        if sandboxes == SMALL {
+        if size == SMALL {
             types(root, &koze, &project, &runs, &mut report)?;
+            watch::latency(root, &koze, &project, runs.fast.max(20), &mut report)?;
         }
     }
     print!("{report}");
@@ -89,7 +92,7 @@ fn build(root: &Path, koze: &Path, project: &Project, runs: &Runs, report: &mut 
     }
     let peer = metadata.median();
     for (case, samples) in [(report::COLD, cold), (report::IDLE, idle), (peers::CARGO_METADATA, metadata)] {
-        report.push(Row::new(project.sandboxes(), case, samples, peer));
+        report.push(Row::new(project, case, samples, peer));
     }
     Ok(())
 }
@@ -112,8 +115,8 @@ fn types(root: &Path, koze: &Path, project: &Project, runs: &Runs, report: &mut 
         }
     }
     let peer = wrangler.median();
-    report.push(Row::new(project.sandboxes(), report::IDLE_AGAIN, idle, peer));
-    report.push(Row::new(project.sandboxes(), peers::WRANGLER_TYPES, wrangler, peer));
+    report.push(Row::new(project, report::IDLE_AGAIN, idle, peer));
+    report.push(Row::new(project, peers::WRANGLER_TYPES, wrangler, peer));
     Ok(())
 }
 

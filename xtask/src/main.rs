@@ -1,6 +1,7 @@
-//! The workspace's own tasks: `cargo xtask setup | test | bench | wasm-toolchain`.
+//! The workspace's own tasks: `cargo xtask setup | test | bench | fuzz | wasm-toolchain`.
 
 mod bench;
+mod fuzz;
 mod process;
 mod setup;
 mod test;
@@ -35,6 +36,8 @@ enum Task {
     },
     /// Time `koze build` as a whole process, beside its peers
     Bench(bench::Args),
+    /// Try the editors of wrangler configurations on any input
+    Fuzz(fuzz::Args),
     /// Install the wasm32-unknown-unknown target alone, and say what was found
     WasmToolchain,
 }
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
         Task::Test { args } => test::run(&root, &args),
         Task::Bench(args) => bench::run(&root, &args).map(|()| ExitCode::SUCCESS),
+        Task::Fuzz(args) => fuzz::run(&root, &args),
         Task::WasmToolchain => setup::wasm::install(true).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

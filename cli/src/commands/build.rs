@@ -54,6 +54,7 @@ pub(super) fn show(
     match place.format {
         Format::Json => show::out(&output::json::render(build, findings)),
         Format::Human => {
+            show::out(&output::human::finished(&build.finished));
             if done {
                 show::out(&output::human::build(build, options.write));
                 if let (false, Some(plan)) = (options.write, &build.plan) {

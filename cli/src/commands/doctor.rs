@@ -4,8 +4,6 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use serde_json::json;
-
 use super::{build, show};
 use crate::args::{self, Format};
 use crate::build::{self as builds, Build, Options};
@@ -24,13 +22,7 @@ pub(super) fn run(args: &args::Doctor) -> ExitCode {
         .and_then(|project| builds::config(&project, &options, &mut Findings::new(false)));
     let checks = doctor::examine(&built, &findings, config.as_ref().ok(), SystemTime::now());
     match place.format {
-        Format::Json => {
-            let document = json!({
-                "checks": checks,
-                "diagnostics": output::json::diagnostics(&findings),
-            });
-            show::out(&format!("{document:#}\n"));
-        }
+        Format::Json => show::out(&output::json::examination(&checks, &findings)),
         Format::Human => {
             show::findings(&findings);
             show::out(&lines(&checks));

@@ -7,6 +7,7 @@ use crate::args::{Edit, Format};
 use crate::build::{self as builds, Build, Options};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
+use crate::output;
 
 /// Runs a build with what `draft` adds to its options. The lines it returns say what is left to the user.
 pub(super) fn run(
@@ -19,7 +20,14 @@ pub(super) fn run(
     let mut findings = Findings::new(false);
     let left = Project::find(&place.project, &mut findings).and_then(|project| {
         // What the draft starts from must not change before it is written.
-        options.turn = Some(builds::take_turn(&project, &mut findings)?);
+        options.turn = Some(builds::take_turn(&project.dir, &mut findings)?);
+        if options.write {
+            // Nor is it made of what an interrupted run left half done.
+            let finished = builds::finish(&project, &mut findings)?;
+            if place.format == Format::Human {
+                show::out(&output::human::finished(&finished));
+            }
+        }
         draft(&project, &mut options, &mut findings)
     });
     match left {

@@ -1,7 +1,9 @@
 //! `koze new`: a complete project, which appears whole or not at all.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use koze_model::{Rule, names};
 
@@ -14,7 +16,10 @@ use crate::output;
 use crate::paths;
 use crate::sdk::{self, Sdk};
 use crate::wrangler::create;
-use crate::write;
+use crate::write::{self, Failed, disk};
+
+/// What begins the name of the directory in which a project is made.
+const STAGING: &str = ".koze-new-";
 
 pub(super) fn run(args: &args::New) -> ExitCode {
     let mut findings = Findings::new(false);
@@ -34,31 +39,49 @@ pub(super) fn run(args: &args::New) -> ExitCode {
 fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), Stop> {
     let dir = paths::normal(&std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()));
     let shown = args.dir.display().to_string();
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    };
+    let parent = dir.parent().unwrap_or(&dir).to_owned();
+    let turn = if parent.is_dir() { Some(begin(&parent, findings)?) } else { None };
+    if let Some(done) = resume(&dir, findings) {
+        return done.map(|build| (build, name));
+    }
     let empty = fs_err::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_none());
     let occupied = dir.is_symlink() || (dir.exists() && !empty);
     if occupied {
         return findings.fail(Rule::DirOccupied { dir: shown }, None);
     }
-    let name = match &args.name {
-        Some(name) => name.clone(),
-        None => dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-    };
     if !is_package_name(&name) {
         let suggestion = suggest(&name);
         return findings.fail(Rule::BadPackageName { name, suggestion }, None);
     }
     let runtime = runtime::find(args.runtime_path.as_deref(), findings)?;
 
-    let parent = dir.parent().unwrap_or(&dir).to_owned();
     let mut made = Vec::new();
     let done = match write::make_dirs(&parent, &mut made) {
-        Ok(()) => fill(&parent, &dir, &name, &runtime, findings),
+        Ok(()) => turn
+            .map_or_else(|| begin(&parent, findings), Ok)
+            .and_then(|_turn| fill(&parent, &dir, &name, &runtime, findings)),
         Err(error) => findings.io(&error),
     };
     if done.is_err() {
         write::remove_empty(&made);
     }
     done.map(|build| (build, name))
+}
+
+/// Those who make projects in one directory take turns. What another has left there, that was killed, goes.
+fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
+    let turn = build::take_turn(parent, findings)?;
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let real = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if real && disk::is_temp_dir(&entry.file_name().to_string_lossy(), STAGING) {
+            let _ = disk::remove_dir_all(&entry.path());
+        }
+    }
+    Ok(turn)
 }
 
 /// Fills a directory beside its place, so that what is found upward is the same there and here, and moves it there.
@@ -69,18 +92,27 @@ fn fill(
     runtime: &Path,
     findings: &mut Findings,
 ) -> Result<Build, Stop> {
-    let staging = match stage(parent) {
+    let staging = match disk::temp_dir(parent, STAGING) {
         Ok(staging) => staging,
         Err(error) => return findings.io(&error),
     };
     if let Err(error) = write_files(staging.path(), dir, name, runtime) {
         return findings.io(&error);
     }
+    let build = built(staging.path(), findings)?;
+    if let Err(failed) = settle(staging.path(), dir) {
+        return build::interrupted(failed, findings);
+    }
+    let _ = staging.keep();
+    Ok(build)
+}
+
+fn built(dir: &Path, findings: &mut Findings) -> Result<Build, Stop> {
     let mut build = Build::default();
     // The project says itself which configuration and which SDK it has, whatever lies around it.
     let options = Options {
-        project: staging.path().to_owned(),
-        config: Some(staging.path().join("wrangler.jsonc")),
+        project: dir.to_owned(),
+        config: Some(dir.join("wrangler.jsonc")),
         sdk: Some(Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() }),
         remove: None,
         draft: Draft::default(),
@@ -88,31 +120,58 @@ fn fill(
         turn: None,
     };
     build::run(&options, &mut build, findings)?;
-    if let Err(error) = settle(staging.path(), dir) {
-        return findings.io(&error);
-    }
-    let _ = staging.keep();
     Ok(build)
 }
 
 /// Moves a finished project to its place. An empty directory that is there stays the one it is, for somebody may
-/// stand in it.
-fn settle(staging: &Path, dir: &Path) -> std::io::Result<()> {
+/// stand in it: it is filled entry by entry.
+fn settle(staging: &Path, dir: &Path) -> Result<(), Failed> {
+    let nothing = |error| Failed { error, written: Vec::new() };
     if !dir.is_dir() {
-        return fs_err::rename(staging, dir);
+        return disk::rename(staging, dir).map_err(nothing);
     }
-    for entry in fs_err::read_dir(staging)? {
-        let entry = entry?;
-        fs_err::rename(entry.path(), dir.join(entry.file_name()))?;
-    }
-    fs_err::remove_dir(staging)
+    let moving = moving(dir);
+    disk::rename(staging, &moving).map_err(nothing)?;
+    move_in(&moving, dir).inspect_err(|failed| {
+        if failed.written.is_empty() {
+            let _ = disk::remove_dir_all(&moving);
+        }
+    })
 }
 
-fn stage(parent: &Path) -> std::io::Result<tempfile::TempDir> {
-    use std::os::unix::fs::PermissionsExt as _;
-    // As any new directory of the user's; the umask applies.
-    let permissions = std::fs::Permissions::from_mode(0o777);
-    tempfile::Builder::new().prefix(".koze-new-").permissions(permissions).tempdir_in(parent)
+/// Where a finished project lies while its entries are moved to an empty directory.
+fn moving(dir: &Path) -> PathBuf {
+    dir.with_file_name(format!(
+        ".koze-into-{}.koze-tmp",
+        dir.file_name().unwrap_or_default().to_string_lossy()
+    ))
+}
+
+fn move_in(moving: &Path, dir: &Path) -> Result<(), Failed> {
+    let mut written = Vec::new();
+    let mut move_all = || {
+        for entry in fs_err::read_dir(moving)? {
+            let entry = entry?;
+            let to = dir.join(entry.file_name());
+            if to.symlink_metadata().is_ok() {
+                return Err(std::io::Error::other(format!("`{}` is there already", to.display())));
+            }
+            disk::rename(&entry.path(), &to)?;
+            written.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        disk::remove_dir_all(moving)
+    };
+    move_all().map_err(|error| Failed { error, written })
+}
+
+/// Goes on where a run stopped that was killed while it moved its project; `None` where none was.
+fn resume(dir: &Path, findings: &mut Findings) -> Option<Result<Build, Stop>> {
+    let moving = moving(dir);
+    if !dir.is_dir() || !moving.is_dir() {
+        return None;
+    }
+    let done = move_in(&moving, dir).or_else(|failed| build::interrupted(failed, findings));
+    Some(done.and_then(|()| built(dir, findings)))
 }
 
 fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::io::Result<()> {
@@ -126,13 +185,10 @@ fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::i
             text.push_str("\n# This package is no member of the workspace around it.\n[workspace]\n");
         }
         let path = staging.join(path);
-        if let Some(parent) = path.parent() {
-            fs_err::create_dir_all(parent)?;
-        }
-        fs_err::write(path, text)?;
+        write::make_dirs(path.parent().unwrap_or(staging), &mut Vec::new())?;
+        disk::write(&path, text.as_bytes())?;
     }
-    fs_err::write(staging.join("wrangler.jsonc"), create::config(name))?;
-    Ok(())
+    disk::write(&staging.join("wrangler.jsonc"), create::config(name).as_bytes())
 }
 
 /// Whether a manifest above a directory begins a workspace.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use koze_model::rules::listed;
 use koze_model::{Level, Rule};
 
 use crate::build::Build;
@@ -19,6 +20,15 @@ pub fn build(build: &Build, written: bool) -> String {
     }
     text.push_str(&changes(plan, written));
     text
+}
+
+/// The files that an interrupted run had left to be written, and this one wrote first; empty where there were none.
+pub fn finished(files: &[String]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    format!("finished what an interrupted run had begun: wrote {}\n", listed(&files))
 }
 
 /// The sandboxes, or how to make the first one.

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use cargo_metadata::CargoOpt;
 use koze_model::Rule;
 use semver::Version;
-use serde::Serialize;
 
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
@@ -22,7 +21,7 @@ pub const RECOMMENDED: &str = "0.12.10";
 pub const PACKAGE: &str = "@cloudflare/sandbox";
 
 /// The SDK version and the file that said so.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Sdk {
     /// An exact version: `0.12.10`.
     pub version: String,

@@ -73,6 +73,8 @@ struct Change<'a> {
     gone: BTreeMap<Id, BTreeSet<Id>>,
     /// Texts of entries that come, likewise.
     come: BTreeMap<Id, Vec<String>>,
+    /// Where the first lines of the root come, if any do.
+    heading: Option<usize>,
 }
 
 /// What the plan changes in the text.
@@ -86,6 +88,7 @@ pub(super) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan
         sections: Vec::new(),
         gone: BTreeMap::new(),
         come: BTreeMap::new(),
+        heading: None,
     };
     let mut moved: BTreeMap<Id, Vec<(&str, New)>> = BTreeMap::new();
     for (id, fate) in plan.fates() {

@@ -6,6 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
+use crate::edits::Seed;
+
 /// Keys of generated objects; the first ones are those that a configuration has.
 pub(crate) const KEYS: [&str; 8] =
     ["containers", "durable_objects", "bindings", "migrations", "a", "b c", "ü", ""];
@@ -44,6 +46,10 @@ pub(crate) fn element() -> impl Strategy<Value = Value> {
 
 pub(crate) fn object() -> impl Strategy<Value = Value> {
     members(value(), 0..5)
+}
+
+pub(crate) fn seeds() -> impl Strategy<Value = Vec<Seed>> {
+    vec((any::<usize>(), any::<u8>(), vec(key(), 1..3), value(), element()), 0..7)
 }
 
 /// An endless source of small choices.

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use koze_tests::{Project, Run};
 use serde_json::{Value, json};
 
-use crate::common::{BY_HAND, SHELL, built, sandbox, shell};
+use crate::common::{BY_HAND, SHELL, built, document, sandbox, shell};
 
 /// A project in step but for one key.
 fn drifted() -> Project {
@@ -129,11 +129,6 @@ fn an_error_fails_a_check_and_a_dry_run_alike() {
     }
 }
 
-fn parsed(run: &Run) -> Value {
-    assert_eq!(run.stderr, "", "JSON alone");
-    serde_json::from_str(&run.stdout).expect("one JSON document")
-}
-
 #[test]
 fn json_of_a_build() {
     let project = shell("#[sandbox(variant = \"python\")]\npub struct ShellSandbox;");
@@ -163,9 +158,9 @@ fn json_of_a_build() {
         ],
         "diagnostics": [],
     });
-    assert_eq!(parsed(&run), expected, "{}", run.stdout);
+    assert_eq!(document(&run), expected, "{}", run.stdout);
 
-    let again = parsed(&project.koze(&["build", "--format", "json"]));
+    let again = document(&project.koze(&["build", "--format", "json"]));
     let actions: Vec<&Value> =
         again["changes"].as_array().expect("a list").iter().map(|change| &change["action"]).collect();
     assert_eq!(actions, ["unchanged"; 6]);
@@ -176,7 +171,7 @@ fn json_of_an_error() {
     let project = shell("#[sandbox(max_instances = 0)]\npub struct ShellSandbox;");
     let run = writes_nothing(&project, &["build", "--format", "json"]);
     assert_eq!(run.code, 1);
-    let document = parsed(&run);
+    let document = document(&run);
     let expected = json!([{
         "code": "K013",
         "level": "error",
@@ -195,7 +190,7 @@ fn json_of_an_error() {
 fn json_of_a_check() {
     let run = writes_nothing(&drifted(), &["build", "--check", "--format", "json"]);
     assert_eq!(run.code, 1, "drift");
-    let document = parsed(&run);
+    let document = document(&run);
     assert_eq!(document["changes"][0], json!({ "path": "wrangler.jsonc", "action": "update" }));
     assert_eq!(document["diagnostics"], json!([]));
 }
@@ -203,7 +198,7 @@ fn json_of_a_check() {
 #[test]
 fn json_without_a_package() {
     let project = Project::new();
-    let document = parsed(&project.koze(&["build", "--format", "json"]));
+    let document = document(&project.koze(&["build", "--format", "json"]));
     assert_eq!(document["diagnostics"][0]["code"], "K027");
     assert_eq!(document["project"], Value::Null);
 }

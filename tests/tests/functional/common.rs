@@ -1,6 +1,8 @@
 //! What the tests of the binary share.
 
-use koze_tests::{Project, Run, Snapshot, diff};
+use jsonschema::Validator;
+use koze_tests::{Project, Run, Snapshot, diff, root};
+use serde_json::Value;
 
 /// The sandbox of most tests.
 pub(crate) const SHELL: &str = "src/server/shell.sandbox.rs";
@@ -91,4 +93,28 @@ pub(crate) fn warned(project: &Project) -> String {
     let strict = refused_with(project, &["build", "--strict"]);
     assert!(strict.contains("error[") && strict.contains("nothing was written"), "{strict}");
     run.stderr
+}
+
+/// The one document that a run with `--format json` prints, which `schema/build.schema.json` describes.
+pub(crate) fn document(run: &Run) -> Value {
+    document_of("build", run)
+}
+
+/// The same with `schema/<name>.schema.json`.
+pub(crate) fn document_of(name: &str, run: &Run) -> Value {
+    assert_eq!(run.stderr, "", "JSON alone");
+    let document = serde_json::from_str(&run.stdout).expect("one JSON document");
+    let wrong = violations(name, &document);
+    assert!(wrong.is_empty(), "{wrong:#?}\n{document:#}");
+    document
+}
+
+/// Where a document is not as `schema/<name>.schema.json` says.
+pub(crate) fn violations(name: &str, document: &Value) -> Vec<String> {
+    let file = root().join(format!("schema/{name}.schema.json"));
+    let text = fs_err::read_to_string(file).expect("a committed schema");
+    let schema: Value = serde_json::from_str(&text).expect("JSON");
+    let validator: Validator = jsonschema::draft202012::new(&schema).expect("a schema of draft 2020-12");
+    let wrong = validator.iter_errors(document);
+    wrong.map(|wrong| format!("{} at `{}`", wrong, wrong.instance_path())).collect()
 }

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use koze_tests::Project;
 
-use crate::common::{BY_HAND, built, plain, refused, refused_with, shell, warned};
+use crate::common::{BY_HAND, built, document, plain, refused, refused_with, shell, warned};
 
 fn with_config(name: &str, text: &str) -> Project {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
@@ -32,7 +32,7 @@ fn jsonc_that_does_not_parse() {
     1 error; nothing was written
     "#);
     let json = project.koze(&["build", "--format", "json"]);
-    let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("one JSON document");
+    let document = document(&json);
     let found = &document["diagnostics"][0];
     let at = (found["file"].as_str(), found["line"].as_u64(), found["column"].as_u64());
     assert_eq!(at, (Some("wrangler.jsonc"), Some(3), Some(18)), "{found:#}");

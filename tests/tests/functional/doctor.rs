@@ -4,9 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use insta::assert_snapshot;
 use koze_tests::{Project, Run, koze};
-use serde_json::Value;
 
-use crate::common::{SHELL, built, package, plain, sandbox};
+use crate::common::{SHELL, built, document_of, package, plain, sandbox};
 
 /// A program in the project's `tools` that runs this script.
 fn tool(project: &Project, name: &str, script: &str) {
@@ -164,7 +163,7 @@ fn one_document_for_a_program() {
     machine(&project);
     let run = doctor(&project, &["--format", "json"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
-    let document: Value = serde_json::from_str(&run.stdout).expect("one JSON document");
+    let document = document_of("doctor", &run);
     let names: Vec<&str> = document["checks"]
         .as_array()
         .expect("checks")

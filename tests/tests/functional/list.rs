@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::common::{package, refused_with, sandbox, shell};
+use crate::common::{document, package, refused_with, sandbox, shell};
 
 #[test]
 fn sandboxes_as_a_table() {
@@ -37,7 +37,7 @@ fn no_sandboxes() {
 fn a_list_as_json() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     let run = project.koze(&["list", "--format", "json"]);
-    let document: serde_json::Value = serde_json::from_str(&run.stdout).expect("one JSON document");
+    let document = document(&run);
     assert_eq!(document["sandboxes"][0]["binding"], "SHELL_SANDBOX");
     assert_eq!(run.code, 0);
 }

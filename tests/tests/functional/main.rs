@@ -1,6 +1,7 @@
 //! The binary on projects in temporary directories: what it prints, and what became of the user's files.
 
 mod add;
+mod at_once;
 mod attribute;
 mod bindings;
 mod build;
@@ -10,6 +11,7 @@ mod common;
 mod completions;
 mod config;
 mod contradictions;
+mod crash;
 mod doctor;
 mod explain;
 mod files;
@@ -26,6 +28,7 @@ mod package;
 mod remove;
 mod rename;
 mod rules;
+mod schema;
 mod sdk;
 mod source;
 mod storage;

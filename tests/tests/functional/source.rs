@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use koze_tests::Project;
 
-use crate::common::{SHELL, package, plain, refused, sandbox, shell};
+use crate::common::{SHELL, document, package, plain, refused, sandbox, shell};
 
 fn refused_source(declaration: &str) -> String {
     refused(&shell(declaration))
@@ -313,7 +313,7 @@ fn a_place_behind_wide_characters() {
     1 error; nothing was written
     "#);
     let json = project.koze(&["build", "--format", "json"]);
-    let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("one JSON document");
+    let document = document(&json);
     let found = &document["diagnostics"][0];
     assert_eq!((found["line"].as_u64(), found["column"].as_u64()), (Some(3), Some(20)), "{found:#}");
 }

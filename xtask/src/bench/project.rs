@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
+use serde_json::json;
 
 use crate::Result;
 
@@ -10,12 +11,13 @@ use crate::Result;
 pub(super) struct Project {
     dir: PathBuf,
     sandboxes: usize,
+    environments: usize,
 }
 
 impl Project {
     /// A project below `parent`. It is on disk after [`Project::restore`].
-    pub(super) fn new(parent: &Path, sandboxes: usize) -> Self {
-        Self { dir: parent.join(format!("bench-{sandboxes}")), sandboxes }
+    pub(super) fn new(parent: &Path, sandboxes: usize, environments: usize) -> Self {
+        Self { dir: parent.join(format!("bench-{sandboxes}-{environments}")), sandboxes, environments }
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -26,13 +28,26 @@ impl Project {
         self.sandboxes
     }
 
+    pub(super) fn environments(&self) -> usize {
+        self.environments
+    }
+
+    /// The file of a sandbox.
+    pub(super) fn file(&self, number: usize) -> PathBuf {
+        self.dir.join(format!("src/server/s{number:03}.sandbox.rs"))
+    }
+
+    /// What stands in it, with the arguments of the attribute.
+    pub(super) fn source(number: usize, arguments: &str) -> String {
+        format!("use koze::prelude::*;\n\n#[sandbox{arguments}]\npub struct S{number:03};\n")
+    }
+
     /// Puts the project back to what it was before its first build.
     pub(super) fn restore(&self) -> Result<()> {
         if self.dir.exists() {
             fs::remove_dir_all(&self.dir)?;
         }
-        let server = self.dir.join("src/server");
-        fs::create_dir_all(&server)?;
+        fs::create_dir_all(self.dir.join("src/server"))?;
         fs::write(self.dir.join("Cargo.toml"), self.manifest())?;
         // An exact version, so that the graph of crates is never asked for the SDK.
         fs::write(
@@ -41,18 +56,25 @@ impl Project {
         )?;
         fs::write(self.dir.join("src/lib.rs"), "//! A Worker with many sandboxes.\n")?;
         for number in 0..self.sandboxes {
-            fs::write(
-                server.join(format!("s{number:03}.sandbox.rs")),
-                format!("use koze::prelude::*;\n\n#[sandbox]\npub struct S{number:03};\n"),
-            )?;
+            fs::write(self.file(number), Self::source(number, ""))?;
+        }
+        if self.environments > 0 {
+            let environments = (0..self.environments).map(|number| (format!("e{number}"), json!({})));
+            let config = json!({
+                "name": "bench",
+                "main": "src/generated/worker.mjs",
+                "compatibility_date": "2026-04-21",
+                "env": environments.collect::<serde_json::Map<_, _>>(),
+            });
+            fs::write(self.dir.join("wrangler.jsonc"), format!("{config:#}\n"))?;
         }
         Ok(())
     }
 
     /// How many files the build added.
     pub(super) fn written(&self) -> Result<usize> {
-        // Cargo.toml, package.json and src/lib.rs stand beside the sandboxes.
-        Ok(files(&self.dir)?.saturating_sub(self.sandboxes + 3))
+        // Cargo.toml, package.json, src/lib.rs and perhaps wrangler.jsonc stand beside the sandboxes.
+        Ok(files(&self.dir)?.saturating_sub(self.sandboxes + 3 + usize::from(self.environments > 0)))
     }
 
     fn manifest(&self) -> String {

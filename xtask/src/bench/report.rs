@@ -7,15 +7,20 @@ use serde_json::{Value, json};
 
 use super::measure::Samples;
 use super::peers;
+use super::project::Project;
 
 pub(super) const COLD: &str = "koze build, cold";
 pub(super) const IDLE: &str = "koze build, nothing to do";
 /// The same command, timed a second time: beside the slow peer.
 pub(super) const IDLE_AGAIN: &str = "koze build, nothing to do (beside wrangler)";
 
+pub(super) const WATCH: &str = "koze build --watch, save to written";
+pub(super) const WATCH_REST: &str = "the same without the debounce";
+
 /// One command on one project.
 pub(super) struct Row {
     sandboxes: usize,
+    environments: usize,
     case: &'static str,
     samples: Samples,
     /// The peer's median in the same interleaved runs.
@@ -23,8 +28,17 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(sandboxes: usize, case: &'static str, samples: Samples, peer: Duration) -> Self {
-        Self { sandboxes, case, samples, peer }
+    pub(super) fn new(project: &Project, case: &'static str, samples: Samples, peer: Duration) -> Self {
+        let (sandboxes, environments) = (project.sandboxes(), project.environments());
+        Self { sandboxes, environments, case, samples, peer }
+    }
+
+    /// `1000`, or `1000×5` with environments.
+    fn size(&self) -> String {
+        match self.environments {
+            0 => self.sandboxes.to_string(),
+            environments => format!("{}×{environments}", self.sandboxes),
+        }
     }
 
     fn ratio(&self) -> f64 {
@@ -34,6 +48,7 @@ impl Row {
     fn json(&self) -> Value {
         json!({
             "sandboxes": self.sandboxes,
+            "environments": self.environments,
             "case": self.case,
             "runs": self.samples.len(),
             "median_ms": millis(self.samples.median()),
@@ -88,7 +103,7 @@ impl Report {
         let median = |sandboxes| {
             self.rows
                 .iter()
-                .find(|row| row.sandboxes == sandboxes && row.case == case)
+                .find(|row| (row.sandboxes, row.environments) == (sandboxes, 0) && row.case == case)
                 .map(|row| row.samples.median().as_secs_f64())
         };
         Some((median(1000)? - median(10)?) / 990.0 * 1e6)
@@ -100,7 +115,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "Whole processes, spawn to exit, interleaved; {} {} with {} cores. Times in ms.\n\
-             `ratio` is the median over that of the peer in the same runs: `{}`, or `{}` where it stands below.\n",
+             A size of 1000×5 has five named environments. `ratio` is the median over that of the peer in the same runs: `{}`, or `{}` where it stands below.\n",
             std::env::consts::OS,
             std::env::consts::ARCH,
             self.cores,
@@ -117,7 +132,7 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "{:>9}  {:<44}{:>5}{:>10.1}{range:>21}{:>8.3}",
-                row.sandboxes,
+                row.size(),
                 row.case,
                 row.samples.len(),
                 millis(row.samples.median()),

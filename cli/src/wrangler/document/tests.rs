@@ -220,6 +220,24 @@ fn toml_tables() {
     assert_eq!((error.range, error.message.as_str()), (9..10, "duplicate key"));
 }
 
+/// The root's first line comes where its first section goes.
+#[test]
+fn toml_lines_in_the_place_of_a_section() {
+    toml(
+        "# head\n\n[[a]]\nb = 1\n\n[c]\n",
+        &[set(path!["a"], json!(1)), set(path!["d"], json!(2))],
+        "# head\n\na = 1\nd = 2\n\n[c]\n",
+    );
+}
+
+#[test]
+fn toml_lines_and_sections_below_nothing_but_comments() {
+    let edits = [push(path!["a"], json!({})), set(path!["d"], json!(2))];
+    toml("# head\n\n\n", &edits, "# head\n\nd = 2\n\n[[a]]\n\n\n");
+    toml("# head\n", &edits, "# head\n\nd = 2\n\n[[a]]\n");
+    toml("# head", &edits, "# head\n\nd = 2\n\n[[a]]");
+}
+
 #[test]
 fn removal_undoes_a_push() {
     let jsonc_texts = [

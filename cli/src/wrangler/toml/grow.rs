@@ -82,12 +82,20 @@ impl Change<'_> {
         }
         // The root has no line yet: they go before the first header, and below a comment that heads the file.
         let newline = self.source.newline;
+        let end = self.source.text.trim_end().len();
+        if self.layout.sections.len() == 1 && end > mark(&self.source.text) {
+            // There is nothing but comments: sections come right behind them, and lines before those.
+            let end = self.source.line_end(end);
+            self.out.insert(end, newline.repeat(2) + &lines.join(newline));
+            return;
+        }
         let place = self.heading();
         let mut text = lines.join(newline) + newline;
         if !self.source.text[place..].trim().is_empty() {
             text += newline;
         }
         self.out.insert(place, text);
+        self.heading = Some(place);
     }
 
     fn lines_after(&mut self, end: usize, lines: &[String]) {

@@ -123,7 +123,10 @@ impl Change<'_> {
             self.out.remove(range.start..after);
             return;
         }
-        let Some(before) = self.source.newline_before(self.source.line_start(range.start)) else {
+        let start = self.source.line_start(range.start);
+        // What comes in the section's place stands on a line of its own.
+        let before = self.source.newline_before(start).filter(|_| self.heading != Some(start));
+        let Some(before) = before else {
             let mut end = self.source.after_newline(after);
             let blank = self.source.after_newline(self.source.blanks_after(end));
             if !self.source.text[blank..].trim().is_empty() {

@@ -1,0 +1,26 @@
+//! The committed schemas are what the types say.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+
+use super::{Document, Examination};
+
+/// Compares the schema of a type with `schema/<name>.schema.json`, or writes it there.
+fn check<T: JsonSchema>(name: &str, title: &str) {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
+    let schema = serde_json::to_string_pretty(&schema).expect("plain data") + "\n";
+    let file = format!("{}/../schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("KOZE_BLESS").is_some() {
+        fs_err::write(&file, &schema).expect("the schema's file");
+    }
+    let committed = fs_err::read_to_string(&file).expect("a committed schema");
+    assert_eq!(committed, schema, "run `KOZE_BLESS=1 cargo test -p koze-cli schema`");
+}
+
+#[test]
+fn the_committed_schemas_are_those_of_the_types() {
+    check::<Document>("build", "koze build --format json");
+    check::<Examination>("doctor", "koze doctor --format json");
+}

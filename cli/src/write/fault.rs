@@ -1,0 +1,38 @@
+//! Faults on demand, for the tests of what a crash or a full disk leaves behind.
+//!
+//! Every operation that changes the disk passes a point; the points of a run are numbered from 1. With `KOZE_FAULT=kill@N`
+//! the program ends at point N as by `kill -9`; with `error@N` that operation finds the disk full. Builds without
+//! `debug_assertions`, which is what users have, know nothing of it.
+
+use std::io;
+use std::path::Path;
+
+/// Passes a point, before the operation.
+#[cfg(debug_assertions)]
+pub(super) fn point(what: &str, path: &Path) -> io::Result<()> {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static PASSED: AtomicUsize = AtomicUsize::new(0);
+    let number = PASSED.fetch_add(1, Ordering::Relaxed) + 1;
+    let Some(fault) = std::env::var("KOZE_FAULT").ok() else { return Ok(()) };
+    let (kind, at) = fault.split_once('@').expect("KOZE_FAULT is kill@N or error@N");
+    if at.parse() != Ok(number) {
+        return Ok(());
+    }
+    eprintln!("fault {fault}: {what} {}", path.display());
+    match kind {
+        "kill" => {
+            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+            unreachable!("SIGKILL cannot be caught")
+        }
+        "error" => Err(io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error())),
+        _ => panic!("KOZE_FAULT is kill@N or error@N"),
+    }
+}
+
+/// Passes a point: nothing happens there.
+#[cfg(not(debug_assertions))]
+#[expect(clippy::unnecessary_wraps, reason = "the same signature as with faults")]
+pub(super) fn point(_what: &str, _path: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,402 @@
+//! What a crash or a full disk leaves behind.
+//!
+//! `KOZE_FAULT` ends the program, or fails an operation, at a numbered point before each change of the disk (CONTRIBUTING.md).
+//! The tests count up until a run passes untouched: a new operation is covered without a word here.
+
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use insta::assert_snapshot;
+use koze_tests::{Project, Snapshot, koze, root, run};
+
+use crate::common::{BY_HAND, SHELL, built, plain, sandbox, shell};
+
+/// More points than any run has: counting up ends.
+const MOST: usize = 200;
+
+/// A run that is to be interrupted.
+pub(crate) struct Scenario {
+    /// The files it finds.
+    before: Snapshot,
+    pub(crate) args: Vec<String>,
+    /// The files that it leaves when nothing interrupts it.
+    pub(crate) after: Snapshot,
+}
+
+impl Scenario {
+    fn new(project: &Project, args: &[&str]) -> Self {
+        let before = project.snapshot();
+        let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let mut scenario = Scenario { before, args, after: Snapshot::new() };
+        let project = scenario.project();
+        let done = scenario.run(&project, None);
+        assert!(done.status.success(), "{done:?}");
+        scenario.after = project.snapshot();
+        assert_ne!(scenario.after, scenario.before);
+        scenario
+    }
+
+    /// The project as the run finds it.
+    pub(crate) fn project(&self) -> Project {
+        project_of(&self.before)
+    }
+
+    fn run(&self, project: &Project, fault: Option<String>) -> Output {
+        let mut command = command(project);
+        command.args(&self.args);
+        if let Some(fault) = fault {
+            command.env("KOZE_FAULT", fault);
+        }
+        run(command, Duration::from_mins(1))
+    }
+
+    /// Projects whose run met this fault, at each point once.
+    fn faults(&self, kind: &str) -> impl Iterator<Item = (Project, Output)> {
+        (1..MOST).map_while(move |point| {
+            let project = self.project();
+            let output = self.run(&project, Some(format!("{kind}@{point}")));
+            if said(&output).starts_with(&format!("fault {kind}@{point}: ")) {
+                return Some((project, output));
+            }
+            assert!(point > 5 && output.status.success(), "{output:?}");
+            assert_eq!(project.diff(&self.after), "", "a run without a fault");
+            None
+        })
+    }
+
+    /// Every file is as it was or as it was to be, whole.
+    fn assert_old_or_new(&self, now: &Snapshot, at: &str) {
+        for path in self.before.keys().chain(self.after.keys()).chain(now.keys()) {
+            let content = now.get(path);
+            let whole = content == self.before.get(path) || content == self.after.get(path);
+            assert!(whole || is_temporary(path), "{path} is neither old nor new after {at}");
+        }
+    }
+
+    /// The next build completes what was begun, or the same command does where nothing was.
+    fn assert_completes(&self, project: &Project, at: &str) {
+        let now = without_temporary(project.snapshot());
+        let mut run = project.koze(&["build"]);
+        // Of what was not begun a build knows nothing: after a removal it asks what is to become of the storage.
+        if self.args[0] != "build" && now == self.before && project.snapshot() != self.after {
+            let again = self.run(project, None);
+            assert!(again.status.success(), "{at}: {again:?}");
+            run = project.koze(&["build"]);
+        }
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "after {at}: {}", run.stdout);
+        assert_eq!(project.diff(&self.after), "", "the next build after {at}");
+    }
+
+    fn survives_kills(&self) {
+        for (project, output) in self.faults("kill") {
+            let at = said(&output);
+            assert_eq!(output.status.code(), None, "{at}");
+            self.assert_old_or_new(&project.snapshot(), &at);
+            self.assert_completes(&project, &at);
+        }
+    }
+
+    fn survives_errors(&self) {
+        for (project, output) in self.faults("error") {
+            let at = said(&output);
+            let now = project.snapshot();
+            self.assert_old_or_new(&now, &at);
+            let written = changed(&self.before, &now);
+            if output.status.success() {
+                // Only that the renames are on the disk cannot be promised then.
+                assert!(at.contains(": sync "), "{at}");
+                assert_eq!(project.diff(&self.after), "", "{at}");
+                continue;
+            }
+            assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{at}");
+            assert!(at.contains("No space left on device (os error 28)"), "{at}");
+            if written.is_empty() {
+                assert!(at.contains("nothing was written"), "{at}");
+                assert_eq!(project.diff(&self.before), "", "not even a temporary file is left after {at}");
+            } else {
+                assert_eq!(named(&at), written, "{at}");
+            }
+            self.assert_completes(&project, &at);
+        }
+    }
+}
+
+fn project_of(files: &Snapshot) -> Project {
+    let project = Project::new();
+    for (path, content) in files {
+        project.write(path, content);
+    }
+    project
+}
+
+pub(crate) fn command(project: &Project) -> Command {
+    let mut command = koze();
+    command.current_dir(project.dir()).env("NO_COLOR", "1").env("COLUMNS", "100");
+    command
+}
+
+pub(crate) fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Whether koze makes a file of this name only for the time of a run.
+fn is_temporary(path: &str) -> bool {
+    path.ends_with(".koze-tmp") || path.ends_with(".koze-journal") || path.contains(".koze-tmp/")
+}
+
+fn without_temporary(mut files: Snapshot) -> Snapshot {
+    files.retain(|path, _| !is_temporary(path));
+    files
+}
+
+/// The files that differ, sorted.
+fn changed(before: &Snapshot, now: &Snapshot) -> Vec<String> {
+    let now = without_temporary(now.clone());
+    let mut paths: Vec<String> = before.keys().chain(now.keys()).cloned().collect();
+    paths.sort();
+    paths.dedup();
+    paths.retain(|path| before.get(path) != now.get(path));
+    paths
+}
+
+/// The files that the help of K057 names, sorted.
+fn named(message: &str) -> Vec<String> {
+    let help = message.lines().find(|line| line.contains(" were written before")).expect("what was written");
+    let mut files: Vec<String> = help.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    files.sort();
+    files
+}
+
+pub(crate) fn cold() -> Scenario {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write("wrangler.jsonc", BY_HAND);
+    plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
+    Scenario::new(&project, &["build"])
+}
+
+/// A class with another name, an attribute with another value, and one that is taken back.
+fn changed_project() -> Project {
+    let project = shell("#[sandbox(max_instances = 3, instance_type = \"basic\")]\npub struct ShellSandbox;");
+    project.write("wrangler.jsonc", BY_HAND);
+    sandbox(&project, "src/server/python.sandbox.rs", "#[sandbox(name = \"py\")]\npub struct PythonSandbox;");
+    built(&project);
+    sandbox(&project, SHELL, "#[sandbox(instance_type = \"standard-1\")]\npub struct BashSandbox;");
+    project
+}
+
+fn incremental() -> Scenario {
+    Scenario::new(&changed_project(), &["build"])
+}
+
+pub(crate) fn removal(storage: &str) -> Scenario {
+    let project = changed_project();
+    built(&project);
+    fs_err::remove_file(project.path("src/server/python.sandbox.rs")).expect("it was there");
+    Scenario::new(&project, &["remove", "python", storage])
+}
+
+/// A command that moves a source and writes the rest with it.
+fn rename() -> Scenario {
+    let project = changed_project();
+    built(&project);
+    Scenario::new(&project, &["rename", "python", "snake"])
+}
+
+fn addition() -> Scenario {
+    let project = changed_project();
+    built(&project);
+    Scenario::new(&project, &["add", "extra"])
+}
+
+#[test]
+fn a_kill_or_a_full_disk_in_a_rename() {
+    rename().survives_kills();
+    rename().survives_errors();
+}
+
+#[test]
+fn a_kill_or_a_full_disk_in_an_addition() {
+    addition().survives_kills();
+    addition().survives_errors();
+}
+
+#[test]
+fn a_kill_in_a_cold_build() {
+    cold().survives_kills();
+}
+
+#[test]
+fn a_kill_in_a_later_build() {
+    incremental().survives_kills();
+}
+
+#[test]
+fn a_kill_in_a_removal_that_deletes_storage() {
+    removal("--delete-storage").survives_kills();
+}
+
+#[test]
+fn a_kill_in_a_removal_that_keeps_storage() {
+    removal("--keep-storage").survives_kills();
+}
+
+#[test]
+fn a_full_disk_in_a_cold_build() {
+    cold().survives_errors();
+}
+
+#[test]
+fn a_full_disk_in_a_later_build() {
+    incremental().survives_errors();
+}
+
+#[test]
+fn a_full_disk_in_a_removal() {
+    removal("--delete-storage").survives_errors();
+}
+
+/// The run that finishes what another had begun may be killed as well.
+#[test]
+fn a_kill_while_another_run_s_work_is_finished() {
+    let scenario = incremental();
+    let half = scenario
+        .faults("kill")
+        .map(|(project, _)| project.snapshot())
+        .find(|now| changed(&scenario.before, now).len() == 1)
+        .expect("a kill after the first file");
+    for point in 1..MOST {
+        let project = project_of(&half);
+        let output = scenario.run(&project, Some(format!("kill@{point}")));
+        let at = said(&output);
+        scenario.assert_old_or_new(&project.snapshot(), &at);
+        scenario.assert_completes(&project, &at);
+        if output.status.success() {
+            assert!(point > 5, "{output:?}");
+            return;
+        }
+    }
+    panic!("no end");
+}
+
+#[test]
+fn what_was_finished_is_said() {
+    let scenario = incremental();
+    let mut after_two =
+        scenario.faults("error").skip_while(|(_, output)| !said(output).contains("written before")).skip(1);
+    let (project, output) = after_two.next().expect("an error after two files");
+    let message = said(&output).replace(&project.dir().display().to_string(), "[PROJECT]");
+    let (_fault, message) = message.split_once('\n').expect("several lines");
+    assert_snapshot!(message, @"
+    error[K057]: failed to write `[PROJECT]/src/generated/env.rs`: No space left on device (os error 28)
+     |
+     = help: `wrangler.jsonc` and `src/generated/mod.rs` were written before: each file is whole, see to the cause and run the command again to write the rest
+
+    1 error
+    ");
+    assert_snapshot!(built(&project).stdout, @"
+    finished what an interrupted run had begun: wrote `src/generated/env.rs`, `src/generated/worker.mjs`, `src/generated/worker.d.mts` and `koze.lock`
+    2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+      src/server/shell.sandbox.rs   BashSandbox    SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10
+    nothing to do: every file is in step
+    ");
+}
+
+/// A configuration that was taken back after a kill, as `git checkout` does, is what counts.
+#[test]
+fn a_configuration_that_was_taken_back_after_a_kill() {
+    let scenario = incremental();
+    for (project, output) in scenario.faults("kill") {
+        if project.read("koze.lock").as_bytes() == scenario.after["koze.lock"] {
+            // The build was complete, and the lock rightly misses a migration.
+            return;
+        }
+        project.write("wrangler.jsonc", &scenario.before["wrangler.jsonc"]);
+        scenario.assert_completes(&project, &said(&output));
+    }
+}
+
+/// What somebody changed since is theirs: nothing is written over it, and the build goes on from what is there.
+#[test]
+fn an_edit_after_a_kill_is_kept() {
+    let scenario = incremental();
+    for (project, output) in scenario.faults("kill") {
+        let at = said(&output);
+        project.write("wrangler.jsonc", project.read("wrangler.jsonc") + "// mine\n");
+        let run = project.koze(&["build"]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{at}");
+        let mut expected = scenario.after.clone();
+        expected.entry("wrangler.jsonc".to_owned()).or_default().extend(b"// mine\n");
+        assert_eq!(project.diff(&expected), "", "{at}");
+    }
+}
+
+fn new_project(place: &Project, fault: Option<String>) -> Output {
+    let mut command = command(place);
+    command.args(["new", "hello", "--runtime-path"]).arg(root().join("runtime"));
+    if let Some(fault) = fault {
+        command.env("KOZE_FAULT", fault);
+    }
+    run(command, Duration::from_mins(1))
+}
+
+/// Where there is no directory yet, it appears as a whole; an empty one is filled, and the next run fills the rest.
+#[test]
+fn a_kill_or_a_full_disk_in_a_new_project() {
+    for (empty, kind) in [(false, "kill"), (false, "error"), (true, "kill"), (true, "error")] {
+        let whole = Project::new();
+        assert!(new_project(&whole, None).status.success());
+        let whole = whole.snapshot();
+        for point in 1.. {
+            assert!(point < MOST);
+            let place = Project::new();
+            if empty {
+                fs_err::create_dir(place.path("hello")).expect("a directory");
+            }
+            let output = new_project(&place, Some(format!("{kind}@{point}")));
+            let at = said(&output);
+            let now = place.snapshot();
+            if !at.starts_with("fault ") {
+                assert!(point > 20 && output.status.success(), "{at}");
+                break;
+            }
+            if kind == "error" && !output.status.success() && changed(&Snapshot::new(), &now).is_empty() {
+                assert!(now.is_empty(), "a temporary file is left after {at}: {:?}", now.keys());
+            }
+            let complete = without_temporary(now.clone()) == whole;
+            let nothing = changed(&Snapshot::new(), &now).is_empty();
+            assert!(empty || complete || nothing, "a part of a project after {at}");
+            if !complete || now != whole {
+                let again = new_project(&place, None);
+                assert!(again.status.success(), "{at}: {again:?}");
+            }
+            assert_eq!(place.diff(&whole), "", "the next run after {at}");
+        }
+    }
+}
+
+/// No file may grow beyond half a kilobyte: the write of the first long one fails, as on a full disk.
+#[test]
+fn a_file_that_cannot_be_written_to_its_end() {
+    let scenario = cold();
+    let project = scenario.project();
+    let koze = command(&project);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$@\"", "sh"])
+        .arg(koze.get_program())
+        .arg("build")
+        .current_dir(project.dir())
+        .env("NO_COLOR", "1");
+    let output = run(command, Duration::from_mins(1));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_snapshot!(said(&output).replace(&project.dir().display().to_string(), "[PROJECT]"), @"
+    error[K057]: failed to write `[PROJECT]/wrangler.jsonc`: File too large (os error 27)
+     |
+     = help: see to the cause, then run the command again
+
+    1 error; nothing was written
+    ");
+    assert_eq!(project.diff(&scenario.before), "");
+    assert!(!project.path("src/generated").exists(), "not even a directory is left");
+}
