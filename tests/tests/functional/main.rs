@@ -8,6 +8,7 @@ mod common;
 mod config;
 mod contradictions;
 mod explain;
+mod exports;
 mod files;
 mod forms;
 mod image;

@@ -229,7 +229,7 @@ impl<'a> Lifecycle<'a> {
             return (Vec::new(), None);
         }
         match &self.kind {
-            Kind::Exports(_) => (exports::edits(&self.path, changes), None),
+            Kind::Exports(exports) => (exports::edits(&self.path, exports, changes), None),
             Kind::Migrations(list) => {
                 let (tag, migration) = migrations::next(list, changes);
                 let hash = lock::hash(&migration);
