@@ -45,7 +45,8 @@ pub(crate) fn written(world: &mut World, written: &Written) -> Result<(), String
     code(world, &declared)?;
     for name in world.managed() {
         let level = Level::of(&config, &name);
-        blocks(world, &level).map_err(|why| format!("{why}, at the level {name:?}"))?;
+        blocks(world, &level, &Level::of(&before, &name))
+            .map_err(|why| format!("{why}, at the level {name:?}"))?;
         storage(world, &name, &level, written)?;
     }
     world.state.built =
@@ -95,7 +96,7 @@ fn code(world: &World, declared: &BTreeSet<String>) -> Result<(), String> {
 }
 
 /// Each sandbox has one container and one binding, and what is gone has none.
-fn blocks(world: &World, level: &Level) -> Result<(), String> {
+fn blocks(world: &World, level: &Level, before: &Level) -> Result<(), String> {
     let count =
         |list: &[Value], class: &str| list.iter().filter(|entry| text(entry, "class_name") == class).count();
     let declared: BTreeMap<&str, &str> =
@@ -105,7 +106,8 @@ fn blocks(world: &World, level: &Level) -> Result<(), String> {
         let bindings = count(&level.bindings, class);
         let expected = match declared.get(class) {
             Some(_) => (1, 1),
-            None if world.state.kept.contains_key(class) => (0, 1),
+            // An environment that is younger than the sandbox's end never had the binding.
+            None if world.state.kept.contains_key(class) => (0, count(&before.bindings, class)),
             None => (0, 0),
         };
         if (containers, bindings) != expected {

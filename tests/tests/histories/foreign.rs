@@ -122,7 +122,7 @@ impl Parts {
                 .is_some_and(|list| self.jsonc_list(text, list, &class));
             if whole
                 && inner.is_some_and(|inner| inner.properties.len() == 1)
-                && !has_comment(&text[range(objects)])
+                && !has_comment(&without(text, range(objects), self.owned.iter().cloned()))
             {
                 self.owned.push(range(objects));
             }
@@ -138,7 +138,8 @@ impl Parts {
     fn jsonc_list(&mut self, text: &str, list: &ObjectProp, ours: &dyn Fn(&Json) -> bool) -> bool {
         self.blocks.push(range(list));
         let elements = list.value.as_array().map(|list| list.elements.as_slice()).unwrap_or_default();
-        let whole = elements.iter().all(ours) && !has_comment(&text[range(list)]);
+        let spans = elements.iter().map(|element| element.range().start..element.range().end);
+        let whole = elements.iter().all(ours) && !has_comment(&without(text, range(list), spans));
         if whole {
             self.owned.push(range(list));
         } else {
@@ -169,9 +170,7 @@ impl Parts {
             lines.push((start, line));
             start += line.len();
         }
-        let header = |line: &str| {
-            line.trim_start().starts_with('[') && line.contains(']')
-        };
+        let header = |line: &str| line.trim_start().starts_with('[') && line.contains(']');
         let mut at = 0;
         while at < lines.len() {
             let next = (at + 1..lines.len()).find(|next| header(lines[*next].1)).unwrap_or(lines.len());
@@ -220,13 +219,23 @@ impl Parts {
         if let Some(objects) = level.get("durable_objects").and_then(Item::as_table_like) {
             self.toml_list(text, objects, "bindings", &class);
         }
+        if let (Some(key), Some(value)) = (
+            level.key("exports").and_then(toml_edit::Key::span),
+            level.get("exports").and_then(Item::as_value),
+        ) {
+            self.blocks.push(key.start..value.span().map_or(key.end, |span| span.end));
+        }
         let exports = level.get("exports").and_then(Item::as_table_like);
         if let Some((exports, entries)) = exports.map(|exports| (exports, exports.iter())) {
             for (key, item) in entries.filter(|(key, item)| item.is_value() && (owned.class)(key)) {
                 if let (Some(key), Some(value)) =
                     (exports.key(key).and_then(toml_edit::Key::span), item.span())
                 {
-                    self.owned.push(key.start..value.end);
+                    // `exports.` stands before the key where it is a dotted one.
+                    let line = text[..key.start].rfind('\n').map_or(0, |end| end + 1);
+                    let before = &text[line..key.start];
+                    let dotted = before.trim_start().starts_with("exports") && !before.contains('=');
+                    self.owned.push(if dotted { line } else { key.start }..value.end);
                 }
             }
         }
@@ -245,13 +254,22 @@ impl Parts {
         };
         let whole = name.start..span.end;
         self.blocks.push(whole.clone());
-        if array.iter().all(ours) && !has_comment(&text[whole.clone()]) {
+        let spans = array.iter().filter_map(toml_edit::Value::span);
+        if array.iter().all(ours) && !has_comment(&without(text, whole.clone(), spans)) {
             self.owned.push(whole);
         } else {
             let spans = array.iter().filter(|entry| ours(entry)).filter_map(toml_edit::Value::span);
             self.owned.extend(spans.map(|span| span.start..span.end));
         }
     }
+}
+
+/// A part of a text, without what lies in it.
+fn without(text: &str, range: Range<usize>, inner: impl Iterator<Item = Range<usize>>) -> String {
+    let inner: Vec<_> = inner.collect();
+    let part = text[range.clone()].char_indices();
+    let kept = part.filter(|(at, _)| !inner.iter().any(|inner| inner.contains(&(range.start + at))));
+    kept.map(|(_, char)| char).collect()
 }
 
 fn range(prop: &ObjectProp) -> Range<usize> {

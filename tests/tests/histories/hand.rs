@@ -223,8 +223,7 @@ impl Hand<'_> {
                 Some((start..prop.range.end + comma.map_or(0, |at| at + 1), String::new()))
             }),
             Format::Toml => {
-                let mut document =
-                    self.text.parse::<toml_edit::DocumentMut>().ok()?;
+                let mut document = self.text.parse::<toml_edit::DocumentMut>().ok()?;
                 document.get_mut("env")?.as_table_like_mut()?.remove(name)?;
                 Some(document.to_string())
             }

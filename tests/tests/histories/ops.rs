@@ -50,7 +50,8 @@ pub(crate) type History = (u16, Vec<Op>);
 
 pub(crate) fn history() -> impl Strategy<Value = History> {
     // A few sandboxes first: without any, most of what can happen does not.
-    (any::<u16>(), vec(add(), 1..4), vec(op(), 4..26)).prop_map(|(dice, first, then)| (dice, [first, then].concat()))
+    (any::<u16>(), vec(add(), 1..4), vec(op(), 6..30))
+        .prop_map(|(dice, first, then)| (dice, [first, then].concat()))
 }
 
 fn add() -> impl Strategy<Value = Op> {
@@ -63,8 +64,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => add(),
         2 => (n(), n()).prop_map(|(which, file)| Op::Move { which, file }),
-        3 => (n(), n(), any::<bool>()).prop_map(|(which, class, said)| Op::RenameClass { which, class, said }),
-        1 => (n(), n(), n(), any::<bool>())
+        6 => (n(), n(), any::<bool>()).prop_map(|(which, class, said)| Op::RenameClass { which, class, said }),
+        2 => (n(), n(), n(), any::<bool>())
             .prop_map(|(which, class, file, said)| Op::RenameBoth { which, class, file, said }),
         1 => n().prop_map(|which| Op::RenamedFrom { which }),
         3 => n().prop_map(|which| Op::Delete { which }),
@@ -75,7 +76,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => n().prop_map(|which| Op::OwnList { which }),
         1 => n().prop_map(|which| Op::Restrict { which }),
         3 => (n(), any::<u8>()).prop_map(|(kind, place)| Op::Hand { kind, place }),
-        8 => any::<u8>().prop_map(|way| Op::Build { way }),
+        10 => any::<u8>().prop_map(|way| Op::Build { way }),
         1 => n().prop_map(|kind| Op::Look { kind }),
         3 => (any::<u8>(), any::<bool>(), any::<bool>())
             .prop_map(|(which, delete, by_class)| Op::Remove { which, delete, by_class }),
