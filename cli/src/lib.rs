@@ -20,6 +20,7 @@ pub mod manifest;
 pub mod output;
 pub mod paths;
 pub mod plan;
+pub mod recover;
 pub mod sdk;
 pub mod wrangler;
 pub mod write;

@@ -237,3 +237,28 @@ fn a_second_binding_of_a_class_that_goes_has_to_go_first() {
     // A class that is kept lives, and may have as many bindings as one likes.
     assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
 }
+
+#[test]
+fn a_kept_class_is_exported_even_where_the_lock_is_lost() {
+    let project = without_python();
+    assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
+    let worker = project.read("src/generated/worker.mjs");
+    fs_err::remove_file(project.path("koze.lock")).expect("it was there");
+    assert_eq!(project.koze(&["build"]).code, 0);
+    assert_eq!(project.read("src/generated/worker.mjs"), worker);
+    let run = project.koze(&["remove", "PythonSandbox", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(!project.read("wrangler.jsonc").contains("PYTHON_SANDBOX"));
+}
+
+#[test]
+fn a_sandbox_that_is_gone_is_missed_even_where_the_lock_is_lost() {
+    let project = without_python();
+    fs_err::remove_file(project.path("koze.lock")).expect("it was there");
+    let said = refused_with(&project, &["build"]);
+    assert!(said.starts_with("error[K043]: `src/server/python.sandbox.rs` is gone"), "{said}");
+    let run = project.koze(&["remove", "python", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let config = project.read("wrangler.jsonc");
+    assert!(!config.contains("PYTHON_SANDBOX") && !config.contains("python-sandbox"), "{config}");
+}
