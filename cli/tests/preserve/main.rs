@@ -4,6 +4,7 @@ use koze_cli::wrangler::document::{Document, Edit, Format, Path, Step};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+mod builds;
 mod edits;
 mod generate;
 
