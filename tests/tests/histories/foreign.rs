@@ -179,24 +179,24 @@ impl Parts {
             let block = lines[at].0..lines[last].0 + lines[last].1.len();
             let head = lines[at].1.split('#').next().unwrap_or_default().trim();
             let path = head.trim_matches(|char| char == '[' || char == ']');
-            let (name, list) = match path.strip_prefix("env.").and_then(|rest| rest.split_once('.')) {
-                Some((name, list)) => (name, list),
+            let (environment, key) = match path.strip_prefix("env.").and_then(|rest| rest.split_once('.')) {
+                Some(split) => split,
                 None => ("", path),
             };
-            let value = |key: &str| {
-                let line = text[block.clone()].lines().find(|line| line.trim_start().starts_with(key))?;
+            let value = |of: &str| {
+                let line = text[block.clone()].lines().find(|line| line.trim_start().starts_with(of))?;
                 line.split('"').nth(1).map(str::to_owned)
             };
-            let ours = match list {
+            let ours = match key {
                 "containers" | "durable_objects.bindings" => {
                     value("class_name").is_some_and(|class| (owned.class)(&class))
                 }
-                "migrations" => value("tag").is_some_and(|tag| (owned.tag)(name, &tag)),
-                _ => list.strip_prefix("exports.").is_some_and(|class| (owned.class)(class)),
+                "migrations" => value("tag").is_some_and(|tag| (owned.tag)(environment, &tag)),
+                _ => key.strip_prefix("exports.").is_some_and(|class| (owned.class)(class)),
             };
             if header(lines[at].1) && ours {
                 self.owned.push(block);
-            } else if header(lines[at].1) && list == "durable_objects" {
+            } else if header(lines[at].1) && key == "durable_objects" {
                 // Koze may have made it, and takes it away with its last binding.
                 self.owned.push(lines[at].0..lines[at].0 + lines[at].1.len());
             }

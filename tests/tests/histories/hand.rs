@@ -46,13 +46,13 @@ fn jsonc(mode: Mode, own: bool, bit: &dyn Fn(u16) -> bool) -> String {
     match (mode, own, bit(3)) {
         (Mode::Exports, _, true) => {
             text +=
-                ",\n  \"exports\": { \"Own0\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" } }"
+                ",\n  \"exports\": { \"Own0\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" } }";
         }
         (Mode::Exports, _, false) => {
             text += ",\n  \"exports\": {\n    // Ours.\n    \"Own0\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" },\n  }";
         }
         (Mode::Migrations, true, true) => {
-            text += ",\n  \"migrations\": [{ \"tag\": \"v1\", \"new_sqlite_classes\": [\"Own0\"] }]"
+            text += ",\n  \"migrations\": [{ \"tag\": \"v1\", \"new_sqlite_classes\": [\"Own0\"] }]";
         }
         (Mode::Migrations, true, false) => {
             text += ",\n  \"migrations\": [\n    // Never edit one.\n    {\n      \"tag\": \"first\",\n      \"new_sqlite_classes\": [\"Own0\"]\n    }\n  ]";
@@ -170,8 +170,8 @@ impl Hand<'_> {
     }
 
     fn jsonc_push(&self, path: &[&str], entry: &Value) -> Option<String> {
-        let (last, outer) = path.split_last()?;
-        self.with_object(outer, |object| match object.get(last).map(|prop| &prop.value) {
+        let (key, outer) = path.split_last()?;
+        self.with_object(outer, |object| match object.get(key).map(|prop| &prop.value) {
             Some(Json::Array(list)) => match list.elements.last() {
                 Some(element) => {
                     let end = jsonc_parser::common::Ranged::range(element).end;
@@ -183,7 +183,7 @@ impl Hand<'_> {
             None => {
                 let start = object.range.start + 1;
                 let comma = if object.properties.is_empty() { "" } else { "," };
-                Some((start..start, format!("\n    \"{last}\": [{entry}]{comma}")))
+                Some((start..start, format!("\n    \"{key}\": [{entry}]{comma}")))
             }
         })
     }
@@ -203,6 +203,67 @@ impl Hand<'_> {
                     write!(text, "{key} = {}{}", toml_value(value), self.newline()).ok()?;
                 }
                 Some(text)
+            }
+        }
+    }
+
+    /// The entries of a level's containers and bindings that name a class go.
+    pub(crate) fn without_class(&self, environment: &str, class: &str) -> Option<String> {
+        let outer: Vec<&str> = if environment.is_empty() { Vec::new() } else { vec!["env", environment] };
+        let mut text = self.text.to_owned();
+        for list in [&["containers"][..], &["durable_objects", "bindings"]] {
+            let path = [&outer, list].concat();
+            // One at a time: what goes moves the others.
+            while let Some(less) = (Hand { format: self.format, text: &text }).without_one(&path, class) {
+                text = less;
+            }
+        }
+        (text != self.text).then_some(text)
+    }
+
+    fn without_one(&self, path: &[&str], class: &str) -> Option<String> {
+        let (key, outer) = path.split_last()?;
+        match self.format {
+            Format::Jsonc => self.with_object(outer, |object| {
+                let list = object.get_array(key)?;
+                let names = |entry: &&Json| {
+                    let class_name = entry.as_object().and_then(|entry| entry.get_string("class_name"));
+                    class_name.is_some_and(|name| name.value == class)
+                };
+                let range = jsonc_parser::common::Ranged::range(list.elements.iter().find(names)?);
+                let before = self.text.get(..range.start)?.trim_end();
+                let behind = self.text.get(range.end..)?;
+                Some(if behind.trim_start().starts_with(',') {
+                    (range.start..range.end + behind.find(',')? + 1, String::new())
+                } else if before.ends_with(',') {
+                    (before.len() - 1..range.end, String::new())
+                } else {
+                    (range.start..range.end, String::new())
+                })
+            }),
+            Format::Toml => {
+                let mut document = self.text.parse::<toml_edit::DocumentMut>().ok()?;
+                let mut table: &mut dyn toml_edit::TableLike = document.as_table_mut();
+                for outer in outer {
+                    table = table.get_mut(outer)?.as_table_like_mut()?;
+                }
+                let names = |entry: &dyn toml_edit::TableLike| {
+                    entry.get("class_name").and_then(toml_edit::Item::as_str) == Some(class)
+                };
+                match table.get_mut(key)? {
+                    toml_edit::Item::ArrayOfTables(tables) => {
+                        let index = tables.iter().position(|entry| names(entry))?;
+                        tables.remove(index);
+                    }
+                    item => {
+                        let array = item.as_array_mut()?;
+                        let index = array
+                            .iter()
+                            .position(|entry| entry.as_inline_table().is_some_and(|entry| names(entry)))?;
+                        array.remove(index);
+                    }
+                }
+                Some(document.to_string())
             }
         }
     }

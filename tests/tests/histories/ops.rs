@@ -43,6 +43,8 @@ pub(crate) enum Op {
     Deploy { which: u8 },
     /// The last build is taken back, as version control would.
     Revert,
+    /// `koze.lock` is lost.
+    LoseLock,
 }
 
 /// A history: how the configuration looked at first, and what happened.
@@ -71,16 +73,17 @@ fn op() -> impl Strategy<Value = Op> {
         3 => n().prop_map(|which| Op::Delete { which }),
         1 => n().prop_map(|which| Op::Restore { which }),
         2 => (n(), any::<u8>()).prop_map(|(which, attributes)| Op::Attributes { which, attributes }),
-        1 => any::<bool>().prop_map(|own| Op::AddEnvironment { own }),
+        2 => any::<bool>().prop_map(|own| Op::AddEnvironment { own }),
         1 => n().prop_map(|which| Op::RemoveEnvironment { which }),
-        1 => n().prop_map(|which| Op::OwnList { which }),
-        1 => n().prop_map(|which| Op::Restrict { which }),
+        2 => n().prop_map(|which| Op::OwnList { which }),
+        3 => n().prop_map(|which| Op::Restrict { which }),
         3 => (n(), any::<u8>()).prop_map(|(kind, place)| Op::Hand { kind, place }),
         10 => any::<u8>().prop_map(|way| Op::Build { way }),
         1 => n().prop_map(|kind| Op::Look { kind }),
         3 => (any::<u8>(), any::<bool>(), any::<bool>())
             .prop_map(|(which, delete, by_class)| Op::Remove { which, delete, by_class }),
-        3 => n().prop_map(|which| Op::Deploy { which }),
+        4 => n().prop_map(|which| Op::Deploy { which }),
         1 => Just(Op::Revert),
+        1 => Just(Op::LoseLock),
     ]
 }

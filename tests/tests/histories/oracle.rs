@@ -6,7 +6,7 @@
 //!   which migrations have been applied; each is applied once for each environment, in the order of the list; an
 //!   environment's list replaces the top level's; a Worker with a tag has to be deployed with one ever after; the
 //!   target of a rename must not exist and must be exported; a delete takes all data, and binding and class go first;
-//!   SQLite cannot be enabled on a class that exists.
+//!   `SQLite` cannot be enabled on a class that exists.
 //! - *which migrations are pending*: wrangler's `getMigrationsToUpload`: those behind the deployed tag; a deployed tag
 //!   that is not in the list makes it send the whole list anew, which is a fault here.
 //! - *exports*: developers.cloudflare.com, “Durable Object class exports” with its error reference, whose scenarios the
@@ -94,12 +94,13 @@ impl Worker {
         let pending = match &self.tag {
             None => list,
             Some(tag) => {
-                let last = tags.iter().position(|found| found == tag);
-                let last = last.ok_or_else(|| format!("the deployed tag `{tag}` is gone from {tags:?}"))?;
-                refuse(list[..=last] != self.applied, || {
-                    format!("applied migrations were edited: {:?} are {:?}", self.applied, &list[..=last])
+                let deployed = tags.iter().position(|found| found == tag);
+                let deployed =
+                    deployed.ok_or_else(|| format!("the deployed tag `{tag}` is gone from {tags:?}"))?;
+                refuse(list[..=deployed] != self.applied, || {
+                    format!("applied migrations were edited: {:?} are {:?}", self.applied, &list[..=deployed])
                 })?;
-                &list[last + 1..]
+                &list[deployed + 1..]
             }
         };
         for migration in pending {
@@ -183,14 +184,11 @@ impl Worker {
         }
         for (class, entry) in level.exports.iter().filter(|(class, _)| live(class)) {
             let sqlite = text(entry, "storage") == "sqlite";
-            match self.classes.get(class) {
-                Some(storage) => {
-                    refuse(storage.sqlite != sqlite, || format!("storage_type_mismatch: `{class}`"))?
-                }
-                None => {
-                    refuse(!sqlite, || format!("invalid_export: `{class}` is new and not SQLite"))?;
-                    self.classes.insert(class.clone(), Storage { born: born(class), sqlite });
-                }
+            if let Some(storage) = self.classes.get(class) {
+                refuse(storage.sqlite != sqlite, || format!("storage_type_mismatch: `{class}`"))?;
+            } else {
+                refuse(!sqlite, || format!("invalid_export: `{class}` is new and not SQLite"))?;
+                self.classes.insert(class.clone(), Storage { born: born(class), sqlite });
             }
         }
         Ok(())

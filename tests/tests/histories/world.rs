@@ -1,6 +1,7 @@
 //! A project on disk, what was deployed of it, and what its user knows.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -116,6 +117,8 @@ pub(crate) struct World {
     pub(crate) account: BTreeMap<String, Worker>,
     /// Names of classes that an environment has not yet been told to give up, and that are in use anew.
     pub(crate) stale: BTreeSet<String>,
+    /// The storage that some `--delete-storage` has named, and its class.
+    pub(crate) given_up: BTreeSet<String>,
     /// Sandbox files that were deleted.
     pub(crate) graveyard: Vec<(String, Source)>,
     /// The tags that the user wrote, each with the environment of its list.
@@ -124,6 +127,10 @@ pub(crate) struct World {
     pub(crate) user_classes: BTreeSet<String>,
     /// The environments that `Cargo.toml` names.
     pub(crate) restricted: Option<Vec<String>>,
+    /// The environments that `Cargo.toml` did not name at some time.
+    pub(crate) skipped: BTreeSet<String>,
+    /// The levels in which koze may have left something behind, for its lock was lost.
+    pub(crate) untidy: BTreeSet<String>,
     pub(crate) counts: Counts,
     /// What happened, in words.
     pub(crate) script: Vec<String>,
@@ -158,10 +165,13 @@ impl World {
             committed: None,
             account: BTreeMap::new(),
             stale: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             graveyard: Vec::new(),
             user_tags,
             user_classes: BTreeSet::from(["Own0".to_owned()]),
             restricted: None,
+            skipped: BTreeSet::new(),
+            untidy: BTreeSet::new(),
             counts: Counts::default(),
             script: vec![format!("the configuration is\n{text}")],
             number: 0,
@@ -218,7 +228,7 @@ impl World {
         let mut text =
             "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n".to_owned();
         if let Some(names) = &self.restricted {
-            text += &format!("\n[package.metadata.koze]\nenvironments = {names:?}\n");
+            let _ = write!(text, "\n[package.metadata.koze]\nenvironments = {names:?}\n");
         }
         self.write("Cargo.toml", &text);
     }
