@@ -6,7 +6,6 @@ use crate::answer::answer;
 use crate::changes::*;
 use crate::checks::{self, Written};
 use crate::config::Level;
-use crate::hand::Mode;
 use crate::ops::Op;
 use crate::oracle::Worker;
 use crate::world::{Run, World, base};
@@ -123,23 +122,10 @@ fn build(world: &mut World, way: u8) -> Done {
 
 fn accepted(world: &mut World, before: crate::world::State, written: &Written) -> Done {
     world.counts.builds += 1;
-    note_stale(world, written);
     checks::written(world, written)?;
     world.saved = Some(before);
     world.committed = Some(world.capture());
     Ok(())
-}
-
-/// Takes note of names that are vacated and used anew: in `exports` mode an environment that missed it cannot know.
-fn note_stale(world: &mut World, written: &Written) {
-    let built: BTreeSet<&String> = world.state.built.values().collect();
-    let renamed = world.state.renames.iter().map(|(old, _)| old.clone());
-    let declared: BTreeSet<String> =
-        world.state.sources.values().map(|source| source.class.clone()).collect();
-    let mut vacated: BTreeSet<String> = renamed.chain(written.deleted.iter().cloned()).collect();
-    vacated.retain(|class| declared.contains(class) && !built.contains(class));
-    world.stale.extend(vacated);
-    world.stale.extend(written.deleted.iter().cloned());
 }
 
 /// A refusal is one that asks the user for something, with a reason.
@@ -241,31 +227,19 @@ fn deploy(world: &mut World, name: &str) -> Done {
         Ok(after) => {
             world.counts.deployments += 1;
             world.counts.lagged += u32::from(before.classes != after.classes && !before.classes.is_empty());
-            if after.classes != eager.classes && !excused(world, &after, &eager) {
+            if after.classes != eager.classes && !world.skipped.contains(name) {
                 return Err(format!("{name:?} has {:?}, and should have {:?}", after.classes, eager.classes));
             }
             world.account.insert(name.to_owned(), after);
             world.saved = None;
             Ok(())
         }
-        // One map says nothing of the names that a class had between two deployments: Cloudflare refuses, and nothing
-        // is lost.
-        Err(why)
-            if (world.mode == Mode::Exports && !world.stale.is_empty()) || world.skipped.contains(name) =>
-        {
+        // What koze was told not to look at may be out of step: Cloudflare refuses, and nothing is lost.
+        Err(why) if world.skipped.contains(name) => {
             world.say(format!("# refused: {why}"));
             world.counts.rejected += 1;
             Ok(())
         }
         Err(why) => Err(format!("{why}: the deployment of {name:?} fails")),
     }
-}
-
-/// Whether an account differs in names that an environment missed to give up, and in nothing else.
-fn excused(world: &World, after: &Worker, eager: &Worker) -> bool {
-    let names: BTreeSet<&String> = after.classes.keys().chain(eager.classes.keys()).collect();
-    let differs = |class: &&&String| after.classes.get(**class) != eager.classes.get(**class);
-    world.mode == Mode::Exports
-        && !world.stale.is_empty()
-        && names.iter().filter(differs).count() <= 2 * world.stale.len()
 }

@@ -115,8 +115,6 @@ pub(crate) struct World {
     pub(crate) committed: Option<State>,
     /// The account that is deployed to now and then.
     pub(crate) account: BTreeMap<String, Worker>,
-    /// Names of classes that an environment has not yet been told to give up, and that are in use anew.
-    pub(crate) stale: BTreeSet<String>,
     /// The storage that some `--delete-storage` has named, and its class.
     pub(crate) given_up: BTreeSet<String>,
     /// Sandbox files that were deleted.
@@ -164,7 +162,6 @@ impl World {
             saved: None,
             committed: None,
             account: BTreeMap::new(),
-            stale: BTreeSet::new(),
             given_up: BTreeSet::new(),
             graveyard: Vec::new(),
             user_tags,
