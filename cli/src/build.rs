@@ -15,6 +15,7 @@ use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
+use crate::recover;
 use crate::sdk::{self, Sdk};
 use crate::wrangler::locate::Config;
 use crate::write::{self, Failed};
@@ -107,7 +108,10 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     let config = lock.as_ref().map_err(|_| Stop).and_then(|lock| open(&project, options, lock, findings));
     build.config = config.as_ref().ok().map(|config| config.shown.clone());
     findings.checked()?;
-    let (config, lock) = (config?, lock?);
+    let (config, mut lock) = (config?, lock?);
+    if config.exists && !lock.has_file() {
+        recover::undeclared(&mut lock, &project, &sandboxes, &config);
+    }
     let removal = match &options.remove {
         Some(removal) => {
             let class = |name: &String| removed(name, removal.storage, &sandboxes, &lock, findings);

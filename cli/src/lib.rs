@@ -22,6 +22,7 @@ pub mod manifest;
 pub mod output;
 pub mod paths;
 pub mod plan;
+pub mod recover;
 pub mod sdk;
 pub mod source;
 pub mod watch;

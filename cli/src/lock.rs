@@ -165,6 +165,11 @@ impl Lock {
         format!("{HEADER}{body}")
     }
 
+    /// Whether it was read from a file.
+    pub fn has_file(&self) -> bool {
+        self.text.is_some()
+    }
+
     /// Whether koze owns nothing.
     pub fn is_empty(&self) -> bool {
         self.sandboxes.is_empty() && self.kept.is_empty() && self.migrations.is_empty()

@@ -5,12 +5,14 @@
 //! | `fate` | what became of the classes since the last build |
 //! | `storage` | migrations or exports |
 //! | `entries` | containers and bindings |
+//! | `leftovers` | nothing: reports entries of the user's to classes that no longer live |
 //! | `blocks` | which of koze's blocks go with their last entry |
 //! | `surroundings` | nothing: warns of what koze does not write |
 
 mod blocks;
 mod entries;
 mod fate;
+mod leftovers;
 mod storage;
 mod surroundings;
 
@@ -137,8 +139,9 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         surroundings::check(inputs, &level, findings);
     }
     // New blocks stand in the order in which they are read: containers, bindings, then migrations.
-    let storage::Outcome { edits: more, tags, notes: renames } =
+    let storage::Outcome { edits: more, tags, notes: renames, dead } =
         storage::edits(&lifecycles, inputs, &fate, findings);
+    leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     edits.extend(more);
     notes.splice(0..0, renames);
     findings.checked()?;

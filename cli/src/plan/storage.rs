@@ -20,6 +20,8 @@ pub(super) struct Outcome {
     pub(super) tags: Vec<Tag>,
     /// What a person should know of.
     pub(super) notes: Vec<String>,
+    /// The classes that lived once and do not from now on, of each lifecycle.
+    pub(super) dead: Vec<BTreeSet<String>>,
 }
 
 /// The edits of migrations or exports that make the declared classes live.
@@ -36,12 +38,14 @@ pub(super) fn edits(
     let mut edits = Vec::new();
     let mut tags = Vec::new();
     let mut notes = Vec::new();
+    let mut dead = Vec::new();
     for (index, lifecycle) in lifecycles.iter().enumerate() {
         check(lifecycle, &names, inputs, findings);
         let others = lifecycles.iter().enumerate().filter(|(other, _)| *other != index);
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
         let changes = lifecycle.changes(&declared, &renames, &deleted);
+        dead.push(lifecycle.dead(&changes).into_iter().map(str::to_owned).collect());
         let at = lifecycle
             .environment
             .as_ref()
@@ -76,7 +80,7 @@ pub(super) fn edits(
         there.is_some() && !lifecycles.iter().any(|lifecycle| lifecycle.environment == tag.environment)
     };
     tags.extend(inputs.lock.migrations.iter().filter(skipped).cloned());
-    Outcome { edits, tags, notes }
+    Outcome { edits, tags, notes, dead }
 }
 
 /// The declared classes, each followed by its former name.

@@ -3,6 +3,7 @@
 //! The file is parsed once. From that one parse every edit becomes a splice of the text, so a byte outside an edited
 //! entry cannot move: comments, order, indentation, line ends and a byte order mark are never printed again, only copied.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -79,7 +80,8 @@ pub enum Edit {
         /// The new value. In TOML, which has no null, a null is left out.
         value: Value,
     },
-    /// Appends to the array at `path`; a missing array (and missing parent objects) are made.
+    /// Appends to the array at `path`; a missing array (and missing parent objects) are made, and a null is as good as
+    /// a missing array.
     /// Several pushes to one array keep their order.
     Push {
         /// The array.
@@ -191,11 +193,40 @@ impl Document {
     /// In debug builds, when an edit does not fit [`Document::value`]: a path that crosses a scalar or an index that
     /// is not there, a push onto what is no array, the removal of the root. Other builds ignore such an edit.
     pub fn apply(&self, edits: &[Edit]) -> String {
-        let plan = plan::Plan::new(&self.tree, &self.value, edits);
+        let edits = self.without_nulls(edits);
+        let plan = plan::Plan::new(&self.tree, &self.value, &edits);
         let splices = match &self.layout {
             Layout::Jsonc(layout) => jsonc::splices(layout, &self.source, &self.tree, &plan),
             Layout::Toml(layout) => toml::splices(layout, &self.source, &self.tree, &plan),
         };
         splices.apply(&self.source.text)
+    }
+
+    /// The edits, with arrays set where there is a null to push to.
+    fn without_nulls<'e>(&self, edits: &'e [Edit]) -> Cow<'e, [Edit]> {
+        let onto_null = |edit: &Edit| match edit {
+            Edit::Push { path, .. } => plan::at(&self.value, path).is_some_and(Value::is_null),
+            Edit::Set { .. } | Edit::Remove { .. } => false,
+        };
+        if !edits.iter().any(onto_null) {
+            return Cow::Borrowed(edits);
+        }
+        let mut all: Vec<Edit> = Vec::new();
+        for edit in edits {
+            let Edit::Push { path, value } = edit else {
+                all.push(edit.clone());
+                continue;
+            };
+            let made = all.iter_mut().find_map(|other| match other {
+                Edit::Set { path: there, value: Value::Array(list) } if there == path => Some(list),
+                _ => None,
+            });
+            match made {
+                _ if !onto_null(edit) => all.push(edit.clone()),
+                Some(list) => list.push(value.clone()),
+                None => all.push(Edit::Set { path: path.clone(), value: Value::Array(vec![value.clone()]) }),
+            }
+        }
+        Cow::Owned(all)
     }
 }

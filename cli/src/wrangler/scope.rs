@@ -130,8 +130,8 @@ fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
         });
         match value {
             None => {}
-            // An environment's null means: as at the top level. There koze writes to no list of its own.
-            Some(Value::Null) if scope.environment.is_some() && keys[0] == Step::from("migrations") => {}
+            // Wrangler takes a null for these as if there were nothing. In `durable_objects` it does not.
+            Some(Value::Null) if keys.len() == 1 => {}
             Some(Value::Array(elements)) => {
                 for (index, element) in elements.iter().enumerate() {
                     let mut path = scope.path(&keys);

@@ -3,6 +3,7 @@
 use koze_cli::wrangler::document::Format;
 use proptest::prelude::*;
 
+mod builds;
 mod corpus;
 mod edits;
 mod generate;

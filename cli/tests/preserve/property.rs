@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::edits::*;
 
 /// Whether `part` is what is left of `whole` when some characters are taken away.
-fn is_within(part: &str, whole: &str) -> bool {
+pub(crate) fn is_within(part: &str, whole: &str) -> bool {
     let mut rest = whole.chars();
     part.chars().all(|wanted| rest.any(|found| found == wanted))
 }
@@ -50,7 +50,7 @@ fn fills_empty(root: &Value, edits: &[Edit]) -> bool {
 }
 
 /// The text without white space.
-fn tight(text: &str) -> String {
+pub(crate) fn tight(text: &str) -> String {
     text.split_ascii_whitespace().collect()
 }
 
@@ -71,7 +71,7 @@ fn undo(root: &Value, edits: &[Edit]) -> Vec<Edit> {
     edits.iter().enumerate().map(removal).collect()
 }
 
-fn parse(format: Format, text: &str) -> Document {
+pub(crate) fn parse(format: Format, text: &str) -> Document {
     Document::parse(format, text).unwrap_or_else(|error| panic!("{error:?} in\n{text}"))
 }
 

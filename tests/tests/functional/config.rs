@@ -115,6 +115,45 @@ fn containers_that_are_no_list() {
     "#);
 }
 
+/// Wrangler takes a null for either as if there were nothing.
+#[test]
+fn a_null_is_no_list() {
+    let project = and("\"containers\": null,\n  \"migrations\": null // none yet");
+    assert_snapshot!(crate::common::built_diff(&project), @r#"
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -3,6 +3,26 @@
+       "name": "app",
+       "main": "src/generated/worker.mjs",
+       "compatibility_date": "2026-04-21",
+    -  "containers": null,
+    -  "migrations": null // none yet
+    +  "containers": [
+    +    {
+    +      "name": "shell-sandbox",
+    +      "class_name": "ShellSandbox",
+    +      "image": "docker.io/cloudflare/sandbox:0.12.10",
+    +      "instance_type": "lite"
+    +    }
+    +  ],
+    +  "migrations": [
+    +    {
+    +      "tag": "v1",
+    +      "new_sqlite_classes": ["ShellSandbox"]
+    +    }
+    +  ], // none yet
+    +  "durable_objects": {
+    +    "bindings": [
+    +      {
+    +        "name": "SHELL_SANDBOX",
+    +        "class_name": "ShellSandbox"
+    +      }
+    +    ]
+    +  }
+     }
+    "#);
+}
+
 #[test]
 fn all_shapes_come_in_one_go() {
     let shapes = r#""containers": ["a"],

@@ -14,6 +14,7 @@ mod contradictions;
 mod crash;
 mod doctor;
 mod explain;
+mod exports;
 mod files;
 mod forms;
 mod image;

@@ -215,3 +215,50 @@ fn what_is_to_become_of_the_storage_has_to_be_said() {
     assert_eq!(run.code, 2, "{}", run.stdout);
     assert!(run.stderr.contains("<--delete-storage|--keep-storage>"), "{}", run.stderr);
 }
+
+/// Wrangler refuses a binding to a class that does not live, so nothing is written as long as it stands there.
+#[test]
+fn a_second_binding_of_a_class_that_goes_has_to_go_first() {
+    let project = without_python();
+    let config = project.read("wrangler.jsonc");
+    let alias = "\"bindings\": [\n      { \"name\": \"ALIAS\", \"class_name\": \"PythonSandbox\" },";
+    project.write("wrangler.jsonc", config.replace("\"bindings\": [", alias));
+    assert_snapshot!(refused_with(&project, &["remove", "python", "--delete-storage"]), @r#"
+    error[K042]: the binding `ALIAS` is to the class `PythonSandbox`, which no longer lives
+      --> wrangler.jsonc:22:7
+       |
+    22 |       { "name": "ALIAS", "class_name": "PythonSandbox" },
+       |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+       |
+       = help: Cloudflare refuses such a deployment: take the binding out, or give it another class
+
+    1 error; nothing was written
+    "#);
+    // A class that is kept lives, and may have as many bindings as one likes.
+    assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
+}
+
+#[test]
+fn a_kept_class_is_exported_even_where_the_lock_is_lost() {
+    let project = without_python();
+    assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
+    let worker = project.read("src/generated/worker.mjs");
+    fs_err::remove_file(project.path("koze.lock")).expect("it was there");
+    assert_eq!(project.koze(&["build"]).code, 0);
+    assert_eq!(project.read("src/generated/worker.mjs"), worker);
+    let run = project.koze(&["remove", "PythonSandbox", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(!project.read("wrangler.jsonc").contains("PYTHON_SANDBOX"));
+}
+
+#[test]
+fn a_sandbox_that_is_gone_is_missed_even_where_the_lock_is_lost() {
+    let project = without_python();
+    fs_err::remove_file(project.path("koze.lock")).expect("it was there");
+    let said = refused_with(&project, &["build"]);
+    assert!(said.starts_with("error[K043]: `src/server/python.sandbox.rs` is gone"), "{said}");
+    let run = project.koze(&["remove", "python", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let config = project.read("wrangler.jsonc");
+    assert!(!config.contains("PYTHON_SANDBOX") && !config.contains("python-sandbox"), "{config}");
+}

@@ -219,3 +219,20 @@ fn a_rename_that_is_done_stands_in_nobodys_way() {
     assert!(said.starts_with("warning[K050]"), "{said}");
     assert_eq!(last_migration(&project), json!({ "new_sqlite_classes": ["ShellSandbox"] }));
 }
+
+#[test]
+fn what_is_deleted_goes_under_the_name_it_has_in_each_environment() {
+    let project = lagging(&json!([
+        { "tag": "v1", "new_sqlite_classes": ["A"] },
+        { "tag": "v2", "renamed_classes": [{ "from": "A", "to": "B" }] },
+    ]));
+    plain(&project, SHELL, "B");
+    project.write("Cargo.toml", project.read("Cargo.toml") + "[package.metadata.koze]\nenvironments = []\n");
+    built(&project);
+    project.write("Cargo.toml", project.read("Cargo.toml").replace("environments = []", ""));
+    gone(&project, SHELL);
+    assert_eq!(project.koze(&["remove", "shell", "--delete-storage"]).code, 0);
+    let config: Value = serde_json::from_str(&project.read("wrangler.jsonc")).expect("JSON");
+    assert_eq!(config["migrations"][2]["deleted_classes"], json!(["B"]));
+    assert_eq!(config["env"]["production"]["migrations"][1]["deleted_classes"], json!(["A"]));
+}

@@ -136,7 +136,7 @@ impl<'e> Plan<'e> {
 }
 
 /// The value at `path` in plain data.
-fn at<'v>(value: &'v Value, path: &[Step]) -> Option<&'v Value> {
+pub(super) fn at<'v>(value: &'v Value, path: &[Step]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, step| match step {
         Step::Key(key) => value.get(key),
         Step::Index(index) => value.get(index),

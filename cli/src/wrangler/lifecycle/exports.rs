@@ -41,8 +41,8 @@ fn renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
     exports.iter().filter_map(renamed).collect()
 }
 
-/// The edits that bring the changes about.
-pub(super) fn edits(path: &[Step], changes: &Changes) -> Vec<Edit> {
+/// The edits that bring the changes about in a map, which stands at `path`.
+pub(super) fn edits(path: &[Step], exports: &Map<String, Value>, changes: &Changes) -> Vec<Edit> {
     let mut edits = Vec::new();
     let mut set = |class: &str, value: Value| {
         let path = [path, &[Step::from(class)]].concat();
@@ -53,6 +53,15 @@ pub(super) fn edits(path: &[Step], changes: &Changes) -> Vec<Edit> {
     }
     for (old, new) in &changes.renamed {
         set(old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));
+    }
+    // Cloudflare takes a rename only where its new name lives: those of earlier builds follow. An environment that has
+    // missed them all finds its storage all the same.
+    for (old, to) in renames(exports) {
+        if let Some((_, new)) = changes.renamed.iter().find(|(from, _)| *from == to) {
+            set(&old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));
+        } else if changes.deleted.contains(&to) {
+            set(&old, json!({ "type": "durable-object", "state": "deleted" }));
+        }
     }
     let renamed = changes.renamed.iter().map(|(_, new)| new);
     for class in renamed.chain(&changes.new) {

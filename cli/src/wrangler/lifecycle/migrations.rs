@@ -1,6 +1,6 @@
 //! A list of migrations: replayed as wrangler replays it, and appended to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use koze_model::Rule;
 use serde_json::{Value, json};
@@ -70,6 +70,19 @@ pub(super) fn replay(
         }
     }
     live
+}
+
+/// Every class that a list makes.
+pub(super) fn named(list: &[Value]) -> BTreeSet<&str> {
+    let of = |migration| {
+        let made =
+            ["new_classes", "new_sqlite_classes"].into_iter().flat_map(move |key| strings(migration, key));
+        let moved = ["renamed_classes", "transferred_classes"]
+            .into_iter()
+            .flat_map(move |key| objects(migration, key));
+        made.chain(moved.filter_map(|moved| text(moved, "to")))
+    };
+    list.iter().flat_map(of).collect()
 }
 
 /// The migration that brings the changes about, under a tag of its own.

@@ -6,7 +6,7 @@
 mod exports;
 mod migrations;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use koze_model::Rule;
 use serde_json::{Map, Value};
@@ -218,9 +218,31 @@ impl<'a> Lifecycle<'a> {
                 None => changes.new.push((*class).to_owned()),
             }
         }
-        let deleted = deletions.iter().filter(|class| self.lives(class));
-        changes.deleted = deleted.map(|class| (*class).to_owned()).collect();
+        for class in deletions {
+            // Where a rename is still to come, the storage lies under a former name.
+            let here = Some(*class).filter(|class| self.lives(class));
+            let here = here.or_else(|| formers(class, renames).into_iter().find(|old| free(old)));
+            let taken = |old: &&str| !changes.renamed.iter().any(|(from, _)| from == old);
+            changes.deleted.extend(here.filter(taken).map(str::to_owned));
+        }
         changes
+    }
+
+    /// The classes that lived here once, and will not when the changes are made.
+    pub fn dead(&self, changes: &Changes) -> BTreeSet<&str> {
+        let once = match &self.kind {
+            Kind::Migrations(list) => migrations::named(list),
+            Kind::Exports(exports) => exports.keys().map(String::as_str).collect(),
+        };
+        let comes = |class: &str| {
+            changes.new.iter().chain(changes.renamed.iter().map(|(_, new)| new)).any(|new| new == class)
+        };
+        let goes = |class: &str| {
+            changes.deleted.iter().chain(changes.renamed.iter().map(|(old, _)| old)).any(|old| old == class)
+        };
+        let leaving = self.live.keys().map(String::as_str);
+        let all: BTreeSet<&str> = once.into_iter().chain(leaving).collect();
+        all.into_iter().filter(|class| !comes(class) && (goes(class) || !self.lives(class))).collect()
     }
 
     /// The edits that bring the changes about, and the tag that was written.
@@ -229,7 +251,7 @@ impl<'a> Lifecycle<'a> {
             return (Vec::new(), None);
         }
         match &self.kind {
-            Kind::Exports(_) => (exports::edits(&self.path, changes), None),
+            Kind::Exports(exports) => (exports::edits(&self.path, exports, changes), None),
             Kind::Migrations(list) => {
                 let (tag, migration) = migrations::next(list, changes);
                 let hash = lock::hash(&migration);

@@ -1,0 +1,57 @@
+//! What can be told of a lost `koze.lock`: the generated Worker entry names the classes of the last build.
+//!
+//! Declared sandboxes need none of this, for their entries are adopted. What is at stake are classes that no file
+//! declares: without a record nobody would ask what is to become of their storage, and nothing would export them.
+
+use std::collections::BTreeMap;
+
+use koze_model::names::Names;
+use serde_json::Value;
+
+use crate::discover::{Project, Sandboxes};
+use crate::generate;
+use crate::lock::{Kept, Lock, Locked};
+use crate::wrangler::locate::Config;
+
+/// Adds the classes that no file declares to a lock, where there was no file of it.
+pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, config: &Config) {
+    let entry = project.dir.join(generate::DIR).join("worker.mjs");
+    let Ok(text) = fs_err::read_to_string(entry) else { return };
+    let mut before = "";
+    for line in text.lines() {
+        let doc = std::mem::replace(&mut before, line);
+        let Some((class, base)) =
+            line.strip_prefix("export class ").and_then(|rest| rest.split_once(" extends "))
+        else {
+            continue;
+        };
+        if sandboxes.list.iter().any(|sandbox| sandbox.class.value == class) {
+            continue;
+        }
+        let file = doc.split('`').nth(1).unwrap_or_default().to_owned();
+        let names = Names::of_file(&file).ok();
+        if base.starts_with("KozeKept") {
+            let Some(binding) = bound(class, config) else { continue };
+            lock.kept.push(Kept { name: class.to_owned(), class: class.to_owned(), binding });
+        } else if let Some(names) = names {
+            lock.sandboxes.push(Locked {
+                name: names.base,
+                file,
+                class: class.to_owned(),
+                binding: names.binding,
+                migration: None,
+                backend: "sdk".to_owned(),
+                container: String::new(),
+                keys: Vec::new(),
+                environments: BTreeMap::new(),
+            });
+        }
+    }
+}
+
+/// The binding of a class at the top level.
+fn bound(class: &str, config: &Config) -> Option<String> {
+    let bindings = config.document.value()["durable_objects"]["bindings"].as_array()?;
+    let local = |binding: &&Value| binding["class_name"] == class && binding.get("script_name").is_none();
+    Some(bindings.iter().find(local)?["name"].as_str()?.to_owned())
+}

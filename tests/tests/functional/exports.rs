@@ -1,0 +1,58 @@
+//! Projects that declare their classes in `exports`.
+
+use koze_tests::Project;
+use serde_json::{Value, json};
+
+use crate::common::{BY_HAND, SHELL, built, package, plain};
+
+/// A project with a class of the user's in `exports`, and one sandbox that was built.
+fn exporting() -> Project {
+    let project = package();
+    let exports = "  \"exports\": {\n    \"Counter\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" }\n  }\n}";
+    project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n{exports}")));
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    project
+}
+
+fn exports(project: &Project) -> Value {
+    let text = project.read("wrangler.jsonc").replace("// Written by hand.", "");
+    serde_json::from_str::<Value>(&text).expect("JSON")["exports"].take()
+}
+
+fn renamed_to(class: &str) -> Value {
+    json!({ "type": "durable-object", "state": "renamed", "renamed_to": class })
+}
+
+/// Cloudflare rejects a rename to a class that was renamed itself.
+#[test]
+fn a_class_that_is_renamed_twice_is_renamed_to_its_last_name() {
+    let project = exporting();
+    plain(&project, SHELL, "BashSandbox");
+    built(&project);
+    plain(&project, SHELL, "ZshSandbox");
+    built(&project);
+    let live = json!({ "type": "durable-object", "storage": "sqlite" });
+    assert_eq!(
+        exports(&project),
+        json!({
+            "Counter": live,
+            "ShellSandbox": renamed_to("ZshSandbox"),
+            "BashSandbox": renamed_to("ZshSandbox"),
+            "ZshSandbox": live,
+        })
+    );
+}
+
+#[test]
+fn a_class_that_is_deleted_goes_under_its_former_names_too() {
+    let project = exporting();
+    plain(&project, SHELL, "BashSandbox");
+    built(&project);
+    fs_err::remove_file(project.path(SHELL)).expect("it was there");
+    let run = project.koze(&["remove", "shell", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let deleted = json!({ "type": "durable-object", "state": "deleted" });
+    let exports = exports(&project);
+    assert_eq!((&exports["ShellSandbox"], &exports["BashSandbox"]), (&deleted, &deleted));
+}

@@ -1,0 +1,59 @@
+//! How some histories end goes through `wrangler deploy --dry-run`: a smoke test, for wrangler lets much pass.
+
+use std::time::Duration;
+
+use koze_tests::{node_command, node_modules, run};
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+use crate::config::Format;
+use crate::hand::Mode;
+use crate::world::World;
+use crate::{ops, play};
+
+/// How many of each mode and format.
+const SAMPLE: usize = 4;
+
+/// Far more than wrangler takes on a slow machine.
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+fn sample(mode: Mode, format: Format) {
+    let seed = RngSeed::Fixed(40 + mode as u64 * 2 + format as u64);
+    let mut runner =
+        TestRunner::new(Config { failure_persistence: None, rng_seed: seed, ..Config::default() });
+    for _ in 0..SAMPLE {
+        let (dice, ops) = ops::history().new_tree(&mut runner).expect("a history").current();
+        let mut world = World::new(mode, format, dice);
+        play::play(&mut world, &ops).unwrap_or_else(|why| panic!("{why}\n{}", world.script.join("\n")));
+        dry_run(&world);
+    }
+}
+
+fn dry_run(world: &World) {
+    fs_err::os::unix::fs::symlink(node_modules(), world.dir().join("node_modules")).expect("a link");
+    // What stands for the Rust Worker exports the classes that are the user's.
+    let classes = world.user_classes.iter().map(|class| format!("export class {class} {{}}\n"));
+    let worker = "export default { fetch() { return new Response(\"ok\"); } };\n".to_owned();
+    world.write("build/index.js", &(worker + &classes.collect::<String>()));
+    let mut command = node_command("wrangler");
+    command.args(["deploy", "--dry-run", "--outdir", "dist", "--env="]).current_dir(world.dir());
+    let output = run(command, TIMEOUT);
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success(), "{}\n{}\n{}", said[0], said[1], world.script.join("\n"));
+    // It has seen what koze wrote, which is what was built last.
+    for class in world.state.built.values() {
+        assert!(said[0].contains(&format!("({class})")), "no {class}\n{}", said[0]);
+    }
+}
+
+#[test]
+fn wrangler_takes_a_sample_of_migrations() {
+    sample(Mode::Migrations, Format::Jsonc);
+    sample(Mode::Migrations, Format::Toml);
+}
+
+#[test]
+fn wrangler_takes_a_sample_of_exports() {
+    sample(Mode::Exports, Format::Jsonc);
+    sample(Mode::Exports, Format::Toml);
+}
