@@ -11,7 +11,7 @@ use koze_model::image::ImageSource;
 use koze_model::{Rule, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
-use crate::draft::Draft;
+use crate::draft::{Draft, Storage};
 use crate::finding::{Findings, Stop};
 use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
@@ -29,32 +29,12 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The SDK version, where it is not to be looked for.
     pub sdk: Option<Sdk>,
-    /// The sandboxes to take out.
-    pub remove: Option<Removal>,
     /// What the command changes beside.
     pub draft: Draft,
     /// Whether the changes are written.
     pub write: bool,
     /// The package's turn, where the caller has taken it already, with [`take_turn`].
     pub turn: Option<Arc<File>>,
-}
-
-/// Sandboxes to take out.
-#[derive(Debug, Clone)]
-pub struct Removal {
-    /// Their base names or their classes.
-    pub names: Vec<String>,
-    /// What is to become of their storage.
-    pub storage: Storage,
-}
-
-/// What is to become of the storage of a sandbox that is taken out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Storage {
-    /// It is deleted when the migration is deployed.
-    Delete,
-    /// It stays, behind a plain Durable Object of the same class.
-    Keep,
 }
 
 /// What a build found and did; a stage that was not reached leaves its part empty.
@@ -112,7 +92,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     if config.exists && !lock.has_file() {
         recover::undeclared(&mut lock, &project, &sandboxes, &config);
     }
-    let removal = match &options.remove {
+    let removal = match &options.draft.removal {
         Some(removal) => {
             let class = |name: &String| removed(name, removal.storage, &sandboxes, &lock, findings);
             let mut classes = removal.names.iter().map(class).collect::<Result<Vec<_>, Stop>>()?;
@@ -124,7 +104,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         None => None,
     };
     if sandboxes.list.is_empty() && lock.is_empty() {
-        return Ok(());
+        return plan::of_nothing(&project, &config, findings);
     }
 
     let sdk = match &options.sdk {

@@ -141,7 +141,7 @@ impl Project {
                 }
                 // A loop of links, a link to nothing, a package without `src`: there is nothing to find.
                 Err(error) if error.loop_ancestor().is_some() => links = true,
-                Err(error) if error.io_error().is_some_and(|error| error.kind() == ErrorKind::NotFound) => {}
+                Err(error) if error.io_error().is_some_and(leads_nowhere) => {}
                 Err(error) => findings.add(Rule::Io { message: error.to_string() }, None),
             }
         }
@@ -162,6 +162,12 @@ impl Project {
         }
         Sources { files, dockerfiles }
     }
+}
+
+/// Whether there is nothing at a path: a link to nothing, or one to itself.
+fn leads_nowhere(error: &std::io::Error) -> bool {
+    const ELOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ELOOP)
 }
 
 /// Each file once: through a link it can be met twice, and its own path is then the one that counts. The path stays one

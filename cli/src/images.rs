@@ -63,6 +63,14 @@ pub fn directory(sandbox: &Sandbox, project: &Project) -> PathBuf {
     file.parent().map_or_else(|| project.dir.clone(), Path::to_owned)
 }
 
+/// The image of an entry that was there before koze: a Dockerfile of the user's must be of the SDK's version as well.
+pub fn check_kept(image: &str, config_dir: &Path, project: &Project, sdk: &Sdk, findings: &mut Findings) {
+    let path = paths::normal(&config_dir.join(image));
+    if path.is_file() {
+        check_from(&path, project, sdk, findings);
+    }
+}
+
 /// A Dockerfile on the sandbox image must be of the SDK's version.
 fn check_from(dockerfile: &Path, project: &Project, sdk: &Sdk, findings: &mut Findings) {
     let Ok(bytes) = fs_err::read(dockerfile) else {

@@ -135,6 +135,12 @@ pub fn finish(dir: &Path) -> Result<Vec<String>, Failed> {
 fn stage<'a>(dir: &Path, changes: &'a [Change], made: &mut Vec<PathBuf>) -> io::Result<Vec<Staged<'a>>> {
     let changes = changes.iter().filter(|change| change.action() != Action::Unchanged);
     let staged = changes.map(|change| prepare(change, made)).collect::<io::Result<Vec<_>>>()?;
+    // Staging takes time, in which somebody may have saved a file.
+    for Staged { change, .. } in &staged {
+        if disk::read(&change.path)? != change.before {
+            return Err(io::Error::other(format!("`{}` has changed since koze read it", change.shown)));
+        }
+    }
     if staged.len() > 1 {
         sync_dirs(staged.iter().map(|staged| staged.change.path.as_path()));
         journal::write(dir, &staged)?;
@@ -144,16 +150,16 @@ fn stage<'a>(dir: &Path, changes: &'a [Change], made: &mut Vec<PathBuf>) -> io::
 
 /// The new content in a temporary file beside its place; none where the file is to go.
 fn prepare<'a>(change: &'a Change, made: &mut Vec<PathBuf>) -> io::Result<Staged<'a>> {
-    let Some(after) = &change.after else {
-        return Ok(Staged { change, file: None });
-    };
-    make_dirs(disk::split(&change.path).0, made)?;
     let present = fs_err::metadata(&change.path).ok().map(|metadata| metadata.permissions());
     // A rename would replace a file that its owner made read-only.
     if present.as_ref().is_some_and(Permissions::readonly) {
         let denied = io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only");
         return Err(disk::named("write", &change.path, &denied));
     }
+    let Some(after) = &change.after else {
+        return Ok(Staged { change, file: None });
+    };
+    make_dirs(disk::split(&change.path).0, made)?;
     Ok(Staged { change, file: Some(disk::stage(&change.path, after, present)?) })
 }
 
@@ -231,4 +237,35 @@ pub fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
 fn sync_dirs<'p>(files: impl Iterator<Item = &'p Path>) {
     let dirs: BTreeSet<&Path> = files.map(|file| disk::split(file).0).collect();
     dirs.into_iter().for_each(disk::sync_dir);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What somebody saves while koze is at work is not lost.
+    #[test]
+    fn a_file_that_has_changed_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let change = |name: &str, before: Option<&str>| Change {
+            path: dir.path().join(name),
+            shown: name.to_owned(),
+            before: before.map(|text| text.as_bytes().to_vec()),
+            after: Some(b"koze's".to_vec()),
+        };
+        for (name, text) in [("a", "1"), ("b", "saved"), ("c", "new")] {
+            fs_err::write(dir.path().join(name), text).unwrap();
+        }
+        for stale in [change("b", Some("read")), change("c", None), change("d", Some("gone"))] {
+            let failed = apply(dir.path(), &[change("a", Some("1")), stale]).unwrap_err();
+            assert!(failed.written.is_empty());
+            assert!(failed.error.to_string().ends_with("has changed since koze read it"), "{}", failed.error);
+            let mut names: Vec<_> =
+                fs_err::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            assert_eq!(names, ["a", "b", "c"]);
+            let read = |name: &str| fs_err::read_to_string(dir.path().join(name)).unwrap();
+            assert_eq!((read("a"), read("b"), read("c")), ("1".into(), "saved".into(), "new".into()));
+        }
+    }
 }

@@ -80,7 +80,7 @@ pub(super) fn create(
         let dir = file.rsplit_once('/').map_or(file, |(dir, _)| dir).to_owned();
         return findings.fail(Rule::BadSandboxDir { dir }, None);
     }
-    draft.files.push((path, Some(text.into_bytes())));
+    draft.create(path, text);
     Ok(())
 }
 

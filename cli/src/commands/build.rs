@@ -21,7 +21,6 @@ pub(super) fn options(place: &Where) -> Options {
         project: place.project.clone(),
         config: place.config.clone(),
         sdk: None,
-        remove: None,
         draft: Draft::default(),
         write: true,
         turn: None,

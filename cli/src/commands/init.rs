@@ -95,7 +95,7 @@ fn manifest(
         left.push("next: add `cdylib` to `crate-type` in Cargo.toml, which worker-build needs".to_owned());
     }
     if edited != text {
-        draft.files.push((path, Some(edited.into_bytes())));
+        draft.edit(path, text, edited);
     }
     Ok(())
 }
@@ -106,11 +106,12 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
         return Ok(());
     }
     let path = project.dir.join("package.json");
-    let text = match fs_err::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => PACKAGE_JSON.to_owned(),
+    let there = match fs_err::read_to_string(&path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return findings.io(&error),
     };
+    let text = there.clone().unwrap_or_else(|| PACKAGE_JSON.to_owned());
     // That it is JSON, the search for the SDK has seen.
     let Ok(document) = Document::parse(Format::Jsonc, text) else { return Ok(()) };
     for (key, value) in std::iter::once(("package.json", document.value()))
@@ -127,7 +128,11 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
         return Ok(());
     }
     let edit = Edit::Set { path: path!["dependencies", sdk::PACKAGE], value: Value::from(sdk::RECOMMENDED) };
-    options.draft.files.push((path, Some(document.apply(&[edit]).into_bytes())));
+    let edited = document.apply(&[edit]);
+    match there {
+        Some(text) => options.draft.edit(path, text, edited),
+        None => options.draft.create(path, edited),
+    }
     options.sdk = Some(Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() });
     Ok(())
 }
@@ -146,7 +151,7 @@ fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Res
     let (mark, body) = text.strip_prefix('\u{feff}').map_or(("", text.as_str()), |body| ("\u{feff}", body));
     match module::declare(body, "generated") {
         Ok(edited) if edited == body => {}
-        Ok(edited) => draft.files.push((path, Some(format!("{mark}{edited}").into_bytes()))),
+        Ok(edited) => draft.edit(path, text.as_str(), format!("{mark}{edited}")),
         Err(error) => {
             let range = Some(error.span().byte_range());
             let place = Place { file, text: Arc::from(body), range };

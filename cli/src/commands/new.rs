@@ -25,7 +25,7 @@ pub(super) fn run(args: &args::New) -> ExitCode {
     let mut findings = Findings::new(false);
     let done = create(args, &mut findings);
     if let Ok((build, name)) = &done {
-        let dir = args.dir.display();
+        let dir = quoted(&args.dir.display().to_string());
         show::out(&format!("created the package `{name}` in {dir}\n"));
         show::out(&output::human::sandboxes(build));
         show::out(&format!(
@@ -114,7 +114,6 @@ fn built(dir: &Path, findings: &mut Findings) -> Result<Build, Stop> {
         project: dir.to_owned(),
         config: Some(dir.join("wrangler.jsonc")),
         sdk: Some(Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() }),
-        remove: None,
         draft: Draft::default(),
         write: true,
         turn: None,
@@ -236,4 +235,10 @@ fn is_package_name(name: &str) -> bool {
         .contains(&crate_name.as_str());
     let container = format!("{}-shell", create::worker_name(name).replace('_', "-"));
     characters && !taken && names::is_container_name(&container)
+}
+
+/// A path as a shell reads it.
+fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_./-".contains(c);
+    if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }

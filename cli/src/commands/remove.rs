@@ -4,12 +4,14 @@ use std::process::ExitCode;
 
 use super::build;
 use crate::args;
-use crate::build::{Options, Removal, Storage};
+use crate::build::Options;
+use crate::draft::{Draft, Removal, Storage};
 
 pub(super) fn run(args: &args::Remove) -> ExitCode {
     // The command line demands one of the two: nothing else says what is to become of the storage.
     let storage = if args.delete_storage { Storage::Delete } else { Storage::Keep };
-    let remove = Some(Removal { names: args.names.clone(), storage });
-    let options = Options { remove, write: !args.dry_run, ..build::options(&args.place) };
+    let removal = Some(Removal { names: args.names.clone(), storage });
+    let draft = Draft { removal, ..Draft::default() };
+    let options = Options { draft, write: !args.dry_run, ..build::options(&args.place) };
     build::run_with(&args.place, &options, false)
 }

@@ -39,18 +39,18 @@ fn rename(
         Ok(text) => text,
         Err(error) => return findings.io(&error),
     };
-    let (mark, text) = text.strip_prefix('\u{feff}').map_or(("", text.as_str()), |text| ("\u{feff}", text));
-    let text = format!("{mark}{}", idents::rename(text, old, &new));
+    let (mark, body) = text.strip_prefix('\u{feff}').map_or(("", text.as_str()), |body| ("\u{feff}", body));
+    let edited = format!("{mark}{}", idents::rename(body, old, &new));
 
     let draft = &mut options.draft;
     if is_base_name(&args.new) && args.new != sandbox.names.base {
         let names = add::names(&args.new, findings)?;
         let to = sibling(&sandbox.file, &names.base, SUFFIX);
-        add::create(project, &to, text, draft, findings)?;
-        draft.files.push((path, None));
+        add::create(project, &to, edited, draft, findings)?;
+        draft.remove(path, text);
         take_dockerfile(project, sandbox, &names.base, draft, findings)?;
     } else {
-        draft.files.push((path, Some(text.into_bytes())));
+        draft.edit(path, text, edited);
     }
     if new != old {
         draft.renames.push((old.to_owned(), new));
@@ -100,7 +100,8 @@ fn take_dockerfile(
         if to_path.symlink_metadata().is_ok() {
             return findings.fail(Rule::SandboxExists { file: to }, None);
         }
-        draft.files.extend([(to_path, Some(bytes)), (from, None)]);
+        draft.create(to_path, bytes.clone());
+        draft.remove(from, bytes);
     }
     Ok(())
 }

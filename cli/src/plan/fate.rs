@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use koze_model::{Rule, Sandbox};
 
 use super::Inputs;
-use crate::build::Storage;
+use crate::draft::Storage;
 use crate::finding::{Finding, Findings};
 use crate::lock::{Kept, Lock, Locked};
 use crate::wrangler::lifecycle::Lifecycle;

@@ -24,9 +24,9 @@ use koze_model::{Rule, Sandbox};
 
 use self::entries::Owned;
 use self::fate::Fate;
-use crate::build::Storage;
 use crate::discover::{Project, Sandboxes};
 use crate::draft::Draft;
+use crate::draft::Storage;
 use crate::finding::{Findings, Place, Stop};
 use crate::generate;
 use crate::images::{self, Resolved};
@@ -85,6 +85,14 @@ pub struct Plan {
     pub containers: Vec<String>,
     /// What a person should know of: what was taken over, renamed, removed.
     pub notes: Vec<String>,
+}
+
+/// What is to be said of a project without sandboxes.
+pub fn of_nothing(project: &Project, config: &Config, findings: &mut Findings) -> Result<(), Stop> {
+    for scope in &scope::all(config, project, findings)? {
+        surroundings::check_legacy(&Level::new(scope), config, findings);
+    }
+    findings.checked()
 }
 
 /// Computes the plan.
@@ -161,6 +169,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     drop(wanted);
     for (image, kept) in images.iter_mut().zip(kept) {
         if let Some(kept) = kept {
+            images::check_kept(&kept, config.dir(), project, sdk, findings);
             *image = Resolved { image: kept, source: ImageSource::Configuration };
         }
     }
@@ -201,9 +210,11 @@ fn outputs(
     let sandboxes = inputs.sandboxes.list.as_slice();
     let mut changes = Vec::new();
     // Sources come first: whatever the configuration says then, the next build starts from what they declare.
-    for (path, bytes) in &inputs.draft.files {
-        match Change::of(path.clone(), paths::relative(path, &project.dir), bytes.clone()) {
-            Ok(change) => changes.push(change),
+    for drafted in &inputs.draft.files {
+        let shown = paths::relative(&drafted.path, &project.dir);
+        match Change::of(drafted.path.clone(), shown, drafted.after.clone()) {
+            // What the command started from counts, not what stands there by now.
+            Ok(change) => changes.push(Change { before: drafted.before.clone(), ..change }),
             Err(error) => return findings.io(&error),
         }
     }

@@ -6,7 +6,7 @@ use koze_model::Rule;
 
 use super::Inputs;
 use super::fate::Fate;
-use crate::build::Storage;
+use crate::draft::Storage;
 use crate::finding::Findings;
 use crate::lock::Tag;
 use crate::wrangler::document::Edit;

@@ -7,17 +7,16 @@ use crate::finding::Findings;
 use crate::wrangler::document::{Edit, Step};
 use crate::wrangler::legacy;
 use crate::wrangler::level::Level;
+use crate::wrangler::locate::Config;
 use crate::{generate, paths};
 
 /// Warns of what wrangler would trip over, and koze does not write.
 pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     let Inputs { project, config, sandboxes, .. } = inputs;
-    let legacy = level.containers.of_classes([legacy::CLASS].into_iter());
     let declared = sandboxes.list.iter().filter_map(|sandbox| sandbox.attributes.renamed_from.as_ref());
-    let renamed = declared.map(|old| &old.value).chain(inputs.draft.renames.iter().map(|(old, _)| old));
-    if let (Some(index), false) = (legacy.first(), renamed.into_iter().any(|old| old == legacy::CLASS)) {
-        let path = level.scope.path(&[Step::from("containers"), Step::from(*index)]);
-        findings.add(Rule::LegacySandbox {}, Some(config.place(&path)));
+    let mut renamed = declared.map(|old| &old.value).chain(inputs.draft.renames.iter().map(|(old, _)| old));
+    if !renamed.any(|old| old == legacy::CLASS) {
+        check_legacy(level, config, findings);
     }
     check_date(inputs, level, findings);
     let entry = project.dir.join(generate::DIR).join("worker.mjs");
@@ -41,6 +40,14 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
             place.range = None;
         }
         findings.add(Rule::MainElsewhere { main: main.map(str::to_owned), entry }, Some(place));
+    }
+}
+
+/// Warns of a container of the class that earlier versions had.
+pub(super) fn check_legacy(level: &Level, config: &Config, findings: &mut Findings) {
+    if let Some(index) = level.containers.of_classes([legacy::CLASS].into_iter()).first() {
+        let path = level.scope.path(&[Step::from("containers"), Step::from(*index)]);
+        findings.add(Rule::LegacySandbox {}, Some(config.place(&path)));
     }
 }
 

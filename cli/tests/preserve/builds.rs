@@ -2,8 +2,8 @@
 
 use std::path::Path as FilePath;
 
-use koze_cli::build::{self, Build, Options, Removal, Storage};
-use koze_cli::draft::Draft;
+use koze_cli::build::{self, Build, Options};
+use koze_cli::draft::{Draft, Removal, Storage};
 use koze_cli::finding::Findings;
 use koze_cli::wrangler::document::{Document, Edit, Format, Step};
 use proptest::collection::vec;
@@ -101,13 +101,12 @@ impl Project {
         fs_err::read_to_string(self.dir.path().join(self.file)).expect("a text")
     }
 
-    fn build(&self, remove: Option<Removal>) {
+    fn build(&self, removal: Option<Removal>) {
         let options = Options {
             project: self.dir.path().to_owned(),
             config: None,
             sdk: None,
-            remove,
-            draft: Draft::default(),
+            draft: Draft { removal, ..Draft::default() },
             write: true,
             turn: None,
         };

@@ -260,7 +260,7 @@ pub struct ShellSandbox;"#;
         eg "rm src/server/shell.sandbox.rs\nkoze build";
     /// A class may have been renamed, but it is not certain to what.
     "K044" Error AmbiguousRename { class: String, file: String, name: String, candidates: Vec<String> }
-        format!("`{file}` is gone with its class `{class}`, which has storage, and it is not certain what became of it")
+        format!("no file declares the class `{class}` any more, which was in `{file}` and has storage, and it is not certain what became of it")
         => format!("if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = \"{class}\")]` on {}; else restore the file, or take the sandbox out, `koze remove {name}` with `--keep-storage` or `--delete-storage`", either(candidates)),
         eg "rm src/server/shell.sandbox.rs   # and src/server/bash.sandbox.rs is new";
     /// The list of migrations contradicts itself or what koze wrote.

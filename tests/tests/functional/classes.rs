@@ -262,7 +262,7 @@ fn a_file_that_is_gone_while_a_class_appears_is_ambiguous() {
     remove(&project, SHELL);
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
     assert_snapshot!(refused(&project), @r#"
-    error[K044]: `src/server/shell.sandbox.rs` is gone with its class `ShellSandbox`, which has storage, and it is not certain what became of it
+    error[K044]: no file declares the class `ShellSandbox` any more, which was in `src/server/shell.sandbox.rs` and has storage, and it is not certain what became of it
       --> wrangler.jsonc:23:5
        |
     23 | /     {

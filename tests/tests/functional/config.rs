@@ -372,3 +372,16 @@ fn an_egress_policy_needs_a_date_from_which_on_traffic_is_intercepted() {
     1 warning
     "#);
 }
+
+/// A project of an earlier version has no sandbox file: that is when it has to be told.
+#[test]
+fn a_container_of_earlier_versions_and_no_sandbox() {
+    let project = crate::common::package();
+    project.write(
+        "wrangler.jsonc",
+        r#"{ "name": "app", "containers": [{ "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11" }] }"#,
+    );
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{}", run.stdout);
+    assert!(run.stderr.starts_with("warning[K048]"), "{}", run.stderr);
+}

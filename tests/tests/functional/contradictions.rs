@@ -164,3 +164,40 @@ fn a_container_of_another_class_with_the_name() {
     1 error; nothing was written
     "#);
 }
+
+/// Another tag is another version of the image; another variant is another image.
+#[test]
+fn a_variant_that_the_attribute_does_not_name() {
+    let project = crate::common::shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write(
+        "wrangler.jsonc",
+        r#"{
+  "name": "app", "main": "src/generated/worker.mjs",
+  "containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.8.11-python" }]
+}
+"#,
+    );
+    assert_snapshot!(refused(&project), @r#"
+    error[K042]: `image` is "docker.io/cloudflare/sandbox:0.8.11-python" here, and "docker.io/cloudflare/sandbox:0.12.10" in `src/server/shell.sandbox.rs`
+     --> wrangler.jsonc:3:59
+      |
+    3 | ...hellSandbox", "image": "docker.io/cloudflare/sandbox:0.8.11-python" }]
+      |                           ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: koze takes an entry over that fits: make both the same, or take `image` out of one of them
+
+    1 error; nothing was written
+    "#);
+    crate::common::sandbox(
+        &project,
+        crate::common::SHELL,
+        "#[sandbox(variant = \"python\")]\npub struct ShellSandbox;",
+    );
+    crate::common::built(&project);
+    assert!(project.read("wrangler.jsonc").contains("sandbox:0.12.10-python"));
+}

@@ -81,3 +81,21 @@ fn a_dockerfile_that_is_not_there() {
     1 error; nothing was written
     "#);
 }
+
+/// A Dockerfile of the user's entry is kept, and has to be of the SDK's version all the same.
+#[test]
+fn a_dockerfile_that_the_configuration_names() {
+    let project = crate::common::shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write("Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.3\n");
+    project.write(
+        "wrangler.jsonc",
+        r#"{ "name": "app", "main": "src/generated/worker.mjs", "containers": [{ "class_name": "ShellSandbox", "image": "./Dockerfile" }] }"#,
+    );
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{}", run.stdout);
+    assert!(
+        run.stderr.starts_with("warning[K033]") && run.stderr.contains("--> Dockerfile:1:6"),
+        "{}",
+        run.stderr
+    );
+}

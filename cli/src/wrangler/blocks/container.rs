@@ -115,7 +115,10 @@ impl Wanted<'_> {
                     if image::is_default_repository(present)
                         && image::is_default_repository(&self.image.image) =>
                 {
-                    Adoption::Replace
+                    // Another tag is another version; another variant is another image.
+                    let lost = image::variant(present).is_some();
+                    let same = image::variant(present) == image::variant(&self.image.image);
+                    if same || !lost { Adoption::Replace } else { Adoption::Contradiction }
                 }
                 _ if self.declares("image") => Adoption::Contradiction,
                 _ => Adoption::Keep,
