@@ -18,11 +18,19 @@
 //! ```
 
 mod class;
+pub mod error;
+pub mod id;
 mod namespace;
+pub mod provider;
+pub mod sandbox;
 
 pub use class::SandboxClass;
+pub use error::{Code, Error, Result};
+pub use id::{SandboxId, SandboxName, SessionId};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
+pub use provider::Provider;
+pub use sandbox::Sandbox;
 
 /// What a sandbox file needs.
 pub mod prelude {
