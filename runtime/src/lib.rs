@@ -21,14 +21,17 @@ mod class;
 pub mod error;
 pub mod id;
 mod namespace;
+pub mod pool;
 pub mod provider;
 pub mod sandbox;
+pub mod tool;
 
 pub use class::SandboxClass;
 pub use error::{Code, Error, Result};
 pub use id::{SandboxId, SandboxName, SessionId};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
+pub use pool::{Images, Pool};
 pub use provider::Provider;
 pub use sandbox::Sandbox;
 

@@ -127,6 +127,8 @@ pub struct Output {
     pub stderr: Vec<u8>,
     /// Its exit code; 128 + n after the signal n, 124 where the time was up.
     pub exit_code: i32,
+    /// Whether the time was up.
+    pub timed_out: bool,
 }
 
 /// A piece of a file.

@@ -1,5 +1,7 @@
 //! Where sandboxes come from.
 
+pub mod memory;
+
 use std::future::Future;
 use std::time::Duration;
 
