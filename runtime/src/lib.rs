@@ -21,11 +21,22 @@
 #[doc(hidden)]
 pub mod binding;
 mod class;
+pub mod error;
+pub mod id;
 mod namespace;
+pub mod pool;
+pub mod provider;
+pub mod sandbox;
+pub mod tool;
 
 pub use class::SandboxClass;
+pub use error::{Code, Error, Result};
+pub use id::{SandboxId, SandboxName, SessionId};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
+pub use pool::{Images, Pool};
+pub use provider::Provider;
+pub use sandbox::Sandbox;
 
 /// What a sandbox file needs.
 pub mod prelude {

@@ -1,0 +1,137 @@
+//! Who a sandbox belongs to, and what it is called. Tenant and session come from the host, never from a model; a model
+//! chooses a sandbox's name inside its session, and nothing else.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Code, Error, Result};
+
+/// The longest tenant or session, in bytes.
+const LONGEST: usize = 256;
+
+/// A session of an agent: what its sandboxes are shared in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SessionId {
+    tenant: String,
+    session: String,
+}
+
+impl SessionId {
+    /// A session of a tenant, both named by the host: 1 to 256 bytes without control characters.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] for anything else.
+    pub fn new(tenant: impl Into<String>, session: impl Into<String>) -> Result<Self> {
+        let (tenant, session) = (tenant.into(), session.into());
+        for (what, text) in [("tenant", &tenant), ("session", &session)] {
+            if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
+                let message = format!("a {what} is named by 1 to {LONGEST} bytes without control characters");
+                return Err(Error::new(Code::InvalidInput, message));
+            }
+        }
+        Ok(SessionId { tenant, session })
+    }
+
+    /// The tenant.
+    pub fn tenant(&self) -> &str {
+        &self.tenant
+    }
+
+    /// The session's own name.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// One text for both, which no other session has.
+    pub fn key(&self) -> String {
+        // With the lengths in front, no two pairs give one text: `a:b` and `c` is not `a` and `b:c`.
+        format!("{}:{},{}:{},", self.tenant.len(), self.tenant, self.session.len(), self.session)
+    }
+}
+
+/// The name of a sandbox in its session: `[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct SandboxName(String);
+
+/// What a name has to look like, as a regular expression.
+pub const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$";
+
+impl SandboxName {
+    /// A name as a model wrote it.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] where it is none.
+    pub fn new(name: &str) -> Result<Self> {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let good = (1..=20).contains(&name.len())
+            && name.chars().all(inner)
+            && !name.starts_with('-')
+            && !name.ends_with('-');
+        if good {
+            return Ok(SandboxName(name.to_owned()));
+        }
+        let message = "a sandbox's name is 1 to 20 lower-case letters, digits and inner hyphens";
+        Err(Error::new(Code::InvalidInput, message))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SandboxName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A sandbox of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SandboxId {
+    /// The session.
+    pub session: SessionId,
+    /// The name in it.
+    pub name: SandboxName,
+}
+
+impl SandboxId {
+    /// One text for all of it, which no other sandbox has.
+    pub fn key(&self) -> String {
+        format!("{}{}", self.session.key(), self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_unambiguous() {
+        let key = |tenant: &str, session: &str| SessionId::new(tenant, session).unwrap().key();
+        assert_ne!(key("a:b", "c"), key("a", "b:c"));
+        assert_ne!(key("a,1:b", "c"), key("a", "b,1:c"));
+        assert_eq!(key("a", "b"), "1:a,1:b,");
+    }
+
+    #[test]
+    fn names_of_sandboxes() {
+        let long = "a".repeat(20);
+        for good in ["a", "0", "default", "a-b", "a--b", &long] {
+            assert_eq!(SandboxName::new(good).unwrap().as_str(), good);
+        }
+        let longer = "a".repeat(21);
+        for bad in ["", "-a", "a-", "A", "a_b", "a/b", "..", "a\n", "ä", "a b", &longer] {
+            assert_eq!(SandboxName::new(bad).unwrap_err().code, Code::InvalidInput, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn sessions_are_named_by_the_host() {
+        for (tenant, session) in [("", "a"), ("a", ""), ("a\n", "b"), ("a", "\0")] {
+            assert_eq!(SessionId::new(tenant, session).unwrap_err().code, Code::InvalidInput);
+        }
+    }
+}

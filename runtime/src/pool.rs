@@ -1,0 +1,155 @@
+//! The sandboxes of one session, by their names: what the tools work on.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::provider::{Image, Info, Provider, Template};
+
+/// How long a sandbox may idle before it sleeps, where nobody says.
+pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
+
+/// The images of a project: `koze build` lists them.
+#[derive(Debug, Clone)]
+pub struct Images {
+    list: Vec<Image>,
+    default: usize,
+}
+
+impl Images {
+    /// The images, and the name of the one a sandbox gets when nobody names any.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] where `default` is none of them.
+    pub fn new(list: Vec<Image>, default: &str) -> Result<Self> {
+        let Some(default) = list.iter().position(|image| image.name == default) else {
+            let message = format!("`{default}` is none of the images of this project");
+            return Err(Error::new(Code::InvalidInput, message));
+        };
+        Ok(Images { list, default })
+    }
+
+    /// All of them.
+    pub fn list(&self) -> &[Image] {
+        &self.list
+    }
+
+    /// The default.
+    pub fn default_image(&self) -> &Image {
+        &self.list[self.default]
+    }
+
+    /// The image of this name or reference, the default where none is named.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`], with the names there are.
+    pub fn find(&self, named: Option<&str>) -> Result<&Image> {
+        let Some(named) = named else { return Ok(self.default_image()) };
+        let found = self.list.iter().find(|image| image.name == named);
+        found.or_else(|| self.list.iter().find(|image| image.reference == named)).ok_or_else(|| {
+            let known: Vec<&str> = self.list.iter().map(|image| image.name.as_str()).collect();
+            let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
+            Error::new(Code::InvalidInput, message)
+        })
+    }
+}
+
+/// The sandboxes of one session.
+#[derive(Debug)]
+pub struct Pool<P> {
+    provider: P,
+    session: SessionId,
+    images: Images,
+    at_most: usize,
+    /// Those that are known to be there: they count as they are, and need not be counted again.
+    known: Mutex<BTreeSet<SandboxName>>,
+}
+
+/// How many sandboxes a session may have, where nobody says.
+const AT_MOST: usize = 20;
+
+impl<P: Provider> Pool<P> {
+    /// The sandboxes of a session.
+    pub fn new(provider: P, session: SessionId, images: Images) -> Self {
+        Pool { provider, session, images, at_most: AT_MOST, known: Mutex::new(BTreeSet::new()) }
+    }
+
+    /// The same, with at most so many sandboxes.
+    #[must_use]
+    pub fn with_at_most(self, sandboxes: usize) -> Self {
+        Pool { at_most: sandboxes, ..self }
+    }
+
+    /// The session.
+    pub fn session(&self) -> &SessionId {
+        &self.session
+    }
+
+    /// The images there are.
+    pub fn images(&self) -> &Images {
+        &self.images
+    }
+
+    /// The sandbox of a name; the first use makes it, with the default image.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] where the name is none, [`Code::Unavailable`] where the session has too many already,
+    /// and those of the provider.
+    pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
+        let image = self.images.default_image().clone();
+        Ok(self.open(SandboxName::new(name)?, image, SLEEP_AFTER).await?.sandbox)
+    }
+
+    /// Makes a sandbox, with the default image where none is named; whether it was made now.
+    ///
+    /// # Errors
+    /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] where one of this name has another image.
+    pub async fn create(&self, name: &str, image: Option<&str>, sleep_after: Duration) -> Result<bool> {
+        let wanted = self.images.find(image)?.clone();
+        let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
+        if image.is_some() && opened.image != wanted.name {
+            let message = format!(
+                "the sandbox `{name}` is there with the image `{}`: give the new one another name",
+                opened.image
+            );
+            return Err(Error::new(Code::AlreadyExists, message));
+        }
+        Ok(opened.created)
+    }
+
+    /// The sandboxes of the session, in the order of their names.
+    ///
+    /// # Errors
+    /// Those of the provider.
+    pub async fn list(&self) -> Result<Vec<Info>> {
+        self.provider.list(&self.session).await
+    }
+
+    async fn open(
+        &self,
+        name: SandboxName,
+        image: Image,
+        sleep_after: Duration,
+    ) -> Result<crate::provider::Opened<P::Sandbox>> {
+        if !self.knows(&name) {
+            let there = self.list().await?;
+            if there.len() >= self.at_most && !there.iter().any(|info| info.name == name) {
+                let message = format!(
+                    "this session has {} sandboxes, as many as it may: use one of these",
+                    there.len()
+                );
+                return Err(Error::new(Code::Unavailable, message));
+            }
+        }
+        let id = SandboxId { session: self.session.clone(), name: name.clone() };
+        let opened = self.provider.open(&id, &Template { image, sleep_after }).await?;
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+        Ok(opened)
+    }
+
+    fn knows(&self, name: &SandboxName) -> bool {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+}

@@ -1,0 +1,134 @@
+//! Sandboxes that are files in memory: for the tests of tools and of what is built on them. Nothing is ever run.
+
+mod tree;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::tree::Tree;
+use super::{Info, Opened, Provider, Template};
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxId, SessionId};
+use crate::sandbox::{Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write};
+
+/// Sandboxes in memory. A clone has the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Memory {
+    sandboxes: Arc<Mutex<BTreeMap<SandboxId, Known>>>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    image: String,
+    tree: Arc<Mutex<Tree>>,
+}
+
+/// A sandbox in memory: at most 16 MiB of files.
+#[derive(Debug, Clone)]
+pub struct MemorySandbox {
+    id: SandboxId,
+    tree: Arc<Mutex<Tree>>,
+    provider: Memory,
+}
+
+impl Memory {
+    /// A provider without sandboxes.
+    pub fn new() -> Self {
+        Memory::default()
+    }
+}
+
+impl Provider for Memory {
+    type Sandbox = MemorySandbox;
+
+    async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<MemorySandbox>> {
+        let mut sandboxes = lock(&self.sandboxes);
+        let created = !sandboxes.contains_key(id);
+        let known = sandboxes.entry(id.clone()).or_insert_with(|| Known {
+            image: template.image.name.clone(),
+            tree: Arc::new(Mutex::new(Tree::new())),
+        });
+        let sandbox = MemorySandbox { id: id.clone(), tree: known.tree.clone(), provider: self.clone() };
+        Ok(Opened { sandbox, image: known.image.clone(), created })
+    }
+
+    async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
+        let sandboxes = lock(&self.sandboxes);
+        let ours = sandboxes.iter().filter(|(id, _)| id.session == *session);
+        let info = |(id, known): (&SandboxId, &Known)| Info {
+            name: id.name.clone(),
+            image: known.image.clone(),
+            status: Status::Running,
+        };
+        Ok(ours.map(info).collect())
+    }
+}
+
+impl Sandbox for MemorySandbox {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    async fn exec(&self, _: Command) -> Result<Output> {
+        Err(unsupported("run programs"))
+    }
+
+    async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
+        lock(&self.tree).read(path, offset, limit)
+    }
+
+    async fn write(&self, path: Place<'_>, bytes: Vec<u8>, how: Write) -> Result<u64> {
+        lock(&self.tree).write(path, &bytes, how)
+    }
+
+    async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
+        lock(&self.tree).list(path)
+    }
+
+    async fn stat(&self, path: Place<'_>) -> Result<Stat> {
+        lock(&self.tree).stat(path)
+    }
+
+    async fn make_dir(&self, path: Place<'_>) -> Result<()> {
+        lock(&self.tree).make_dir(path)
+    }
+
+    async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
+        lock(&self.tree).make_link(path, target)
+    }
+
+    async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
+        lock(&self.tree).set_mode(path, mode)
+    }
+
+    async fn remove(&self, path: Place<'_>) -> Result<()> {
+        lock(&self.tree).remove(path)
+    }
+
+    async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
+        lock(&self.tree).rename(from, to)
+    }
+
+    async fn expose(&self, _: u16) -> Result<String> {
+        Err(unsupported("expose ports"))
+    }
+
+    async fn status(&self) -> Result<Status> {
+        Ok(Status::Running)
+    }
+
+    async fn destroy(&self) -> Result<()> {
+        lock(&self.provider.sandboxes).remove(&self.id);
+        *lock(&self.tree) = Tree::new();
+        Ok(())
+    }
+}
+
+fn unsupported(what: &str) -> Error {
+    Error::new(Code::Unsupported, format!("a sandbox in memory cannot {what}: use another provider"))
+}
+
+/// A panic in another test has nothing to do with the data.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

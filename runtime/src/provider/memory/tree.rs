@@ -1,0 +1,329 @@
+//! A file system in memory: nodes by their absolute path, symbolic links resolved as Linux does.
+
+use std::collections::BTreeMap;
+
+use crate::error::{Code, Error, Result};
+use crate::sandbox::{Entry, Kind, Piece, Place, Stat, Write};
+
+/// How many bytes all files have together, at most.
+const LIMIT: usize = 16 * 1024 * 1024;
+
+/// How many links a path may go through.
+const LINKS: usize = 40;
+
+/// A file system. The root is there, and what agents take for granted.
+#[derive(Debug)]
+pub(super) struct Tree {
+    /// By path, which has no link, `.` or `..` in it; the root is the empty path.
+    nodes: BTreeMap<String, Node>,
+}
+
+#[derive(Debug, Clone)]
+struct Node {
+    mode: u32,
+    what: What,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    File(Vec<u8>),
+    Directory,
+    Link(String),
+}
+
+impl Tree {
+    /// A new one.
+    pub(super) fn new() -> Self {
+        let directory = Node { mode: 0o755, what: What::Directory };
+        let paths = ["", "/home", "/home/user", "/tmp", "/workspace"];
+        Tree { nodes: paths.into_iter().map(|path| (path.to_owned(), directory.clone())).collect() }
+    }
+
+    pub(super) fn read(&self, place: Place, offset: u64, limit: u64) -> Result<Piece> {
+        let path = self.resolve(place, true)?;
+        let Node { what: What::File(bytes), .. } = self.node(&path, place)? else {
+            return Err(is_directory(place));
+        };
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+        let end = start.saturating_add(usize::try_from(limit).unwrap_or(usize::MAX)).min(bytes.len());
+        Ok(Piece { bytes: bytes[start..end].to_vec(), size: bytes.len() as u64 })
+    }
+
+    pub(super) fn write(&mut self, place: Place, bytes: &[u8], how: Write) -> Result<u64> {
+        let path = self.resolve(place, true)?;
+        let before = match self.nodes.get(&path) {
+            Some(Node { what: What::File(before), mode }) => Some((before.clone(), *mode)),
+            Some(_) => return Err(is_directory(place)),
+            None => None,
+        };
+        let (mut content, mode) = before.unwrap_or((Vec::new(), 0o644));
+        let others = self.bytes() - content.len();
+        if how == Write::Replace {
+            content.clear();
+        }
+        if others + content.len() + bytes.len() > LIMIT {
+            let message = format!("a sandbox in memory holds {LIMIT} bytes at most");
+            return Err(Error::new(Code::TooLarge, message));
+        }
+        self.parents(&path, place)?;
+        content.extend_from_slice(bytes);
+        let size = content.len() as u64;
+        self.nodes.insert(path, Node { mode, what: What::File(content) });
+        Ok(size)
+    }
+
+    pub(super) fn list(&self, place: Place) -> Result<Vec<Entry>> {
+        let path = self.resolve(place, true)?;
+        if !matches!(self.node(&path, place)?.what, What::Directory) {
+            return Err(not_a_directory(place));
+        }
+        let prefix = format!("{path}/");
+        let below = self.nodes.range(prefix.clone()..).take_while(|(path, _)| path.starts_with(&prefix));
+        let entry = |(path, node): (&String, &Node)| {
+            let name = &path[prefix.len()..];
+            (!name.contains('/')).then(|| Entry { name: name.to_owned(), stat: stat(node) })
+        };
+        Ok(below.filter_map(entry).collect())
+    }
+
+    pub(super) fn stat(&self, place: Place) -> Result<Stat> {
+        let path = self.resolve(place, false)?;
+        Ok(stat(self.node(&path, place)?))
+    }
+
+    pub(super) fn make_dir(&mut self, place: Place) -> Result<()> {
+        let path = self.resolve(place, true)?;
+        match self.nodes.get(&path).map(|node| &node.what) {
+            Some(What::Directory) => Ok(()),
+            Some(_) => Err(exists(place)),
+            None => {
+                self.parents(&path, place)?;
+                self.nodes.insert(path, Node { mode: 0o755, what: What::Directory });
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn make_link(&mut self, place: Place, target: &str) -> Result<()> {
+        let path = self.resolve(place, false)?;
+        if self.nodes.contains_key(&path) {
+            return Err(exists(place));
+        }
+        self.parents(&path, place)?;
+        self.nodes.insert(path, Node { mode: 0o777, what: What::Link(target.to_owned()) });
+        Ok(())
+    }
+
+    pub(super) fn set_mode(&mut self, place: Place, mode: u32) -> Result<()> {
+        let path = self.resolve(place, true)?;
+        let node = self.nodes.get_mut(&path).ok_or_else(|| not_found(place))?;
+        node.mode = mode & 0o7777;
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, place: Place) -> Result<()> {
+        let path = self.resolve(place, false)?;
+        self.node(&path, place)?;
+        if path.is_empty() {
+            let message = "the root cannot be removed";
+            return Err(Error::new(Code::PermissionDenied, message));
+        }
+        let inside = format!("{path}/");
+        self.nodes.retain(|other, _| *other != path && !other.starts_with(&inside));
+        Ok(())
+    }
+
+    pub(super) fn rename(&mut self, from: Place, to: Place) -> Result<()> {
+        let (old, new) = (self.resolve(from, false)?, self.resolve(to, false)?);
+        let moved = self.node(&old, from)?.clone();
+        if old == new {
+            return Ok(());
+        }
+        let inside = format!("{old}/");
+        if old.is_empty() || new.starts_with(&inside) {
+            let message = format!("`{}` cannot be moved into itself", from.path);
+            return Err(Error::new(Code::InvalidInput, message));
+        }
+        match (self.nodes.get(&new).map(|node| &node.what), &moved.what) {
+            (Some(What::Directory), What::Directory) if !self.list(to)?.is_empty() => return Err(exists(to)),
+            (Some(What::Directory), What::Directory) | (None, _) => {}
+            (Some(What::Directory), _) => return Err(is_directory(to)),
+            (Some(_), What::Directory) => return Err(not_a_directory(to)),
+            (Some(_), _) => {}
+        }
+        self.parents(&new, to)?;
+        let below: Vec<String> = self
+            .nodes
+            .range(inside.clone()..)
+            .map(|(path, _)| path.clone())
+            .take_while(|path| path.starts_with(&inside))
+            .collect();
+        for path in below {
+            if let Some(node) = self.nodes.remove(&path) {
+                self.nodes.insert(format!("{new}/{}", &path[inside.len()..]), node);
+            }
+        }
+        self.nodes.remove(&old);
+        self.nodes.insert(new, moved);
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let size = |node: &Node| if let What::File(bytes) = &node.what { bytes.len() } else { 0 };
+        self.nodes.values().map(size).sum()
+    }
+
+    fn node(&self, path: &str, place: Place) -> Result<&Node> {
+        self.nodes.get(path).ok_or_else(|| not_found(place))
+    }
+
+    /// Makes the directories above a path.
+    fn parents(&mut self, path: &str, place: Place) -> Result<()> {
+        for (end, _) in path.match_indices('/') {
+            let parent = &path[..end];
+            match self.nodes.get(parent).map(|node| &node.what) {
+                Some(What::Directory) => {}
+                Some(_) => return Err(not_a_directory(place)),
+                None => {
+                    self.nodes.insert(parent.to_owned(), Node { mode: 0o755, what: What::Directory });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The path without links, `.` and `..`; the last link is followed where `follow` says so. What is not there is
+    /// taken as it is written.
+    fn resolve(&self, place: Place, follow: bool) -> Result<String> {
+        let mut resolved = String::new();
+        let mut left: Vec<String> = parts(place.path);
+        let mut links = 0;
+        while let Some(part) = left.pop() {
+            match part.as_str() {
+                "." => continue,
+                ".." => {
+                    resolved.truncate(resolved.rfind('/').unwrap_or(0));
+                    continue;
+                }
+                _ => {}
+            }
+            let next = format!("{resolved}/{part}");
+            match self.nodes.get(&next).map(|node| &node.what) {
+                Some(What::Link(target)) if follow || !left.is_empty() => {
+                    links += 1;
+                    if links > LINKS {
+                        let message = format!("`{}` leads through too many links", place.path);
+                        return Err(Error::new(Code::InvalidInput, message));
+                    }
+                    if target.starts_with('/') {
+                        resolved.clear();
+                    }
+                    left.extend(parts(target));
+                }
+                Some(What::File(_)) if !left.is_empty() => return Err(not_a_directory(place)),
+                _ => resolved = next,
+            }
+        }
+        let root = place.root.trim_end_matches('/');
+        if resolved == root || resolved.starts_with(&format!("{root}/")) || root.is_empty() {
+            Ok(resolved)
+        } else {
+            let message = format!("`{}` leads out of `{}`", place.path, place.root);
+            Err(Error::new(Code::PathEscape, message))
+        }
+    }
+}
+
+/// The parts of a path, the last one first.
+fn parts(path: &str) -> Vec<String> {
+    path.split('/').filter(|part| !part.is_empty()).rev().map(str::to_owned).collect()
+}
+
+fn stat(node: &Node) -> Stat {
+    let (kind, size) = match &node.what {
+        What::File(bytes) => (Kind::File, bytes.len()),
+        What::Directory => (Kind::Directory, 0),
+        What::Link(target) => (Kind::Link(target.clone()), target.len()),
+    };
+    Stat { kind, size: size as u64, mode: node.mode }
+}
+
+fn not_found(place: Place) -> Error {
+    Error::new(Code::NotFound, format!("there is no `{}`", place.path))
+}
+
+fn exists(place: Place) -> Error {
+    Error::new(Code::AlreadyExists, format!("`{}` is there already", place.path))
+}
+
+fn is_directory(place: Place) -> Error {
+    Error::new(Code::IsDirectory, format!("`{}` is a directory, not a file", place.path))
+}
+
+fn not_a_directory(place: Place) -> Error {
+    Error::new(Code::NotADirectory, format!("`{}` is not a directory", place.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(path: &str) -> Place<'_> {
+        Place { root: "/", path }
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
+        result.unwrap_err().code
+    }
+
+    #[test]
+    fn links_are_followed_as_linux_does() {
+        let mut tree = Tree::new();
+        tree.write(at("/tmp/a/file"), b"1", Write::Replace).unwrap();
+        tree.make_link(at("/tmp/link"), "a").unwrap();
+        tree.make_link(at("/tmp/up"), "/tmp/a/../a/file").unwrap();
+        tree.make_link(at("/tmp/loop"), "loop").unwrap();
+        assert_eq!(tree.read(at("/tmp/link/file"), 0, 9).unwrap().bytes, b"1");
+        assert_eq!(tree.read(at("/tmp/up"), 0, 9).unwrap().bytes, b"1");
+        // As Linux: `..` behind a link is the parent of where it leads.
+        assert_eq!(tree.read(at("/tmp/link/../a/file"), 0, 9).unwrap().bytes, b"1");
+        assert_eq!(code(tree.read(at("/tmp/loop"), 0, 9)), Code::InvalidInput);
+        assert_eq!(tree.stat(at("/tmp/loop")).unwrap().kind, Kind::Link("loop".to_owned()));
+        assert_eq!(code(tree.read(at("/tmp/up/x"), 0, 9)), Code::NotADirectory);
+    }
+
+    #[test]
+    fn nothing_leads_out_of_a_root() {
+        let mut tree = Tree::new();
+        tree.write(at("/tmp/secret"), b"s", Write::Replace).unwrap();
+        tree.make_link(at("/workspace/out"), "../tmp").unwrap();
+        let inside = |path| Place { root: "/workspace", path };
+        assert_eq!(code(tree.read(inside("/workspace/out/secret"), 0, 9)), Code::PathEscape);
+        assert_eq!(code(tree.read(inside("/workspace/../tmp/secret"), 0, 9)), Code::PathEscape);
+        assert_eq!(code(tree.write(inside("/workspacex"), b"", Write::Replace)), Code::PathEscape);
+        tree.write(inside("/workspace/out/../../workspace/ok"), b"", Write::Replace).unwrap();
+    }
+
+    #[test]
+    fn a_directory_moves_with_what_is_in_it() {
+        let mut tree = Tree::new();
+        tree.write(at("/tmp/a/b/c"), b"1", Write::Replace).unwrap();
+        tree.write(at("/tmp/ab"), b"2", Write::Replace).unwrap();
+        assert_eq!(code(tree.rename(at("/tmp/a"), at("/tmp/a/b/x"))), Code::InvalidInput);
+        tree.rename(at("/tmp/a"), at("/home/new/a")).unwrap();
+        assert_eq!(tree.read(at("/home/new/a/b/c"), 0, 9).unwrap().bytes, b"1");
+        assert_eq!(code(tree.stat(at("/tmp/a"))), Code::NotFound);
+        assert_eq!(tree.read(at("/tmp/ab"), 0, 9).unwrap().bytes, b"2");
+        tree.remove(at("/home/new")).unwrap();
+        assert_eq!(code(tree.stat(at("/home/new/a/b/c"))), Code::NotFound);
+    }
+
+    #[test]
+    fn there_is_a_limit() {
+        let mut tree = Tree::new();
+        tree.write(at("/tmp/a"), &vec![0; LIMIT], Write::Replace).unwrap();
+        assert_eq!(code(tree.write(at("/tmp/b"), b"1", Write::Replace)), Code::TooLarge);
+        assert_eq!(code(tree.write(at("/tmp/a"), b"1", Write::Append)), Code::TooLarge);
+        assert_eq!(tree.write(at("/tmp/a"), b"1", Write::Replace).unwrap(), 1);
+    }
+}

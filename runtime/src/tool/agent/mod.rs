@@ -1,0 +1,58 @@
+//! The agent family: eight tools over the sandboxes of a session.
+
+mod browse;
+mod files;
+mod glob;
+mod sandboxes;
+mod shell;
+mod transfer;
+
+use serde_json::Value;
+
+use super::dialect::Definition;
+use super::{Tool, ToolResult, call};
+use crate::error::{Code, Error};
+use crate::pool::{Images, Pool};
+use crate::provider::Provider;
+
+pub use browse::Browse;
+pub use files::{Encoding, ReadFile, WriteFile};
+pub use glob::Glob;
+pub use sandboxes::{SandboxCreate, SandboxList};
+pub use shell::Shell;
+pub use transfer::Transfer;
+
+/// The sandbox a tool works on where the model names none.
+pub const DEFAULT: &str = "default";
+
+fn default_sandbox() -> String {
+    DEFAULT.to_owned()
+}
+
+/// Writes the two look-ups from one list of tools.
+macro_rules! family {
+    ($($tool:ident),* $(,)?) => {
+        /// The definitions of the tools, in the order in which a model should read them; `images` are what
+        /// `sandbox_create` may name.
+        pub fn definitions(images: &Images) -> Vec<Definition> {
+            let mut definitions = vec![$(Definition::of::<$tool>()),*];
+            sandboxes::name_images(&mut definitions, images);
+            definitions
+        }
+
+        /// Calls the tool of this name. What a model wrote is data, whatever it looks like.
+        pub async fn call_tool<P: Provider>(pool: &Pool<P>, name: &str, input: Value) -> ToolResult {
+            let reply = match name {
+                $($tool::NAME => call::<$tool, P>(pool, input).await,)*
+                _ => {
+                    let names = [$($tool::NAME),*].join(", ");
+                    let message = format!("there is no tool `{name}`: the tools are {names}");
+                    Err(Error::new(Code::UnknownTool, message))
+                }
+            };
+            reply.into()
+        }
+    };
+}
+
+family!(Shell, ReadFile, WriteFile, Glob, Browse, SandboxCreate, SandboxList, Transfer);

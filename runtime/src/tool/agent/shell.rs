@@ -1,0 +1,105 @@
+//! `shell`.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::default_sandbox;
+use crate::error::{Code, Error, Result};
+use crate::pool::Pool;
+use crate::provider::Provider;
+use crate::sandbox::{Command, Output, Sandbox};
+use crate::tool::input::{self, HOME};
+use crate::tool::{Reply, Tool};
+
+/// Runs a shell command.
+#[derive(Debug)]
+pub struct Shell;
+
+/// What `shell` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The sandbox to run in; the first use makes it.
+    #[serde(default = "default_sandbox")]
+    sandbox: String,
+    /// The command, as bash reads it. A server goes to the background with `&` and lives on.
+    command: String,
+    /// Milliseconds until the command and all it started are killed.
+    #[serde(default = "default_timeout")]
+    #[schemars(range(min = 1, max = 600_000))]
+    timeout_ms: u64,
+    /// The directory it starts in; each call starts anew.
+    #[serde(default = "default_dir")]
+    working_dir: String,
+}
+
+fn default_timeout() -> u64 {
+    30_000
+}
+
+fn default_dir() -> String {
+    HOME.to_owned()
+}
+
+/// What it gives. Output that is not UTF-8 is base64, and its `…_encoding` says so.
+#[derive(Debug, Serialize)]
+struct Given {
+    stdout: String,
+    stderr: String,
+    exit_code: i32,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    timed_out: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout_encoding: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr_encoding: Option<&'static str>,
+}
+
+/// How many bytes of each stream a model gets.
+const MAX_OUTPUT: usize = 1024 * 1024;
+
+impl Tool for Shell {
+    const NAME: &'static str = "shell";
+    const DESCRIPTION: &'static str = "Run a command with bash in a sandbox. Gives stdout, stderr and exit_code; a command that \
+                                       exits with another code than 0 is reported as an error.";
+    type Input = Input;
+
+    async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
+        let timeout = input::within("timeout_ms", input.timeout_ms, 1..=600_000)?;
+        if input.command.contains('\0') {
+            return Err(Error::new(Code::InvalidInput, "a command holds no NUL"));
+        }
+        let working_dir = input::path(&input.working_dir)?;
+        let sandbox = pool.sandbox(&input.sandbox).await?;
+        let command = |shell: &[&str]| Command {
+            argv: shell.iter().copied().chain(["-c", &input.command]).map(str::to_owned).collect(),
+            working_dir: working_dir.clone(),
+            env: Vec::new(),
+            timeout: Duration::from_millis(timeout),
+            max_output: MAX_OUTPUT,
+        };
+        let output = match sandbox.exec(command(&["bash", "--noprofile", "--norc"])).await {
+            // An image without bash; where it is the directory that is missing, it is so for sh as well.
+            Err(error) if error.code == Code::NotFound => sandbox.exec(command(&["sh"])).await?,
+            ran => ran?,
+        };
+        let is_error = output.exit_code != 0;
+        Ok(Reply { is_error, ..Reply::ok(given(output))? })
+    }
+}
+
+fn given(output: Output) -> Given {
+    let (stdout, binary_out) = input::text(output.stdout);
+    let (stderr, binary_err) = input::text(output.stderr);
+    let encoding = |binary: bool| binary.then_some("base64");
+    Given {
+        stdout,
+        stderr,
+        exit_code: output.exit_code,
+        timed_out: output.timed_out,
+        stdout_encoding: encoding(binary_out),
+        stderr_encoding: encoding(binary_err),
+    }
+}

@@ -1,0 +1,86 @@
+//! Tools that agents call: each once, on any provider, with its schema from its Rust types.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`agent`] | the eight tools over a session's pool |
+//! | [`dialect`] | definitions as MCP, Anthropic and OpenAI write them |
+//! | `input` | what tools have in common: paths, ranges, bytes as JSON |
+
+pub mod agent;
+pub mod dialect;
+mod input;
+
+use std::future::Future;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Code, Error, Result};
+use crate::pool::Pool;
+use crate::provider::Provider;
+use crate::sandbox::MaybeSend;
+
+/// What a model gets back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult {
+    /// JSON text, or the error as a sentence that begins with its code.
+    pub content: String,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+/// What came of a tool: its value, and whether that speaks of a failure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply {
+    /// The value.
+    pub value: Value,
+    /// Whether it is a failure all the same, as a command that exits with 1.
+    pub is_error: bool,
+}
+
+impl Reply {
+    /// A success.
+    ///
+    /// # Errors
+    /// Never for plain data.
+    pub fn ok(value: impl Serialize) -> Result<Self> {
+        let value = serde_json::to_value(value)
+            .map_err(|error| Error::new(Code::Internal, format!("the result is no JSON: {error}")))?;
+        Ok(Reply { value, is_error: false })
+    }
+}
+
+/// A tool.
+pub trait Tool {
+    /// What it is called.
+    const NAME: &'static str;
+    /// What it does, for the model.
+    const DESCRIPTION: &'static str;
+    /// What it takes.
+    type Input: DeserializeOwned + JsonSchema + MaybeSend;
+
+    /// Does it.
+    fn call<P: Provider>(
+        pool: &Pool<P>,
+        input: Self::Input,
+    ) -> impl Future<Output = Result<Reply>> + MaybeSend;
+}
+
+/// Reads the input as a tool takes it, and calls it.
+async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<Reply> {
+    let read = serde_json::from_value::<T::Input>(input);
+    let input = read.map_err(|error| Error::new(Code::InvalidInput, error.to_string()))?;
+    T::call(pool, input).await
+}
+
+impl From<Result<Reply>> for ToolResult {
+    fn from(result: Result<Reply>) -> Self {
+        match result {
+            Ok(reply) => ToolResult { content: reply.value.to_string(), is_error: reply.is_error },
+            Err(error) => ToolResult { content: error.to_string(), is_error: true },
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What a model gets to know of the tools.
+
+use koze::tool::agent;
+use koze::tool::dialect::Dialect;
+use serde_json::Value;
+
+use crate::images;
+
+/// Compared with a committed file, for a model's words change with it: `KOZE_BLESS=1` writes it anew.
+#[test]
+fn the_definitions_are_as_committed() {
+    let definitions: Vec<Value> =
+        agent::definitions(&images()).iter().map(|definition| definition.to_json(Dialect::Mcp)).collect();
+    let text = format!("{:#}\n", Value::Array(definitions));
+    let path = koze_tests::root().join("tests/tests/conformance/agent.json");
+    if std::env::var_os("KOZE_BLESS").is_some() {
+        fs_err::write(path, text).expect("the file");
+        return;
+    }
+    let there = fs_err::read_to_string(path).unwrap_or_default();
+    assert_eq!(there, text, "run with KOZE_BLESS=1 to write the file anew");
+}
+
+#[test]
+fn each_dialect_has_its_words() {
+    let definitions = agent::definitions(&images());
+    assert_eq!(definitions.len(), 8);
+    for definition in &definitions {
+        let schema = &definition.schema;
+        assert_eq!(schema["type"], "object", "{}", definition.name);
+        assert_eq!(schema["additionalProperties"], false, "{}", definition.name);
+        assert_eq!(definition.to_json(Dialect::Mcp)["inputSchema"], *schema);
+        assert_eq!(definition.to_json(Dialect::Anthropic)["input_schema"], *schema);
+        let function = &definition.to_json(Dialect::OpenAi)["function"];
+        assert_eq!((&function["parameters"], &function["name"]), (schema, &Value::from(definition.name)));
+    }
+}
