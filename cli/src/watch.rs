@@ -79,15 +79,24 @@ impl Watcher {
                 break;
             }
         }
-        let since = Instant::now();
-        while since.elapsed() < PATIENCE {
-            match self.events.recv_timeout(DEBOUNCE) {
-                Ok(event) => drop(self.matters(event)),
-                Err(RecvTimeoutError::Timeout) => break,
+        let end = Instant::now() + PATIENCE;
+        let mut quiet = Instant::now() + DEBOUNCE;
+        loop {
+            let left = quiet.min(end).saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            match self.events.recv_timeout(left) {
+                Ok(event) => {
+                    // Only what matters counts: somebody may be reading the files all the time.
+                    if self.matters(event) {
+                        quiet = Instant::now() + DEBOUNCE;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
-        true
     }
 
     /// Whether a build might find something else now. A directory that goes is forgotten: the next one of its name has
