@@ -19,7 +19,8 @@ pub trait SandboxClass {
     const BINDING: &'static str;
     /// The class that the Worker entry exports, and the struct's own name: `ShellSandbox`.
     const CLASS: &'static str;
-    /// The container application: `shell-sandbox`. `koze build` puts `-<env>` behind it for a named environment.
+    /// The container application that a first build makes: `shell-sandbox`. `koze build` puts `-<env>` behind it for a
+    /// named environment. One that is there keeps its name when the file gets another: `koze.lock` has it.
     const CONTAINER: &'static str;
     /// The file that declares it, relative to the package, with `/`. Empty where the compiler does not know it.
     const SOURCE: &'static str;
