@@ -28,24 +28,59 @@ pub(super) fn check(
         // An environment without a list of its own has the top level's.
         let own = lifecycles.iter().position(|list| list.environment == scope.environment);
         let Some(dead) = dead.get(own.unwrap_or_default()) else { continue };
-        for (keys, what) in LISTS {
-            for (index, entry) in scope.list(keys).iter().enumerate() {
-                let text = |key: &str| entry.get(key).and_then(Value::as_str);
-                let Some(class) = text("class_name").filter(|class| dead.contains(*class)) else { continue };
-                let mut path = scope.path(&keys.iter().map(|key| Step::from(*key)).collect::<Vec<_>>());
-                path.push(Step::from(index));
-                if text("script_name").is_some() || edits.iter().any(|edit| mends(edit, &path)) {
-                    continue;
-                }
-                let name = text("name").map_or(String::new(), |name| format!(" `{name}`"));
-                let message = format!("the {what}{name} is to the class `{class}`, which no longer lives");
-                let remedy = format!(
-                    "Cloudflare refuses such a deployment: take the {what} out, or give it another class"
-                );
-                findings.add(Rule::Contradiction { message, remedy }, Some(config.place(&path)));
+        for Leftover { what, class, path } in of_level(scope, dead) {
+            if edits.iter().any(|edit| mends(edit, &path)) {
+                continue;
             }
+            let message = format!("{what} is to the class `{class}`, which no longer lives");
+            let remedy = "Cloudflare refuses such a deployment: take the entry out, or give it another class";
+            let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
+            findings.add(rule, Some(config.place(&path)));
         }
     }
+    check_others(scopes, &dead[0], config, findings);
+}
+
+/// Warns of environments that koze does not look at, and that name a dead class of the top level.
+fn check_others(scopes: &[Scope], dead: &BTreeSet<String>, config: &Config, findings: &mut Findings) {
+    let all = config.document.value().get("env").and_then(Value::as_object);
+    for (name, value) in all.into_iter().flatten() {
+        let environment = Some(name.clone());
+        if scopes.iter().any(|scope| scope.environment == environment) {
+            continue;
+        }
+        for Leftover { what, class, path } in of_level(&Scope { environment, value }, dead) {
+            let rule = Rule::Stranded { what, class, environment: name.clone() };
+            findings.add(rule, Some(config.place(&path)));
+        }
+    }
+}
+
+/// An entry to a class that is no more.
+struct Leftover {
+    /// The entry, in words.
+    what: String,
+    class: String,
+    path: Path,
+}
+
+/// The entries of a level to classes of this Worker that are dead.
+fn of_level(scope: &Scope, dead: &BTreeSet<String>) -> Vec<Leftover> {
+    let mut found = Vec::new();
+    for (keys, what) in LISTS {
+        for (index, entry) in scope.list(keys).iter().enumerate() {
+            let text = |key: &str| entry.get(key).and_then(Value::as_str);
+            let Some(class) = text("class_name").filter(|class| dead.contains(*class)) else { continue };
+            if text("script_name").is_some() {
+                continue;
+            }
+            let mut path = scope.path(&keys.iter().map(|key| Step::from(*key)).collect::<Vec<_>>());
+            path.push(Step::from(index));
+            let name = text("name").map_or(String::new(), |name| format!(" `{name}`"));
+            found.push(Leftover { what: format!("the {what}{name}"), class: class.to_owned(), path });
+        }
+    }
+    found
 }
 
 /// Whether an edit takes an entry out, or gives it another class.

@@ -305,6 +305,12 @@ pub struct ShellSandbox;"#;
         => format!("traffic is intercepted from {needed} on: set `compatibility_date` to that day or a later one"),
         eg r#"{ "compatibility_date": "2025-01-01" }   // and #[sandbox(allowed_hosts = ["api.example.com"])]"#;
 
+    /// An environment that koze does not look at names a class that no longer lives.
+    "K052" Warning Stranded { what: String, class: String, environment: String }
+        format!("{what} in `env.{environment}` is to the class `{class}`, which no longer lives")
+        => format!("koze does not look at this environment, and Cloudflare refuses such a deployment: add `{environment}` to `package.metadata.koze.environments` in Cargo.toml, or take the entry out"),
+        eg "koze rename shell bash   # with environments = [\"staging\"], and entries of koze's in env.production";
+
     // Files.
 
     /// `koze.lock` cannot be used.

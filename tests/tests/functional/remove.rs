@@ -230,7 +230,7 @@ fn a_second_binding_of_a_class_that_goes_has_to_go_first() {
     22 |       { "name": "ALIAS", "class_name": "PythonSandbox" },
        |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
-       = help: Cloudflare refuses such a deployment: take the binding out, or give it another class
+       = help: Cloudflare refuses such a deployment: take the entry out, or give it another class
 
     1 error; nothing was written
     "#);

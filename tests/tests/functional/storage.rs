@@ -236,3 +236,44 @@ fn what_is_deleted_goes_under_the_name_it_has_in_each_environment() {
     assert_eq!(config["migrations"][2]["deleted_classes"], json!(["B"]));
     assert_eq!(config["env"]["production"]["migrations"][1]["deleted_classes"], json!(["A"]));
 }
+
+/// It was koze's once, and is not looked at any more: only a warning can tell that its next deployment fails.
+#[test]
+fn an_environment_that_is_left_out_names_a_class_that_is_no_more() {
+    let project = crate::classes::built_shell();
+    let config = project.read("wrangler.jsonc");
+    let env = "\"env\": { \"a\": {}, \"b\": {} },\n  \"containers\"";
+    project.write("wrangler.jsonc", config.replacen("\"containers\"", env, 1));
+    built(&project);
+    let manifest = project.read("Cargo.toml");
+    project.write("Cargo.toml", manifest + "\n[package.metadata.koze]\nenvironments = [\"a\"]\n");
+    let run = project.koze(&["rename", "shell", "bash"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    insta::assert_snapshot!(run.stderr, @r#"
+    warning[K052]: the container `shell-sandbox-b` in `env.b` is to the class `ShellSandbox`, which no longer lives
+      --> wrangler.jsonc:25:7
+       |
+    25 | /       {
+    26 | |         "name": "shell-sandbox-b",
+    27 | |         "class_name": "ShellSandbox",
+    28 | |         "image": "docker.io/cloudflare/sandbox:0.12.10",
+    29 | |         "instance_type": "lite"
+    30 | |       }
+       | |_______^
+       |
+       = help: koze does not look at this environment, and Cloudflare refuses such a deployment: add `b` to `package.metadata.koze.environments` in Cargo.toml, or take the entry out
+
+    warning[K052]: the binding `SHELL_SANDBOX` in `env.b` is to the class `ShellSandbox`, which no longer lives
+      --> wrangler.jsonc:34:9
+       |
+    34 | /         {
+    35 | |           "name": "SHELL_SANDBOX",
+    36 | |           "class_name": "ShellSandbox"
+    37 | |         }
+       | |_________^
+       |
+       = help: koze does not look at this environment, and Cloudflare refuses such a deployment: add `b` to `package.metadata.koze.environments` in Cargo.toml, or take the entry out
+
+    2 warnings
+    "#);
+}
