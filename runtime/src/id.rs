@@ -26,8 +26,7 @@ impl SessionId {
         let (tenant, session) = (tenant.into(), session.into());
         for (what, text) in [("tenant", &tenant), ("session", &session)] {
             if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
-                let message =
-                    format!("a {what} is named by 1 to {LONGEST} bytes without control characters");
+                let message = format!("a {what} is named by 1 to {LONGEST} bytes without control characters");
                 return Err(Error::new(Code::InvalidInput, message));
             }
         }
