@@ -331,10 +331,10 @@ fn links_that_change() -> Result<(), libtest_mimic::Failed> {
             "mkdir -p /workspace/good /tmp/bad; echo good > /workspace/good/f; echo bad > /tmp/bad/f",
         )
         .await;
-        let swap = "cd /workspace; ln -s good g; ln -s /tmp/bad b; cp -P g l
+        let swap = "cd /workspace; ln -s good g; ln -s /tmp/bad b
                     while :; do cp -P b n; mv -T n l; cp -P g n; mv -T n l; done";
         // Faster where there is Python: two renames, and no process in between.
-        let fast = "import os\nos.chdir('/workspace')\nos.symlink('good','l')\n\
+        let fast = "import os\nos.chdir('/workspace')\n\
                     while True:\n for t in ('/tmp/bad','good'):\n  os.symlink(t,'n'); os.rename('n','l')";
         let python = sh(&sandbox, "command -v python3").await.exit_code == 0;
         let argv = if python { ["python3", "-c", fast] } else { ["sh", "-c", swap] };

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,6 @@ pub(super) struct Inner {
     pub(super) writes: AsyncMutex<()>,
     /// Set by the watch while the files take more than they may.
     pub(super) full: AtomicBool,
-    pub(super) usage: AtomicU64,
     used: Mutex<Instant>,
     calls: AtomicUsize,
 }
@@ -72,7 +71,6 @@ impl Inner {
             state: AsyncMutex::new(State::Asleep),
             writes: AsyncMutex::new(()),
             full: AtomicBool::new(false),
-            usage: AtomicU64::new(0),
             used: Mutex::new(Instant::now()),
             calls: AtomicUsize::new(0),
         }
