@@ -31,6 +31,9 @@ pub(crate) fn start(
     if argv.iter().chain(env.iter().flat_map(|(name, value)| [name, value])).any(|text| text.contains('\0')) {
         return Err(Fault::new(Why::InvalidInput, "arguments and variables hold no NUL byte"));
     }
+    if env.iter().any(|(name, _)| name.is_empty() || name.contains('=')) {
+        return Err(Fault::new(Why::InvalidInput, "a variable's name is not empty, and holds no `=`"));
+    }
     place::check(cwd)?;
     // exec's own "not found" would not say what of the two was not found.
     match fs::metadata(cwd) {

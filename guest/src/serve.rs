@@ -135,16 +135,12 @@ impl Guest {
                 std::process::abort();
             }
         });
-        match started {
-            Ok(pid) => {
-                self.working.insert(pid, number);
-                Ok(())
-            }
-            Err(_) => {
-                let fault = Fault::new(Why::Unavailable, "the sandbox has too many processes");
-                self.send(number, &Answer::Failed(fault), &[])
-            }
-        }
+        let Ok(pid) = started else {
+            let fault = Fault::new(Why::Unavailable, "the sandbox has too many processes");
+            return self.send(number, &Answer::Failed(fault), &[]);
+        };
+        self.working.insert(pid, number);
+        Ok(())
     }
 
     fn reap(&mut self) -> io::Result<()> {

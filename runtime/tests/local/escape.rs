@@ -21,7 +21,7 @@ fn host_files_are_out_of_sight() -> Result<(), libtest_mimic::Failed> {
         let sandbox = stage.open("a").await;
         // The control: on the host it is there.
         assert!(std::fs::metadata("/etc/shadow").is_ok());
-        let state = stage.state.path().to_str().unwrap();
+        let host = stage.state.path().to_str().unwrap();
         for path in [
             "/etc/shadow",
             "/root",
@@ -32,12 +32,11 @@ fn host_files_are_out_of_sight() -> Result<(), libtest_mimic::Failed> {
             "/dev/mem",
             "/run/dbus",
             "/var/run/docker.sock",
-            state,
+            host,
         ] {
             assert_eq!(sandbox.stat(at(path)).await.unwrap_err().code, Code::NotFound, "{path}");
         }
         assert_eq!(out(&sandbox, "ls /home; ls -A /home/user /tmp").await, "user\n/home/user:\n\n/tmp:");
-        assert_eq!(out(&sandbox, "ls -m /").await, out(&sandbox, "echo $(ls -m /)").await);
         for top in out(&sandbox, "ls -A /").await.lines() {
             let known = [
                 "bin",
@@ -129,7 +128,6 @@ fn refused_calls() -> Result<(), libtest_mimic::Failed> {
             "chroot / true",
             "mknod /tmp/n c 1 3",
             "hostname x",
-            "swapoff -a",
             "prlimit --pid 1 --nofile=0:0",
         ] {
             assert_ne!(sh(&sandbox, script).await.exit_code, 0, "{script}");

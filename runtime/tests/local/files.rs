@@ -328,7 +328,7 @@ fn links_that_change() -> Result<(), libtest_mimic::Failed> {
         let sandbox = stage.open("a").await;
         out(
             &sandbox,
-            "mkdir -p /workspace/good /tmp/bad; echo good > /workspace/good/f; echo bad > /tmp/bad/f",
+            "mkdir -p /workspace/good /tmp/bad; echo good > /workspace/good/f; echo bad > /tmp/bad/f; ln -s good /workspace/l",
         )
         .await;
         let swap = "cd /workspace; ln -s good g; ln -s /tmp/bad b

@@ -2,14 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, Command as Process, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use koze::provider::local::Local;
 use koze::sandbox::{Status, Write};
 use koze::{Code, Provider, Sandbox};
 
 use crate::Test;
-use crate::stage::{Stage, at, id, out, sh, template, until, within};
+use crate::stage::{Stage, at, command, id, out, sh, template, until, within};
 
 /// Makes this program one that runs a sandbox until it is killed: the state directory comes on standard input.
 pub(crate) const SUPERVISOR: &str = "--supervisor";
@@ -26,6 +26,36 @@ pub(crate) const TESTS: &[Test] = &[
     ("two_providers", two_providers),
     ("a_hundred", a_hundred),
 ];
+
+/// Prints how long things take, in the middle: `cargo test -p koze --features local --test local -- --measure`.
+pub(crate) fn measure() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stage = Stage::new();
+        let mut cold = Vec::new();
+        for n in 0..50 {
+            let start = Instant::now();
+            let sandbox = stage.open(&format!("m{n}")).await;
+            sandbox.exec(command(&["true"])).await.unwrap();
+            cold.push(start.elapsed());
+        }
+        let sandbox = stage.open("m0").await;
+        sandbox.write(at("/tmp/1k"), vec![1; 1024], Write::Replace).await.unwrap();
+        let (mut warm, mut read) = (Vec::new(), Vec::new());
+        for _ in 0..500 {
+            let start = Instant::now();
+            sandbox.exec(command(&["true"])).await.unwrap();
+            warm.push(start.elapsed());
+            let start = Instant::now();
+            sandbox.read(at("/tmp/1k"), 0, 4096).await.unwrap();
+            read.push(start.elapsed());
+        }
+        for (what, mut times) in [("create + true", cold), ("warm true", warm), ("read of 1 kB", read)] {
+            times.sort();
+            println!("{what}: p50 {:?}, p90 {:?}", times[times.len() / 2], times[times.len() * 9 / 10]);
+        }
+    });
+}
 
 /// The supervisor of the tests that kill one.
 pub(crate) fn supervise() -> ExitCode {
@@ -169,8 +199,7 @@ fn destroyed() -> Result<(), libtest_mimic::Failed> {
         };
         assert_eq!(left(), 1);
         let waiting = sandbox.clone();
-        let waiting =
-            tokio::spawn(async move { waiting.exec(crate::stage::command(&["sleep", "60"])).await });
+        let waiting = tokio::spawn(async move { waiting.exec(command(&["sleep", "60"])).await });
         tokio::time::sleep(Duration::from_millis(200)).await;
         sandbox.destroy().await.unwrap();
         assert_eq!(waiting.await.unwrap().unwrap_err().code, Code::Unavailable);
@@ -207,7 +236,7 @@ fn ends_with_its_provider() -> Result<(), libtest_mimic::Failed> {
                     .is_ok_and(|line| line.starts_with(b"sleep\x0098762"))
             })
         };
-        assert_eq!(mark().count(), 1);
+        until("it is there", async || mark().count() == 1).await;
         let Stage { local, state } = stage;
         drop((local, sandbox));
         until("all of it is gone", async || mark().count() == 0).await;

@@ -31,7 +31,7 @@ fn fork_bomb() -> Result<(), libtest_mimic::Failed> {
         let (bad, good) = (stage.sized(256, 100).await, stage.open("good").await);
         let bomb = "b() { b | b & }; b; sleep 60";
         let mut bomb = command(&["bash", "-c", bomb]);
-        bomb.timeout = Duration::from_secs(60);
+        bomb.timeout = Duration::from_mins(1);
         let ended = bad.exec(bomb).await.unwrap();
         assert_eq!(ended.exit_code, 137, "{ended:?}");
         well(&good).await;

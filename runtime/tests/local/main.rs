@@ -24,6 +24,10 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
+    if std::env::args().nth(1).as_deref() == Some("--measure") {
+        life::measure();
+        return ExitCode::SUCCESS;
+    }
     let plain = std::env::var_os(PLAIN).is_some();
     let arguments = Arguments::from_args();
     let all = [commands::TESTS, files::TESTS, escape::TESTS, limits::TESTS, life::TESTS].concat();

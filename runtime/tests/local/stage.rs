@@ -52,7 +52,7 @@ pub(crate) fn template() -> Template {
             env: vec![("IMAGE".into(), "of the image".into())],
             size: Size { memory_mib: 256, disk_mb: 200 },
         },
-        sleep_after: Duration::from_secs(600),
+        sleep_after: Duration::from_mins(10),
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn command(argv: &[&str]) -> Command {
         argv: argv.iter().map(|&part| part.to_owned()).collect(),
         working_dir: "/home/user".into(),
         env: Vec::new(),
-        timeout: Duration::from_secs(60),
+        timeout: Duration::from_mins(1),
         max_output: 1 << 20,
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn at(path: &str) -> Place<'_> {
 pub(crate) fn within<F: Future<Output = ()>>(test: F) -> Result<(), libtest_mimic::Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime
-        .block_on(async { tokio::time::timeout(Duration::from_secs(120), test).await })
+        .block_on(async { tokio::time::timeout(Duration::from_mins(2), test).await })
         .map_err(|_| "took too long".into())
 }
 

@@ -7,6 +7,7 @@ use seccompiler::{
     TargetArch,
 };
 
+use super::launch::Program;
 use crate::error::{Code, Error, Result};
 
 /// Refused whatever their arguments are.
@@ -83,7 +84,7 @@ const NEW_TIME: libc::c_int = 0x80;
 
 /// The filters, for the kernel. Without a control group, memory that no process maps would count nowhere: then shared
 /// memory of the System V kind is refused too.
-pub(super) fn filters(group: bool) -> Result<Vec<Vec<(u16, u8, u8, u32)>>> {
+pub(super) fn filters(group: bool) -> Result<Vec<Program>> {
     let built = || -> std::result::Result<Vec<BpfProgram>, seccompiler::BackendError> {
         let mut all = vec![
             program(refused(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,

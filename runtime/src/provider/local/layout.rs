@@ -70,7 +70,7 @@ pub(super) fn directory(state: &Path, key: &str) -> PathBuf {
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))?;
-    let owner = launch::owner();
+    let owner = launch::owner()?;
     for (path, _, mode) in OWN {
         let path = directory.join(path);
         // The sandbox's user may have taken it away, and may have put a link in its place, which must not be followed.

@@ -26,6 +26,7 @@
 //! [`Sandbox::expose`]: crate::Sandbox::expose
 
 mod cgroup;
+mod disk;
 mod engine;
 mod exec;
 mod files;

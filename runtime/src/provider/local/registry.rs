@@ -1,4 +1,4 @@
-//! Which sandboxes there are: a SQLite database in the state directory, which any number of programs may use.
+//! Which sandboxes there are: a `SQLite` database in the state directory, which any number of programs may use.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -100,7 +100,7 @@ fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// SQLite's own text may hold the path of the database.
+/// `SQLite`'s own text may hold the path of the database.
 fn failed(error: &rusqlite::Error) -> Error {
     let code = error.sqlite_error_code();
     Error::new(Code::Internal, format!("the registry of sandboxes cannot be used: {code:?}"))

@@ -203,8 +203,8 @@ pub(super) fn claimed(directory: &std::path::Path) -> bool {
 }
 
 fn state_failed(error: &io::Error) -> Error {
-    // The kernel's words alone: a path would be the host's.
-    Error::new(Code::Internal, format!("the sandbox's state cannot be used: {}", error.kind()))
+    // Without a path, which would be the host's.
+    Error::new(Code::Internal, format!("the sandbox's state cannot be used: {error}"))
 }
 
 fn destroyed() -> Error {

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 /// What the processes of a sandbox take.
 #[derive(Debug, Default, Clone, Copy)]
@@ -12,8 +11,10 @@ pub(super) struct Processes {
     pub(super) threads: u64,
     /// Bytes of memory, what several share counted for each.
     pub(super) memory: u64,
-    /// Bytes of files that are open and have no name any more; those in memory are counted as memory.
+    /// Bytes of files that are open and have no name any more, on the disk.
     pub(super) nameless: u64,
+    /// The same in memory.
+    pub(super) memory_files: u64,
 }
 
 /// A process and all below it: in a process namespace, that is all there is in it.
@@ -44,42 +45,26 @@ pub(super) fn processes(all: &[u32], device: u64) -> Processes {
             let Ok(file) = fs::metadata(descriptor.path()) else { continue };
             if file.is_file() && file.nlink() == 0 && seen.insert((file.dev(), file.ino())) {
                 let bytes = file.blocks() << 9;
-                *(if file.dev() == device { &mut sum.nameless } else { &mut sum.memory }) += bytes;
+                *(if file.dev() == device { &mut sum.nameless } else { &mut sum.memory_files }) += bytes;
             }
         }
     }
     sum
 }
 
-/// Bytes of memory, what several share counted once. Takes longer.
-pub(super) fn memory(all: &[u32]) -> u64 {
-    let each = |pid: &u32| {
+/// Bytes of memory, what several share counted once. Takes longer. A file in memory that is open and mapped counts once,
+/// so of two files, one open alone and one mapped alone, the smaller is overlooked.
+pub(super) fn memory(all: &[u32], memory_files: u64) -> u64 {
+    let (mut private, mut shared) = (0, 0);
+    for pid in all {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-        number(&text, "Pss_Anon:") + number(&text, "Pss_Shmem:") + number(&text, "SwapPss:")
-    };
-    all.iter().map(each).sum::<u64>() << 10
+        private += number(&text, "Pss_Anon:") + number(&text, "SwapPss:");
+        shared += number(&text, "Pss_Shmem:");
+    }
+    (private << 10) + memory_files.max(shared << 10)
 }
 
 fn number(text: &str, field: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
-}
-
-/// Bytes on the disk below a directory. Links are not followed; a file with several names counts once.
-pub(super) fn disk(directory: &Path) -> u64 {
-    let mut seen = HashSet::new();
-    let mut sum = 0;
-    let mut waiting = vec![directory.to_owned()];
-    while let Some(directory) = waiting.pop() {
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let Ok(about) = entry.metadata() else { continue };
-            if about.nlink() < 2 || about.is_dir() || seen.insert(about.ino()) {
-                sum += about.blocks() << 9;
-            }
-            if about.is_dir() {
-                waiting.push(entry.path());
-            }
-        }
-    }
-    sum
 }

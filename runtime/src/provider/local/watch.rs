@@ -11,7 +11,7 @@ use koze_guest::message::Request;
 use super::engine::engine;
 use super::running::Running;
 use super::sandbox::Inner;
-use super::{Shared, layout, usage};
+use super::{Shared, disk, layout, usage};
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_millis(150);
@@ -60,9 +60,9 @@ fn look(sandbox: &Inner, running: &Arc<Running>, memory: &mut Memory) {
 
     let mut over = false;
     let most = layout::memory(&sandbox.template);
-    if !running.counted && taken.memory > most {
+    if !running.counted && taken.memory + taken.memory_files > most {
         // Much may be shared.
-        over = usage::memory(&all) > most;
+        over = usage::memory(&all, taken.memory_files) > most;
     }
     if taken.threads > layout::PROCESSES / 10 * 9 {
         over |= memory.crowded.get_or_insert_with(Instant::now).elapsed() > CROWDED;
@@ -71,7 +71,8 @@ fn look(sandbox: &Inner, running: &Arc<Running>, memory: &mut Memory) {
     }
     if memory.next_disk.is_none_or(|next| next <= Instant::now()) {
         let start = Instant::now();
-        let disk = usage::disk(&files) + taken.nameless;
+        // What cannot be looked at has not changed.
+        let disk = disk::usage(&files).map_or(memory.disk, |files| files.saturating_add(taken.nameless));
         memory.next_disk = Some(Instant::now() + start.elapsed() * SHARE);
         let full = disk > layout::disk(&sandbox.template);
         sandbox.full.store(full, Ordering::Release);

@@ -20,7 +20,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use super::cgroup::Group;
 use crate::error::{Code, Error, Result};
 
-pub(super) use spec::{Bind, BindKind, Spec};
+pub(super) use spec::{Bind, BindKind, Program, Spec};
 use spec::{Failure, Order, Report, Stage};
 
 /// What the new process is told it is by.
@@ -55,14 +55,18 @@ pub(super) struct Launched {
 }
 
 /// The user and group that own a sandbox's files on the host; none where that is the one who runs this.
-pub(super) fn owner() -> Option<u32> {
-    rustix::process::geteuid()
-        .is_root()
-        .then(|| unprivileged(&fs::read_to_string("/proc/self/uid_map").unwrap_or_default()))
+pub(super) fn owner() -> io::Result<Option<u32>> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let map = fs::read_to_string("/proc/self/uid_map")?;
+    let nobody =
+        || io::Error::new(io::ErrorKind::Unsupported, "root is the only user here: run koze as another");
+    unprivileged(&map).ok_or_else(nobody).map(Some)
 }
 
 /// A user of this user namespace that is not root: in a container there may be few.
-fn unprivileged(map: &str) -> u32 {
+fn unprivileged(map: &str) -> Option<u32> {
     let ranges = || {
         map.lines().filter_map(|line| {
             let mut numbers = line.split_whitespace().map(str::parse::<u64>);
@@ -72,9 +76,10 @@ fn unprivileged(map: &str) -> u32 {
     };
     let wanted = u64::from(UNPRIVILEGED);
     if ranges().any(|(first, last)| (first..=last).contains(&wanted)) {
-        return UNPRIVILEGED;
+        return Some(UNPRIVILEGED);
     }
-    ranges().map(|(_, last)| last).max().and_then(|last| u32::try_from(last).ok()).unwrap_or(UNPRIVILEGED)
+    let last = ranges().map(|(_, last)| last).max().filter(|last| *last > 0)?;
+    u32::try_from(last).ok()
 }
 
 struct Job {
@@ -146,7 +151,7 @@ fn shake_hands(socket: &OwnedFd, child: &Child, mut spec: Spec, group: Option<&G
     if let Some(group) = group {
         group.add(child.id()).map_err(|error| failed(&error))?;
     }
-    let owner = owner();
+    let owner = owner().map_err(|error| failed(&error))?;
     spec.groups = owner.is_some();
     channel::send(socket, 0, &Order::Spec(spec), &[]).map_err(|error| failed(&error))?;
     expect(socket, &mut None, |report| matches!(report, Report::Unshared))?;
@@ -225,8 +230,9 @@ mod tests {
 
     #[test]
     fn the_user_on_the_host_is_never_root() {
-        assert_eq!(unprivileged("         0          0 4294967295\n"), 100_000);
-        assert_eq!(unprivileged("0 1000 1\n1 100000 65536\n"), 65_536);
-        assert_eq!(unprivileged(""), 100_000);
+        assert_eq!(unprivileged("         0          0 4294967295\n"), Some(100_000));
+        assert_eq!(unprivileged("0 1000 1\n1 100000 65536\n"), Some(65_536));
+        assert_eq!(unprivileged("0 0 1\n"), None);
+        assert_eq!(unprivileged(""), None);
     }
 }

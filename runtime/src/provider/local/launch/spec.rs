@@ -47,6 +47,9 @@ pub(super) enum Stage {
     Shut,
 }
 
+/// A filter of system calls, line by line, as the kernel takes it.
+pub(crate) type Program = Vec<(u16, u8, u8, u32)>;
+
 /// What a sandbox is to be.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Spec {
@@ -62,8 +65,8 @@ pub(crate) struct Spec {
     pub(crate) processes: u64,
     /// How long a file, in bytes.
     pub(crate) file_size: u64,
-    /// The filters of system calls, each as the kernel takes it.
-    pub(crate) filters: Vec<Vec<(u16, u8, u8, u32)>>,
+    /// The filters of system calls.
+    pub(crate) filters: Vec<Program>,
     /// Whether the user has groups of the host to give up.
     pub(crate) groups: bool,
 }

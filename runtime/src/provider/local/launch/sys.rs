@@ -72,13 +72,15 @@ pub(super) fn mount_setattr(mount: BorrowedFd<'_>, attributes: u64, all: bool) -
 
 /// Brings the loopback interface up.
 pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+    /// `IFF_UP` and `IFF_RUNNING`, as wide as the field.
+    const UP: libc::c_short = 0x41;
     // SAFETY: an ifreq of zeros is valid; the name is shorter than its field; the kernel reads the flags from the union.
     let result = unsafe {
         let mut request: libc::ifreq = std::mem::zeroed();
         for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
             *to = from.cast_signed();
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        request.ifr_ifru.ifru_flags = UP;
         libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
