@@ -14,10 +14,14 @@ use crate::stage::{Stage, at, command, id, out, sh, template, until, within};
 /// Makes this program one that runs a sandbox until it is killed: the state directory comes on standard input.
 pub(crate) const SUPERVISOR: &str = "--supervisor";
 
+/// Makes this program one that opens a sandbox where the kernel forbids it.
+pub(crate) const FORBIDDEN: &str = "--forbidden";
+
 pub(crate) const TESTS: &[Test] = &[
     ("opened_once", opened_once),
     ("listed", listed),
     ("refused", refused),
+    ("forbidden_namespaces", forbidden_namespaces),
     ("sleeps_and_wakes", sleeps_and_wakes),
     ("destroyed", destroyed),
     ("destroyed_whatever_is_in_it", destroyed_whatever_is_in_it),
@@ -160,6 +164,39 @@ fn refused() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(error.code, Code::Unsupported);
         assert_eq!(stage.local.list(&id("a").session).await.unwrap(), []);
     })
+}
+
+/// Opens a sandbox in the state directory named next, and prints what comes of it.
+pub(crate) fn open_where_forbidden() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let local = Local::new(std::env::args_os().nth(2).unwrap()).unwrap();
+        match local.open(&id("a"), &template()).await {
+            Ok(_) => println!("opened"),
+            Err(error) => println!("{error}; {}", local.list(&id("a").session).await.unwrap().len()),
+        }
+    });
+    ExitCode::SUCCESS
+}
+
+fn forbidden_namespaces() -> Result<(), libtest_mimic::Failed> {
+    let scratch = tempfile::tempdir()?;
+    // A namespace in which no other may be made; first the control, in which they may.
+    for (most, wanted) in [("100", "opened\n"), ("0", "unavailable: the kernel refused namespaces")] {
+        let script =
+            format!("echo {most} > /proc/sys/user/max_user_namespaces && exec \"$0\" {FORBIDDEN} \"$1\"");
+        let output = Process::new("unshare")
+            .args(["--user", "--map-user=65534", "--map-group=65534", "--keep-caps", "sh", "-c", &script])
+            .arg(std::env::current_exe()?)
+            .arg(scratch.path().join(most))
+            .output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.starts_with(wanted), "{most}: {text} {}", String::from_utf8_lossy(&output.stderr));
+        if most == "0" {
+            assert!(text.contains("sysctl user.max_user_namespaces") && text.ends_with("; 0\n"), "{text}");
+        }
+    }
+    Ok(())
 }
 
 fn sleeps_and_wakes() -> Result<(), libtest_mimic::Failed> {

@@ -24,6 +24,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
+    if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
+        return life::open_where_forbidden();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;

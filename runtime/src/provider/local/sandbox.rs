@@ -120,6 +120,12 @@ impl Inner {
         }
     }
 
+    /// Whether a call is in progress, or was at the last look of the watch.
+    pub(super) fn in_use(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < super::watch::PERIOD * 2
+    }
+
     /// Whether nobody has used it for long enough.
     pub(super) fn idle(&self) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,7 +14,7 @@ use super::sandbox::Inner;
 use super::{Shared, disk, layout, usage};
 
 /// How often it looks.
-const PERIOD: Duration = Duration::from_millis(150);
+pub(super) const PERIOD: Duration = Duration::from_millis(150);
 /// How long a sandbox may have nearly all the processes it may have: a fork bomb ends no other way.
 const CROWDED: Duration = Duration::from_secs(1);
 /// How long the guest may take to kill what there is; then the whole sandbox ends.
@@ -25,6 +25,7 @@ const SHARE: u32 = 4;
 /// What is remembered of a sandbox from one look to the next.
 #[derive(Default)]
 struct Memory {
+    busy: bool,
     crowded: Option<Instant>,
     disk: u64,
     next_disk: Option<Instant>,
@@ -53,9 +54,14 @@ pub(super) fn watch(provider: &Weak<Shared>) {
 }
 
 fn look(sandbox: &Inner, running: &Arc<Running>, memory: &mut Memory) {
+    let all = usage::tree(running.pid);
+    // Looked at once more after the last program has ended, for what it has left on the disk.
+    let busy = all.len() > 1 || sandbox.in_use();
+    if !std::mem::replace(&mut memory.busy, busy) && !busy {
+        return;
+    }
     let files = sandbox.directory.join("files");
     let Ok(device) = std::fs::metadata(&files).map(|about| about.dev()) else { return };
-    let all = usage::tree(running.pid);
     let taken = usage::processes(&all, device);
 
     let mut over = false;
