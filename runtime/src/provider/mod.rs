@@ -1,5 +1,7 @@
 //! Where sandboxes come from.
 
+#[cfg(all(feature = "local", target_os = "linux"))]
+pub mod local;
 pub mod memory;
 
 use std::future::Future;
@@ -28,7 +30,7 @@ pub trait Provider: MaybeSend + MaybeSync {
 }
 
 /// What a new sandbox is made as.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Template {
     /// The image.
     pub image: Image,
@@ -37,7 +39,7 @@ pub struct Template {
 }
 
 /// An image: one of the project's sandboxes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Image {
     /// The name of the sandbox that declares it, without `.sandbox.rs`: `python`.
     pub name: String,
@@ -56,7 +58,7 @@ pub struct Image {
 }
 
 /// How large a sandbox is: what Cloudflare's instance types give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Size {
     /// Memory in MiB.
     pub memory_mib: u32,

@@ -1,0 +1,160 @@
+//! Messages and descriptors over a `SOCK_SEQPACKET` socket: one message a packet. A message too long for a packet lies
+//! in a memory file whose descriptor comes last, and the packet holds its length alone.
+
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{FileType, MemfdFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::message::{decode, encode, length};
+
+/// The longest packet. A socket takes some 200 KiB, all packets that wait in it together.
+const PACKET: usize = 32 << 10;
+/// The most descriptors with a message, the memory file included.
+const DESCRIPTORS: usize = 4;
+
+/// A message that came.
+#[derive(Debug)]
+pub struct Received<T> {
+    /// The number of the call.
+    pub number: u64,
+    /// What it says.
+    pub message: T,
+    /// The descriptors that came along.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// A message that is ready to be sent, perhaps more than once: a socket that does not block may be full.
+#[derive(Debug)]
+pub struct Packet {
+    bytes: Vec<u8>,
+    spilled: Option<OwnedFd>,
+}
+
+impl Packet {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Where the message is too long, or there is no memory for it.
+    pub fn new<T: Serialize>(number: u64, message: &T) -> io::Result<Self> {
+        let mut bytes = encode(number, message)?;
+        if bytes.len() <= PACKET {
+            return Ok(Packet { bytes, spilled: None });
+        }
+        let memory = File::from(rustix::fs::memfd_create("koze", MemfdFlags::CLOEXEC)?);
+        memory.write_all_at(&bytes[4..], 0)?;
+        bytes.truncate(4);
+        Ok(Packet { bytes, spilled: Some(memory.into()) })
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn send(&self, socket: impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut all = descriptors.to_vec();
+        all.extend(self.spilled.as_ref().map(AsFd::as_fd));
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !all.is_empty() && !control.push(SendAncillaryMessage::ScmRights(&all)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+        }
+        rustix::io::retry_on_intr(|| {
+            let parts = [IoSlice::new(&self.bytes)];
+            rustix::net::sendmsg(&socket, &parts, &mut control, SendFlags::NOSIGNAL)
+        })?;
+        Ok(())
+    }
+}
+
+/// Makes a message and sends it.
+///
+/// # Errors
+/// Those of [`Packet`].
+pub fn send<T: Serialize>(
+    socket: impl AsFd,
+    number: u64,
+    message: &T,
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    Packet::new(number, message)?.send(socket, descriptors)
+}
+
+/// The next message; none where the other end is closed.
+///
+/// # Errors
+/// Those of the socket, and where what came is no message.
+pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<Received<T>>> {
+    let mut bytes = vec![0; PACKET];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let came = rustix::io::retry_on_intr(|| {
+        let mut parts = [IoSliceMut::new(&mut bytes)];
+        rustix::net::recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    if came.bytes == 0 {
+        return Ok(None);
+    }
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            descriptors.extend(rights);
+        }
+    }
+    let bad = |text| io::Error::new(io::ErrorKind::InvalidData, text);
+    if came.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+        return Err(bad("a packet was cut"));
+    }
+    bytes.truncate(came.bytes);
+    let length = length(&bytes)?;
+    let body = if bytes.len() == 4 && length > 0 {
+        let memory = descriptors.pop().ok_or_else(|| bad("a long message lacks its memory file"))?;
+        // Of anything else, reading might never end.
+        if FileType::from_raw_mode(rustix::fs::fstat(&memory)?.st_mode) != FileType::RegularFile {
+            return Err(bad("a long message is not in a file"));
+        }
+        let mut body = vec![0; length];
+        File::from(memory).read_exact_at(&mut body, 0)?;
+        body
+    } else {
+        bytes.split_off(4)
+    };
+    if body.len() != length {
+        return Err(bad("a packet's length is wrong"));
+    }
+    let (number, message) = decode(&body)?;
+    Ok(Some(Received { number, message, descriptors }))
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+    use crate::message::{Place, Request};
+
+    #[test]
+    fn messages_of_any_length_and_their_descriptors() {
+        let (here, there) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let null = File::open("/dev/null").unwrap();
+        for size in [0, 10, PACKET - 20, PACKET, 3_000_000] {
+            let request = Request::List(Place { root: "/".into(), path: "x".repeat(size) });
+            send(&here, 9, &request, &[null.as_fd(), null.as_fd()]).unwrap();
+            let came: Received<Request> = receive(&there).unwrap().unwrap();
+            assert_eq!((came.number, came.descriptors.len()), (9, 2), "{size}");
+            assert!(came.message == request, "{size}");
+        }
+        drop(here);
+        assert!(receive::<Request>(&there).unwrap().is_none());
+    }
+}

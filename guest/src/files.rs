@@ -1,0 +1,283 @@
+//! The operations on files.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::message::{Fault, Found, Kind, Place, Why};
+use crate::place::{self, At, fault};
+use crate::tree;
+
+/// How many links one after the other may lead nowhere, and how often a name may come and go under our hands.
+const TURNS: usize = 40;
+/// `PROC_SUPER_MAGIC`.
+const PROC: i64 = 0x9fa0;
+
+/// A new file that is not yet where it belongs. Dropped, it goes away.
+pub(crate) struct Pending {
+    directory: At,
+    temporary: Option<OsString>,
+    name: OsString,
+    place: Place,
+}
+
+impl Pending {
+    /// Puts it where it belongs.
+    pub(crate) fn commit(mut self) -> Result<(), Fault> {
+        let directory = &self.directory.descriptor;
+        if let Some(temporary) = &self.temporary {
+            rustix::fs::renameat(directory, temporary, directory, &self.name)
+                .map_err(|error| fault(&error.into(), &self.place.path))?;
+        }
+        self.temporary = None;
+        Ok(())
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            let _ = rustix::fs::unlinkat(&self.directory.descriptor, temporary, AtFlags::empty());
+        }
+    }
+}
+
+/// Opens a file to read.
+pub(crate) fn open(place: &Place) -> Result<OwnedFd, Fault> {
+    let at = place::resolve(place, true)?;
+    file_mode(&at, place)?;
+    again(&at, OFlags::RDONLY, place)
+}
+
+/// Opens a file to append to; a new one where there is none.
+pub(crate) fn append(place: &Place) -> Result<OwnedFd, Fault> {
+    for _ in 0..TURNS {
+        let (directory, name) = match target(place)? {
+            Target::There(at) => {
+                file_mode(&at, place)?;
+                let kind =
+                    rustix::fs::fstatfs(&at.descriptor).map_err(|error| fault(&error.into(), &place.path))?;
+                if kind.f_type == PROC {
+                    return Err(fault(&Errno::ACCESS.into(), &place.path));
+                }
+                return again(&at, OFlags::WRONLY | OFlags::APPEND, place);
+            }
+            Target::Missing(directory, name) => (directory, name),
+        };
+        let flags = OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
+        match new(&directory, &name, flags, 0o644) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+            done => return done.map_err(|error| fault(&error, &place.path)),
+        }
+    }
+    Err(busy(place))
+}
+
+/// Opens a new file beside the place.
+pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
+    let (directory, name, mode) = match target(place)? {
+        Target::There(at) => {
+            let mode = file_mode(&at, place)?;
+            // A file that its owner made read-only is meant to stay.
+            rustix::fs::accessat(CWD, at.handle(), Access::WRITE_OK, AtFlags::empty())
+                .map_err(|error| fault(&error.into(), &place.path))?;
+            let cut = at.real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+            let directory = place::known(&at.real[..cut.max(1)], place)?;
+            (directory, OsStr::from_bytes(&at.real[cut + 1..]).to_owned(), mode)
+        }
+        Target::Missing(directory, name) => (directory, name, 0o644),
+    };
+    let (file, temporary) = temporary(&directory, mode).map_err(|error| fault(&error, &place.path))?;
+    Ok((file, Pending { directory, temporary: Some(temporary), name, place: place.clone() }))
+}
+
+enum Target {
+    There(At),
+    Missing(At, OsString),
+}
+
+/// The file that is written: a link that leads nowhere is followed to where the file would be.
+fn target(place: &Place) -> Result<Target, Fault> {
+    let mut next = place.clone();
+    for _ in 0..TURNS {
+        if next.path.ends_with('/') {
+            return Err(Fault::new(Why::IsDirectory, format!("{} names a directory", place.path)));
+        }
+        match place::resolve(&next, true) {
+            // Taken away since it was opened: the kernel's name for it is not its name.
+            Ok(at) if at.stat().is_ok_and(|stat| stat.st_nlink == 0) => continue,
+            Ok(at) => return Ok(Target::There(at)),
+            Err(fault) if fault.why == Why::NotFound => {}
+            Err(fault) => return Err(fault),
+        }
+        let (directory, name) = place::entry_made(&next)?;
+        match rustix::fs::readlinkat(&directory.descriptor, &name, Vec::new()) {
+            Ok(target) => {
+                let (Ok(target), Ok(above)) = (target.to_str(), std::str::from_utf8(&directory.real)) else {
+                    return Err(Fault::new(
+                        Why::InvalidInput,
+                        format!("{} is a link to no text", place.path),
+                    ));
+                };
+                next.path =
+                    if target.starts_with('/') { target.to_owned() } else { format!("{above}/{target}") };
+            }
+            Err(Errno::NOENT) => return Ok(Target::Missing(directory, name)),
+            // There after all.
+            Err(Errno::INVAL) => {}
+            Err(error) => return Err(fault(&error.into(), &place.path)),
+        }
+    }
+    Err(busy(place))
+}
+
+fn busy(place: &Place) -> Fault {
+    Fault::new(
+        Why::Unavailable,
+        format!("{} changes all the time, or its links lead in a circle", place.path),
+    )
+}
+
+/// The permission bits of a file; an error for all else. Pipes would block, devices do something.
+fn file_mode(at: &At, place: &Place) -> Result<u32, Fault> {
+    let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(stat.st_mode & 0o7777),
+        FileType::Directory => Err(fault(&Errno::ISDIR.into(), &place.path)),
+        _ => Err(Fault::new(Why::InvalidInput, format!("{} is a pipe, socket or device", place.path))),
+    }
+}
+
+fn again(at: &At, flags: OFlags, place: &Place) -> Result<OwnedFd, Fault> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    rustix::fs::open(at.handle(), flags, Mode::empty()).map_err(|error| fault(&error.into(), &place.path))
+}
+
+fn new(directory: &At, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
+    let flags = flags | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(mode))?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
+    Ok(file)
+}
+
+/// A name that nobody has.
+fn unused() -> io::Result<OsString> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!(".koze-{:016x}", u64::from_ne_bytes(bytes)).into())
+}
+
+fn temporary(directory: &At, mode: u32) -> io::Result<(OwnedFd, OsString)> {
+    let name = unused()?;
+    let file = new(directory, &name, OFlags::CREATE | OFlags::EXCL, mode)?;
+    Ok((file, name))
+}
+
+/// What is in a directory.
+pub(crate) fn list(place: &Place) -> Result<Vec<(String, Found)>, Fault> {
+    let at = place::directory(place)?;
+    let opened = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
+    let failed = |error: Errno| fault(&error.into(), &place.path);
+    let mut all = Vec::new();
+    for entry in Dir::read_from(&opened).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => {
+                let link = rustix::fs::readlinkat(&opened, name, Vec::new()).ok();
+                let link = link.map(|target| target.to_string_lossy().into_owned());
+                all.push((name.to_string_lossy().into_owned(), found(&stat, link)));
+            }
+            // Gone since.
+            Err(Errno::NOENT) => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(all)
+}
+
+/// What is at a place.
+pub(crate) fn stat(place: &Place) -> Result<Found, Fault> {
+    let at = place::resolve(place, false)?;
+    let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
+    let link = rustix::fs::readlinkat(&at.descriptor, "", Vec::new()).ok();
+    Ok(found(&stat, link.map(|target| target.to_string_lossy().into_owned())))
+}
+
+fn found(stat: &rustix::fs::Stat, link: Option<String>) -> Found {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link(link.unwrap_or_default()),
+        _ => Kind::Other,
+    };
+    Found { kind, size: u64::try_from(stat.st_size).unwrap_or(0), mode: stat.st_mode & 0o7777 }
+}
+
+/// Makes a directory and those above it.
+pub(crate) fn make_dir(place: &Place) -> Result<(), Fault> {
+    place::make_dir(place).map(drop)
+}
+
+/// Makes a symbolic link.
+pub(crate) fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
+    if target.is_empty() || target.contains('\0') {
+        return Err(Fault::new(Why::InvalidInput, "a link's target is not empty, and holds no NUL byte"));
+    }
+    let (directory, name) = place::entry(place)?;
+    rustix::fs::symlinkat(target, &directory.descriptor, &name)
+        .map_err(|error| fault(&error.into(), &place.path))
+}
+
+/// Sets permission bits.
+pub(crate) fn set_mode(place: &Place, mode: u32) -> Result<(), Fault> {
+    if mode > 0o7777 {
+        return Err(Fault::new(Why::InvalidInput, "a mode is at most 7777, in octal"));
+    }
+    let at = place::resolve(place, true)?;
+    rustix::fs::chmodat(CWD, at.handle(), Mode::from_raw_mode(mode), AtFlags::empty())
+        .map_err(|error| fault(&error.into(), &place.path))
+}
+
+/// Takes away what is at a place.
+pub(crate) fn remove(place: &Place) -> Result<(), Fault> {
+    let (directory, name) = place::entry(place)?;
+    tree::remove(directory.descriptor.as_fd(), &name, false).map_err(|error| fault(&error, &place.path))
+}
+
+/// Moves the first to the second; false where they are on different mounts, which takes a copy.
+pub(crate) fn rename(from: &Place, to: &Place) -> Result<bool, Fault> {
+    let (source, old) = place::entry(from)?;
+    let (target, name) = place::entry(to)?;
+    match rustix::fs::renameat(&source.descriptor, &old, &target.descriptor, &name) {
+        Ok(()) => Ok(true),
+        Err(Errno::XDEV) => Ok(false),
+        Err(Errno::NOENT) => Err(fault(&Errno::NOENT.into(), &from.path)),
+        Err(error) => Err(fault(&error.into(), &to.path)),
+    }
+}
+
+/// The same over a copy beside the target, so that half of it is never there.
+pub(crate) fn copy_over(from: &Place, to: &Place) -> Result<(), Fault> {
+    let (source, old) = place::entry(from)?;
+    let (target, name) = place::entry(to)?;
+    let temporary = unused().map_err(|error| fault(&error, &to.path))?;
+    let copied = tree::copy(source.descriptor.as_fd(), &old, target.descriptor.as_fd(), &temporary)
+        .map_err(|error| fault(&error, &from.path))
+        .and_then(|()| {
+            rustix::fs::renameat(&target.descriptor, &temporary, &target.descriptor, &name)
+                .map_err(|error| fault(&error.into(), &to.path))
+        });
+    if copied.is_err() {
+        let _ = tree::remove(target.descriptor.as_fd(), &temporary, false);
+        return copied;
+    }
+    tree::remove(source.descriptor.as_fd(), &old, false).map_err(|error| fault(&error, &from.path))
+}

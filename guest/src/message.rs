@@ -1,0 +1,206 @@
+//! What host and guest say to each other, and how it is put into bytes: a length of four bytes (little-endian), then
+//! [postcard](https://docs.rs/postcard) of the call's number and the message.
+
+use std::io;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The longest message, in bytes: a list of a directory with some hundred thousand files.
+pub const LONGEST: usize = 64 << 20;
+
+/// A path, and the directory that what it leads to must lie in. Both absolute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The directory; `/` is the whole sandbox.
+    pub root: String,
+    /// The path.
+    pub path: String,
+}
+
+/// What the host asks for. Each has a number, and one answer with the same number unless it says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Run a program; two descriptors come along, for its standard output and standard error. [`Answer::Ended`].
+    Exec {
+        /// The program, looked for on `PATH` of `env`, and its arguments.
+        argv: Vec<String>,
+        /// Where it starts.
+        cwd: String,
+        /// All its variables.
+        env: Vec<(String, String)>,
+    },
+    /// Kill the program of the call with this number, and all that came of it. No answer of its own.
+    Kill {
+        /// The number of its [`Request::Exec`].
+        exec: u64,
+    },
+    /// Kill everything but the guest. [`Answer::Done`].
+    KillAll,
+    /// Open a file to read. [`Answer::Opened`], with the descriptor.
+    Read(Place),
+    /// Open a file to append to, made where it is missing. [`Answer::Opened`], with the descriptor.
+    Append(Place),
+    /// Open a new file beside the one at the place. [`Answer::Opened`], with the descriptor.
+    Create(Place),
+    /// Put the new file where it belongs. [`Answer::Done`].
+    Commit {
+        /// The number of its [`Request::Create`].
+        create: u64,
+    },
+    /// Take the new file away again. No answer.
+    Abort {
+        /// The number of its [`Request::Create`].
+        create: u64,
+    },
+    /// What is in a directory. [`Answer::Listed`].
+    List(Place),
+    /// What is at a place. [`Answer::Found`].
+    Stat(Place),
+    /// Make a directory and those above it. [`Answer::Done`].
+    MakeDir(Place),
+    /// Make a symbolic link. [`Answer::Done`].
+    MakeLink(Place, String),
+    /// Set permission bits. [`Answer::Done`].
+    SetMode(Place, u32),
+    /// Take away a file, a link, or a directory with all in it. [`Answer::Done`].
+    Remove(Place),
+    /// Move the first to the second. [`Answer::Done`].
+    Rename(Place, Place),
+}
+
+/// What the guest answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// The sandbox is up. Said once, with the number 0.
+    Ready,
+    /// A program ended: its exit code, or 128 + the number of the signal that ended it.
+    Ended(i32),
+    /// The file is open; its descriptor comes along.
+    Opened,
+    /// It is done.
+    Done,
+    /// What is in the directory.
+    Listed(Vec<(String, Found)>),
+    /// What is at the place.
+    Found(Found),
+    /// It could not be done.
+    Failed(Fault),
+}
+
+/// What is at a place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Found {
+    /// What it is.
+    pub kind: Kind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// What something in a file system is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link, and where it leads.
+    Link(String),
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+/// Why something could not be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// In one word.
+    pub why: Why,
+    /// In a sentence.
+    pub text: String,
+}
+
+impl Fault {
+    /// A fault.
+    pub fn new(why: Why, text: impl Into<String>) -> Self {
+        Fault { why, text: text.into() }
+    }
+}
+
+/// Why something could not be done: those of koze's error codes that a guest can give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "documented at koze::Code")]
+pub enum Why {
+    InvalidInput,
+    NotFound,
+    AlreadyExists,
+    IsDirectory,
+    NotADirectory,
+    PermissionDenied,
+    PathEscape,
+    TooLarge,
+    Unavailable,
+    Internal,
+}
+
+/// A message as bytes, its length in front.
+///
+/// # Errors
+/// Where it is longer than [`LONGEST`].
+pub fn encode<T: Serialize>(number: u64, message: &T) -> io::Result<Vec<u8>> {
+    let bytes = postcard::to_extend(&(number, message), vec![0; 4]).map_err(io::Error::other)?;
+    encode_length(bytes)
+}
+
+fn encode_length(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+    let length = bytes.len() - 4;
+    let Some(prefix) = u32::try_from(length).ok().filter(|_| length <= LONGEST) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the message is too long"));
+    };
+    bytes[..4].copy_from_slice(&prefix.to_le_bytes());
+    Ok(bytes)
+}
+
+/// The length a message says it has, without the four bytes that say it.
+///
+/// # Errors
+/// Where there are no four bytes, or they name more than [`LONGEST`].
+pub fn length(bytes: &[u8]) -> io::Result<usize> {
+    let prefix: [u8; 4] = bytes.get(..4).and_then(|four| four.try_into().ok()).ok_or_else(broken)?;
+    let length = u32::from_le_bytes(prefix) as usize;
+    if length > LONGEST { Err(broken()) } else { Ok(length) }
+}
+
+/// The number and the message in the bytes behind the length.
+///
+/// # Errors
+/// Where they are no message.
+pub fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<(u64, T)> {
+    postcard::from_bytes(body).map_err(|_| broken())
+}
+
+fn broken() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "what came over the socket is no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back() {
+        let request = Request::Remove(Place { root: "/".into(), path: "/a\nb".into() });
+        let bytes = encode(7, &request).unwrap();
+        assert_eq!(length(&bytes).unwrap(), bytes.len() - 4);
+        assert_eq!(decode::<Request>(&bytes[4..]).unwrap(), (7, request));
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        assert!(length(b"abc").is_err());
+        assert!(length(&u32::MAX.to_le_bytes()).is_err());
+        assert!(decode::<Request>(&[0xff; 40]).is_err());
+        assert!(decode::<Request>(&[]).is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! Where a path leads, and whether that is still in the root it is confined to.
+//!
+//! A path is opened with `O_PATH`, which neither blocks nor changes anything; the kernel says where the descriptor
+//! lies (`/proc/self/fd`); that is compared with the root; and what is done then is done through the descriptor. A
+//! symbolic link that changes meanwhile changes nothing. `RESOLVE_BENEATH` would refuse absolute links that stay inside.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::message::{Fault, Place, Why};
+
+/// The longest path, in bytes.
+const LONGEST: usize = 4096;
+
+/// Something that was found: opened with `O_PATH`, and where it lay at that moment.
+pub(crate) struct At {
+    pub(crate) descriptor: OwnedFd,
+    pub(crate) real: Vec<u8>,
+}
+
+impl At {
+    /// Its name under which the kernel opens the very same thing again.
+    pub(crate) fn handle(&self) -> String {
+        format!("/proc/self/fd/{}", self.descriptor.as_raw_fd())
+    }
+
+    /// What it is.
+    pub(crate) fn stat(&self) -> io::Result<rustix::fs::Stat> {
+        Ok(rustix::fs::fstat(&self.descriptor)?)
+    }
+}
+
+/// What can be a path at all.
+pub(crate) fn check(path: &str) -> Result<(), Fault> {
+    if path.starts_with('/') && path.len() <= LONGEST && !path.contains('\0') {
+        return Ok(());
+    }
+    let text = format!("a path is absolute, at most {LONGEST} bytes long, and holds no NUL byte");
+    Err(Fault::new(Why::InvalidInput, text))
+}
+
+/// What a place leads to; `follow` says whether through a symbolic link at its end.
+pub(crate) fn resolve(place: &Place, follow: bool) -> Result<At, Fault> {
+    check(&place.path)?;
+    check(&place.root)?;
+    let flags = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let at = open(&place.path, flags).map_err(|error| fault(&error, &place.path))?;
+    confine(at, place)
+}
+
+/// The directory that something lies in, and its name there: a link at the end is not followed.
+pub(crate) fn entry(place: &Place) -> Result<(At, OsString), Fault> {
+    entry_with(place, false)
+}
+
+/// The same, with the directories above made where they are missing.
+pub(crate) fn entry_made(place: &Place) -> Result<(At, OsString), Fault> {
+    entry_with(place, true)
+}
+
+fn entry_with(place: &Place, make: bool) -> Result<(At, OsString), Fault> {
+    check(&place.path)?;
+    let (above, name) = split(&place.path);
+    if matches!(name, "" | "." | "..") {
+        // The name is only known once the path is walked.
+        let real = resolve(place, true)?.real;
+        let cut = real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let (above, name) = (&real[..cut.max(1)], &real[cut + 1..]);
+        if name.is_empty() {
+            return Err(Fault::new(Why::InvalidInput, "the root of the sandbox stays as it is"));
+        }
+        let at = open(above, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
+        return Ok((confine(at, place)?, OsString::from_vec(name.to_vec())));
+    }
+    let above = Place { root: place.root.clone(), path: above.to_owned() };
+    let at = if make { make_dir(&above)? } else { directory(&above)? };
+    Ok((at, name.into()))
+}
+
+/// A directory.
+pub(crate) fn directory(place: &Place) -> Result<At, Fault> {
+    let at = resolve(place, true)?;
+    let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
+    if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        return Ok(at);
+    }
+    Err(Fault::new(Why::NotADirectory, format!("{} is not a directory", place.path)))
+}
+
+/// A directory, made where it is missing, and those above it too.
+pub(crate) fn make_dir(place: &Place) -> Result<At, Fault> {
+    match directory(place) {
+        Err(fault) if fault.why == Why::NotFound => {}
+        done => return done,
+    }
+    let (above, name) = split(&place.path);
+    let above = make_dir(&Place { root: place.root.clone(), path: above.to_owned() })?;
+    match rustix::fs::mkdirat(&above.descriptor, name, Mode::from_raw_mode(0o755)) {
+        // Somebody else may have made it, or a link there may lead nowhere.
+        Ok(()) | Err(Errno::EXIST) => directory(place),
+        Err(error) => Err(fault(&error.into(), &place.path)),
+    }
+}
+
+/// The path above, and the last name; slashes at the end do not count.
+fn split(path: &str) -> (&str, &str) {
+    let (above, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", ""));
+    (if above.is_empty() { "/" } else { above }, name)
+}
+
+/// Opens the directory at a path that the kernel gave, if it is still the one.
+pub(crate) fn known(real: &[u8], place: &Place) -> Result<At, Fault> {
+    let at = open(real, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
+    if at.real == real { confine(at, place) } else { Err(escape(place)) }
+}
+
+fn open(path: impl rustix::path::Arg, flags: OFlags) -> io::Result<At> {
+    // A magic link would lead to what the guest itself has open.
+    let descriptor = rustix::fs::openat2(
+        CWD,
+        path,
+        OFlags::PATH | OFlags::CLOEXEC | flags,
+        Mode::empty(),
+        ResolveFlags::NO_MAGICLINKS,
+    )?;
+    let handle = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let real = rustix::fs::readlinkat(CWD, handle, Vec::new())?.into_bytes();
+    Ok(At { descriptor, real })
+}
+
+fn confine(at: At, place: &Place) -> Result<At, Fault> {
+    // The guest's own memory and environment: what it opens there it may write.
+    if at.real.starts_with(b"/proc/1/") {
+        return Err(Fault::new(Why::PermissionDenied, format!("{} is not for tools", place.path)));
+    }
+    if inside(&at.real, &place.root)? { Ok(at) } else { Err(escape(place)) }
+}
+
+fn inside(real: &[u8], root: &str) -> Result<bool, Fault> {
+    if root == "/" {
+        return Ok(real.starts_with(b"/"));
+    }
+    let root = open(root, OFlags::DIRECTORY).map_err(|error| fault(&error, root))?.real;
+    Ok(real.strip_prefix(&root[..]).is_some_and(|rest| rest.is_empty() || rest[0] == b'/' || root == b"/"))
+}
+
+fn escape(place: &Place) -> Fault {
+    Fault::new(Why::PathEscape, format!("{} leads out of {}", place.path, place.root))
+}
+
+/// An error of the kernel about a path.
+pub(crate) fn fault(error: &io::Error, path: &str) -> Fault {
+    let (why, what) = match error.raw_os_error() {
+        Some(libc::ENOENT) => (Why::NotFound, "is not there"),
+        Some(libc::EEXIST | libc::ENOTEMPTY) => (Why::AlreadyExists, "is there already"),
+        Some(libc::EISDIR) => (Why::IsDirectory, "is a directory, not a file"),
+        Some(libc::ENOTDIR) => (Why::NotADirectory, "leads through something that is not a directory"),
+        Some(libc::EACCES | libc::EPERM) => (Why::PermissionDenied, "may not be used so"),
+        Some(libc::EROFS | libc::EBUSY) => {
+            (Why::PermissionDenied, "belongs to the system and cannot be changed")
+        }
+        Some(libc::ELOOP) => {
+            (Why::InvalidInput, "leads through too many links, or one that is not for tools")
+        }
+        Some(libc::ENAMETOOLONG) => {
+            (Why::InvalidInput, "is too long: 4095 bytes, and 255 between two slashes, are the most")
+        }
+        Some(libc::EINVAL) => (Why::InvalidInput, "cannot be used so"),
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => (Why::TooLarge, "does not fit on the disk"),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
+            (Why::Unavailable, "cannot be opened: too much is")
+        }
+        _ => return Fault::new(Why::Internal, format!("{path}: {error}")),
+    };
+    Fault::new(why, format!("{path} {what}"))
+}

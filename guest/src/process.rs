@@ -1,0 +1,142 @@
+//! Programs: how they start, and how all that came of one ends.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+
+use crate::message::{Fault, Why};
+use crate::{place, sys};
+
+/// How often the tree below a program is looked through for new processes. Each look stops those it finds, so the next
+/// one finds what they made in between.
+const ROUNDS: usize = 64;
+
+/// Starts a program, and gives its process id.
+pub(crate) fn start(
+    argv: &[String],
+    cwd: &str,
+    env: Vec<(String, String)>,
+    descriptors: Vec<OwnedFd>,
+) -> Result<Pid, Fault> {
+    let Ok([stdout, stderr]) = <[OwnedFd; 2]>::try_from(descriptors) else {
+        return Err(Fault::new(Why::Internal, "a program needs two descriptors"));
+    };
+    let Some((program, arguments)) = argv.split_first().filter(|(program, _)| !program.is_empty()) else {
+        return Err(Fault::new(Why::InvalidInput, "there is no program to run"));
+    };
+    if argv.iter().chain(env.iter().flat_map(|(name, value)| [name, value])).any(|text| text.contains('\0')) {
+        return Err(Fault::new(Why::InvalidInput, "arguments and variables hold no NUL byte"));
+    }
+    if env.iter().any(|(name, _)| name.is_empty() || name.contains('=')) {
+        return Err(Fault::new(Why::InvalidInput, "a variable's name is not empty, and holds no `=`"));
+    }
+    place::check(cwd)?;
+    // exec's own "not found" would not say what of the two was not found.
+    match fs::metadata(cwd) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => return Err(Fault::new(Why::NotADirectory, format!("{cwd} is not a directory"))),
+        Err(error) => return Err(place::fault(&error, cwd)),
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(cwd).env_clear().envs(env);
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    sys::own_session(&mut command);
+    match command.spawn() {
+        Ok(child) => Pid::from_raw(child.id().cast_signed())
+            .ok_or_else(|| Fault::new(Why::Internal, "the program has no process id")),
+        Err(error) => Err(failed_start(&error, program)),
+    }
+}
+
+fn failed_start(error: &io::Error, program: &str) -> Fault {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => Fault::new(Why::NotFound, format!("there is no program {program}")),
+        Some(libc::EACCES) => Fault::new(Why::PermissionDenied, format!("{program} cannot be run")),
+        Some(libc::ENOEXEC) => Fault::new(Why::InvalidInput, format!("{program} is no program")),
+        Some(libc::E2BIG) => Fault::new(Why::TooLarge, "arguments and variables together are too long"),
+        Some(libc::EAGAIN) => Fault::new(Why::Unavailable, "the sandbox has too many processes"),
+        Some(libc::ENOMEM) => Fault::new(Why::Unavailable, "the sandbox has no memory left"),
+        _ => Fault::new(Why::Internal, format!("{program} did not start: {error}")),
+    }
+}
+
+/// The children that have ended, one at a time.
+pub(crate) fn reap() -> Option<(Pid, i32)> {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => return Some((pid, code(status))),
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+fn code(status: WaitStatus) -> i32 {
+    status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+/// Kills a program and all that came of it, sessions and groups of their own included.
+///
+/// The program is stopped first, not killed: while it lives, it is the one that orphans below it are given to.
+pub(crate) fn kill_tree(root: Pid) {
+    let mut stopped = HashSet::new();
+    for _ in 0..ROUNDS {
+        let mut new = false;
+        for pid in below(root) {
+            if stopped.insert(pid) {
+                new = true;
+                let _ = rustix::process::kill_process(pid, Signal::STOP);
+            }
+        }
+        if !new {
+            break;
+        }
+    }
+    stopped.remove(&root);
+    for pid in stopped {
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+    let _ = rustix::process::kill_process_group(root, Signal::KILL);
+    let _ = rustix::process::kill_process(root, Signal::KILL);
+}
+
+/// A process and all below it.
+fn below(root: Pid) -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let Some(parent) =
+            fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| parent(&stat))
+        else {
+            continue;
+        };
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut all = vec![root.as_raw_pid()];
+    let mut next = 0;
+    while let Some(pid) = all.get(next) {
+        all.extend(children.remove(pid).unwrap_or_default());
+        next += 1;
+    }
+    all.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+/// The parent in a line of `/proc/PID/stat`. The name in it, in brackets, may hold anything, brackets included.
+fn parent(stat: &str) -> Option<i32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_of_processes_do_not_confuse() {
+        assert_eq!(super::parent("17 (a) 1 2 (b) S 9 17 17 0"), Some(9));
+        assert_eq!(super::parent("nonsense"), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! The loop: what the host asks for, and what becomes of the children.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Pid;
+
+use crate::channel::{self, Received};
+use crate::files::{self, Pending};
+use crate::message::{Answer, Fault, Place, Request, Why};
+use crate::{process, sys};
+
+/// Serves one host until its end of the socket is closed. Meant for the first process of a namespace, which must be
+/// one thread: `waitpid` takes every child.
+///
+/// # Errors
+/// Where the socket or the signal descriptor fails.
+pub fn serve(socket: OwnedFd) -> io::Result<()> {
+    let signal = sys::child_signal()?;
+    let mut guest =
+        Guest { socket, running: HashMap::new(), working: HashMap::new(), pending: HashMap::new() };
+    channel::send(&guest.socket, 0, &Answer::Ready, &[])?;
+    loop {
+        let mut ready = [
+            PollFd::from_borrowed_fd(guest.socket.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(signal.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let [asked, ended] = ready.map(|descriptor| !descriptor.revents().is_empty());
+        if ended {
+            let mut information = [0; 128];
+            while rustix::io::read(&signal, &mut information).is_ok_and(|read| read > 0) {}
+            guest.reap()?;
+        }
+        if asked {
+            match channel::receive(&guest.socket)? {
+                Some(request) => guest.answer(request)?,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+struct Guest {
+    socket: OwnedFd,
+    /// Programs, with the number of the call that started each.
+    running: HashMap<Pid, u64>,
+    /// Copies of the guest at work on something long.
+    working: HashMap<Pid, u64>,
+    /// New files that are not yet where they belong.
+    pending: HashMap<u64, Pending>,
+}
+
+impl Guest {
+    fn answer(&mut self, received: Received<Request>) -> io::Result<()> {
+        let Received { number, message, descriptors } = received;
+        let answer = match message {
+            Request::Exec { argv, cwd, env } => match process::start(&argv, &cwd, env, descriptors) {
+                Ok(pid) => {
+                    self.running.insert(pid, number);
+                    return Ok(());
+                }
+                Err(fault) => Err(fault),
+            },
+            Request::Kill { exec } => {
+                if let Some((pid, _)) = self.running.iter().find(|(_, number)| **number == exec) {
+                    process::kill_tree(*pid);
+                }
+                return Ok(());
+            }
+            Request::KillAll => {
+                sys::kill_all();
+                Ok(Answer::Done)
+            }
+            Request::Read(place) => return self.hand_over(number, files::open(&place)),
+            Request::Append(place) => return self.hand_over(number, files::append(&place)),
+            Request::Create(place) => {
+                let created = files::create(&place).map(|(file, pending)| {
+                    self.pending.insert(number, pending);
+                    file
+                });
+                return self.hand_over(number, created);
+            }
+            Request::Commit { create } => match self.pending.remove(&create) {
+                Some(pending) => pending.commit().map(|()| Answer::Done),
+                None => Err(Fault::new(Why::Internal, "there is no such new file")),
+            },
+            Request::Abort { create } => {
+                self.pending.remove(&create);
+                return Ok(());
+            }
+            Request::List(place) => files::list(&place).map(Answer::Listed),
+            Request::Stat(place) => files::stat(&place).map(Answer::Found),
+            Request::MakeDir(place) => files::make_dir(&place).map(|()| Answer::Done),
+            Request::MakeLink(place, target) => files::make_link(&place, &target).map(|()| Answer::Done),
+            Request::SetMode(place, mode) => files::set_mode(&place, mode).map(|()| Answer::Done),
+            Request::Remove(place) => return self.aside(number, || files::remove(&place)),
+            Request::Rename(from, to) => match files::rename(&from, &to) {
+                Ok(true) => Ok(Answer::Done),
+                Ok(false) => return self.copy_over(number, &from, &to),
+                Err(fault) => Err(fault),
+            },
+        };
+        self.send(number, &answer.unwrap_or_else(Answer::Failed), &[])
+    }
+
+    /// The two places are on different mounts.
+    fn copy_over(&mut self, number: u64, from: &Place, to: &Place) -> io::Result<()> {
+        self.aside(number, || files::copy_over(from, to))
+    }
+
+    fn send(&self, number: u64, answer: &Answer, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        channel::send(&self.socket, number, answer, descriptors)
+    }
+
+    fn hand_over(&self, number: u64, opened: Result<OwnedFd, Fault>) -> io::Result<()> {
+        match opened {
+            Ok(file) => self.send(number, &Answer::Opened, &[file.as_fd()]),
+            Err(fault) => self.send(number, &Answer::Failed(fault), &[]),
+        }
+    }
+
+    /// What may take long is done by a copy of the guest, so that other calls need not wait. It answers by itself.
+    fn aside(&mut self, number: u64, work: impl FnOnce() -> Result<(), Fault>) -> io::Result<()> {
+        let socket = &self.socket;
+        let started = sys::aside(|| {
+            let answer = work().map_or_else(Answer::Failed, |()| Answer::Done);
+            if channel::send(socket, number, &answer, &[]).is_err() {
+                std::process::abort();
+            }
+        });
+        let Ok(pid) = started else {
+            let fault = Fault::new(Why::Unavailable, "the sandbox has too many processes");
+            return self.send(number, &Answer::Failed(fault), &[]);
+        };
+        self.working.insert(pid, number);
+        Ok(())
+    }
+
+    fn reap(&mut self) -> io::Result<()> {
+        while let Some((pid, code)) = process::reap() {
+            if let Some(number) = self.running.remove(&pid) {
+                self.send(number, &Answer::Ended(code), &[])?;
+            } else if let Some(number) = self.working.remove(&pid)
+                && code != 0
+            {
+                // Whoever runs in the sandbox has the same user, and can kill it.
+                let fault = Fault::new(Why::Unavailable, "the work was ended by something in the sandbox");
+                self.send(number, &Answer::Failed(fault), &[])?;
+            }
+        }
+        Ok(())
+    }
+}

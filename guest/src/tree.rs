@@ -1,0 +1,155 @@
+//! Whole trees: taken away and copied, through descriptors, so that no link is ever followed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// How deep a tree is walked down with a descriptor a level; what is deeper is moved up first.
+const DEEPEST: usize = 100;
+/// How often a directory is emptied into which something keeps writing.
+const TURNS: usize = 100;
+
+/// Takes away what has the name in the directory, and all that is in it.
+///
+/// With `force`, directories that may not be read or written are made so first.
+///
+/// # Errors
+/// Those of the kernel.
+pub fn remove(directory: BorrowedFd<'_>, name: &OsStr, force: bool) -> io::Result<()> {
+    let mut removal = Removal { top: directory, moved: Vec::new(), count: 0, force };
+    removal.entry(directory, name, 0)?;
+    while let Some(name) = removal.moved.pop() {
+        removal.entry(directory, &name, 0)?;
+    }
+    Ok(())
+}
+
+struct Removal<'a> {
+    top: BorrowedFd<'a>,
+    /// What was too deep and lies at the top now.
+    moved: Vec<OsString>,
+    count: usize,
+    force: bool,
+}
+
+impl Removal<'_> {
+    fn entry(&mut self, directory: BorrowedFd<'_>, name: &OsStr, depth: usize) -> io::Result<()> {
+        match rustix::fs::unlinkat(directory, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => {}
+            Err(Errno::NOENT) if depth > 0 => return Ok(()),
+            done => return Ok(done?),
+        }
+        for _ in 0..TURNS {
+            match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
+                Err(Errno::NOTEMPTY) => self.contents(directory, name, depth)?,
+                Err(Errno::NOENT) if depth > 0 => return Ok(()),
+                done => return Ok(done?),
+            }
+        }
+        Err(Errno::NOTEMPTY.into())
+    }
+
+    fn contents(&mut self, directory: BorrowedFd<'_>, name: &OsStr, depth: usize) -> io::Result<()> {
+        if self.force {
+            let path = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(directory, name, path, Mode::empty())?;
+            rustix::fs::chmodat(CWD, handle(&opened), Mode::RWXU, AtFlags::empty())?;
+        }
+        let opened = open_directory(directory, name)?;
+        for name in names(&opened)? {
+            if depth < DEEPEST {
+                self.entry(opened.as_fd(), &name, depth + 1)?;
+                continue;
+            }
+            self.count += 1;
+            let up = OsString::from(format!(".koze-gone-{}-{}", std::process::id(), self.count));
+            rustix::fs::renameat(&opened, &name, self.top, &up)?;
+            self.moved.push(up);
+        }
+        Ok(())
+    }
+}
+
+/// Copies what has the first name to the second, which nothing has: files, directories and links, with their
+/// permission bits. Pipes, sockets and devices are refused.
+pub(crate) fn copy(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> io::Result<()> {
+    let stat = rustix::fs::statat(from, old, AtFlags::SYMLINK_NOFOLLOW)?;
+    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let mut source = File::from(rustix::fs::openat(from, old, read, Mode::empty())?);
+            let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mut target = File::from(rustix::fs::openat(to, new, write, Mode::RUSR | Mode::WUSR)?);
+            io::copy(&mut source, &mut target)?;
+            Ok(rustix::fs::fchmod(&target, mode)?)
+        }
+        FileType::Directory => {
+            let source = open_directory(from, old)?;
+            rustix::fs::mkdirat(to, new, Mode::RWXU)?;
+            let target = open_directory(to, new)?;
+            for name in names(&source)? {
+                copy(source.as_fd(), &name, target.as_fd(), &name)?;
+            }
+            Ok(rustix::fs::fchmod(&target, mode)?)
+        }
+        FileType::Symlink => {
+            let leads = rustix::fs::readlinkat(from, old, Vec::new())?;
+            Ok(rustix::fs::symlinkat(leads, to, new)?)
+        }
+        _ => Err(Errno::INVAL.into()),
+    }
+}
+
+fn open_directory(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(directory, name, flags, Mode::empty())?)
+}
+
+fn handle(descriptor: &OwnedFd) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+fn names(directory: &OwnedFd) -> io::Result<Vec<OsString>> {
+    let mut all = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            all.push(OsStr::from_bytes(name).to_owned());
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_deeper_than_a_path_and_links_to_elsewhere() {
+        let scratch = std::env::temp_dir().join(format!("koze-tree-{}", std::process::id()));
+        std::fs::create_dir_all(scratch.join("deep")).unwrap();
+        std::fs::write(scratch.join("stays"), "x").unwrap();
+        let top = File::open(&scratch).unwrap();
+        let mut below = open_directory(top.as_fd(), "deep".as_ref()).unwrap();
+        for _ in 0..500 {
+            rustix::fs::symlinkat("/", &below, "link").unwrap();
+            rustix::fs::symlinkat(scratch.join("stays"), &below, "file").unwrap();
+            rustix::fs::mkdirat(&below, "d", Mode::RWXU).unwrap();
+            below = open_directory(below.as_fd(), "d".as_ref()).unwrap();
+        }
+        drop(below);
+        remove(top.as_fd(), "deep".as_ref(), true).unwrap();
+        let left: Vec<_> =
+            std::fs::read_dir(&scratch).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["stays"]);
+        std::fs::remove_dir_all(&scratch).unwrap();
+    }
+}

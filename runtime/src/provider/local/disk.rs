@@ -1,0 +1,162 @@
+//! What a sandbox's files take on disk, as seen from the host: without following a link, whatever becomes of the tree
+//! meanwhile, and whatever was made of its permissions.
+
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// So many names of 255 bytes are a path that the kernel takes. A descriptor is kept for each such stretch.
+const STRETCH: usize = 15;
+/// Trees deeper than this count as too large: they would take all descriptors.
+const DEEPEST: usize = 1500;
+/// So many directories that their owner has shut are opened, one in the other, for the time it takes to look into them.
+const SHUT: usize = 50;
+
+/// A directory that is still to be looked at: a path from one that is open.
+struct Waiting {
+    from: Rc<OwnedFd>,
+    path: CString,
+    depth: usize,
+}
+
+/// Bytes on the disk below a directory; a file with several names counts once.
+pub(super) fn usage(directory: &Path) -> io::Result<u64> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let top = rustix::fs::open(directory, flags, Mode::empty())?;
+    Ok(Sum { seen: HashSet::new(), bytes: 0, shut: 0 }.below(top)?)
+}
+
+struct Sum {
+    /// Files with several names.
+    seen: HashSet<u64>,
+    bytes: u64,
+    shut: usize,
+}
+
+impl Sum {
+    fn below(&mut self, top: OwnedFd) -> rustix::io::Result<u64> {
+        let mut waiting = vec![Waiting { from: Rc::new(top), path: c".".to_owned(), depth: 0 }];
+        while let Some(next) = waiting.pop() {
+            if next.depth > DEEPEST {
+                return Ok(u64::MAX);
+            }
+            match at(&next.from, &next.path, OFlags::RDONLY) {
+                Ok(opened) => self.look(&Rc::new(opened), next, &mut waiting)?,
+                Err(Errno::ACCESS) => self.open_up(&next)?,
+                // Gone since, or something else by now.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.bytes)
+    }
+
+    fn look(
+        &mut self,
+        opened: &Rc<OwnedFd>,
+        at: Waiting,
+        waiting: &mut Vec<Waiting>,
+    ) -> rustix::io::Result<()> {
+        let stretch = at.depth % STRETCH == STRETCH - 1;
+        let (from, above) = if stretch { (Rc::clone(opened), c".".to_owned()) } else { (at.from, at.path) };
+        for entry in Dir::read_from(&**opened)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            // Gone since, or in a directory that may be listed and no more.
+            let about = match rustix::fs::statat(&**opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Err(Errno::ACCESS) => {
+                    let again = Waiting { from, path: above, depth: at.depth };
+                    return self.open_up(&again);
+                }
+                Err(_) => continue,
+                Ok(about) => about,
+            };
+            let is_directory = FileType::from_raw_mode(about.st_mode) == FileType::Directory;
+            if about.st_nlink < 2 || is_directory || self.seen.insert(about.st_ino) {
+                self.bytes += u64::try_from(about.st_blocks).unwrap_or(0) << 9;
+            }
+            let path = [above.to_bytes(), b"/", name.to_bytes()].concat();
+            if is_directory && let Ok(path) = CString::new(path) {
+                waiting.push(Waiting { from: Rc::clone(&from), path, depth: at.depth + 1 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks into a directory that its owner, who is this user, has shut.
+    fn open_up(&mut self, shut: &Waiting) -> rustix::io::Result<()> {
+        let Ok(held) = at(&shut.from, &shut.path, OFlags::PATH) else { return Ok(()) };
+        let handle = format!("/proc/self/fd/{}", held.as_raw_fd());
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode & 0o7777);
+        if mode.contains(Mode::RWXU) || self.shut >= SHUT {
+            // Not a matter of the mode; or more than anybody needs, and it stays open.
+            return rustix::fs::chmodat(CWD, &handle, mode | Mode::RWXU, AtFlags::empty());
+        }
+        rustix::fs::chmodat(CWD, &handle, mode | Mode::RWXU, AtFlags::empty())?;
+        self.shut += 1;
+        let looked = self.below(held.try_clone().map_err(|_| Errno::MFILE)?);
+        self.shut -= 1;
+        rustix::fs::chmodat(CWD, &handle, mode, AtFlags::empty())?;
+        if looked? == u64::MAX {
+            self.bytes = u64::MAX;
+        }
+        Ok(())
+    }
+}
+
+/// Opens a directory below another, whatever is moved meanwhile.
+fn at(from: &OwnedFd, path: &CString, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    loop {
+        match rustix::fs::openat2(from, path, flags, Mode::empty(), resolve) {
+            // Something was moved, somewhere on this machine.
+            Err(Errno::AGAIN) => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn nothing_hides() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut path = scratch.path().join("top");
+        fs::create_dir(&path).unwrap();
+        let empty = usage(scratch.path()).unwrap();
+        std::os::unix::fs::symlink("/usr", path.join("link")).unwrap();
+        // Longer than a path may be, and shut.
+        let mut below = fs::File::open(&path).unwrap();
+        for _ in 0..40 {
+            let name = "d".repeat(200);
+            rustix::fs::mkdirat(&below, &name, Mode::RWXU).unwrap();
+            let next = rustix::fs::openat(&below, &name, OFlags::RDONLY, Mode::empty()).unwrap();
+            below = fs::File::from(next);
+        }
+        let file = rustix::fs::openat(&below, "large", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
+        std::io::Write::write_all(&mut fs::File::from(file), &vec![1; 1_000_000]).unwrap();
+        path.push("d".repeat(200));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+        let used = usage(scratch.path()).unwrap() - empty;
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0);
+        assert!((1_000_000..2_000_000).contains(&used), "{used}");
+        path.pop();
+        let top = fs::File::open(scratch.path()).unwrap();
+        koze_guest::tree::remove(std::os::fd::AsFd::as_fd(&top), "top".as_ref(), true).unwrap();
+    }
+}

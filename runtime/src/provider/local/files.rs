@@ -1,0 +1,132 @@
+//! Files of a sandbox. The guest opens them, and hands them over; the bytes do not go through it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+use koze_guest::message::{self, Found, Request};
+
+use super::engine;
+use super::running::Running;
+use crate::error::{Code, Error, Result};
+use crate::sandbox::{Kind, Piece, Place, Stat};
+
+/// Files that say they are empty and are not, of `/proc`, are read this far at most.
+const PIECE: usize = 64 << 10;
+
+pub(super) fn place(place: Place<'_>) -> message::Place {
+    message::Place { root: place.root.to_owned(), path: place.path.to_owned() }
+}
+
+pub(super) fn stat(found: Found) -> Stat {
+    let kind = match found.kind {
+        message::Kind::File => Kind::File,
+        message::Kind::Directory => Kind::Directory,
+        message::Kind::Link(target) => Kind::Link(target),
+        message::Kind::Other => Kind::Other,
+    };
+    Stat { kind, size: found.size, mode: found.mode }
+}
+
+/// The guest and this program are of one build: their answers fit.
+pub(super) fn odd() -> Error {
+    Error::new(Code::Internal, "the guest answered something else")
+}
+
+/// Asks for a file. It is looked at once more: of a pipe, reading might never end.
+async fn open(running: &Running, number: u64, request: &Request) -> Result<File> {
+    let received = running.ask(number, request, &[]).await?.await.map_err(|_| super::running::gone())?;
+    if let message::Answer::Failed(fault) = received.message {
+        return Err(super::running::error(fault));
+    }
+    let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(odd)?;
+    let file = File::from(file);
+    match file.metadata() {
+        Ok(about) if about.is_file() => Ok(file),
+        _ => Err(odd()),
+    }
+}
+
+/// A piece of a file.
+pub(super) async fn read(running: &Running, path: message::Place, offset: u64, limit: u64) -> Result<Piece> {
+    let name = path.path.clone();
+    let file = open(running, running.number(), &Request::Read(path)).await?;
+    engine::block(move || read_piece(&file, offset, limit).map_err(|error| failed(&error, &name))).await
+}
+
+fn read_piece(file: &File, offset: u64, limit: u64) -> io::Result<Piece> {
+    let size = file.metadata()?.len();
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    while bytes.len() < limit {
+        let at = offset.saturating_add(bytes.len() as u64);
+        let expected = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX);
+        let step = expected.clamp(PIECE, 16 << 20).min(limit - bytes.len());
+        let start = bytes.len();
+        bytes.resize(start + step, 0);
+        let read = match file.read_at(&mut bytes[start..], at) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                bytes.truncate(start);
+                continue;
+            }
+            // Some files of /proc know no offsets this large.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && at > size => 0,
+            read => read?,
+        };
+        bytes.truncate(start + read);
+        if read == 0 {
+            break;
+        }
+    }
+    let size = if bytes.is_empty() { size } else { size.max(offset.saturating_add(bytes.len() as u64)) };
+    Ok(Piece { bytes, size })
+}
+
+/// Replaces a file in one step.
+pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
+    let name = path.path.clone();
+    let create = running.number();
+    let mut file = open(running, create, &Request::Create(path)).await?;
+    let written = engine::block(move || {
+        file.write_all(&bytes).map_err(|error| failed(&error, &name))?;
+        Ok(bytes.len() as u64)
+    })
+    .await;
+    match written {
+        Ok(size) => running.call(&Request::Commit { create }).await.map(|_| size),
+        Err(error) => {
+            running.tell(running.number(), &Request::Abort { create }, &[]).await?;
+            Err(error)
+        }
+    }
+}
+
+/// Puts bytes behind those of a file, all or none.
+pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
+    let name = path.path.clone();
+    let mut file = open(running, running.number(), &Request::Append(path)).await?;
+    engine::block(move || {
+        let before = file.metadata().map_err(|error| failed(&error, &name))?.len();
+        if let Err(error) = file.write_all(&bytes) {
+            // Part of it may be there.
+            let _ = file.set_len(before);
+            return Err(failed(&error, &name));
+        }
+        Ok(file.metadata().map_err(|error| failed(&error, &name))?.len())
+    })
+    .await
+}
+
+fn failed(error: &io::Error, path: &str) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Error::new(Code::TooLarge, format!("{path} does not fit on the disk"))
+        }
+        io::ErrorKind::PermissionDenied => {
+            Error::new(Code::PermissionDenied, format!("{path} may not be used so"))
+        }
+        io::ErrorKind::InvalidInput => Error::new(Code::InvalidInput, format!("{path} cannot be read so")),
+        kind => Error::new(Code::Internal, format!("{path}: {kind}")),
+    }
+}

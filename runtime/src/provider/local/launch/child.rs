@@ -1,0 +1,140 @@
+//! The new process: from a copy of the host program to the first process of a sandbox.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use koze_guest::channel;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
+
+use super::spec::{Failure, Order, Report, Spec, Stage};
+use super::{ARGUMENT, USER, mounts, sys};
+
+/// Does nothing in a process that was not launched, and does not return in one that was.
+pub(super) fn enter() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|argument| argument != ARGUMENT) || arguments.next().is_some() {
+        return;
+    }
+    // A person may well type the argument.
+    let stdin = io::stdin();
+    if sockopt::socket_type(&stdin).ok() != Some(SocketType::SEQPACKET) {
+        return;
+    }
+    sys::close_all();
+    let served = run().is_ok();
+    std::process::exit(i32::from(!served));
+}
+
+fn run() -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let socket = take_stdin()?;
+    match prepare(&socket) {
+        Ok(true) => {
+            channel::send(&socket, 0, &Report::Shut, &[])?;
+            koze_guest::serve(socket)
+        }
+        Ok(false) => Ok(()),
+        Err((stage, error)) => {
+            let failure = Failure { stage, errno: error.raw_os_error().unwrap_or(0) };
+            channel::send(&socket, 0, &Report::Failed(failure), &[])
+        }
+    }
+}
+
+/// The socket is standard input; programs of the sandbox must not get it as theirs.
+fn take_stdin() -> io::Result<OwnedFd> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let null = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(socket)
+}
+
+/// True in the first process of the sandbox, once all is built and shut; false in the process that made it.
+fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
+    let at = |stage| move |error: io::Error| (stage, error);
+    let Order::Spec(spec) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    let _ = rustix::process::setsid();
+    sys::unshare().map_err(at(Stage::Namespaces))?;
+    channel::send(socket, 0, &Report::Unshared, &[]).map_err(at(Stage::Talk))?;
+    let Order::Mapped = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
+        channel::send(socket, 0, &Report::Born, &[born.as_fd()]).map_err(at(Stage::Talk))?;
+        return Ok(false);
+    }
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let sources = mounts::sources(&spec).map_err(at(Stage::Sources))?;
+    become_user(spec.groups).map_err(at(Stage::User))?;
+    mounts::root(&spec, sources).map_err(at(Stage::Root))?;
+    mounts::processes().map_err(at(Stage::Proc))?;
+    mounts::pivot().map_err(at(Stage::Pivot))?;
+    shut(&spec).map_err(at(Stage::Shut))?;
+    Ok(true)
+}
+
+fn order(socket: &OwnedFd) -> io::Result<Order> {
+    let received = channel::receive(socket)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok(received.message)
+}
+
+fn nonsense() -> (Stage, io::Error) {
+    (Stage::Talk, io::ErrorKind::InvalidData.into())
+}
+
+/// From whoever this was on the host to the user of the sandbox. Capabilities stay: the namespace has no root user.
+fn become_user(groups: bool) -> io::Result<()> {
+    if groups {
+        rustix::thread::set_thread_groups(&[])?;
+    }
+    let (user, group) = (Uid::from_raw(USER), Gid::from_raw(USER));
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    Ok(rustix::thread::set_thread_res_uid(user, user, user)?)
+}
+
+/// Gives up all that is not needed from here on.
+fn shut(spec: &Spec) -> io::Result<()> {
+    let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sys::loopback_up(inet.as_fd())?;
+    drop(inet);
+    rustix::system::sethostname(spec.hostname.as_bytes())?;
+    let _ = rustix::process::setsid();
+    for (resource, most) in [
+        (Resource::Nproc, spec.processes),
+        (Resource::Fsize, spec.file_size),
+        (Resource::Core, 0),
+        (Resource::Nofile, 4096),
+        (Resource::Memlock, 8 << 20),
+    ] {
+        limit(resource, most)?;
+    }
+    for number in 0..64 {
+        let capability = CapabilitySet::from_bits_retain(1 << number);
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            Ok(()) => {}
+            // Beyond the last one this kernel knows.
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    rustix::thread::clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    rustix::thread::set_capabilities(None, sets)?;
+    rustix::thread::set_no_new_privs(true)?;
+    // A change of user or capabilities clears both of these: they come last.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    for filter in &spec.filters {
+        let filter: Vec<_> =
+            filter.iter().map(|&(code, jt, jf, k)| seccompiler::sock_filter { code, jt, jf, k }).collect();
+        seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// A host may have set a lower limit, which cannot be raised.
+fn limit(resource: Resource, most: u64) -> io::Result<()> {
+    let set = rustix::process::getrlimit(resource).maximum.map_or(most, |host| host.min(most));
+    Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(set), maximum: Some(set) })?)
+}

@@ -1,0 +1,238 @@
+//! How a sandbox's first process comes to be: this program starts itself once more, and the new process, which has one
+//! thread and nothing open, moves into namespaces of its own.
+
+mod child;
+mod mounts;
+mod spec;
+mod sys;
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+
+use koze_guest::channel;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+
+use super::cgroup::Group;
+use crate::error::{Code, Error, Result};
+
+pub(super) use spec::{Bind, BindKind, Program, Spec};
+use spec::{Failure, Order, Report, Stage};
+
+/// What the new process is told it is by.
+const ARGUMENT: &str = "--koze-sandbox-first-process";
+/// The user and group inside.
+const USER: u32 = 1000;
+/// The user and group that it is on the host, where the host's is root.
+const UNPRIVILEGED: u32 = 100_000;
+/// How long a launch may take: it is some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// See [`super::init`].
+pub(super) fn init() {
+    child::enter();
+    READY.store(true, Ordering::Release);
+}
+
+/// Whether [`init`] was called. Without it, the new process would run the program's `main`.
+pub(super) fn ready() -> bool {
+    READY.load(Ordering::Acquire)
+}
+
+/// A sandbox that is up.
+#[derive(Debug)]
+pub(super) struct Launched {
+    /// The way to its guest.
+    pub(super) socket: OwnedFd,
+    /// Its first process, whose end is the end of all in it.
+    pub(super) process: OwnedFd,
+}
+
+/// The user and group that own a sandbox's files on the host; none where that is the one who runs this.
+pub(super) fn owner() -> io::Result<Option<u32>> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    let map = fs::read_to_string("/proc/self/uid_map")?;
+    let nobody =
+        || io::Error::new(io::ErrorKind::Unsupported, "root is the only user here: run koze as another");
+    unprivileged(&map).ok_or_else(nobody).map(Some)
+}
+
+/// A user of this user namespace that is not root: in a container there may be few.
+fn unprivileged(map: &str) -> Option<u32> {
+    let ranges = || {
+        map.lines().filter_map(|line| {
+            let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+            let (first, _, count) = (numbers.next()?.ok()?, numbers.next()?, numbers.next()?.ok()?);
+            (count > 0).then_some((first, first + count - 1))
+        })
+    };
+    let wanted = u64::from(UNPRIVILEGED);
+    if ranges().any(|(first, last)| (first..=last).contains(&wanted)) {
+        return Some(UNPRIVILEGED);
+    }
+    let last = ranges().map(|(_, last)| last).max().filter(|last| *last > 0)?;
+    u32::try_from(last).ok()
+}
+
+struct Job {
+    spec: Spec,
+    group: Option<Group>,
+    done: tokio::sync::oneshot::Sender<Result<(Launched, Option<Group>)>>,
+}
+
+/// Starts a sandbox, in a control group if there is one.
+pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched, Option<Group>)> {
+    // One thread, which never ends, starts them all: the kernel ends a sandbox with the *thread* that started it.
+    static STARTER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
+    let starter = STARTER.get_or_init(|| {
+        let (sender, jobs) = mpsc::channel::<Job>();
+        let started = std::thread::Builder::new().name("koze-starter".into()).spawn(move || {
+            for job in jobs {
+                let launched = start(job.spec, job.group.as_ref());
+                // Where nobody waits any more, the descriptors are closed, and the sandbox ends.
+                let _ = job.done.send(launched.map(|launched| (launched, job.group)));
+            }
+        });
+        // Without the thread the channel is closed, which each launch then finds.
+        drop(started);
+        sender
+    });
+    let (done, launched) = tokio::sync::oneshot::channel();
+    let gone = || Error::new(Code::Internal, "the thread that starts sandboxes is gone");
+    starter.send(Job { spec, group, done }).map_err(|_| gone())?;
+    launched.await.map_err(|_| gone())?
+}
+
+fn start(spec: Spec, group: Option<&Group>) -> Result<Launched> {
+    let internal =
+        |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
+    let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(|error| internal(error.into()))?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))
+        .map_err(|error| internal(error.into()))?;
+    let mut child = Command::new("/proc/self/exe")
+        .arg(ARGUMENT)
+        .env_clear()
+        .current_dir("/")
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(internal)?;
+    let process = shake_hands(&socket, &child, spec, group);
+    if process.is_err() {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    let process = process?;
+    // The parent of the new process is this one; where it fails from here on, somebody must wait for it.
+    if let Err(error) = expect(&socket, &mut None, |report| matches!(report, Report::Shut)) {
+        let _ = rustix::process::pidfd_send_signal(&process, rustix::process::Signal::KILL);
+        super::running::reap(&process);
+        return Err(error);
+    }
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, None)
+        .map_err(|error| internal(error.into()))?;
+    Ok(Launched { socket, process })
+}
+
+/// Up to the moment when the first process of the sandbox is there.
+fn shake_hands(socket: &OwnedFd, child: &Child, mut spec: Spec, group: Option<&Group>) -> Result<OwnedFd> {
+    let failed =
+        |error: &io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
+    if let Some(group) = group {
+        group.add(child.id()).map_err(|error| failed(&error))?;
+    }
+    let owner = owner().map_err(|error| failed(&error))?;
+    spec.groups = owner.is_some();
+    channel::send(socket, 0, &Order::Spec(spec), &[]).map_err(|error| failed(&error))?;
+    expect(socket, &mut None, |report| matches!(report, Report::Unshared))?;
+    map_users(child.id(), owner).map_err(|error| {
+        Error::new(
+            Code::Unavailable,
+            format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}"),
+        )
+    })?;
+    channel::send(socket, 0, &Order::Mapped, &[]).map_err(|error| failed(&error))?;
+    let mut born = None;
+    expect(socket, &mut born, |report| matches!(report, Report::Born))?;
+    born.ok_or_else(|| Error::new(Code::Internal, "a sandbox's first process has no descriptor"))
+}
+
+/// The next report, which must be the one, with the descriptor that may come along.
+fn expect(socket: &OwnedFd, along: &mut Option<OwnedFd>, wanted: impl Fn(&Report) -> bool) -> Result<()> {
+    let received = channel::receive::<Report>(socket)
+        .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not come up: {error}")))?;
+    match received {
+        Some(mut received) if wanted(&received.message) => {
+            *along = received.descriptors.pop();
+            Ok(())
+        }
+        Some(received) => Err(match received.message {
+            Report::Failed(failure) => explain(&failure),
+            _ => Error::new(Code::Internal, "a sandbox's start was out of step"),
+        }),
+        None => Err(Error::new(
+            Code::Unavailable,
+            "a sandbox ended while it was started: is `koze::provider::local::init()` the first line of `main`?",
+        )),
+    }
+}
+
+/// One user and one group inside, who on the host are the caller, or where that is root nobody.
+fn map_users(pid: u32, owner: Option<u32>) -> io::Result<()> {
+    let (user, group) = match owner {
+        Some(id) => (id, id),
+        None => (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+    };
+    if owner.is_none() {
+        // The kernel lets a plain user map a group only after this.
+        fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
+    }
+    fs::write(format!("/proc/{pid}/uid_map"), format!("{USER} {user} 1\n"))?;
+    fs::write(format!("/proc/{pid}/gid_map"), format!("{USER} {group} 1\n"))
+}
+
+const USER_NAMESPACES: &str = "Sandboxes need user namespaces. Allow them with `sysctl kernel.unprivileged_userns_clone=1` (older Debian), \
+    `sysctl kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for this program (Ubuntu 23.10 and later), \
+    `sysctl user.max_user_namespaces=10000`; in Docker with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`";
+
+fn explain(failure: &Failure) -> Error {
+    let error = io::Error::from_raw_os_error(failure.errno);
+    let text = match (failure.stage, failure.errno) {
+        (Stage::Namespaces, libc::EINVAL) => {
+            "call `koze::provider::local::init()` before anything starts a thread, so not below `#[tokio::main]`".into()
+        }
+        (Stage::Namespaces, _) => format!("the kernel refused namespaces: {error}. {USER_NAMESPACES}"),
+        (_, libc::ENOSYS) => "sandboxes need Linux 5.12 or later".to_owned(),
+        (Stage::Proc, libc::EPERM) => "the kernel refused a fresh /proc, for parts of this one are covered: in Docker, start the container \
+            with `--security-opt systempaths=unconfined`"
+            .to_owned(),
+        (Stage::Sources | Stage::Root | Stage::Pivot, libc::EPERM | libc::EACCES) => {
+            format!("the kernel refused mounts in a namespace of our own: {error}. {USER_NAMESPACES}")
+        }
+        (stage, _) => format!("a sandbox cannot be started ({stage:?}): {error}"),
+    };
+    Error::new(Code::Unavailable, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unprivileged;
+
+    #[test]
+    fn the_user_on_the_host_is_never_root() {
+        assert_eq!(unprivileged("         0          0 4294967295\n"), Some(100_000));
+        assert_eq!(unprivileged("0 1000 1\n1 100000 65536\n"), Some(65_536));
+        assert_eq!(unprivileged("0 0 1\n"), None);
+        assert_eq!(unprivileged(""), None);
+    }
+}

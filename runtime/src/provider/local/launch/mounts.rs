@@ -1,0 +1,89 @@
+//! What a sandbox sees: a small root of its own, with a few directories of the host in it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
+    move_mount, open_tree, unmount,
+};
+
+use super::spec::{Bind, BindKind, Spec};
+use super::sys;
+
+/// Where the new root is built: a directory every Linux has, in a mount namespace nobody else sees.
+const SCRATCH: &str = "/usr";
+
+/// Takes hold of what the host gives. Done while this process is still who it was on the host, for a directory above
+/// may be closed to everybody else.
+pub(super) fn sources(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    spec.binds.iter().map(source).collect()
+}
+
+fn source(bind: &Bind) -> io::Result<OwnedFd> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let tree = open_tree(CWD, OsStr::from_bytes(&bind.source), flags)?;
+    let attributes = match bind.kind {
+        BindKind::Directory | BindKind::File => sys::READ_ONLY | sys::NO_SUID | sys::NO_DEV,
+        BindKind::Device => sys::READ_ONLY | sys::NO_SUID | sys::NO_EXEC,
+        BindKind::Writable => sys::NO_SUID | sys::NO_DEV,
+    };
+    sys::mount_setattr(tree.as_fd(), attributes, true)?;
+    Ok(tree)
+}
+
+/// Builds the root, and leaves this process in it, but not yet alone with it.
+pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
+    let shut = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", SCRATCH, "tmpfs", shut, c"size=1m,nr_inodes=1k,mode=0755")?;
+    rustix::process::chdir(SCRATCH)?;
+    for directory in ["proc", "dev/pts", "dev/shm", "etc", "run", "var", "home", "sys"] {
+        std::fs::create_dir_all(directory)?;
+    }
+    for (bind, tree) in spec.binds.iter().zip(sources) {
+        let target = Path::new(&bind.target);
+        if matches!(bind.kind, BindKind::File | BindKind::Device) {
+            parents(target)?;
+            std::fs::File::create(target)?;
+        } else {
+            std::fs::create_dir_all(target)?;
+        }
+        move_mount(&tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    }
+    for (path, text) in &spec.texts {
+        parents(Path::new(path))?;
+        std::fs::write(path, text)?;
+    }
+    for (path, target) in &spec.links {
+        parents(Path::new(path))?;
+        std::os::unix::fs::symlink(target, path)?;
+    }
+    mount("tmpfs", "dev/shm", "tmpfs", shut, c"size=64m,nr_inodes=4k,mode=1777")?;
+    let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
+    Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620")?)
+}
+
+fn parents(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)
+}
+
+/// A view of the processes of this namespace. The kernel refuses it unless the host's own is whole and in sight.
+pub(super) fn processes() -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    Ok(mount("proc", "proc", "proc", flags, None)?)
+}
+
+/// Takes the host's file system out of sight, and shuts the new root.
+pub(super) fn pivot() -> io::Result<()> {
+    rustix::process::pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    rustix::process::chdir("/")?;
+    let root = std::fs::File::open("/")?;
+    sys::mount_setattr(root.as_fd(), sys::READ_ONLY | sys::NO_SUID | sys::NO_DEV, false)
+}

@@ -1,0 +1,96 @@
+//! What the two sides of a launch say to each other.
+
+use serde::{Deserialize, Serialize};
+
+/// From the host to the new process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// What the sandbox is to be. First.
+    Spec(Spec),
+    /// The maps of users are written. Second.
+    Mapped,
+}
+
+/// From the new process to the host.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Report {
+    /// It has namespaces, and waits for the maps of users.
+    Unshared,
+    /// The first process of the sandbox exists; a descriptor of it comes along.
+    Born,
+    /// The sandbox is built and shut. The guest serves from here on.
+    Shut,
+    /// It failed; nothing comes after.
+    Failed(Failure),
+}
+
+/// What failed in the new process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Failure {
+    /// Where.
+    pub(super) stage: Stage,
+    /// The kernel's error number; 0 where it was none.
+    pub(super) errno: i32,
+}
+
+/// Where a launch can fail: what a person would do about it differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Stage {
+    Talk,
+    Namespaces,
+    Clone,
+    Sources,
+    User,
+    Root,
+    Proc,
+    Pivot,
+    Shut,
+}
+
+/// A filter of system calls, line by line, as the kernel takes it.
+pub(crate) type Program = Vec<(u16, u8, u8, u32)>;
+
+/// What a sandbox is to be.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Spec {
+    /// Directories and files of the host that are seen in it.
+    pub(crate) binds: Vec<Bind>,
+    /// Symbolic links: the path, and where it leads.
+    pub(crate) links: Vec<(String, String)>,
+    /// Small files of its own: the path, and what is in it.
+    pub(crate) texts: Vec<(String, String)>,
+    /// What it calls itself.
+    pub(crate) hostname: String,
+    /// How many processes and threads.
+    pub(crate) processes: u64,
+    /// How long a file, in bytes.
+    pub(crate) file_size: u64,
+    /// The filters of system calls.
+    pub(crate) filters: Vec<Program>,
+    /// Whether the user has groups of the host to give up.
+    pub(crate) groups: bool,
+}
+
+/// Something of the host that is seen in a sandbox. What lies at its end must be there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Bind {
+    /// Where it is on the host; bytes, for a path may be any.
+    pub(crate) source: Vec<u8>,
+    /// Where it is seen, without the slash in front.
+    pub(crate) target: String,
+    /// What it is.
+    pub(crate) kind: BindKind,
+}
+
+/// What something of the host is in a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum BindKind {
+    /// A directory to read.
+    Directory,
+    /// A file to read.
+    File,
+    /// A device.
+    Device,
+    /// A directory of the sandbox's own.
+    Writable,
+}

@@ -1,0 +1,198 @@
+//! Sandboxes on this machine: Linux namespaces, no container engine, no image.
+//!
+//! A sandbox is one process of ours, [`koze_guest`], alone with the programs it starts: in user, mount, process, IPC,
+//! host name, network and control group namespaces of its own, as a user without any right, below a filter of system
+//! calls. Of the host it sees `/usr` and a few files of `/etc`, to read. `/home/user`, `/workspace`, `/tmp` and
+//! `/mnt/user-data` are its own, on disk below the state directory. It has no network but its own loopback.
+//!
+//! **What is limited how.** Where this process may make control groups, the kernel counts memory and processes. Elsewhere
+//! a watch sums up the memory of the programs every 150 ms or so and kills them all when it is too much, so between two
+//! looks more can be taken; memory in pipes, sockets and `/dev/shm` (64 MB) is not seen, and shared memory of the System V
+//! kind is refused. Files on disk are summed up in the same way
+//! everywhere, a large tree less often. No single file is longer than the disk. 512 processes and threads are the most,
+//! and whoever has nearly as many for a second is killed.
+//!
+//! **What is not here yet.** The internet (an image with `internet` is refused) and [`Sandbox::expose`].
+//!
+//! ```no_run
+//! # use koze::{Code, provider::local::Local};
+//! fn main() -> koze::Result<()> {
+//!     // First of all: sandboxes are started by running this very program once more.
+//!     koze::provider::local::init();
+//!     let provider = Local::new("/var/lib/koze")?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! [`Sandbox::expose`]: crate::Sandbox::expose
+
+mod cgroup;
+mod disk;
+mod engine;
+mod exec;
+mod files;
+mod filter;
+mod launch;
+mod layout;
+mod output;
+mod ready;
+mod registry;
+mod running;
+mod sandbox;
+mod usage;
+mod watch;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use self::registry::Registry;
+pub use self::sandbox::LocalSandbox;
+use self::sandbox::{Inner, State};
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::provider::{Info, Opened, Provider, Template};
+use crate::sandbox::Status;
+
+/// Call this first in `main`, before anything starts a thread: `#[tokio::main]` is too late.
+///
+/// A sandbox is started by running this program once more. In that process this function does not return; elsewhere it
+/// returns at once.
+pub fn init() {
+    launch::init();
+}
+
+/// The sandboxes of a state directory.
+///
+/// Several programs may use one state directory. A sandbox is run by one of them at a time; for the others its calls
+/// are [`Code::Unavailable`] until it sleeps there.
+#[derive(Debug)]
+pub struct Local(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: PathBuf,
+    registry: Arc<Registry>,
+    sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
+}
+
+impl Shared {
+    fn sandboxes(&self) -> Vec<Arc<Inner>> {
+        self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// What is known of a sandbox in this program, made where nothing is. Where it was destroyed since, a new one.
+    fn sandbox(&self, id: &SandboxId, template: Template) -> Arc<Inner> {
+        let mut all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = all.get(&id.key());
+        let gone =
+            |inner: &Inner| inner.state.try_lock().is_ok_and(|state| matches!(*state, State::Destroyed));
+        if let Some(known) = known.filter(|inner| !gone(inner) && inner.template == template) {
+            return Arc::clone(known);
+        }
+        let directory = layout::directory(&self.state, &id.key());
+        let inner = Arc::new(Inner::new(id.clone(), directory, template, Arc::clone(&self.registry)));
+        all.insert(id.key(), Arc::clone(&inner));
+        inner
+    }
+}
+
+impl Local {
+    /// Opens a state directory, made where it is missing. Nobody but this user may look into it.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] where [`init`] was not called, [`Code::Unavailable`] where the directory cannot be used.
+    pub fn new(state: impl AsRef<Path>) -> Result<Self> {
+        if !launch::ready() {
+            let text = "call `koze::provider::local::init()` first in `main`";
+            return Err(Error::new(Code::Unsupported, text));
+        }
+        let unusable = |error: io::Error| {
+            Error::new(Code::Unavailable, format!("the state directory cannot be used: {}", error.kind()))
+        };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&state).map_err(unusable)?;
+        let state = fs::canonicalize(state).map_err(unusable)?;
+        sweep(&state);
+        let registry = Arc::new(Registry::open(&state)?);
+        let shared = Arc::new(Shared { state, registry, sandboxes: Mutex::default() });
+        let watched = Arc::downgrade(&shared);
+        std::thread::Builder::new()
+            .name("koze-watch".into())
+            .spawn(move || watch::watch(&watched))
+            .map_err(unusable)?;
+        Ok(Local(shared))
+    }
+}
+
+impl Provider for Local {
+    type Sandbox = LocalSandbox;
+
+    async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<LocalSandbox>> {
+        if template.image.internet {
+            let text =
+                "sandboxes on this machine cannot reach the internet yet: take an image without `internet`";
+            return Err(Error::new(Code::Unsupported, text));
+        }
+        let (shared, id, template) = (Arc::clone(&self.0), id.clone(), template.clone());
+        engine::run(async move {
+            let registry = Arc::clone(&shared.registry);
+            let wanted = (id.clone(), template);
+            let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
+            let image = stored.image.name.clone();
+            let inner = shared.sandbox(&id, stored);
+            if created && let Err(error) = inner.wake().await {
+                // What could never run was never made.
+                let registry = Arc::clone(&shared.registry);
+                engine::block(move || registry.leave(&id.key())).await?;
+                return Err(error);
+            }
+            Ok(Opened { sandbox: LocalSandbox(inner), image, created })
+        })
+        .await
+    }
+
+    async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
+        let (shared, session) = (Arc::clone(&self.0), session.clone());
+        engine::block(move || {
+            let rows = shared.registry.list(&session)?;
+            rows.into_iter()
+                .map(|(name, template)| {
+                    let name = SandboxName::new(&name)?;
+                    let id = SandboxId { session: session.clone(), name: name.clone() };
+                    let running = sandbox::claimed(&layout::directory(&shared.state, &id.key()));
+                    let status = if running { Status::Running } else { Status::Sleeping };
+                    Ok(Info { name, image: template.image.name, status })
+                })
+                .collect()
+        })
+        .await
+    }
+}
+
+/// Where a destroyed sandbox's files go, all at once, before they are taken away one by one.
+fn gone_name(directory: &Path) -> PathBuf {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    directory.with_file_name(format!("gone-{}-{now}", std::process::id()))
+}
+
+/// Takes away what programs have left that ended while they destroyed a sandbox.
+fn sweep(state: &Path) {
+    for entry in fs::read_dir(state).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("gone-") {
+            let _ = clear(&entry.path());
+        }
+    }
+}
+
+/// Takes a directory away, whatever its owner made of the permissions in it.
+fn clear(directory: &Path) -> io::Result<()> {
+    let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    koze_guest::tree::remove(fs::File::open(above)?.as_fd(), name, true)
+}

@@ -1,0 +1,111 @@
+//! Which sandboxes there are: a `SQLite` database in the state directory, which any number of programs may use.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxId, SessionId};
+use crate::provider::Template;
+
+/// The database.
+#[derive(Debug)]
+pub(super) struct Registry(Mutex<Connection>);
+
+impl Registry {
+    /// Opens it, made where it is missing.
+    pub(super) fn open(directory: &Path) -> Result<Self> {
+        let connect = || {
+            let connection = Connection::open(directory.join("sandboxes.db"))?;
+            connection.busy_timeout(Duration::from_secs(10))?;
+            connection.pragma_update(None, "journal_mode", "wal")?;
+            connection.pragma_update(None, "synchronous", "normal")?;
+            connection.execute_batch(
+                "create table if not exists sandboxes (
+                    key text primary key,
+                    session text not null,
+                    name text not null,
+                    template text not null,
+                    used integer not null
+                 ) strict;
+                 create index if not exists by_session on sandboxes (session, name);",
+            )?;
+            Ok(connection)
+        };
+        Ok(Registry(Mutex::new(connect().map_err(|error| failed(&error))?)))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(|error| failed(&error))
+    }
+
+    /// The template a sandbox was made as; it is made now where it is not known, which the second says.
+    pub(super) fn enter(&self, id: &SandboxId, template: &Template) -> Result<(Template, bool)> {
+        let (key, session) = (id.key(), id.session.key());
+        let text = serde_json::to_string(template).map_err(|error| broken(&error))?;
+        let (stored, made) = self.with(|connection| {
+            let made = connection.execute(
+                "insert or ignore into sandboxes (key, session, name, template, used) values (?, ?, ?, ?, ?)",
+                params![key, session, id.name.as_str(), text, now()],
+            )?;
+            let stored: Option<String> = connection
+                .query_row("select template from sandboxes where key = ?", [&key], |row| row.get(0))
+                .optional()?;
+            Ok((stored, made == 1))
+        })?;
+        match stored {
+            Some(stored) => Ok((serde_json::from_str(&stored).map_err(|error| broken(&error))?, made)),
+            None => Err(Error::new(Code::Unavailable, "the sandbox was destroyed at the same moment")),
+        }
+    }
+
+    /// Whether a sandbox is known.
+    pub(super) fn knows(&self, key: &str) -> Result<bool> {
+        self.with(|connection| {
+            let found = connection.query_row("select 1 from sandboxes where key = ?", [key], |_| Ok(()));
+            Ok(found.optional()?.is_some())
+        })
+    }
+
+    /// Notes that a sandbox is used.
+    pub(super) fn used(&self, key: &str) -> Result<()> {
+        self.with(|connection| {
+            connection.execute("update sandboxes set used = ? where key = ?", params![now(), key]).map(drop)
+        })
+    }
+
+    /// Forgets a sandbox.
+    pub(super) fn leave(&self, key: &str) -> Result<()> {
+        self.with(|connection| connection.execute("delete from sandboxes where key = ?", [key]).map(drop))
+    }
+
+    /// The names of a session's sandboxes in order, with the template each was made as.
+    pub(super) fn list(&self, session: &SessionId) -> Result<Vec<(String, Template)>> {
+        let rows = self.with(|connection| {
+            let mut query = connection
+                .prepare_cached("select name, template from sandboxes where session = ? order by name")?;
+            let rows = query.query_map([session.key()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<(String, String)>>>()
+        })?;
+        rows.into_iter()
+            .map(|(name, text)| Ok((name, serde_json::from_str(&text).map_err(|error| broken(&error))?)))
+            .collect()
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// `SQLite`'s own text may hold the path of the database.
+fn failed(error: &rusqlite::Error) -> Error {
+    let code = error.sqlite_error_code();
+    Error::new(Code::Internal, format!("the registry of sandboxes cannot be used: {code:?}"))
+}
+
+fn broken(error: &serde_json::Error) -> Error {
+    Error::new(Code::Internal, format!("the registry of sandboxes holds something else: {error}"))
+}

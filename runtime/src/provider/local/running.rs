@@ -1,0 +1,218 @@
+//! A sandbox that runs: the way to its guest, and its end.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use koze_guest::channel::{self, Packet, Received};
+use koze_guest::message::{Answer, Fault, Request, Why};
+use rustix::process::{Signal, WaitId, WaitIdOptions};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{oneshot, watch};
+
+use super::cgroup::Group;
+use super::engine::engine;
+use super::launch::{self, Launched, Spec};
+use super::ready::watched;
+use crate::error::{Code, Error, Result};
+
+type Waiting = HashMap<u64, oneshot::Sender<Received<Answer>>>;
+
+/// A sandbox that runs. Dropped, it ends.
+#[derive(Debug)]
+pub(super) struct Running {
+    wire: Arc<Wire>,
+    process: Arc<OwnedFd>,
+    /// Its first process, as the host counts.
+    pub(super) pid: u32,
+    /// Whether the kernel counts its memory and processes.
+    pub(super) counted: bool,
+    next: AtomicU64,
+    ended: watch::Receiver<bool>,
+}
+
+#[derive(Debug)]
+struct Wire {
+    socket: AsyncFd<Arc<OwnedFd>>,
+    /// Who waits for what; nobody can any more once the sandbox has ended.
+    waiting: Mutex<Option<Waiting>>,
+}
+
+impl Running {
+    /// Starts one. The lock is given back when it has ended.
+    pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
+        let (Launched { socket, process }, group) = launch::launch(spec, group).await?;
+        let failed =
+            |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}"));
+        let pid = pid(&process).map_err(failed)?;
+        let counted = group.is_some();
+        let process = Arc::new(process);
+        let engine = engine()?;
+        let registered = engine.enter();
+        let flags = rustix::fs::fcntl_getfl(&socket).map_err(|error| failed(error.into()))?;
+        rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)
+            .map_err(|error| failed(error.into()))?;
+        let socket = watched(Arc::new(socket)).map_err(failed)?;
+        let end = watched(Arc::clone(&process)).map_err(failed)?;
+        drop(registered);
+        let wire = Arc::new(Wire { socket, waiting: Mutex::new(Some(HashMap::new())) });
+        let (over, ended) = watch::channel(false);
+        engine.spawn(Arc::clone(&wire).read());
+        let at_end = Arc::clone(&wire);
+        engine.spawn(async move {
+            // Readable when the process has ended.
+            let _ = end.readable().await;
+            reap(end.get_ref());
+            at_end.close();
+            // Waits for a group to be empty, for some milliseconds.
+            let _ = tokio::task::spawn_blocking(move || drop(group)).await;
+            drop(lock);
+            let _ = over.send(true);
+        });
+        Ok(Running { wire, process, pid, counted, next: AtomicU64::new(1), ended })
+    }
+
+    /// Whether it has come to its end.
+    pub(super) fn ended(&self) -> bool {
+        *self.ended.borrow() || self.wire.closed()
+    }
+
+    /// A number for a call.
+    pub(super) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Asks for something that has an answer, and gives where it will come.
+    pub(super) async fn ask(
+        &self,
+        number: u64,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<oneshot::Receiver<Received<Answer>>> {
+        let (answer, coming) = oneshot::channel();
+        match lock(&self.wire.waiting).as_mut() {
+            Some(waiting) => waiting.insert(number, answer),
+            None => return Err(gone()),
+        };
+        self.tell(number, request, descriptors).await?;
+        Ok(coming)
+    }
+
+    /// Says something that has no answer.
+    pub(super) async fn tell(
+        &self,
+        number: u64,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<()> {
+        let packet = Packet::new(number, request)
+            .map_err(|_| Error::new(Code::TooLarge, "what is asked of the sandbox is too long"))?;
+        loop {
+            match packet.send(self.wire.socket.get_ref(), descriptors) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut ready = self.wire.socket.writable().await.map_err(|_| gone())?;
+                    ready.clear_ready();
+                }
+                Err(_) => return Err(gone()),
+            }
+        }
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) async fn call(&self, request: &Request) -> Result<Received<Answer>> {
+        let received = self.ask(self.number(), request, &[]).await?.await.map_err(|_| gone())?;
+        match received.message {
+            Answer::Failed(fault) => Err(error(fault)),
+            _ => Ok(received),
+        }
+    }
+
+    /// Ends it and all in it, at once.
+    pub(super) fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
+    }
+
+    /// Ends it, and waits until nothing is left of it.
+    pub(super) async fn end(&self) {
+        self.kill();
+        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Wire {
+    async fn read(self: Arc<Self>) {
+        loop {
+            let Ok(mut ready) = self.socket.readable().await else { break };
+            match channel::receive::<Answer>(self.socket.get_ref()) {
+                Ok(Some(received)) => {
+                    let asked =
+                        lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));
+                    // Nobody waits for the guest's first word; and who has given up waiting gets nothing.
+                    if let Some(asked) = asked {
+                        let _ = asked.send(received);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.close();
+    }
+
+    /// Nobody waits any more.
+    fn close(&self) {
+        lock(&self.waiting).take();
+    }
+
+    fn closed(&self) -> bool {
+        lock(&self.waiting).is_none()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes note of the end of a process, so that the kernel forgets it.
+pub(super) fn reap(process: &OwnedFd) {
+    let _ = rustix::process::waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
+}
+
+/// The process id behind a descriptor.
+fn pid(process: &OwnedFd) -> io::Result<u32> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd()))?;
+    let pid = about.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
+    pid.ok_or_else(|| io::Error::other("no process id"))
+}
+
+/// What a call gets when the sandbox ends under it.
+pub(super) fn gone() -> Error {
+    Error::new(Code::Unavailable, "the sandbox ended during the call; the next call starts it again")
+}
+
+/// What a guest could not do, in koze's words.
+pub(super) fn error(fault: Fault) -> Error {
+    let code = match fault.why {
+        Why::InvalidInput => Code::InvalidInput,
+        Why::NotFound => Code::NotFound,
+        Why::AlreadyExists => Code::AlreadyExists,
+        Why::IsDirectory => Code::IsDirectory,
+        Why::NotADirectory => Code::NotADirectory,
+        Why::PermissionDenied => Code::PermissionDenied,
+        Why::PathEscape => Code::PathEscape,
+        Why::TooLarge => Code::TooLarge,
+        Why::Unavailable => Code::Unavailable,
+        Why::Internal => Code::Internal,
+    };
+    Error::new(code, fault.text)
+}

@@ -1,0 +1,335 @@
+//! One sandbox: asleep, awake, or gone.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use koze_guest::message::{Answer, Request};
+use rustix::fs::FlockOperation;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::cgroup::Group;
+use super::registry::Registry;
+use super::running::Running;
+use super::{engine, exec, files, layout};
+use crate::error::{Code, Error, Result};
+use crate::id::SandboxId;
+use crate::provider::Template;
+use crate::sandbox::{
+    Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
+};
+
+/// How long a sandbox that another program is about to let go of is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A sandbox of this machine. It ends when the last of these and its [`Local`](super::Local) are dropped, and its files
+/// stay.
+#[derive(Debug, Clone)]
+pub struct LocalSandbox(pub(super) Arc<Inner>);
+
+/// What all handles of a sandbox share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) id: SandboxId,
+    pub(super) key: String,
+    pub(super) directory: PathBuf,
+    pub(super) template: Template,
+    pub(super) registry: Arc<Registry>,
+    pub(super) state: AsyncMutex<State>,
+    /// Writes come one after the other: two paths may lead to one file.
+    pub(super) writes: AsyncMutex<()>,
+    /// Set by the watch while the files take more than they may.
+    pub(super) full: AtomicBool,
+    used: Mutex<Instant>,
+    calls: AtomicUsize,
+}
+
+/// Whether a sandbox runs.
+#[derive(Debug)]
+pub(super) enum State {
+    Asleep,
+    Awake(Arc<Running>),
+    Destroyed,
+}
+
+impl Inner {
+    pub(super) fn new(
+        id: SandboxId,
+        directory: PathBuf,
+        template: Template,
+        registry: Arc<Registry>,
+    ) -> Self {
+        Inner {
+            key: id.key(),
+            id,
+            directory,
+            template,
+            registry,
+            state: AsyncMutex::new(State::Asleep),
+            writes: AsyncMutex::new(()),
+            full: AtomicBool::new(false),
+            used: Mutex::new(Instant::now()),
+            calls: AtomicUsize::new(0),
+        }
+    }
+
+    /// The running sandbox, started where it sleeps.
+    pub(super) async fn wake(&self) -> Result<Arc<Running>> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Awake(running) if !running.ended() => return Ok(Arc::clone(running)),
+            State::Awake(running) => running.end().await,
+            State::Asleep => {}
+            State::Destroyed => return Err(destroyed()),
+        }
+        *state = State::Asleep;
+        let (key, registry, directory) =
+            (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let (template, hostname) = (self.template.clone(), self.id.name.to_string());
+        let prepared = engine::block(move || {
+            if !registry.knows(&key)? {
+                return Err(destroyed());
+            }
+            layout::make(&directory).map_err(|error| state_failed(&error))?;
+            let lock = claim(&directory)?;
+            let group = Group::new(layout::memory(&template), layout::PROCESSES);
+            let spec = layout::spec(&directory, &hostname, &template, group.is_some())?;
+            registry.used(&key)?;
+            Ok((spec, group, lock))
+        });
+        let (spec, group, lock) = prepared.await?;
+        let running = Arc::new(Running::start(spec, group, lock).await?);
+        *state = State::Awake(Arc::clone(&running));
+        Ok(running)
+    }
+
+    /// Sends it to sleep, if it runs and nobody has used it for long enough.
+    pub(super) async fn rest(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Awake(running) = &*state
+            && (running.ended() || self.idle())
+        {
+            running.end().await;
+            *state = State::Asleep;
+            let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
+            // When it was used is a thing to know, and nothing to fail for.
+            let _ = engine::block(move || registry.used(&key)).await;
+        }
+    }
+
+    /// Whether a call is in progress, or was at the last look of the watch.
+    pub(super) fn in_use(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < super::watch::PERIOD * 2
+    }
+
+    /// Whether nobody has used it for long enough.
+    pub(super) fn idle(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.template.sleep_after
+    }
+
+    /// The running sandbox, if it runs and its state does not just change.
+    pub(super) fn running(&self) -> Option<Arc<Running>> {
+        match &*self.state.try_lock().ok()? {
+            State::Awake(running) if !running.ended() => Some(Arc::clone(running)),
+            _ => None,
+        }
+    }
+
+    /// Counts as a use for as long as it is kept.
+    fn using(self: &Arc<Self>) -> Use {
+        self.calls.fetch_add(1, Ordering::AcqRel);
+        Use(Arc::clone(self))
+    }
+
+    async fn destroy(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Awake(running) => running.end().await,
+            State::Asleep => {}
+            State::Destroyed => return Err(destroyed()),
+        }
+        *state = State::Asleep;
+        let (key, registry, directory) =
+            (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        engine::block(move || {
+            layout::make(&directory).map_err(|error| state_failed(&error))?;
+            let lock = claim(&directory)?;
+            registry.leave(&key)?;
+            let gone = super::gone_name(&directory);
+            std::fs::rename(&directory, &gone).map_err(|error| state_failed(&error))?;
+            drop(lock);
+            super::clear(&gone).map_err(|error| state_failed(&error))
+        })
+        .await?;
+        *state = State::Destroyed;
+        Ok(())
+    }
+}
+
+/// A call in progress.
+pub(super) struct Use(Arc<Inner>);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Takes a sandbox for this program alone. Two would run the same files with processes that do not see each other.
+fn claim(directory: &std::path::Path) -> Result<File> {
+    let until = Instant::now() + PATIENCE;
+    let lock = File::create(directory.join("lock")).map_err(|error| state_failed(&error))?;
+    loop {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let text =
+                    "the sandbox is run by another koze process on this machine; use that one, or end it";
+                return Err(Error::new(Code::Unavailable, text));
+            }
+            Err(error) => return Err(state_failed(&error.into())),
+        }
+    }
+}
+
+/// Whether any program on this machine runs the sandbox in the directory.
+pub(super) fn claimed(directory: &std::path::Path) -> bool {
+    File::open(directory.join("lock")).is_ok_and(|lock| {
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+    })
+}
+
+fn state_failed(error: &io::Error) -> Error {
+    // Without a path, which would be the host's.
+    Error::new(Code::Internal, format!("the sandbox's state cannot be used: {error}"))
+}
+
+fn destroyed() -> Error {
+    Error::new(Code::NotFound, "the sandbox was destroyed")
+}
+
+impl LocalSandbox {
+    /// Does something with the running sandbox, to its end, also where the caller gives up waiting.
+    async fn with<T, F>(&self, work: impl FnOnce(Arc<Inner>, Arc<Running>) -> F + Send + 'static) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send,
+    {
+        let inner = Arc::clone(&self.0);
+        let using = inner.using();
+        engine::run(async move {
+            let running = inner.wake().await?;
+            let done = work(inner, running).await;
+            drop(using);
+            done
+        })
+        .await
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer> {
+        self.with(|_, running| async move { Ok(running.call(&request).await?.message) }).await
+    }
+}
+
+impl Sandbox for LocalSandbox {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { exec: true, expose: false }
+    }
+
+    async fn exec(&self, command: Command) -> Result<Output> {
+        let _using = self.0.using();
+        let inner = Arc::clone(&self.0);
+        let running = engine::run(async move { inner.wake().await }).await?;
+        let mut env = layout::environment();
+        env.extend(self.0.template.image.env.iter().chain(&command.env).cloned());
+        exec::exec(running, command, env).await
+    }
+
+    async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
+        let place = files::place(path);
+        self.with(move |_, running| async move { files::read(&running, place, offset, limit).await }).await
+    }
+
+    async fn write(&self, path: Place<'_>, bytes: Vec<u8>, how: How) -> Result<u64> {
+        let place = files::place(path);
+        self.with(move |inner, running| async move {
+            let _one = inner.writes.lock().await;
+            if inner.full.load(Ordering::Acquire) {
+                return Err(Error::new(Code::TooLarge, "the sandbox's disk is full: take files away first"));
+            }
+            match how {
+                How::Replace => files::replace(&running, place, bytes).await,
+                How::Append => files::append(&running, place, bytes).await,
+            }
+        })
+        .await
+    }
+
+    async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
+        match self.ask(Request::List(files::place(path))).await? {
+            Answer::Listed(all) => {
+                Ok(all.into_iter().map(|(name, found)| Entry { name, stat: files::stat(found) }).collect())
+            }
+            _ => Err(files::odd()),
+        }
+    }
+
+    async fn stat(&self, path: Place<'_>) -> Result<Stat> {
+        match self.ask(Request::Stat(files::place(path))).await? {
+            Answer::Found(found) => Ok(files::stat(found)),
+            _ => Err(files::odd()),
+        }
+    }
+
+    async fn make_dir(&self, path: Place<'_>) -> Result<()> {
+        self.ask(Request::MakeDir(files::place(path))).await.map(drop)
+    }
+
+    async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
+        self.ask(Request::MakeLink(files::place(path), target.to_owned())).await.map(drop)
+    }
+
+    async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
+        self.ask(Request::SetMode(files::place(path), mode)).await.map(drop)
+    }
+
+    async fn remove(&self, path: Place<'_>) -> Result<()> {
+        self.ask(Request::Remove(files::place(path))).await.map(drop)
+    }
+
+    async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
+        self.ask(Request::Rename(files::place(from), files::place(to))).await.map(drop)
+    }
+
+    async fn expose(&self, _port: u16) -> Result<String> {
+        Err(Error::new(Code::Unsupported, "ports of sandboxes on this machine cannot be reached yet"))
+    }
+
+    async fn status(&self) -> Result<Status> {
+        let inner = Arc::clone(&self.0);
+        engine::run(async move {
+            match &*inner.state.lock().await {
+                State::Awake(running) if !running.ended() => return Ok(Status::Running),
+                State::Destroyed => return Err(destroyed()),
+                _ => {}
+            }
+            let running = claimed(&inner.directory);
+            Ok(if running { Status::Running } else { Status::Sleeping })
+        })
+        .await
+    }
+
+    async fn destroy(&self) -> Result<()> {
+        let inner = Arc::clone(&self.0);
+        engine::run(async move { inner.destroy().await }).await
+    }
+}

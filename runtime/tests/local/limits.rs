@@ -1,0 +1,120 @@
+//! What takes too much ends, and nothing else does.
+
+use std::time::{Duration, Instant};
+
+use koze::Sandbox;
+use koze::provider::local::LocalSandbox;
+use koze::sandbox::Write;
+
+use crate::Test;
+use crate::stage::{Stage, at, command, out, sh, until, within};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("fork_bomb", fork_bomb),
+    ("memory_hog", memory_hog),
+    ("hidden_memory_hog", hidden_memory_hog),
+    ("disk_filler", disk_filler),
+    ("nameless_disk_filler", nameless_disk_filler),
+    ("one_long_file", one_long_file),
+];
+
+/// A sandbox beside the bad one must not notice.
+async fn well(sandbox: &LocalSandbox) {
+    let start = Instant::now();
+    assert_eq!(out(sandbox, "echo well").await, "well");
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+fn fork_bomb() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let (bad, good) = (stage.sized(256, 100).await, stage.open("good").await);
+        let bomb = "b() { b | b & }; b; sleep 60";
+        let mut bomb = command(&["bash", "-c", bomb]);
+        bomb.timeout = Duration::from_mins(1);
+        let ended = bad.exec(bomb).await.unwrap();
+        assert_eq!(ended.exit_code, 137, "{ended:?}");
+        well(&good).await;
+        until("the bad one is back", async || sh_count(&bad).await.is_some_and(|count| count < 10)).await;
+    })
+}
+
+async fn sh_count(sandbox: &LocalSandbox) -> Option<u32> {
+    let output = sandbox.exec(command(&["sh", "-c", "ls -d /proc/[0-9]* | wc -l"])).await.ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
+
+fn memory_hog() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let (bad, good) = (stage.sized(64, 100).await, stage.open("good").await);
+        // The control: what fits is let be.
+        assert_eq!(
+            sh(&bad, "head -c 20000000 /dev/zero | tail -c 20000000 > /dev/null; sleep 0.5").await.exit_code,
+            0
+        );
+        let hog = sh(&bad, "head -c 2000000000 /dev/zero | tail -c 2000000000 > /dev/null").await;
+        assert!(matches!(hog.exit_code, 137), "{hog:?}");
+        well(&good).await;
+        assert_eq!(out(&bad, "echo back").await, "back");
+    })
+}
+
+fn hidden_memory_hog() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let bad = stage.sized(64, 100).await;
+        if sh(&bad, "command -v python3").await.exit_code != 0 {
+            return;
+        }
+        // Memory that no process maps.
+        let hog = "import os,time\nfds=[]\n\
+                   for n in range(40):\n f=os.memfd_create('x'); fds.append(f)\n for _ in range(20): os.write(f,b'x'*1000000)\n\
+                   time.sleep(20)";
+        let ended = bad.exec(command(&["python3", "-c", hog])).await.unwrap();
+        assert_eq!(ended.exit_code, 137, "{ended:?}");
+        assert_eq!(out(&bad, "echo back").await, "back");
+    })
+}
+
+fn disk_filler() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let (bad, good) = (stage.sized(256, 50).await, stage.open("good").await);
+        let fill =
+            "i=0; while :; do head -c 5000000 /dev/zero > /workspace/f$i; i=$((i+1)); sleep 0.02; done";
+        let ended = sh(&bad, fill).await;
+        assert_eq!(ended.exit_code, 137, "{ended:?}");
+        well(&good).await;
+        until("the disk is known to be full", async || {
+            let wrote = bad.write(at("/tmp/x"), vec![1], Write::Replace).await;
+            wrote.is_err_and(|error| error.code == koze::Code::TooLarge)
+        })
+        .await;
+        // What takes files away may, and then there is room again.
+        assert_eq!(sh(&bad, "rm -f /workspace/*; sleep 1").await.exit_code, 0);
+        until("there is room", async || bad.write(at("/tmp/x"), vec![1], Write::Replace).await.is_ok()).await;
+    })
+}
+
+fn nameless_disk_filler() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let bad = stage.sized(256, 30).await;
+        let fill = "exec 3> /tmp/f; rm /tmp/f; while :; do head -c 1000000 /dev/zero >&3 || sleep 20; exec 4>&3; exec 3> /tmp/g; rm /tmp/g; sleep 0.02;
+                    eval \"exec $((n=${n:-4}+1))>&3\"; done";
+        // Bash, for numbers of more than one digit.
+        let ended = bad.exec(command(&["bash", "-c", fill])).await.unwrap();
+        assert_eq!(ended.exit_code, 137, "{ended:?}");
+    })
+}
+
+fn one_long_file() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let bad = stage.sized(256, 20).await;
+        let ended = sh(&bad, "truncate -s 30M /tmp/f").await;
+        assert_ne!(ended.exit_code, 0, "{ended:?}");
+        assert_eq!(sh(&bad, "truncate -s 10M /tmp/f").await.exit_code, 0);
+    })
+}

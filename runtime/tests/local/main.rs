@@ -1,0 +1,64 @@
+//! The local sandbox, end to end: as the user who runs the tests, and where that is root, as a plain user as well.
+#![cfg(target_os = "linux")]
+
+mod commands;
+mod escape;
+mod files;
+mod life;
+mod limits;
+mod stage;
+mod tools;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Arguments, Trial};
+
+/// Says that this run is the one of the plain user. And the user and group of `nobody`.
+const PLAIN: &str = "KOZE_TEST_PLAIN";
+const NOBODY: u32 = 65_534;
+
+type Test = (&'static str, fn() -> Result<(), libtest_mimic::Failed>);
+
+fn main() -> ExitCode {
+    koze::provider::local::init();
+    if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
+        return life::supervise();
+    }
+    if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
+        return life::open_where_forbidden();
+    }
+    if std::env::args().nth(1).as_deref() == Some("--measure") {
+        life::measure();
+        return ExitCode::SUCCESS;
+    }
+    let plain = std::env::var_os(PLAIN).is_some();
+    let arguments = Arguments::from_args();
+    let all =
+        [commands::TESTS, files::TESTS, escape::TESTS, limits::TESTS, life::TESTS, tools::TESTS].concat();
+    let kind = if plain { "plain user" } else { "this user" };
+    let trials = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind)).collect();
+    let failed = libtest_mimic::run(&arguments, trials).has_failed();
+    if failed || plain || !stage::is_root() || arguments.list {
+        return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    as_nobody()
+}
+
+/// Runs all of it once more, from a copy that the plain user can get at.
+fn as_nobody() -> ExitCode {
+    let scratch = tempfile::tempdir().unwrap();
+    let copy = scratch.path().join("local");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    stage::open_to_all(scratch.path());
+    let status = Command::new(copy)
+        .args(std::env::args_os().skip(1))
+        .env(PLAIN, "1")
+        .env_remove("TMPDIR")
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .status()
+        .unwrap();
+    if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

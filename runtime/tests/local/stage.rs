@@ -1,0 +1,112 @@
+//! What the tests share.
+
+use std::future::Future;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use koze::provider::local::{Local, LocalSandbox};
+use koze::provider::{Image, Size, Template};
+use koze::sandbox::{Command, Output, Place, Sandbox};
+use koze::{Provider, SandboxId, SandboxName, SessionId};
+use tempfile::TempDir;
+
+/// A state directory, and a provider on it.
+pub(crate) struct Stage {
+    pub(crate) local: Local,
+    pub(crate) state: TempDir,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::new(state.path()).unwrap(), state }
+    }
+
+    /// The sandbox of a name, made if need be.
+    pub(crate) async fn open(&self, name: &str) -> LocalSandbox {
+        self.local.open(&id(name), &template()).await.unwrap().sandbox
+    }
+
+    /// A sandbox with other limits.
+    pub(crate) async fn sized(&self, memory_mib: u32, disk_mb: u32) -> LocalSandbox {
+        let mut template = template();
+        template.image.size = Size { memory_mib, disk_mb };
+        self.local.open(&id("sized"), &template).await.unwrap().sandbox
+    }
+}
+
+pub(crate) fn id(name: &str) -> SandboxId {
+    let session = SessionId::new("tests", "local").unwrap();
+    SandboxId { session, name: SandboxName::new(name).unwrap() }
+}
+
+pub(crate) fn template() -> Template {
+    Template {
+        image: Image {
+            name: "python".into(),
+            reference: "docker.io/library/python:3".into(),
+            internet: false,
+            allowed_hosts: Vec::new(),
+            denied_hosts: Vec::new(),
+            env: vec![("IMAGE".into(), "of the image".into())],
+            size: Size { memory_mib: 256, disk_mb: 200 },
+        },
+        sleep_after: Duration::from_mins(10),
+    }
+}
+
+pub(crate) fn command(argv: &[&str]) -> Command {
+    Command {
+        argv: argv.iter().map(|&part| part.to_owned()).collect(),
+        working_dir: "/home/user".into(),
+        env: Vec::new(),
+        timeout: Duration::from_mins(1),
+        max_output: 1 << 20,
+    }
+}
+
+/// Runs a script, and gives all that came of it.
+pub(crate) async fn sh(sandbox: &LocalSandbox, script: &str) -> Output {
+    sandbox.exec(command(&["sh", "-c", script])).await.unwrap()
+}
+
+/// The standard output of a script that must end well.
+pub(crate) async fn out(sandbox: &LocalSandbox, script: &str) -> String {
+    let output = sh(sandbox, script).await;
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.exit_code, 0, "{script}: {error}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// A path with the whole sandbox as its root.
+pub(crate) fn at(path: &str) -> Place<'_> {
+    Place { root: "/", path }
+}
+
+/// Runs a test, which has a minute or two.
+pub(crate) fn within<F: Future<Output = ()>>(test: F) -> Result<(), libtest_mimic::Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime
+        .block_on(async { tokio::time::timeout(Duration::from_mins(2), test).await })
+        .map_err(|_| "took too long".into())
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    for _ in 0..300 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("never: {what}");
+}
+
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+pub(crate) fn open_to_all(path: &Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
