@@ -2,21 +2,35 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::{Result, process, setup};
 
 /// Runs `cargo test` on this terminal, so that its closing lines stand as cargo prints them.
 pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     setup::run(root)?;
+    let mut all = cargo(root)?;
+    all.args(["test", "--workspace", "--no-fail-fast"]).args(args);
+    let mut code = run_one(&mut all)?;
+    if args.is_empty() && cfg!(target_os = "linux") {
+        // Behind a feature, for a Worker has no use for it.
+        let mut local = cargo(root)?;
+        local.args(["test", "--package", "koze", "--features", "local", "--test", "local"]);
+        code = code.max(run_one(&mut local)?);
+    }
+    Ok(ExitCode::from(code))
+}
+
+fn cargo(root: &Path) -> Result<Command> {
     let mut cargo = process::cargo(root);
     cargo
-        .args(["test", "--workspace", "--no-fail-fast"])
-        .args(args)
         .env("PATH", process::path_with(&root.join("tests/node_modules/.bin"))?)
         .env("WRANGLER_SEND_METRICS", "false");
-    let status = process::status(&mut cargo, "install rustup, which brings cargo")?;
+    Ok(cargo)
+}
+
+fn run_one(cargo: &mut Command) -> Result<u8> {
+    let status = process::status(cargo, "install rustup, which brings cargo")?;
     // A signal leaves no code.
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
-    Ok(ExitCode::from(code.unwrap_or(1)))
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }
