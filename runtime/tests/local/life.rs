@@ -69,8 +69,12 @@ pub(crate) fn supervise() -> ExitCode {
     runtime.block_on(async {
         let local = Local::new(state.trim_end()).unwrap();
         let sandbox = local.open(&id("kept"), &template()).await.unwrap().sandbox;
-        let mark = "(setsid sleep 98761 > /dev/null 2>&1 &) ; sleep 98761 > /dev/null 2>&1 & echo kept > /workspace/file; kill -STOP $$ &";
+        let mark = "(setsid sleep 98761 > /dev/null 2>&1 &) ; sleep 98761 > /dev/null 2>&1 & echo kept > /workspace/file";
         sh(&sandbox, mark).await;
+        // One that is stopped, and hangs on until its time is up.
+        let mut stopped = command(&["sh", "-c", "kill -STOP $$"]);
+        stopped.timeout = Duration::from_secs(1);
+        assert_eq!(sandbox.exec(stopped).await.unwrap().exit_code, 124);
         println!("up");
         std::future::pending::<()>().await;
     });
@@ -296,8 +300,12 @@ fn killed_supervisor_leaves_nothing() -> Result<(), libtest_mimic::Failed> {
         child.kill().unwrap();
         child.wait().unwrap();
         tokio::time::sleep(Duration::from_millis(500)).await;
-        let left: Vec<_> = all.iter().filter(|pid| alive(**pid)).collect();
-        assert!(left.is_empty(), "{left:?}");
+        let left: Vec<_> = all
+            .iter()
+            .filter(|pid| alive(**pid))
+            .map(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default())
+            .collect();
+        assert!(left.is_empty(), "{left:#?}");
         // Its files are there, and now the sandbox can be had.
         assert_eq!(out(&opened.sandbox, "cat /workspace/file").await, "kept");
         assert_eq!(stage.local.list(&id("kept").session).await.unwrap().len(), 1);

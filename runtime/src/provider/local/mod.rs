@@ -8,9 +8,10 @@
 //! **What is limited how.** Where this process may make control groups, the kernel counts memory and processes. Elsewhere
 //! a watch sums up the memory of the programs every 150 ms or so and kills them all when it is too much, so between two
 //! looks more can be taken; memory in pipes, sockets and `/dev/shm` (64 MB) is not seen, and shared memory of the System V
-//! kind is refused. Files on disk are summed up in the same way
-//! everywhere, a large tree less often. No single file is longer than the disk. 512 processes and threads are the most,
-//! and whoever has nearly as many for a second is killed.
+//! kind is refused. Files on disk are summed up in the same way everywhere, a large tree less often. No single file is
+//! longer than the disk. 512 processes and threads are the most, and whoever has nearly as many for a second is killed.
+//!
+//! `/proc/self/mountinfo` shows a program where the state directory lies on the host.
 //!
 //! **What is not here yet.** The internet (an image with `internet` is refused) and [`Sandbox::expose`].
 //!
