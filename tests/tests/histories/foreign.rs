@@ -24,7 +24,8 @@ pub(crate) fn compare(format: Format, before: &str, after: &str, owned: &Owned) 
         (None, None) => (before, after),
         _ => return Err("the byte order mark came or went".to_owned()),
     };
-    let (old, new) = (Parts::of(format, before, owned), Parts::of(format, after, owned));
+    let (old, mut new) = (Parts::of(format, before, owned), Parts::of(format, after, owned));
+    new.leave_out(after, &old.comments_within(before));
     let (tight_old, tight_new) = (old.tight(before), new.tight(after));
     if tight_old != tight_new {
         return Err(format!("the user's part was\n{tight_old}\nand is\n{tight_new}"));
@@ -64,6 +65,24 @@ impl Parts {
         let kept =
             text.char_indices().filter(|(at, char)| !ours(*at) && !char.is_whitespace() && *char != ',');
         kept.map(|(_, char)| char).collect()
+    }
+
+    /// The comments that stand on a line of their own inside koze's entries.
+    fn comments_within<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        let is_comment = |line: &str| line.starts_with('#') || line.starts_with("//");
+        let ours = self.owned.iter().flat_map(|range| text[range.clone()].lines().map(str::trim));
+        ours.filter(|line| is_comment(line)).collect()
+    }
+
+    /// Takes lines for koze's: a comment of an entry stays where the last key, which stood behind it, goes.
+    fn leave_out(&mut self, text: &str, comments: &[&str]) {
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            if comments.contains(&line.trim()) {
+                self.owned.push(start..start + line.len());
+            }
+            start += line.len();
+        }
     }
 
     /// The lines that have nothing to do with any block.
