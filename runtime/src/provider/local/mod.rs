@@ -72,7 +72,7 @@ pub fn init() {
 ///
 /// Several programs may use one state directory. A sandbox is run by one of them at a time; for the others its calls
 /// are [`Code::Unavailable`] until it sleeps there.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Local(Arc<Shared>);
 
 #[derive(Debug)]
