@@ -36,6 +36,8 @@ pub enum Command {
     Remove(Remove),
     /// Make a sandbox file of a container of the class `Sandbox`, the pattern of earlier versions
     Migrate(Migrate),
+    /// Print the definitions of the tools that agents get in this project
+    Tools(Tools),
     /// Check the project and the tools it needs, and say what to do next
     Doctor(Doctor),
     /// Tell what the code of a diagnostic means
@@ -158,6 +160,41 @@ pub struct Doctor {
     /// Where.
     #[command(flatten)]
     pub place: Where,
+}
+
+/// `koze tools`.
+#[derive(Debug, Args)]
+pub struct Tools {
+    /// Whose words the definitions are written in
+    #[arg(long, value_name = "DIALECT", default_value = "mcp")]
+    pub dialect: Dialect,
+
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Whose words a definition is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
+pub enum Dialect {
+    // The Model Context Protocol.
+    Mcp,
+    // The Messages API.
+    Anthropic,
+    // Function calling. Its name has no hyphen.
+    #[value(name = "openai")]
+    OpenAi,
+}
+
+impl From<Dialect> for koze::tool::dialect::Dialect {
+    fn from(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Mcp => Self::Mcp,
+            Dialect::Anthropic => Self::Anthropic,
+            Dialect::OpenAi => Self::OpenAi,
+        }
+    }
 }
 
 /// `koze completions`.

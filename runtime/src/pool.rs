@@ -8,7 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::provider::{Image, Info, Provider, Template};
 
-/// How long a sandbox may idle before it sleeps, where nobody says.
+/// How long a sandbox may idle before it sleeps, where neither its image nor anybody else says.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
 
 /// The images of a project: `koze build` lists them.
@@ -99,14 +99,20 @@ impl<P: Provider> Pool<P> {
     /// and those of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
         let image = self.images.default_image().clone();
-        Ok(self.open(SandboxName::new(name)?, image, SLEEP_AFTER).await?.sandbox)
+        Ok(self.open(SandboxName::new(name)?, image, None).await?.sandbox)
     }
 
-    /// Makes a sandbox, with the default image where none is named; whether it was made now.
+    /// Makes a sandbox, with the default image where none is named, that sleeps as its image says where `sleep_after`
+    /// does not; whether it was made now.
     ///
     /// # Errors
     /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] where one of this name has another image.
-    pub async fn create(&self, name: &str, image: Option<&str>, sleep_after: Duration) -> Result<bool> {
+    pub async fn create(
+        &self,
+        name: &str,
+        image: Option<&str>,
+        sleep_after: Option<Duration>,
+    ) -> Result<bool> {
         let wanted = self.images.find(image)?.clone();
         let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
         if image.is_some() && opened.image != wanted.name {
@@ -131,7 +137,7 @@ impl<P: Provider> Pool<P> {
         &self,
         name: SandboxName,
         image: Image,
-        sleep_after: Duration,
+        sleep_after: Option<Duration>,
     ) -> Result<crate::provider::Opened<P::Sandbox>> {
         if !self.knows(&name) {
             let there = self.list().await?;
@@ -144,6 +150,7 @@ impl<P: Provider> Pool<P> {
             }
         }
         let id = SandboxId { session: self.session.clone(), name: name.clone() };
+        let sleep_after = sleep_after.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
         let opened = self.provider.open(&id, &Template { image, sleep_after }).await?;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
         Ok(opened)

@@ -10,10 +10,12 @@ mod init;
 mod list;
 mod migrate;
 mod new;
+mod project;
 mod remove;
 mod rename;
 mod runtime;
 mod show;
+mod tools;
 mod watch;
 
 use std::process::ExitCode;
@@ -40,6 +42,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Rename(args) => rename::run(args),
         Command::Remove(args) => remove::run(args),
         Command::Migrate(args) => migrate::run(args),
+        Command::Tools(args) => tools::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Completions(args) => completions::run(args),
