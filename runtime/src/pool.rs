@@ -12,7 +12,7 @@ use crate::provider::{Image, Info, Provider, Template};
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
 
 /// The images of a project: `koze build` lists them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Images {
     list: Vec<Image>,
     default: usize,
