@@ -165,8 +165,7 @@ impl Supervisor {
             }
             Ask::Destroy { name } => {
                 let id = SandboxId { session: self.session.clone(), name: SandboxName::new(&name)? };
-                let there: Option<koze::provider::Opened<koze::provider::local::LocalSandbox>> = None;
-                let _ = &id;
+                let there = self.provider.find(&id).await?;
                 let none =
                     || Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"));
                 there.ok_or_else(none)?.sandbox.destroy().await?;

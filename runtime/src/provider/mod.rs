@@ -25,6 +25,10 @@ pub trait Provider: MaybeSend + MaybeSync {
         template: &Template,
     ) -> impl Future<Output = Result<Opened<Self::Sandbox>>> + MaybeSend;
 
+    /// The sandbox of this name, if there is one; none is made.
+    fn find(&self, id: &SandboxId)
+    -> impl Future<Output = Result<Option<Opened<Self::Sandbox>>>> + MaybeSend;
+
     /// The sandboxes of a session, in the order of their names.
     fn list(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Info>>> + MaybeSend;
 }

@@ -166,6 +166,18 @@ impl Provider for Local {
         .await
     }
 
+    async fn find(&self, id: &SandboxId) -> Result<Option<Opened<LocalSandbox>>> {
+        let (shared, id) = (Arc::clone(&self.0), id.clone());
+        engine::block(move || {
+            let stored = shared.registry.find(&id.key())?;
+            Ok(stored.map(|stored| {
+                let image = stored.image.name.clone();
+                Opened { sandbox: LocalSandbox(shared.sandbox(&id, stored)), image, created: false }
+            }))
+        })
+        .await
+    }
+
     async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
         let (shared, session) = (Arc::clone(&self.0), session.clone());
         engine::block(move || {

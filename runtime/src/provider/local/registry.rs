@@ -61,6 +61,15 @@ impl Registry {
         }
     }
 
+    /// The template a sandbox was made as, if it is known.
+    pub(super) fn find(&self, key: &str) -> Result<Option<Template>> {
+        let stored: Option<String> = self.with(|connection| {
+            let query = "select template from sandboxes where key = ?";
+            connection.query_row(query, [key], |row| row.get(0)).optional()
+        })?;
+        stored.map(|text| serde_json::from_str(&text).map_err(|error| broken(&error))).transpose()
+    }
+
     /// Whether a sandbox is known.
     pub(super) fn knows(&self, key: &str) -> Result<bool> {
         self.with(|connection| {
