@@ -58,10 +58,7 @@ async fn warm(local: &Local, runs: usize, bubblewrap: bool, rows: &mut Vec<Value
             theirs.push(peer());
         }
     }
-    rows.push(row("shell `true`, warm", &ours[1..]));
-    if bubblewrap {
-        rows.push(row("bwrap … bash -c true", &theirs[1..]));
-    }
+    rows.push(row("shell `true`, warm", &ours[1..], "bwrap … bash -c true", theirs.get(1..)));
 }
 
 /// A sandbox from nothing, and its first command.
@@ -77,10 +74,7 @@ async fn create(local: &Local, runs: usize, bubblewrap: bool, rows: &mut Vec<Val
             theirs.push(peer());
         }
     }
-    rows.push(row("create and first shell `true`", &ours[1..]));
-    if bubblewrap {
-        rows.push(row("bwrap … bash -c true, beside it", &theirs[1..]));
-    }
+    rows.push(row("create and first shell `true`", &ours[1..], "bwrap … bash -c true", theirs.get(1..)));
 }
 
 /// A large file from one sandbox to another.
@@ -110,8 +104,7 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
         theirs.push(start.elapsed());
         std::fs::remove_file(to.join("large")).expect("tar has made it");
     }
-    rows.push(row(&format!("transfer of {LARGE} MiB"), &ours));
-    rows.push(row("tar | tar of the same", &theirs));
+    rows.push(row(&format!("transfer of {LARGE} MiB"), &ours, "tar | tar of the same", Some(&theirs)));
     for name in ["a", "b"] {
         pool.sandbox(name).await.expect("it is there").destroy().await.expect("it goes");
     }
@@ -160,7 +153,16 @@ async fn call(pool: &Pool<Local>, tool: &str, input: Value) {
 /// The system to read, a home of its own, no network: what a sandbox has, too.
 fn bubblewrap() -> Command {
     let mut command = Command::new(BUBBLEWRAP);
-    command.args(["--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/home"]);
+    command.args([
+        "--unshare-all",
+        "--die-with-parent",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/home",
+    ]);
     for path in ["/usr", "/bin", "/lib", "/lib64"] {
         command.args(["--ro-bind-try", path, path]);
     }
@@ -174,9 +176,9 @@ fn peer() -> Duration {
     start.elapsed()
 }
 
-fn row(case: &str, times: &[Duration]) -> Value {
-    let micros: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e6).collect();
-    json!({ "case": case, "us": micros })
+fn row(case: &str, ours: &[Duration], peer: &str, theirs: Option<&[Duration]>) -> Value {
+    let micros = |times: &[Duration]| times.iter().map(|time| time.as_secs_f64() * 1e6).collect::<Vec<_>>();
+    json!({ "case": case, "us": micros(ours), "peer": peer, "peer_us": theirs.map(micros) })
 }
 
 /// The processes that this one is the parent of: the guests.
@@ -191,6 +193,7 @@ fn children() -> Vec<u32> {
 /// A line of a process's status, which is in KiB.
 fn kib(process: &str, line: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let found = status.lines().find_map(|text| text.strip_prefix(line)?.trim().split(' ').next()?.parse().ok());
+    let found =
+        status.lines().find_map(|text| text.strip_prefix(line)?.trim().split(' ').next()?.parse().ok());
     found.unwrap_or_default()
 }
