@@ -9,11 +9,11 @@ use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::provider::{Image, Info, Opened, Provider, Template};
 use crate::sandbox::Sandbox;
 
-/// How long a sandbox may idle before it sleeps, where nobody says.
+/// How long a sandbox may idle before it sleeps, where neither its image nor anybody else says.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
 
 /// The images of a project: `koze build` lists them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Images {
     list: Vec<Image>,
     default: usize,
@@ -51,10 +51,15 @@ impl Images {
         let found = self.list.iter().find(|image| image.name == named);
         found.or_else(|| self.list.iter().find(|image| image.reference == named)).ok_or_else(|| {
             let known: Vec<&str> = self.list.iter().map(|image| image.name.as_str()).collect();
-            let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
-            Error::new(Code::InvalidInput, message)
+            unknown_image(named, &known)
         })
     }
+}
+
+/// The error of a name or reference that is none of these images.
+pub fn unknown_image(named: &str, known: &[&str]) -> Error {
+    let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
+    Error::new(Code::InvalidInput, message)
 }
 
 /// The sandboxes of one session.
@@ -100,14 +105,20 @@ impl<P: Provider> Pool<P> {
     /// and those of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
         let image = self.images.default_image().clone();
-        Ok(self.open(SandboxName::new(name)?, image, SLEEP_AFTER).await?.sandbox)
+        Ok(self.open(SandboxName::new(name)?, image, None).await?.sandbox)
     }
 
-    /// Makes a sandbox, with the default image where none is named; whether it was made now.
+    /// Makes a sandbox, with the default image where none is named, that sleeps as its image says where `sleep_after`
+    /// does not; whether it was made now.
     ///
     /// # Errors
     /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] where one of this name has another image.
-    pub async fn create(&self, name: &str, image: Option<&str>, sleep_after: Duration) -> Result<bool> {
+    pub async fn create(
+        &self,
+        name: &str,
+        image: Option<&str>,
+        sleep_after: Option<Duration>,
+    ) -> Result<bool> {
         let wanted = self.images.find(image)?.clone();
         let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
         if image.is_some() && opened.image != wanted.name {
@@ -143,7 +154,7 @@ impl<P: Provider> Pool<P> {
         &self,
         name: SandboxName,
         image: Image,
-        sleep_after: Duration,
+        sleep_after: Option<Duration>,
     ) -> Result<Opened<P::Sandbox>> {
         let id = self.id(name);
         if let Some(there) = self.provider.find(&id).await? {
@@ -156,6 +167,7 @@ impl<P: Provider> Pool<P> {
                 format!("this session has {} sandboxes, as many as it may: use one of these", there.len());
             return Err(Error::new(Code::Unavailable, message));
         }
+        let sleep_after = sleep_after.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
         self.provider.open(&id, &Template { image, sleep_after }).await
     }
 

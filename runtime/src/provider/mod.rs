@@ -59,6 +59,25 @@ pub struct Image {
     pub env: Vec<(String, String)>,
     /// How large it is.
     pub size: Size,
+    /// How long its sandboxes may idle before they sleep, where the image says so.
+    #[serde(default)]
+    pub sleep_after: Option<Duration>,
+}
+
+impl Image {
+    /// An image that says nothing beside what it must: no internet, no variables.
+    pub fn new(name: impl Into<String>, reference: impl Into<String>, size: Size) -> Self {
+        Image {
+            name: name.into(),
+            reference: reference.into(),
+            internet: false,
+            allowed_hosts: Vec::new(),
+            denied_hosts: Vec::new(),
+            env: Vec::new(),
+            size,
+            sleep_after: None,
+        }
+    }
 }
 
 /// How large a sandbox is: what Cloudflare's instance types give.

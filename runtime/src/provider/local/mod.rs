@@ -129,6 +129,15 @@ impl Local {
             .map_err(unusable)?;
         Ok(Local(shared))
     }
+
+    /// The sessions that have sandboxes, in the order of their [keys](SessionId::key).
+    ///
+    /// # Errors
+    /// Where the registry cannot be read.
+    pub async fn sessions(&self) -> Result<Vec<SessionId>> {
+        let registry = Arc::clone(&self.0.registry);
+        engine::block(move || registry.sessions()).await
+    }
 }
 
 impl Provider for Local {

@@ -90,6 +90,15 @@ impl Registry {
         self.with(|connection| connection.execute("delete from sandboxes where key = ?", [key]).map(drop))
     }
 
+    /// The sessions that have sandboxes, in the order of their keys.
+    pub(super) fn sessions(&self) -> Result<Vec<SessionId>> {
+        let keys = self.with(|connection| {
+            let mut query = connection.prepare("select distinct session from sandboxes order by session")?;
+            query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+        })?;
+        keys.iter().map(|key| SessionId::from_key(key)).collect()
+    }
+
     /// The names of a session's sandboxes in order, with the template each was made as.
     pub(super) fn list(&self, session: &SessionId) -> Result<Vec<(String, Template)>> {
         let rows = self.with(|connection| {
