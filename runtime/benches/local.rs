@@ -160,7 +160,16 @@ async fn call(pool: &Pool<Local>, tool: &str, input: Value) {
 /// The system to read, a home of its own, no network: what a sandbox has, too.
 fn bubblewrap() -> Command {
     let mut command = Command::new(BUBBLEWRAP);
-    command.args(["--unshare-all", "--die-with-parent", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/home"]);
+    command.args([
+        "--unshare-all",
+        "--die-with-parent",
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+        "--tmpfs",
+        "/home",
+    ]);
     for path in ["/usr", "/bin", "/lib", "/lib64"] {
         command.args(["--ro-bind-try", path, path]);
     }
@@ -191,6 +200,7 @@ fn children() -> Vec<u32> {
 /// A line of a process's status, which is in KiB.
 fn kib(process: &str, line: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let found = status.lines().find_map(|text| text.strip_prefix(line)?.trim().split(' ').next()?.parse().ok());
+    let found =
+        status.lines().find_map(|text| text.strip_prefix(line)?.trim().split(' ').next()?.parse().ok());
     found.unwrap_or_default()
 }

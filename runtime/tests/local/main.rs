@@ -1,6 +1,7 @@
 //! The local sandbox, end to end: as the user who runs the tests, and where that is root, as a plain user as well.
 #![cfg(target_os = "linux")]
 
+mod api;
 mod commands;
 mod escape;
 mod files;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         limits::TESTS,
         life::TESTS,
         tools::TESTS,
+        api::TESTS,
         transfer::TESTS,
     ]
     .concat();
