@@ -24,7 +24,7 @@ const STEPS: usize = 30;
 const MAX_TOKENS: u32 = 8192;
 /// How often a request is made again that the API could not serve just then, and how long is waited at most.
 const RETRIES: u32 = 4;
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -50,6 +50,7 @@ enum Error {
     Steps,
 }
 
+/// Does what its arguments say.
 #[allow(unreachable_pub, reason = "a test runs this very program")]
 pub fn main() -> ExitCode {
     // First of all: sandboxes are started by running this program once more.

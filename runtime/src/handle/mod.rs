@@ -146,15 +146,15 @@ impl<P: Provider> Handle<P> {
     pub fn subscribe(&self) -> impl Stream<Item = State> + MaybeSend + use<P> {
         let start = Some((self.clone(), self.observed.subscribe()));
         unfold(start, |at| async move {
-            let (handle, mut changes) = at?;
+            let (handle, mut states) = at?;
             loop {
                 let changed = matches!(
-                    select(pin!(changes.changed()), pin!(sleep(LOOK))).await,
+                    select(pin!(states.changed()), pin!(sleep(LOOK))).await,
                     Either::Left((Ok(()), _))
                 );
                 if changed {
-                    let state = changes.borrow_and_update().clone();
-                    let more = (state.status != Life::Destroyed).then_some((handle, changes));
+                    let state = states.borrow_and_update().clone();
+                    let more = (state.status != Life::Destroyed).then_some((handle, states));
                     return Some((state, more));
                 }
                 // A provider that does not answer now may answer later.

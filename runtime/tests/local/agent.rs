@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::Test;
+use crate::stage::within;
 
 /// Makes this program the example.
 pub(crate) const EXAMPLE: &str = "KOZE_TEST_AGENT";
@@ -37,11 +38,15 @@ struct Ended {
 }
 
 fn message(stop_reason: &str, content: Value) -> Answer {
-    (200, json!({ "role": "assistant", "content": content, "stop_reason": stop_reason }))
+    let mut message = json!({ "role": "assistant", "stop_reason": stop_reason });
+    message["content"] = content;
+    (200, message)
 }
 
 fn tool_use(id: &str, name: &str, input: Value) -> Value {
-    json!({ "type": "tool_use", "id": id, "name": name, "input": input })
+    let mut block = json!({ "type": "tool_use", "id": id, "name": name });
+    block["input"] = input;
+    block
 }
 
 /// Runs the example against the answers, one after the other; the last is given again and again.
@@ -117,96 +122,114 @@ fn serve(stream: TcpStream, (status, body): &Answer) -> Asked {
 }
 
 fn calls_tools() -> Result<(), libtest_mimic::Failed> {
-    // Each waits for the file that the other makes: one after the other, neither would end well.
-    let meet = |mine: &str, other: &str| {
-        let command = format!("touch {mine}; until [ -e {other} ]; do sleep 0.05; done; echo {mine}");
-        json!({ "command": command, "timeout_ms": 30_000 })
-    };
-    let both = json!([
-        { "type": "text", "text": "Both at once." },
-        tool_use("id-1", "shell", meet("one", "two")),
-        tool_use("id-2", "shell", meet("two", "one")),
-    ]);
-    let wrong = json!([
-        tool_use("id-3", "toString", json!({})),
-        tool_use("id-4", "shell", json!({ "command": "exit 3" })),
-    ]);
-    let pause = json!([{ "type": "text", "text": "Let me think." }]);
-    let played = play(vec![
-        (529, json!({ "error": { "type": "overloaded_error", "message": "Overloaded" } })),
-        message("tool_use", both.clone()),
-        message("tool_use", wrong.clone()),
-        message("pause_turn", pause.clone()),
-        message("end_turn", json!([{ "type": "text", "text": "All " }, { "type": "text", "text": "done." }])),
-    ]);
-    assert!(played.success, "{}", played.stderr);
-    assert_eq!(played.stdout, "All done.\n");
-    let [busy, first, second, third, fourth] = &played.asked[..] else { panic!("{}", played.asked.len()) };
-    assert_eq!(busy.body, first.body, "asked again, and the same");
-    assert!(first.head.starts_with("post /v1/messages http/1.1\r\n"), "{}", first.head);
-    assert!(first.head.contains(&format!("x-api-key: {KEY}")), "{}", first.head);
-    assert!(first.head.contains("anthropic-version: 2023-06-01"), "{}", first.head);
-    let tools = first.body["tools"].as_array().unwrap();
-    assert_eq!(tools.len(), 8);
-    for tool in tools {
-        assert_eq!(tool["input_schema"]["type"], "object");
-        assert!(
-            tool["name"].is_string() && tool["description"].is_string() && tool.get("inputSchema").is_none()
-        );
-    }
-    assert!(first.body["model"].is_string() && first.body["max_tokens"].is_u64());
+    within(async {
+        // Each waits for the file that the other makes: one after the other, neither would end well.
+        let meet = |mine: &str, other: &str| {
+            let command = format!("touch {mine}; until [ -e {other} ]; do sleep 0.05; done; echo {mine}");
+            json!({ "command": command, "timeout_ms": 30_000 })
+        };
+        let both = json!([
+            { "type": "text", "text": "Both at once." },
+            tool_use("id-1", "shell", meet("one", "two")),
+            tool_use("id-2", "shell", meet("two", "one")),
+        ]);
+        let wrong = json!([
+            tool_use("id-3", "toString", json!({})),
+            tool_use("id-4", "shell", json!({ "command": "exit 3" })),
+        ]);
+        let pause = json!([{ "type": "text", "text": "Let me think." }]);
+        let played = play(vec![
+            (529, json!({ "error": { "type": "overloaded_error", "message": "Overloaded" } })),
+            message("tool_use", both.clone()),
+            message("tool_use", wrong.clone()),
+            message("pause_turn", pause.clone()),
+            message(
+                "end_turn",
+                json!([{ "type": "text", "text": "All " }, { "type": "text", "text": "done." }]),
+            ),
+        ]);
+        assert!(played.success, "{}", played.stderr);
+        assert_eq!(played.stdout, "All done.\n");
+        let [busy, first, second, third, fourth] = &played.asked[..] else {
+            panic!("{}", played.asked.len())
+        };
+        assert_eq!(busy.body, first.body, "asked again, and the same");
+        assert!(first.head.starts_with("post /v1/messages http/1.1\r\n"), "{}", first.head);
+        assert!(first.head.contains(&format!("x-api-key: {KEY}")), "{}", first.head);
+        assert!(first.head.contains("anthropic-version: 2023-06-01"), "{}", first.head);
+        let tools = first.body["tools"].as_array().unwrap();
+        assert_eq!(tools.len(), 8);
+        for tool in tools {
+            assert_eq!(tool["input_schema"]["type"], "object");
+            assert!(
+                tool["name"].is_string()
+                    && tool["description"].is_string()
+                    && tool.get("inputSchema").is_none()
+            );
+        }
+        assert!(first.body["model"].is_string() && first.body["max_tokens"].is_u64());
 
-    let prompt = json!({ "role": "user", "content": "Do it." });
-    let ran = |id: &str, stdout: &str, code: i32| {
-        let content = json!({ "stdout": stdout, "stderr": "", "exit_code": code }).to_string();
-        json!({ "type": "tool_result", "tool_use_id": id, "content": content, "is_error": code != 0 })
-    };
-    let met = json!({ "role": "user", "content": [ran("id-1", "one\n", 0), ran("id-2", "two\n", 0)] });
-    assert_eq!(first.body["messages"], json!([prompt]));
-    assert_eq!(second.body["messages"], json!([prompt, { "role": "assistant", "content": both }, met]));
-    let results = &third.body["messages"][4];
-    assert_eq!((&results["role"], &results["content"][1]), (&json!("user"), &ran("id-4", "", 3)));
-    let unknown = &results["content"][0];
-    assert_eq!((&unknown["tool_use_id"], &unknown["is_error"]), (&json!("id-3"), &json!(true)));
-    assert!(unknown["content"].as_str().is_some_and(|text| text.starts_with("unknown_tool: ")), "{unknown}");
-    assert_eq!(fourth.body["messages"].as_array().unwrap().len(), 6, "after a pause nothing is said");
-    assert_eq!(fourth.body["messages"][5], json!({ "role": "assistant", "content": pause }));
-    Ok(())
+        let prompt = json!({ "role": "user", "content": "Do it." });
+        let ran = |id: &str, stdout: &str, code: i32| {
+            let content = json!({ "stdout": stdout, "stderr": "", "exit_code": code }).to_string();
+            json!({ "type": "tool_result", "tool_use_id": id, "content": content, "is_error": code != 0 })
+        };
+        let results =
+            json!({ "role": "user", "content": [ran("id-1", "one\n", 0), ran("id-2", "two\n", 0)] });
+        assert_eq!(first.body["messages"], json!([prompt]));
+        assert_eq!(
+            second.body["messages"],
+            json!([prompt, { "role": "assistant", "content": both }, results])
+        );
+        let results = &third.body["messages"][4];
+        assert_eq!((&results["role"], &results["content"][1]), (&json!("user"), &ran("id-4", "", 3)));
+        let unknown = &results["content"][0];
+        assert_eq!((&unknown["tool_use_id"], &unknown["is_error"]), (&json!("id-3"), &json!(true)));
+        assert!(
+            unknown["content"].as_str().is_some_and(|text| text.starts_with("unknown_tool: ")),
+            "{unknown}"
+        );
+        assert_eq!(fourth.body["messages"].as_array().unwrap().len(), 6, "after a pause nothing is said");
+        assert_eq!(fourth.body["messages"][5], json!({ "role": "assistant", "content": pause }));
+    })
 }
 
 fn stops_after_so_many_steps() -> Result<(), libtest_mimic::Failed> {
-    let call = tool_use("id", "sandbox_list", json!({}));
-    let played = play(vec![message("tool_use", json!([call]))]);
-    assert_eq!((played.success, played.asked.len()), (false, 30), "{}", played.stderr);
-    assert_eq!(played.stderr, "error: no end after 30 steps\n");
-    Ok(())
+    within(async {
+        let call = tool_use("id", "sandbox_list", json!({}));
+        let played = play(vec![message("tool_use", json!([call]))]);
+        assert_eq!((played.success, played.asked.len()), (false, 30), "{}", played.stderr);
+        assert_eq!(played.stderr, "error: no end after 30 steps\n");
+    })
 }
 
 fn says_why_it_ends() -> Result<(), libtest_mimic::Failed> {
-    let cut = json!([{ "type": "text", "text": "It is" }]);
-    for (answer, why) in [
-        (message("refusal", json!([])), "the model refused to go on"),
-        (message("max_tokens", cut), "the answer was cut off after 8192 tokens: It is"),
-        (message("new", json!([])), "the model stopped for a reason this agent does not know: \"new\""),
-        (
-            (401, json!({ "error": { "message": "invalid x-api-key" } })),
-            "the API answered 401: invalid x-api-key",
-        ),
-        ((404, json!("nothing")), "the API answered 404: it does not say why"),
-    ] {
-        let played = play(vec![answer]);
-        assert_eq!((played.success, played.asked.len()), (false, 1), "{why}");
-        assert_eq!(played.stderr, format!("error: {why}\n"));
-        assert_eq!(played.stdout, "");
-    }
-    Ok(())
+    within(async {
+        let cut = json!([{ "type": "text", "text": "It is" }]);
+        for (answer, why) in [
+            (message("refusal", json!([])), "the model refused to go on"),
+            (message("max_tokens", cut), "the answer was cut off after 8192 tokens: It is"),
+            (message("new", json!([])), "the model stopped for a reason this agent does not know: \"new\""),
+            (
+                (401, json!({ "error": { "message": "invalid x-api-key" } })),
+                "the API answered 401: invalid x-api-key",
+            ),
+            ((404, json!("nothing")), "the API answered 404: it does not say why"),
+        ] {
+            let played = play(vec![answer]);
+            assert_eq!((played.success, played.asked.len()), (false, 1), "{why}");
+            assert_eq!(played.stderr, format!("error: {why}\n"));
+            assert_eq!(played.stdout, "");
+        }
+    })
 }
 
 fn tries_again_and_not_for_ever() -> Result<(), libtest_mimic::Failed> {
-    for status in [429, 500, 529] {
-        let played = play(vec![(status, json!({ "error": { "message": "later" } }))]);
-        assert_eq!((played.success, played.asked.len()), (false, 5), "{status}");
-        assert_eq!(played.stderr, format!("error: the API answered {status}: later\n"));
-    }
-    Ok(())
+    within(async {
+        for status in [429, 500, 529] {
+            let played = play(vec![(status, json!({ "error": { "message": "later" } }))]);
+            assert_eq!((played.success, played.asked.len()), (false, 5), "{status}");
+            assert_eq!(played.stderr, format!("error: the API answered {status}: later\n"));
+        }
+    })
 }
