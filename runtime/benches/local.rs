@@ -58,10 +58,7 @@ async fn warm(local: &Local, runs: usize, bubblewrap: bool, rows: &mut Vec<Value
             theirs.push(peer());
         }
     }
-    rows.push(row("shell `true`, warm", &ours[1..]));
-    if bubblewrap {
-        rows.push(row("bwrap … bash -c true", &theirs[1..]));
-    }
+    rows.push(row("shell `true`, warm", &ours[1..], "bwrap … bash -c true", theirs.get(1..)));
 }
 
 /// A sandbox from nothing, and its first command.
@@ -77,10 +74,7 @@ async fn create(local: &Local, runs: usize, bubblewrap: bool, rows: &mut Vec<Val
             theirs.push(peer());
         }
     }
-    rows.push(row("create and first shell `true`", &ours[1..]));
-    if bubblewrap {
-        rows.push(row("bwrap … bash -c true, beside it", &theirs[1..]));
-    }
+    rows.push(row("create and first shell `true`", &ours[1..], "bwrap … bash -c true", theirs.get(1..)));
 }
 
 /// A large file from one sandbox to another.
@@ -110,8 +104,7 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
         theirs.push(start.elapsed());
         std::fs::remove_file(to.join("large")).expect("tar has made it");
     }
-    rows.push(row(&format!("transfer of {LARGE} MiB"), &ours));
-    rows.push(row("tar | tar of the same", &theirs));
+    rows.push(row(&format!("transfer of {LARGE} MiB"), &ours, "tar | tar of the same", Some(&theirs)));
     for name in ["a", "b"] {
         pool.sandbox(name).await.expect("it is there").destroy().await.expect("it goes");
     }
@@ -183,9 +176,9 @@ fn peer() -> Duration {
     start.elapsed()
 }
 
-fn row(case: &str, times: &[Duration]) -> Value {
-    let micros: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1e6).collect();
-    json!({ "case": case, "us": micros })
+fn row(case: &str, ours: &[Duration], peer: &str, theirs: Option<&[Duration]>) -> Value {
+    let micros = |times: &[Duration]| times.iter().map(|time| time.as_secs_f64() * 1e6).collect::<Vec<_>>();
+    json!({ "case": case, "us": micros(ours), "peer": peer, "peer_us": theirs.map(micros) })
 }
 
 /// The processes that this one is the parent of: the guests.
