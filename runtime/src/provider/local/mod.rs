@@ -149,6 +149,10 @@ impl Local {
 impl Provider for Local {
     type Sandbox = LocalSandbox;
 
+    fn note(&self) -> Option<&str> {
+        Some("locally no image is used: the host's own /usr is there to read, with the programs it has")
+    }
+
     async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<LocalSandbox>> {
         if template.image.internet {
             let text =
