@@ -2,10 +2,13 @@
 #![cfg(target_os = "linux")]
 
 mod commands;
+mod egress;
 mod escape;
 mod files;
 mod life;
 mod limits;
+mod preview;
+mod server;
 mod stage;
 mod tools;
 
@@ -25,6 +28,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
+    if std::env::args().nth(1).as_deref() == Some(server::SERVER) {
+        return server::run();
+    }
     if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
         return life::open_where_forbidden();
     }
@@ -34,8 +40,17 @@ fn main() -> ExitCode {
     }
     let plain = std::env::var_os(PLAIN).is_some();
     let arguments = Arguments::from_args();
-    let all =
-        [commands::TESTS, files::TESTS, escape::TESTS, limits::TESTS, life::TESTS, tools::TESTS].concat();
+    let all = [
+        commands::TESTS,
+        files::TESTS,
+        escape::TESTS,
+        limits::TESTS,
+        life::TESTS,
+        egress::TESTS,
+        preview::TESTS,
+        tools::TESTS,
+    ]
+    .concat();
     let kind = if plain { "plain user" } else { "this user" };
     let trials = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();

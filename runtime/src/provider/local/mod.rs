@@ -35,6 +35,7 @@ mod files;
 mod filter;
 mod launch;
 mod layout;
+mod network;
 mod output;
 mod ready;
 mod registry;
@@ -46,12 +47,16 @@ mod watch;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+#[cfg(feature = "testing")]
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use self::network::egress;
+use self::network::preview::Previews;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::{Inner, State};
@@ -79,6 +84,8 @@ pub struct Local(Arc<Shared>);
 struct Shared {
     state: PathBuf,
     registry: Arc<Registry>,
+    names: egress::Names,
+    previews: Previews,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
 }
 
@@ -88,17 +95,16 @@ impl Shared {
     }
 
     /// What is known of a sandbox in this program, made where nothing is. Where it was destroyed since, a new one.
-    fn sandbox(&self, id: &SandboxId, template: Template) -> Arc<Inner> {
+    fn sandbox(self: &Arc<Self>, key: &str, name: &SandboxName, template: Template) -> Arc<Inner> {
         let mut all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.get(&id.key());
+        let known = all.get(key);
         let gone =
             |inner: &Inner| inner.state.try_lock().is_ok_and(|state| matches!(*state, State::Destroyed));
         if let Some(known) = known.filter(|inner| !gone(inner) && inner.template == template) {
             return Arc::clone(known);
         }
-        let directory = layout::directory(&self.state, &id.key());
-        let inner = Arc::new(Inner::new(id.clone(), directory, template, Arc::clone(&self.registry)));
-        all.insert(id.key(), Arc::clone(&inner));
+        let inner = Arc::new(Inner::new(key, name, template, self));
+        all.insert(key.to_owned(), Arc::clone(&inner));
         inner
     }
 }
@@ -109,6 +115,17 @@ impl Local {
     /// # Errors
     /// [`Code::Unsupported`] where [`init`] was not called, [`Code::Unavailable`] where the directory cannot be used.
     pub fn new(state: impl AsRef<Path>) -> Result<Self> {
+        Self::on(state.as_ref(), egress::Names::default())
+    }
+
+    /// The same for a test: names that lead to servers on this machine, which sandboxes reach unchecked.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn with_names(state: impl AsRef<Path>, names: HashMap<String, SocketAddr>) -> Result<Self> {
+        Self::on(state.as_ref(), Arc::new(names))
+    }
+
+    fn on(state: &Path, names: egress::Names) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze::provider::local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
@@ -116,16 +133,21 @@ impl Local {
         let unusable = |error: io::Error| {
             Error::new(Code::Unavailable, format!("the state directory cannot be used: {}", error.kind()))
         };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&state).map_err(unusable)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(unusable)?;
         let state = fs::canonicalize(state).map_err(unusable)?;
         sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
-        let shared = Arc::new(Shared { state, registry, sandboxes: Mutex::default() });
+        let (previews, sandboxes) = (Previews::default(), Mutex::default());
+        let shared = Arc::new(Shared { state, registry, names, previews, sandboxes });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())
             .spawn(move || watch::watch(&watched))
             .map_err(unusable)?;
+        if shared.registry.exposed()? {
+            // URLs that were given out answer again. Where that cannot be, the next `expose` says so.
+            let _ = shared.previews.serve(&shared);
+        }
         Ok(Local(shared))
     }
 }
@@ -134,18 +156,14 @@ impl Provider for Local {
     type Sandbox = LocalSandbox;
 
     async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<LocalSandbox>> {
-        if template.image.internet {
-            let text =
-                "sandboxes on this machine cannot reach the internet yet: take an image without `internet`";
-            return Err(Error::new(Code::Unsupported, text));
-        }
+        egress::check(&template.image)?;
         let (shared, id, template) = (Arc::clone(&self.0), id.clone(), template.clone());
         engine::run(async move {
             let registry = Arc::clone(&shared.registry);
             let wanted = (id.clone(), template);
             let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
             let image = stored.image.name.clone();
-            let inner = shared.sandbox(&id, stored);
+            let inner = shared.sandbox(&id.key(), &id.name, stored);
             if created && let Err(error) = inner.wake().await {
                 // What could never run was never made.
                 let registry = Arc::clone(&shared.registry);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use koze_guest::message::{Answer, Request};
@@ -12,11 +12,12 @@ use rustix::fs::FlockOperation;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::cgroup::Group;
+use super::network::egress;
 use super::registry::Registry;
 use super::running::Running;
-use super::{engine, exec, files, layout};
+use super::{Shared, engine, exec, files, layout};
 use crate::error::{Code, Error, Result};
-use crate::id::SandboxId;
+use crate::id::SandboxName;
 use crate::provider::Template;
 use crate::sandbox::{
     Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
@@ -33,11 +34,13 @@ pub struct LocalSandbox(pub(super) Arc<Inner>);
 /// What all handles of a sandbox share.
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) id: SandboxId,
     pub(super) key: String,
+    pub(super) name: SandboxName,
     pub(super) directory: PathBuf,
     pub(super) template: Template,
     pub(super) registry: Arc<Registry>,
+    provider: Weak<Shared>,
+    names: egress::Names,
     pub(super) state: AsyncMutex<State>,
     /// Writes come one after the other: two paths may lead to one file.
     pub(super) writes: AsyncMutex<()>,
@@ -56,18 +59,15 @@ pub(super) enum State {
 }
 
 impl Inner {
-    pub(super) fn new(
-        id: SandboxId,
-        directory: PathBuf,
-        template: Template,
-        registry: Arc<Registry>,
-    ) -> Self {
+    pub(super) fn new(key: &str, name: &SandboxName, template: Template, provider: &Arc<Shared>) -> Self {
         Inner {
-            key: id.key(),
-            id,
-            directory,
+            key: key.to_owned(),
+            name: name.clone(),
+            directory: layout::directory(&provider.state, key),
             template,
-            registry,
+            registry: Arc::clone(&provider.registry),
+            provider: Arc::downgrade(provider),
+            names: Arc::clone(&provider.names),
             state: AsyncMutex::new(State::Asleep),
             writes: AsyncMutex::new(()),
             full: AtomicBool::new(false),
@@ -88,7 +88,7 @@ impl Inner {
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
-        let (template, hostname) = (self.template.clone(), self.id.name.to_string());
+        let (template, hostname) = (self.template.clone(), self.name.to_string());
         let prepared = engine::block(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed());
@@ -102,6 +102,7 @@ impl Inner {
         });
         let (spec, group, lock) = prepared.await?;
         let running = Arc::new(Running::start(spec, group, lock).await?);
+        egress::open(&running, &self.template.image, Arc::clone(&self.names)).await?;
         *state = State::Awake(Arc::clone(&running));
         Ok(running)
     }
@@ -141,7 +142,7 @@ impl Inner {
     }
 
     /// Counts as a use for as long as it is kept.
-    fn using(self: &Arc<Self>) -> Use {
+    pub(super) fn using(self: &Arc<Self>) -> Use {
         self.calls.fetch_add(1, Ordering::AcqRel);
         Use(Arc::clone(self))
     }
@@ -171,7 +172,7 @@ impl Inner {
     }
 }
 
-/// A call in progress.
+/// A call in progress, or a request to a port.
 pub(super) struct Use(Arc<Inner>);
 
 impl Drop for Use {
@@ -242,7 +243,7 @@ impl LocalSandbox {
 
 impl Sandbox for LocalSandbox {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { exec: true, expose: false }
+        Capabilities { exec: true, expose: true }
     }
 
     async fn exec(&self, command: Command) -> Result<Output> {
@@ -250,6 +251,7 @@ impl Sandbox for LocalSandbox {
         let inner = Arc::clone(&self.0);
         let running = engine::run(async move { inner.wake().await }).await?;
         let mut env = layout::environment();
+        env.extend(egress::environment(&self.0.template.image));
         env.extend(self.0.template.image.env.iter().chain(&command.env).cloned());
         exec::exec(running, command, env).await
     }
@@ -310,8 +312,18 @@ impl Sandbox for LocalSandbox {
         self.ask(Request::Rename(files::place(from), files::place(to))).await.map(drop)
     }
 
-    async fn expose(&self, _port: u16) -> Result<String> {
-        Err(Error::new(Code::Unsupported, "ports of sandboxes on this machine cannot be reached yet"))
+    async fn expose(&self, port: u16) -> Result<String> {
+        if port == 0 {
+            return Err(Error::new(Code::InvalidInput, "a port is 1 to 65535"));
+        }
+        let inner = Arc::clone(&self.0);
+        engine::block(move || {
+            let gone = || Error::new(Code::Unavailable, "the provider that serves previews is gone");
+            let provider = inner.provider.upgrade().ok_or_else(gone)?;
+            let token = inner.registry.token(&inner.key)?;
+            provider.previews.url(&provider, port, inner.name.as_str(), &token)
+        })
+        .await
     }
 
     async fn status(&self) -> Result<Status> {
