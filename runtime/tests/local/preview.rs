@@ -201,10 +201,8 @@ fn preview_of_odd_servers() -> Result<(), libtest_mimic::Failed> {
             assert_eq!(status, 502, "{path}: {text}");
         }
         let (status, text) = browser.get("/twice");
-        assert!(
-            status == 200 && text.contains("four") && !text.to_ascii_lowercase().contains("content-length"),
-            "{text}"
-        );
+        assert!(status == 200 && text.contains("four"), "{text}");
+        assert!(!text.to_ascii_lowercase().contains("content-length"), "{text}");
         let (status, text) = browser.get("/half");
         assert!(status == 200 && text.ends_with("half"), "{text}");
         assert_eq!(browser.get("/echo").0, 200);
@@ -228,13 +226,13 @@ fn preview_of_odd_browsers() -> Result<(), libtest_mimic::Failed> {
         drop(gone);
         assert_eq!(browser.get("/echo").0, 200);
         drop(silent);
-        // One body, whatever is said of its length.
+        // One body, whatever is said of its length: what comes behind it is a request of its own.
         let (status, text) = browser.send(&format!(
-            "POST /echo HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
-             0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: {host}\r\n\r\n"
+            "POST /echo HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n\
+             0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: else\r\nConnection: close\r\n\r\n"
         ));
         let text = text.to_ascii_lowercase();
-        assert_eq!(status, 200, "{text}");
+        assert!(status == 200 && text.contains("http/1.1 404"), "{text}");
         assert!(!text.contains("smuggled") && !text.contains("content-length: 5"), "{text}");
         for bad in [
             format!("POST /echo HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n"),

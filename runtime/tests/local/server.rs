@@ -51,6 +51,7 @@ pub(crate) async fn start(sandbox: &LocalSandbox, address: &str) {
 fn serve(listener: &TcpListener) {
     for stream in listener.incoming() {
         let stream = stream.unwrap();
+        stream.set_nodelay(true).unwrap();
         std::thread::spawn(move || {
             let _ = answer(stream);
         });
@@ -60,8 +61,8 @@ fn serve(listener: &TcpListener) {
 fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let head = head(&mut reader)?;
-    let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    match &path[..] {
+    let path = head.split([' ', '?']).nth(1).unwrap_or_default();
+    match path {
         // The head as it came, and the body.
         "/echo" => {
             let body = body(&head, &mut reader)?;
@@ -166,6 +167,7 @@ impl Browser {
 
     pub(crate) fn connect(&self) -> BufReader<TcpStream> {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         BufReader::new(stream)

@@ -317,6 +317,9 @@ impl Sandbox for LocalSandbox {
             return Err(Error::new(Code::InvalidInput, "a port is 1 to 65535"));
         }
         let inner = Arc::clone(&self.0);
+        if matches!(*inner.state.lock().await, State::Destroyed) {
+            return Err(destroyed());
+        }
         engine::block(move || {
             let gone = || Error::new(Code::Unavailable, "the provider that serves previews is gone");
             let provider = inner.provider.upgrade().ok_or_else(gone)?;

@@ -125,6 +125,10 @@ pub(super) fn end_to_end(headers: &mut HeaderMap) {
         // These are about the message, whatever is said of them.
         .filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH)
         .collect();
+    // Of two lengths, the other one is not to be believed.
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
     for name in named.iter().chain(&HOP_BY_HOP) {
         headers.remove(name);
     }

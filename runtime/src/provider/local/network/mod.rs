@@ -60,6 +60,7 @@ async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStrea
     let arriving = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));
     let arriving = arriving.map_err(|_| odd())?;
     arriving.writable().await.map_err(|_| odd())?;
+    let _ = arriving.set_nodelay(true);
     Ok(matches!(arriving.take_error(), Ok(None)).then_some(arriving))
 }
 

@@ -57,9 +57,9 @@ async fn forward(reach: &Reach, mut request: Request<Incoming>) -> Result<Respon
     let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
         return Err(bad("this is a proxy: ask for `http://host/path`, or with CONNECT for `host:443`"));
     };
-    let server = reach.connect(authority.host(), authority.port_u16().unwrap_or(80)).await?;
+    let (host, port) = host_and_port(authority).ok_or_else(|| bad("the URL's port is 1 to 65535"))?;
+    let server = reach.connect(authority.host(), port).await?;
     let name = authority.host().to_owned();
-    let host = host_header(authority)?;
     let path = uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
     http::for_the_next(&mut request);
     request.headers_mut().insert(header::HOST, host);
@@ -71,11 +71,12 @@ async fn forward(reach: &Reach, mut request: Request<Incoming>) -> Result<Respon
     Ok(http::pass_on(response, driver))
 }
 
-/// The host and port of a URL, without the user that may stand before them.
-fn host_header(authority: &Authority) -> Result<HeaderValue, Refusal> {
+/// What the `Host` header is to say, which is a URL's host and port without the user before them; and the port.
+fn host_and_port(authority: &Authority) -> Option<(HeaderValue, u16)> {
     let text = authority.as_str();
     let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
-    HeaderValue::from_str(host).map_err(|_| bad("the URL names no host"))
+    let port = if host == authority.host() { 80 } else { authority.port_u16()? };
+    Some((HeaderValue::from_str(host).ok()?, port))
 }
 
 fn bad(text: &str) -> Refusal {
