@@ -11,6 +11,7 @@ mod preview;
 mod server;
 mod stage;
 mod tools;
+mod transfer;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         egress::TESTS,
         preview::TESTS,
         tools::TESTS,
+        transfer::TESTS,
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };

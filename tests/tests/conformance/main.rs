@@ -19,18 +19,10 @@ use serde_json::{Value, json};
 
 /// The images of the tests' project.
 pub(crate) fn images() -> Images {
-    let image = |name: &str, reference: &str| Image {
-        name: name.to_owned(),
-        reference: reference.to_owned(),
-        internet: false,
-        allowed_hosts: Vec::new(),
-        denied_hosts: Vec::new(),
-        env: Vec::new(),
-        size: Size { memory_mib: 256, disk_mb: 2000 },
-    };
+    let size = Size { memory_mib: 256, disk_mb: 2000 };
     let list = vec![
-        image("shell", "docker.io/cloudflare/sandbox:0.12.10"),
-        image("python", "docker.io/cloudflare/sandbox:0.12.10-python"),
+        Image::new("shell", "docker.io/cloudflare/sandbox:0.12.10", size),
+        Image::new("python", "docker.io/cloudflare/sandbox:0.12.10-python", size),
     ];
     Images::new(list, "shell").expect("it is one of them")
 }

@@ -1,5 +1,6 @@
 //! `sandbox_create`, `sandbox_list`, and what a session is.
 
+use koze::Code;
 use koze::provider::memory::Memory;
 use serde_json::json;
 
@@ -72,4 +73,19 @@ fn a_session_has_so_many_at_most() {
     session.ok("sandbox_create", json!({ "sandbox": "b" }));
     assert!(session.err("sandbox_create", json!({ "sandbox": "c" })).starts_with("unavailable: "));
     session.ok("write_file", json!({ "sandbox": "b", "path": "f", "content": "2" }));
+}
+
+#[test]
+fn a_destroyed_one_is_gone() {
+    let mut session = session();
+    session.pool = session.pool.with_at_most(1);
+    session.write("f", "1");
+    let destroy = |name: &str| pollster::block_on(session.pool.destroy(name));
+    assert_eq!(destroy("default"), Ok(()));
+    assert_eq!(session.ok("sandbox_list", json!({})), json!({ "sandboxes": [] }));
+    for (name, code) in [("default", Code::NotFound), ("other", Code::NotFound), ("A", Code::InvalidInput)] {
+        assert_eq!(destroy(name).map_err(|error| error.code), Err(code), "{name}");
+    }
+    assert_eq!(session.ok("sandbox_list", json!({})), json!({ "sandboxes": [] }), "none was made for it");
+    assert_eq!(session.ok("sandbox_create", json!({ "sandbox": "b" }))["created"], true, "it does not count");
 }

@@ -85,6 +85,7 @@ mod tests {
             denied_hosts: all(denied),
             env: Vec::new(),
             size: Size { memory_mib: 1, disk_mb: 1 },
+            sleep_after: None,
         }
     }
 
