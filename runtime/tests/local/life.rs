@@ -31,7 +31,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_hundred", a_hundred),
 ];
 
-/// Prints how long things take, in the middle: `cargo test -p koze --features local --test local -- --measure`.
+/// Prints how long things take, in the middle: `cargo test -p koze --features local,testing --test local -- --measure`.
 pub(crate) fn measure() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

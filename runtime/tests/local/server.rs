@@ -15,7 +15,7 @@ use crate::stage::{at, out};
 /// Makes this program a server at the address named next.
 pub(crate) const SERVER: &str = "--server";
 /// Longer than anything takes that is not stuck.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) fn run() -> ExitCode {
     let listener = TcpListener::bind(std::env::args().nth(2).unwrap()).unwrap();
@@ -96,7 +96,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
         }
         "/large" => {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 30000000\r\n\r\n")?;
-            (0..30).try_for_each(|_| stream.write_all(&[b'x'; 1_000_000]))
+            (0..30).try_for_each(|_| stream.write_all(&vec![b'x'; 1_000_000]))
         }
         "/garbage" => stream.write_all(b"\x16\x03\x01 what?\r\n\r\n"),
         "/long-head" => write!(stream, "HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)),

@@ -5,6 +5,21 @@
 //! calls. Of the host it sees `/usr` and a few files of `/etc`, to read. `/home/user`, `/workspace`, `/tmp` and
 //! `/mnt/user-data` are its own, on disk below the state directory. It has no network but its own loopback.
 //!
+//! **The internet** is off, unless the image has `internet` or `allowed_hosts`. Then programs find an HTTP proxy at
+//! 127.0.0.1:3128 and its address in their environment (`HTTP_PROXY`, `HTTPS_PROXY`), and there is no other way out, no DNS
+//! either. The proxy is in this process. It looks a name up once, and connects to an address it has checked: hosts that are
+//! denied, or not among those that are allowed, and private, loopback, link-local, multicast and metadata addresses are
+//! refused, and those of this machine itself. What a tunnel carries is not looked into: a server that several hosts share
+//! may give one of them for another.
+//!
+//! **Previews.** [`Sandbox::expose`] gives `http://<port>-<name>-<token>.localhost:<p>/`. One listener on 127.0.0.1 serves
+//! all previews for as long as [`Local`] is there; its port is remembered in the state directory, and so the URL of a sandbox
+//! stays as it is, also when this program is started again. (Of several programs with one state directory at once, the first
+//! has that port.) A request wakes a sandbox that sleeps, and keeps it awake until it is answered, a WebSocket until it is
+//! closed. Whoever knows the URL reaches every port of that sandbox. Browsers know names below `localhost`; where a program
+//! does not, `curl --resolve '<host>:<p>:127.0.0.1'`, or a request to 127.0.0.1:`p` with the URL's host and port in the
+//! `Host` header, does the same.
+//!
 //! **What is limited how.** Where this process may make control groups, the kernel counts memory and processes. Elsewhere
 //! a watch sums up the memory of the programs every 150 ms or so and kills them all when it is too much, so between two
 //! looks more can be taken; memory in pipes, sockets and `/dev/shm` (64 MB) is not seen, and shared memory of the System V
@@ -12,8 +27,6 @@
 //! longer than the disk. 512 processes and threads are the most, and whoever has nearly as many for a second is killed.
 //!
 //! `/proc/self/mountinfo` shows a program where the state directory lies on the host.
-//!
-//! **What is not here yet.** The internet (an image with `internet` is refused) and [`Sandbox::expose`].
 //!
 //! ```no_run
 //! # use koze::{Code, provider::local::Local};
@@ -28,6 +41,7 @@
 //! [`Sandbox::expose`]: crate::Sandbox::expose
 
 mod cgroup;
+mod claim;
 mod disk;
 mod engine;
 mod exec;
@@ -191,7 +205,11 @@ impl Provider for Local {
             let stored = shared.registry.find(&id.key())?;
             Ok(stored.map(|stored| {
                 let image = stored.image.name.clone();
-                Opened { sandbox: LocalSandbox(shared.sandbox(&id.key(), &id.name, stored)), image, created: false }
+                Opened {
+                    sandbox: LocalSandbox(shared.sandbox(&id.key(), &id.name, stored)),
+                    image,
+                    created: false,
+                }
             }))
         })
         .await
@@ -205,7 +223,7 @@ impl Provider for Local {
                 .map(|(name, template)| {
                     let name = SandboxName::new(&name)?;
                     let id = SandboxId { session: session.clone(), name: name.clone() };
-                    let running = sandbox::claimed(&layout::directory(&shared.state, &id.key()));
+                    let running = claim::claimed(&layout::directory(&shared.state, &id.key()));
                     let status = if running { Status::Running } else { Status::Sleeping };
                     Ok(Info { name, image: template.image.name, status })
                 })

@@ -1,18 +1,17 @@
 //! One sandbox: asleep, awake, or gone.
 
 use std::any::Any;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use koze_guest::message::{Answer, Request};
-use rustix::fs::FlockOperation;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::cgroup::Group;
+use super::claim::{claim, claimed};
 use super::network::egress;
 use super::registry::Registry;
 use super::running::Running;
@@ -24,9 +23,6 @@ use crate::sandbox::{
     Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
 };
 use crate::transfer::pieces;
-
-/// How long a sandbox that another program is about to let go of is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A sandbox of this machine. It ends when the last of these and its [`Local`](super::Local) are dropped, and its files
 /// stay.
@@ -184,34 +180,7 @@ impl Drop for Use {
     }
 }
 
-/// Takes a sandbox for this program alone. Two would run the same files with processes that do not see each other.
-fn claim(directory: &std::path::Path) -> Result<File> {
-    let until = Instant::now() + PATIENCE;
-    let lock = File::create(directory.join("lock")).map_err(|error| state_failed(&error))?;
-    loop {
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(lock),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let text =
-                    "the sandbox is run by another koze process on this machine; use that one, or end it";
-                return Err(Error::new(Code::Unavailable, text));
-            }
-            Err(error) => return Err(state_failed(&error.into())),
-        }
-    }
-}
-
-/// Whether any program on this machine runs the sandbox in the directory.
-pub(super) fn claimed(directory: &std::path::Path) -> bool {
-    File::open(directory.join("lock")).is_ok_and(|lock| {
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
-    })
-}
-
-fn state_failed(error: &io::Error) -> Error {
+pub(super) fn state_failed(error: &io::Error) -> Error {
     // Without a path, which would be the host's.
     Error::new(Code::Internal, format!("the sandbox's state cannot be used: {error}"))
 }

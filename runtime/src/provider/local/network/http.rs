@@ -40,7 +40,9 @@ pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// What a connection is for after its last answer, where that has made it a tunnel.
 #[derive(Clone, Default)]
-pub(super) struct After(Arc<Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>>);
+pub(super) struct After(Arc<Mutex<Option<Work>>>);
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl After {
     pub(super) fn set(&self, work: impl Future<Output = ()> + Send + 'static) {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 /// Networks that no sandbox reaches: the first address, and how many bits of it count.
 const CLOSED: &[(Ipv4Addr, u32)] = &[
     // This network, and "any address", which connects to this machine.
-    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::UNSPECIFIED, 8),
     // Private.
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
