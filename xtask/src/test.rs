@@ -15,7 +15,7 @@ pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     if args.is_empty() && cfg!(target_os = "linux") {
         // Behind a feature, for a Worker has no use for it.
         let mut local = cargo(root)?;
-        local.args(["test", "--package", "koze", "--features", "local", "--test", "local"]);
+        local.args(["test", "--package", "koze", "--features", "local,testing", "--test", "local"]);
         code = code.max(run_one(&mut local)?);
     }
     Ok(ExitCode::from(code))

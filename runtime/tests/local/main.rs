@@ -4,12 +4,15 @@
 mod agent;
 mod api;
 mod commands;
+mod egress;
 mod escape;
 #[path = "../../examples/agent.rs"]
 mod example;
 mod files;
 mod life;
 mod limits;
+mod preview;
+mod server;
 mod stage;
 mod tools;
 mod transfer;
@@ -33,6 +36,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
+    if std::env::args().nth(1).as_deref() == Some(server::SERVER) {
+        return server::run();
+    }
     if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
         return life::open_where_forbidden();
     }
@@ -48,6 +54,8 @@ fn main() -> ExitCode {
         escape::TESTS,
         limits::TESTS,
         life::TESTS,
+        egress::TESTS,
+        preview::TESTS,
         tools::TESTS,
         api::TESTS,
         agent::TESTS,
