@@ -36,8 +36,23 @@ pub enum Command {
     Remove(Remove),
     /// Make a sandbox file of a container of the class `Sandbox`, the pattern of earlier versions
     Migrate(Migrate),
+    /// Print the definitions of the tools that agents get in this project
+    Tools(Tools),
     /// Check the project and the tools it needs, and say what to do next
     Doctor(Doctor),
+    /// Call a tool in a sandbox on this machine
+    Call(Call),
+    /// List the sandboxes on this machine
+    Sandboxes(Sandboxes),
+    /// End sandboxes on this machine, and take their files away
+    Destroy(Destroy),
+    /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine
+    Mcp(Mcp),
+    /// Play an agent's work with two sandboxes in a new project, and show each call
+    Demo(Demo),
+    /// Run the sandboxes of a session
+    #[command(hide = true)]
+    Supervise(Supervise),
     /// Tell what the code of a diagnostic means
     Explain(Explain),
     /// Print a completion script for a shell
@@ -160,6 +175,41 @@ pub struct Doctor {
     pub place: Where,
 }
 
+/// `koze tools`.
+#[derive(Debug, Args)]
+pub struct Tools {
+    /// Whose words the definitions are written in
+    #[arg(long, value_name = "DIALECT", default_value = "mcp")]
+    pub dialect: Dialect,
+
+    /// Where.
+    #[command(flatten)]
+    pub place: Where,
+}
+
+/// Whose words a definition is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
+pub enum Dialect {
+    // The Model Context Protocol.
+    Mcp,
+    // The Messages API.
+    Anthropic,
+    // Function calling. Its name has no hyphen.
+    #[value(name = "openai")]
+    OpenAi,
+}
+
+impl From<Dialect> for koze::tool::dialect::Dialect {
+    fn from(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Mcp => Self::Mcp,
+            Dialect::Anthropic => Self::Anthropic,
+            Dialect::OpenAi => Self::OpenAi,
+        }
+    }
+}
+
 /// `koze completions`.
 #[derive(Debug, Args)]
 pub struct Completions {
@@ -233,4 +283,117 @@ pub struct New {
     /// this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
+}
+
+/// The session where nobody names one.
+pub const SESSION: &str = "default";
+
+/// A session on this machine.
+#[derive(Debug, Clone, Args)]
+pub struct Here {
+    /// A directory in the package
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub project: PathBuf,
+
+    /// The wrangler configuration [default: the file wrangler would read]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Where sandboxes and their files are kept [default: `.koze` in the package]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    /// The session: sandboxes of one session share nothing with those of another
+    #[arg(long, value_name = "SESSION", default_value = SESSION)]
+    pub session: String,
+}
+
+/// `koze call`.
+#[derive(Debug, Args)]
+pub struct Call {
+    /// The tool, such as shell
+    pub tool: String,
+
+    /// Its input, a JSON object; `-` reads it from standard input
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub input: String,
+
+    /// Where.
+    #[command(flatten)]
+    pub here: Here,
+}
+
+/// `koze sandboxes`.
+#[derive(Debug, Args)]
+pub struct Sandboxes {
+    /// A directory in the package
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub project: PathBuf,
+
+    /// Where sandboxes and their files are kept [default: `.koze` in the package]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    /// One session alone [default: all]
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
+
+    /// For a person, or one JSON document on standard output
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub format: Format,
+}
+
+/// `koze destroy`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["names", "all"]))]
+pub struct Destroy {
+    /// The sandboxes
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+
+    /// All of the session
+    #[arg(long)]
+    pub all: bool,
+
+    /// Where.
+    #[command(flatten)]
+    pub here: Here,
+}
+
+/// `koze mcp`.
+#[derive(Debug, Args)]
+pub struct Mcp {
+    /// Serve streamable HTTP at this address of the loopback interface, instead of standard input and output; the
+    /// bearer token is `KOZE_MCP_TOKEN`, or a new one that is printed
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    pub http: Option<String>,
+
+    /// An origin of web pages that may call, such as http://localhost:6274; by default none may
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    pub allow_origin: Vec<String>,
+
+    /// Where.
+    #[command(flatten)]
+    pub here: Here,
+}
+
+/// `koze demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
+    /// this koze runs from or was built from]
+    #[arg(long, value_name = "DIR")]
+    pub runtime_path: Option<PathBuf>,
+}
+
+/// What runs the sandboxes of a session; [`crate::session`] starts it.
+#[derive(Debug, Args)]
+pub struct Supervise {
+    /// Where sandboxes and their files are kept
+    #[arg(long)]
+    pub state: PathBuf,
+
+    /// The session
+    #[arg(long)]
+    pub session: String,
 }

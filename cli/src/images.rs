@@ -1,5 +1,7 @@
 //! Which image each sandbox runs, as the wrangler configuration writes it.
 
+mod offered;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use crate::discover::{Project, Sandboxes};
 use crate::finding::{Findings, Place};
 use crate::paths;
 use crate::sdk::Sdk;
+
+pub use offered::{offered, serves};
 
 /// The image of a sandbox.
 #[derive(Debug, Clone)]

@@ -24,6 +24,8 @@ pub mod paths;
 pub mod plan;
 pub mod recover;
 pub mod sdk;
+#[cfg(target_os = "linux")]
+pub mod session;
 pub mod source;
 pub mod watch;
 pub mod wrangler;

@@ -10,6 +10,9 @@ use koze_cli::commands;
 const STACK: usize = 256 * 1024 * 1024;
 
 fn main() -> ExitCode {
+    // First of all: a sandbox is started by running this program once more.
+    #[cfg(target_os = "linux")]
+    koze::provider::local::init();
     let cli = Cli::parse();
     stacker::grow(STACK, || commands::run(&cli))
 }

@@ -10,6 +10,7 @@
 //! | [`attrs`] | the grammar of the attribute |
 //! | [`names`] | every derived name, made in one place |
 //! | [`image`] | image references, and which image a sandbox runs |
+//! | [`instance`] | how large a sandbox is |
 //! | [`paths`] | paths by their words alone |
 //! | [`sandbox`] | one item checked whole |
 //! | [`project`] | checks over all sandboxes of a project |
@@ -18,6 +19,7 @@
 
 pub mod attrs;
 pub mod image;
+pub mod instance;
 pub mod names;
 pub mod paths;
 pub mod project;

@@ -24,6 +24,8 @@ pub struct Names {
     pub binding: String,
     /// The Rust module in the generated code, `r#` included where it is a keyword: `code_interpreter`.
     pub module: String,
+    /// The variant of the generated `Image`: `CodeInterpreter`.
+    pub variant: String,
     /// The accessor on the generated `Env`: `code_interpreter_sandbox`.
     pub accessor: String,
     /// The container application unless `name` says otherwise: `code-interpreter-sandbox`.
@@ -56,6 +58,7 @@ impl Names {
         Names {
             base: base.to_owned(),
             binding: format!("{}_SANDBOX", snake.to_ascii_uppercase()),
+            variant: base.split(['-', '_']).map(capital).collect(),
             module: if keyword { format!("r#{snake}") } else { snake.clone() },
             accessor: format!("{snake}_sandbox"),
             container: format!("{}-sandbox", base.replace('_', "-")),
@@ -68,6 +71,15 @@ impl Names {
         use heck::ToKebabCase;
         let stem = class.strip_suffix("Sandbox").filter(|stem| !stem.is_empty()).unwrap_or(class);
         Names::of_base(&suggest_base(&stem.to_kebab_case()))
+    }
+}
+
+/// A word of a variant. Before a digit there is a mark, so that `a-1` and `a1` are two.
+fn capital(word: &str) -> String {
+    match word.chars().next() {
+        Some(first) if first.is_ascii_digit() => format!("_{word}"),
+        Some(first) => format!("{}{}", first.to_ascii_uppercase(), &word[1..]),
+        None => String::new(),
     }
 }
 
@@ -164,12 +176,17 @@ pub fn reserved_class(class: &str) -> Option<&'static str> {
         "ContainerProxy",
         "Env",
         "ExportedHandler",
+        "Image",
         "KozeBase",
         "KozeKept",
         "KozeSessions",
         "Object",
         "Sandbox",
         "__env",
+        "__tools",
+        "definitions",
+        "handle_tool_call",
+        "images",
         "worker",
     ];
     if class.starts_with("r#") {
@@ -196,6 +213,9 @@ mod tests {
         assert_eq!(names.container, "code-interpreter-sandbox");
         assert_eq!(Names::of_file("a_b.sandbox.rs").unwrap().container, "a-b-sandbox");
         assert_eq!(Names::of_file("type.sandbox.rs").unwrap().module, "r#type");
+        assert_eq!(names.variant, "CodeInterpreter");
+        assert_eq!(Names::of_base("python-3-12").variant, "Python_3_12");
+        assert_ne!(Names::of_base("a-1").variant, Names::of_base("a1").variant);
     }
 
     #[test]

@@ -48,6 +48,26 @@ impl SessionId {
         // With the lengths in front, no two pairs give one text: `a:b` and `c` is not `a` and `b:c`.
         format!("{}:{},{}:{},", self.tenant.len(), self.tenant, self.session.len(), self.session)
     }
+
+    /// The session of a [key](SessionId::key).
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] where it is none.
+    pub fn from_key(key: &str) -> Result<Self> {
+        let no_key = || Error::new(Code::InvalidInput, "what should be the key of a session is none");
+        let (tenant, rest) = part(key).ok_or_else(no_key)?;
+        match part(rest) {
+            Some((session, "")) => SessionId::new(tenant, session),
+            _ => Err(no_key()),
+        }
+    }
+}
+
+/// A text with its length in front, and what comes after it.
+fn part(text: &str) -> Option<(&str, &str)> {
+    let (length, rest) = text.split_once(':')?;
+    let length = length.parse().ok()?;
+    Some((rest.get(..length)?, rest.get(length..)?.strip_prefix(',')?))
 }
 
 /// The name of a sandbox in its session: `[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?`.
@@ -114,6 +134,13 @@ mod tests {
         assert_ne!(key("a:b", "c"), key("a", "b:c"));
         assert_ne!(key("a,1:b", "c"), key("a", "b,1:c"));
         assert_eq!(key("a", "b"), "1:a,1:b,");
+        for (tenant, session) in [("a:b", "c"), ("a", "1:b,"), ("ä", "日本")] {
+            let id = SessionId::new(tenant, session).unwrap();
+            assert_eq!(SessionId::from_key(&id.key()).unwrap(), id);
+        }
+        for bad in ["", "1:a,", "1:a,1:b", "1:a,1:b,c", "2:a,1:b,", "1:ä,1:b,", "-1:a,1:b,"] {
+            assert_eq!(SessionId::from_key(bad).unwrap_err().code, Code::InvalidInput, "{bad}");
+        }
     }
 
     #[test]

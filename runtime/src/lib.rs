@@ -48,5 +48,6 @@ pub mod prelude {
 pub mod __private {
     pub use crate::{SandboxClass, binding};
     pub use serde;
+    pub use serde_json;
     pub use worker;
 }

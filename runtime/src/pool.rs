@@ -1,18 +1,19 @@
 //! The sandboxes of one session, by their names: what the tools work on.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+use tokio::sync::Mutex;
 
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
-use crate::provider::{Image, Info, Provider, Template};
+use crate::provider::{Image, Info, Opened, Provider, Template};
+use crate::sandbox::Sandbox;
 
-/// How long a sandbox may idle before it sleeps, where nobody says.
+/// How long a sandbox may idle before it sleeps, where neither its image nor anybody else says.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
 
 /// The images of a project: `koze build` lists them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Images {
     list: Vec<Image>,
     default: usize,
@@ -63,8 +64,8 @@ pub struct Pool<P> {
     session: SessionId,
     images: Images,
     at_most: usize,
-    /// Those that are known to be there: they count as they are, and need not be counted again.
-    known: Mutex<BTreeSet<SandboxName>>,
+    /// One is made at a time: each has to see those before it, or there would be more than there may be.
+    making: Mutex<()>,
 }
 
 /// How many sandboxes a session may have, where nobody says.
@@ -73,7 +74,7 @@ const AT_MOST: usize = 20;
 impl<P: Provider> Pool<P> {
     /// The sandboxes of a session.
     pub fn new(provider: P, session: SessionId, images: Images) -> Self {
-        Pool { provider, session, images, at_most: AT_MOST, known: Mutex::new(BTreeSet::new()) }
+        Pool { provider, session, images, at_most: AT_MOST, making: Mutex::new(()) }
     }
 
     /// The same, with at most so many sandboxes.
@@ -99,14 +100,20 @@ impl<P: Provider> Pool<P> {
     /// and those of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
         let image = self.images.default_image().clone();
-        Ok(self.open(SandboxName::new(name)?, image, SLEEP_AFTER).await?.sandbox)
+        Ok(self.open(SandboxName::new(name)?, image, None).await?.sandbox)
     }
 
-    /// Makes a sandbox, with the default image where none is named; whether it was made now.
+    /// Makes a sandbox, with the default image where none is named, that sleeps as its image says where `sleep_after`
+    /// does not; whether it was made now.
     ///
     /// # Errors
     /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] where one of this name has another image.
-    pub async fn create(&self, name: &str, image: Option<&str>, sleep_after: Duration) -> Result<bool> {
+    pub async fn create(
+        &self,
+        name: &str,
+        image: Option<&str>,
+        sleep_after: Option<Duration>,
+    ) -> Result<bool> {
         let wanted = self.images.find(image)?.clone();
         let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
         if image.is_some() && opened.image != wanted.name {
@@ -127,29 +134,39 @@ impl<P: Provider> Pool<P> {
         self.provider.list(&self.session).await
     }
 
+    /// Ends a sandbox of the session, and takes its files away.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] where there is none of this name, and those of the provider.
+    pub async fn destroy(&self, name: &str) -> Result<()> {
+        match self.provider.find(&self.id(SandboxName::new(name)?)).await? {
+            Some(opened) => opened.sandbox.destroy().await,
+            None => Err(Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"))),
+        }
+    }
+
     async fn open(
         &self,
         name: SandboxName,
         image: Image,
-        sleep_after: Duration,
-    ) -> Result<crate::provider::Opened<P::Sandbox>> {
-        if !self.knows(&name) {
-            let there = self.list().await?;
-            if there.len() >= self.at_most && !there.iter().any(|info| info.name == name) {
-                let message = format!(
-                    "this session has {} sandboxes, as many as it may: use one of these",
-                    there.len()
-                );
-                return Err(Error::new(Code::Unavailable, message));
-            }
+        sleep_after: Option<Duration>,
+    ) -> Result<Opened<P::Sandbox>> {
+        let id = self.id(name);
+        if let Some(there) = self.provider.find(&id).await? {
+            return Ok(there);
         }
-        let id = SandboxId { session: self.session.clone(), name: name.clone() };
-        let opened = self.provider.open(&id, &Template { image, sleep_after }).await?;
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
-        Ok(opened)
+        let _one = self.making.lock().await;
+        let there = self.list().await?;
+        if there.len() >= self.at_most && !there.iter().any(|info| info.name == id.name) {
+            let message =
+                format!("this session has {} sandboxes, as many as it may: use one of these", there.len());
+            return Err(Error::new(Code::Unavailable, message));
+        }
+        let sleep_after = sleep_after.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
+        self.provider.open(&id, &Template { image, sleep_after }).await
     }
 
-    fn knows(&self, name: &SandboxName) -> bool {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    fn id(&self, name: SandboxName) -> SandboxId {
+        SandboxId { session: self.session.clone(), name }
     }
 }

@@ -2,18 +2,34 @@
 
 mod add;
 mod build;
+#[cfg(target_os = "linux")]
+mod call;
 mod completions;
+#[cfg(target_os = "linux")]
+mod demo;
+#[cfg(target_os = "linux")]
+mod destroy;
 mod doctor;
 mod drafted;
 mod explain;
+#[cfg(target_os = "linux")]
+mod here;
 mod init;
 mod list;
+#[cfg(target_os = "linux")]
+mod mcp;
 mod migrate;
 mod new;
+mod project;
 mod remove;
 mod rename;
 mod runtime;
+#[cfg(target_os = "linux")]
+mod sandboxes;
 mod show;
+#[cfg(target_os = "linux")]
+mod supervise;
+mod tools;
 mod watch;
 
 use std::process::ExitCode;
@@ -40,8 +56,28 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Rename(args) => rename::run(args),
         Command::Remove(args) => remove::run(args),
         Command::Migrate(args) => migrate::run(args),
+        Command::Tools(args) => tools::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Completions(args) => completions::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Call(args) => call::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Sandboxes(args) => sandboxes::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Destroy(args) => destroy::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Mcp(args) => mcp::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Demo(args) => demo::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Supervise(args) => supervise::run(args),
+        #[cfg(not(target_os = "linux"))]
+        _ => {
+            show::err(
+                "error: sandboxes on this machine need Linux; elsewhere `wrangler dev` runs them in containers\n",
+            );
+            ExitCode::FAILURE
+        }
     }
 }

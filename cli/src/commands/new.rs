@@ -36,7 +36,7 @@ pub(super) fn run(args: &args::New) -> ExitCode {
     ExitCode::from(u8::from(done.is_err()))
 }
 
-fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), Stop> {
+pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build, String), Stop> {
     let dir = paths::normal(&std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()));
     let shown = args.dir.display().to_string();
     let name = match &args.name {

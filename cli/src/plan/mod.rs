@@ -81,6 +81,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// The image of each sandbox at the top level, in the order of the sandboxes.
     pub images: Vec<Resolved>,
+    /// The images that agents may name; none where no sandbox serves agents.
+    pub offered: Option<koze::Images>,
     /// The container application of each sandbox at the top level, as wrangler calls it.
     pub containers: Vec<String>,
     /// What a person should know of: what was taken over, renamed, removed.
@@ -178,12 +180,15 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         if locked.container.is_empty() { made().unwrap_or_default() } else { locked.container.clone() }
     };
     let containers = new_lock.sandboxes.iter().map(container).collect();
+    let offered = images::offered(sandboxes, &images, new_lock.default.as_deref());
     let changes = outputs(inputs, &edits, new_lock, findings)?;
-    Ok(Plan { changes, images, containers, notes })
+    Ok(Plan { changes, images, offered, containers, notes })
 }
 
-/// The first sandbox ever built: what an agent gets when it names none and no attribute says `default`.
+/// The first sandbox ever built, of those that serve agents: what an agent gets when it names none and no attribute
+/// says `default`.
 fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
+    let served = || sandboxes.iter().filter(|sandbox| images::serves(sandbox));
     let first =
         lock.default.as_ref().and_then(|name| lock.sandboxes.iter().find(|locked| locked.name == *name));
     let still = first.and_then(|first| {
@@ -191,9 +196,9 @@ fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
             let class = sandbox.class.value.as_str();
             class == first.class || fate.old(class) == Some(&first.class)
         };
-        sandboxes.iter().find(same)
+        served().find(same)
     });
-    still.or(sandboxes.first()).map(|sandbox| sandbox.names.base.clone())
+    still.or_else(|| served().next()).map(|sandbox| sandbox.names.base.clone())
 }
 
 /// The new content of every file.

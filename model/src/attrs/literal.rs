@@ -8,6 +8,7 @@ use syn::{Expr, Lit, Meta};
 
 use super::Rollout;
 use crate::image::Image;
+use crate::instance;
 use crate::names;
 use crate::report::Report;
 use crate::rules::Rule;
@@ -17,10 +18,6 @@ use crate::value::Spanned;
 const FAMILIES: &[(&str, bool)] = &[("agent", true), ("workspace", false), ("thread", false)];
 
 const BACKENDS: &[(&str, bool)] = &[("sdk", true), ("native", false)];
-
-/// The instance types of wrangler, the deprecated ones with their successors.
-const INSTANCE_TYPES: &[&str] = &["lite", "basic", "standard-1", "standard-2", "standard-3", "standard-4"];
-const DEPRECATED: &[(&str, &str)] = &[("dev", "lite"), ("standard", "standard-1")];
 
 /// A container that never sleeps would be a mistake nobody sees: a year is the end.
 const LONGEST_SLEEP: u64 = 365 * 24 * 3600;
@@ -202,14 +199,15 @@ pub(super) fn image(meta: &Meta, report: &mut Report) -> Option<Spanned<Image>> 
 
 pub(super) fn instance_type(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = text("instance_type", meta, report)?;
-    if let Some((old, new)) = DEPRECATED.iter().find(|(old, _)| *old == text.value) {
-        report.add(Rule::DeprecatedInstance { old: (*old).to_owned(), new }, text.span);
+    if let Some(new) = instance::successor(&text.value) {
+        report.add(Rule::DeprecatedInstance { old: text.value.clone(), new }, text.span);
         return Some(text);
     }
-    if INSTANCE_TYPES.contains(&text.value.as_str()) {
+    let types = instance::types();
+    if types.contains(&text.value.as_str()) {
         return Some(text);
     }
-    let expected = format!("one of {}", crate::rules::listed(INSTANCE_TYPES));
+    let expected = format!("one of {}", crate::rules::listed(&types));
     bad_value("instance_type", &text.value, &expected, text.span, report)
 }
 
@@ -224,15 +222,7 @@ pub(super) fn container_name(meta: &Meta, report: &mut Report) -> Option<Spanned
 /// `"90s"`, `"10m"`, `"2h"`.
 pub(super) fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = text(key, meta, report)?;
-    let unit = match text.value.as_bytes().last() {
-        Some(b's') => 1,
-        Some(b'm') => 60,
-        Some(b'h') => 3600,
-        _ => 0,
-    };
-    let digits = text.value.get(..text.value.len().saturating_sub(1)).unwrap_or("");
-    let number = if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse::<u64>().ok() } else { None };
-    match number.and_then(|number| number.checked_mul(unit)) {
+    match seconds(&text.value) {
         Some(1..=LONGEST_SLEEP) => Some(text),
         _ => bad_value(
             key,
@@ -242,6 +232,20 @@ pub(super) fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Sp
             report,
         ),
     }
+}
+
+/// The seconds that `"90s"`, `"10m"` or `"2h"` are.
+pub(super) fn seconds(text: &str) -> Option<u64> {
+    let unit = match text.as_bytes().last()? {
+        b's' => 1,
+        b'm' => 60,
+        b'h' => 3600,
+        _ => return None,
+    };
+    let digits = &text[..text.len() - 1];
+    let number =
+        if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse::<u64>().ok()? } else { return None };
+    number.checked_mul(unit)
 }
 
 pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {

@@ -6,6 +6,8 @@
 mod literal;
 mod nested;
 
+use std::time::Duration;
+
 use proc_macro2::{Span, TokenStream};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
@@ -248,6 +250,17 @@ impl Attributes {
         }
     }
 
+    /// Whether agents get this family of tools in the sandbox.
+    pub fn serves(&self, family: &str) -> bool {
+        self.tools.as_ref().map_or(family == "agent", |tools| tools.value.iter().any(|one| one == family))
+    }
+
+    /// How long it may idle before it sleeps, where the attribute says so.
+    pub fn idle(&self) -> Option<Duration> {
+        let seconds = self.sleep_after.as_ref().and_then(|sleep| literal::seconds(&sleep.value));
+        seconds.map(Duration::from_secs)
+    }
+
     /// Keys that exclude or need each other.
     fn check_together(&self, seen: &[(String, Span)], report: &mut Report) {
         let place = |key: &str| seen.iter().find(|(name, _)| name == key).map(|(_, span)| *span);
@@ -264,6 +277,10 @@ impl Attributes {
             "instance_type",
             "`instance` is a size of your own, `instance_type` one of Cloudflare's: keep one",
         );
+        if !self.serves("agent") {
+            let why = "`default` is the sandbox an agent gets, and these tools are none of an agent's: take one out";
+            exclusive("default", "tools", why);
+        }
         if let (Some(steps), Some(max)) = (&self.rollout_step_percentage, &self.max_instances)
             && let Rollout::Steps(list) = &steps.value
             && list.len() > max.value as usize

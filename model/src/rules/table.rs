@@ -400,4 +400,12 @@ pub struct ShellSandbox;"#;
         format!("`{config}` has a container of the class `Sandbox`: the pattern of earlier versions")
         => "run `koze migrate` first: it makes a sandbox of it and keeps its storage; then run `koze init` again",
         eg r#"koze init   # with { "containers": [{ "class_name": "Sandbox", .. }] }"#;
+
+    // Commands that call tools.
+
+    /// No sandbox of the project serves agents.
+    "K071" Error NoImage {}
+        "no sandbox of this project serves agents"
+        => "create one: `koze add shell`; where there is one, let its attribute say no `tools`, or `tools = [\"agent\"]`",
+        eg "koze tools   # in a project without a sandbox";
 }

@@ -25,6 +25,10 @@ pub trait Provider: MaybeSend + MaybeSync {
         template: &Template,
     ) -> impl Future<Output = Result<Opened<Self::Sandbox>>> + MaybeSend;
 
+    /// The sandbox of this name, if there is one; none is made.
+    fn find(&self, id: &SandboxId)
+    -> impl Future<Output = Result<Option<Opened<Self::Sandbox>>>> + MaybeSend;
+
     /// The sandboxes of a session, in the order of their names.
     fn list(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Info>>> + MaybeSend;
 }
@@ -55,6 +59,25 @@ pub struct Image {
     pub env: Vec<(String, String)>,
     /// How large it is.
     pub size: Size,
+    /// How long its sandboxes may idle before they sleep, where the image says so.
+    #[serde(default)]
+    pub sleep_after: Option<Duration>,
+}
+
+impl Image {
+    /// An image that says nothing beside what it must: no internet, no variables.
+    pub fn new(name: impl Into<String>, reference: impl Into<String>, size: Size) -> Self {
+        Image {
+            name: name.into(),
+            reference: reference.into(),
+            internet: false,
+            allowed_hosts: Vec::new(),
+            denied_hosts: Vec::new(),
+            env: Vec::new(),
+            size,
+            sleep_after: None,
+        }
+    }
 }
 
 /// How large a sandbox is: what Cloudflare's instance types give.

@@ -70,10 +70,26 @@ pub trait Tool {
 }
 
 /// Reads the input as a tool takes it, and calls it.
-async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<Reply> {
+///
+/// # Errors
+/// [`Code::InvalidInput`] where the input is not what the tool's schema says, and those of the tool.
+pub async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<Reply> {
+    // Of a list, serde would take the values in the order of the fields.
+    if !input.is_object() {
+        return Err(Error::new(Code::InvalidInput, "the input of a tool is a JSON object"));
+    }
     let read = serde_json::from_value::<T::Input>(input);
     let input = read.map_err(|error| Error::new(Code::InvalidInput, error.to_string()))?;
     T::call(pool, input).await
+}
+
+/// The error of a call to a tool that none of these names is.
+pub fn unknown_tool(name: &str, names: &[&str]) -> Error {
+    let message = match names {
+        [] => format!("there is no tool `{name}`, nor any other"),
+        _ => format!("there is no tool `{name}`: the tools are {}", names.join(", ")),
+    };
+    Error::new(Code::UnknownTool, message)
 }
 
 impl From<Result<Reply>> for ToolResult {

@@ -51,6 +51,7 @@ pub(crate) fn template() -> Template {
             denied_hosts: Vec::new(),
             env: vec![("IMAGE".into(), "of the image".into())],
             size: Size { memory_mib: 256, disk_mb: 200 },
+            sleep_after: None,
         },
         sleep_after: Duration::from_mins(10),
     }

@@ -1,5 +1,6 @@
 //! The agent's tools, on sandboxes of this machine.
 
+use koze::Code;
 use koze::pool::{Images, Pool};
 use koze::provider::local::Local;
 use koze::tool::agent;
@@ -15,6 +16,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("tools_injection", injection),
     ("tools_transfer", transfer),
     ("tools_sandboxes", sandboxes),
+    ("tools_at_most", at_most),
 ];
 
 /// A session on a provider of its own. The state directory goes with the stage.
@@ -137,5 +139,29 @@ fn sandboxes() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(names, ["b", "default"]);
         let (error, _) = session.call("browse", json!({ "port": 8080 })).await;
         assert!(error.as_str().is_some_and(|error| error.starts_with("unsupported: ")), "{error}");
+    })
+}
+
+/// So many at most, also where all are made at once.
+fn at_most() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let mut session = session();
+        session.pool = session.pool.with_at_most(3);
+        let session = std::sync::Arc::new(session);
+        let makers = (0..8).map(|n| {
+            let session = std::sync::Arc::clone(&session);
+            tokio::spawn(async move { session.pool.sandbox(&format!("s{n}")).await.map(drop) })
+        });
+        let mut made = Vec::new();
+        for maker in makers.collect::<Vec<_>>() {
+            made.push(maker.await.unwrap().map_err(|error| error.code));
+        }
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 3, "{made:?}");
+        assert!(made.iter().all(|made| matches!(made, Ok(()) | Err(Code::Unavailable))), "{made:?}");
+        let list = session.pool.list().await.unwrap();
+        assert_eq!(list.len(), 3);
+        session.pool.destroy(list[0].name.as_str()).await.unwrap();
+        session.pool.sandbox("another").await.unwrap();
+        assert_eq!(session.pool.destroy("nobody").await.unwrap_err().code, Code::NotFound);
     })
 }

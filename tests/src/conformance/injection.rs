@@ -90,7 +90,8 @@ fn every_text(session: &Session) {
 }
 
 fn tool_names(session: &Session) {
-    for nasty in NASTY {
+    // An argument of a program holds no NUL.
+    for nasty in NASTY.iter().filter(|nasty| !nasty.contains('\0')) {
         let error = session.err(nasty, json!({ "command": "true" }));
         assert!(error.starts_with("unknown_tool: "), "{error}");
     }

@@ -59,7 +59,7 @@ fn ten_thousand(session: &Session) {
 fn gigabyte(session: &Session) {
     const SIZE: u64 = 1 << 30;
     // No two blocks of it are the same, so that none can be taken for another.
-    session.out(&format!("seq -w 0 134217727 | head -c {SIZE} > f; [ $(stat -c %s f) = {SIZE} ]"));
+    session.out(&format!("head -c {SIZE} /dev/urandom > f; [ $(stat -c %s f) = {SIZE} ]"));
     assert_eq!(session.ok("transfer", input("f", "f", false)), json!({ "ok": true, "bytes": SIZE }));
     let sums = session.at_once(2, |number| {
         let sandbox = ["default", "b"][number];
@@ -68,7 +68,7 @@ fn gigabyte(session: &Session) {
     assert_eq!(sums[0], sums[1]);
     let end = json!({ "sandbox": "b", "path": "f", "offset": SIZE - 3 });
     let read = session.ok("read_file", end);
-    assert_eq!((&read["size"], read["content"].as_str().map(str::len)), (&json!(SIZE), Some(3)));
+    assert_eq!((&read["size"], read.get("truncated")), (&json!(SIZE), None));
     session.out("rm f");
     session.out_in("b", "rm f");
 }

@@ -21,19 +21,12 @@ pub(crate) const MEMORY: Hosted = Hosted {
 
 /// The images of the tests' project: a large one and a small one.
 pub(crate) fn images() -> Images {
-    let image = |name: &str, reference: &str, memory_mib, disk_mb| Image {
-        name: name.to_owned(),
-        reference: reference.to_owned(),
-        internet: false,
-        allowed_hosts: Vec::new(),
-        denied_hosts: Vec::new(),
-        env: Vec::new(),
-        size: Size { memory_mib, disk_mb },
-    };
     let [default, other, reference] = IMAGES;
+    let large = Size { memory_mib: 1024, disk_mb: 4000 };
+    let small = Size { memory_mib: 128, disk_mb: 300 };
     let list = vec![
-        image(default, "docker.io/cloudflare/sandbox:0.12.10", 1024, 4000),
-        image(other, reference, 128, 300),
+        Image::new(default, "docker.io/cloudflare/sandbox:0.12.10", large),
+        Image::new(other, reference, small),
     ];
     Images::new(list, default).expect("it is one of them")
 }
@@ -88,7 +81,7 @@ impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) use local::{ALL, LOCAL, start};
+pub(crate) use local::{LOCAL, start};
 
 #[cfg(target_os = "linux")]
 mod local {
@@ -96,7 +89,7 @@ mod local {
 
     use super::{Capability, Host, Hosted, InProcess};
 
-    pub(crate) const ALL: &[Capability] = &[
+    const ALL: &[Capability] = &[
         Capability::Exec,
         Capability::Big,
         Capability::Limits,

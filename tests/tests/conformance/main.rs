@@ -1,9 +1,12 @@
 //! The agent family on every host there is: the table of cases in `koze_tests::conformance`, played once on each, and on
 //! the sandboxes of this machine once more as a plain user where this one is root.
 
+#[cfg(target_os = "linux")]
+mod command;
 mod in_process;
 #[cfg(target_os = "linux")]
 mod plain;
+mod pool;
 mod schema;
 
 use std::process::ExitCode;
@@ -21,7 +24,7 @@ struct Hosted {
 fn hosts() -> Vec<Hosted> {
     let mut all = vec![in_process::MEMORY];
     #[cfg(target_os = "linux")]
-    all.push(in_process::LOCAL);
+    all.extend([in_process::LOCAL, command::HOST]);
     all
 }
 
@@ -33,7 +36,7 @@ fn main() -> ExitCode {
     if plain::is_plain() {
         return run(&arguments, vec![plain::LOCAL], Vec::new());
     }
-    let code = run(&arguments, hosts(), schema::trials());
+    let code = run(&arguments, hosts(), [schema::trials(), pool::trials()].into_iter().flatten().collect());
     #[cfg(target_os = "linux")]
     if code == ExitCode::SUCCESS && plain::is_root() && !arguments.list {
         return plain::run();

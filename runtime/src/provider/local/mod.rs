@@ -128,6 +128,15 @@ impl Local {
             .map_err(unusable)?;
         Ok(Local(shared))
     }
+
+    /// The sessions that have sandboxes, in the order of their [keys](SessionId::key).
+    ///
+    /// # Errors
+    /// Where the registry cannot be read.
+    pub async fn sessions(&self) -> Result<Vec<SessionId>> {
+        let registry = Arc::clone(&self.0.registry);
+        engine::block(move || registry.sessions()).await
+    }
 }
 
 impl Provider for Local {
@@ -153,6 +162,18 @@ impl Provider for Local {
                 return Err(error);
             }
             Ok(Opened { sandbox: LocalSandbox(inner), image, created })
+        })
+        .await
+    }
+
+    async fn find(&self, id: &SandboxId) -> Result<Option<Opened<LocalSandbox>>> {
+        let (shared, id) = (Arc::clone(&self.0), id.clone());
+        engine::block(move || {
+            let stored = shared.registry.find(&id.key())?;
+            Ok(stored.map(|stored| {
+                let image = stored.image.name.clone();
+                Opened { sandbox: LocalSandbox(shared.sandbox(&id, stored)), image, created: false }
+            }))
         })
         .await
     }

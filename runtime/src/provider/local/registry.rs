@@ -61,6 +61,15 @@ impl Registry {
         }
     }
 
+    /// The template a sandbox was made as, if it is known.
+    pub(super) fn find(&self, key: &str) -> Result<Option<Template>> {
+        let stored: Option<String> = self.with(|connection| {
+            let query = "select template from sandboxes where key = ?";
+            connection.query_row(query, [key], |row| row.get(0)).optional()
+        })?;
+        stored.map(|text| serde_json::from_str(&text).map_err(|error| broken(&error))).transpose()
+    }
+
     /// Whether a sandbox is known.
     pub(super) fn knows(&self, key: &str) -> Result<bool> {
         self.with(|connection| {
@@ -79,6 +88,15 @@ impl Registry {
     /// Forgets a sandbox.
     pub(super) fn leave(&self, key: &str) -> Result<()> {
         self.with(|connection| connection.execute("delete from sandboxes where key = ?", [key]).map(drop))
+    }
+
+    /// The sessions that have sandboxes, in the order of their keys.
+    pub(super) fn sessions(&self) -> Result<Vec<SessionId>> {
+        let keys = self.with(|connection| {
+            let mut query = connection.prepare("select distinct session from sandboxes order by session")?;
+            query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+        })?;
+        keys.iter().map(|key| SessionId::from_key(key)).collect()
     }
 
     /// The names of a session's sandboxes in order, with the template each was made as.

@@ -52,6 +52,15 @@ impl Provider for Memory {
         Ok(Opened { sandbox, image: known.image.clone(), created })
     }
 
+    async fn find(&self, id: &SandboxId) -> Result<Option<Opened<MemorySandbox>>> {
+        let sandboxes = lock(&self.sandboxes);
+        Ok(sandboxes.get(id).map(|known| Opened {
+            sandbox: MemorySandbox { id: id.clone(), tree: known.tree.clone(), provider: self.clone() },
+            image: known.image.clone(),
+            created: false,
+        }))
+    }
+
     async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
         let sandboxes = lock(&self.sandboxes);
         let ours = sandboxes.iter().filter(|(id, _)| id.session == *session);

@@ -10,8 +10,7 @@ mod transfer;
 use serde_json::Value;
 
 use super::dialect::Definition;
-use super::{Tool, ToolResult, call};
-use crate::error::{Code, Error};
+use super::{Tool, ToolResult, call, unknown_tool};
 use crate::pool::{Images, Pool};
 use crate::provider::Provider;
 
@@ -29,7 +28,7 @@ fn default_sandbox() -> String {
     DEFAULT.to_owned()
 }
 
-/// Writes the two look-ups from one list of tools.
+/// Writes what there is of a family from one list of tools.
 macro_rules! family {
     ($($tool:ident),* $(,)?) => {
         /// The definitions of the tools, in the order in which a model should read them; `images` are what
@@ -40,15 +39,15 @@ macro_rules! family {
             definitions
         }
 
+        /// The tools, each with the name of its Rust type: what `koze build` writes calls from.
+        #[doc(hidden)]
+        pub const TYPES: &[(&str, &str)] = &[$(($tool::NAME, stringify!($tool))),*];
+
         /// Calls the tool of this name. What a model wrote is data, whatever it looks like.
         pub async fn call_tool<P: Provider>(pool: &Pool<P>, name: &str, input: Value) -> ToolResult {
             let reply = match name {
                 $($tool::NAME => call::<$tool, P>(pool, input).await,)*
-                _ => {
-                    let names = [$($tool::NAME),*].join(", ");
-                    let message = format!("there is no tool `{name}`: the tools are {names}");
-                    Err(Error::new(Code::UnknownTool, message))
-                }
+                _ => Err(unknown_tool(name, &[$($tool::NAME),*])),
             };
             reply.into()
         }

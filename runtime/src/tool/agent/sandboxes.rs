@@ -27,14 +27,10 @@ pub struct Create {
     /// The image it runs.
     #[serde(default)]
     image: Option<String>,
-    /// Milliseconds it may idle before it sleeps; its files are kept.
-    #[serde(default = "default_sleep")]
-    #[schemars(range(min = 1000, max = 86_400_000))]
-    sleep_after_ms: u64,
-}
-
-fn default_sleep() -> u64 {
-    600_000
+    /// Milliseconds it may idle before it sleeps, its files kept; else as its image says, or 600000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64", range(min = 1000, max = 86_400_000))]
+    sleep_after_ms: Option<u64>,
 }
 
 impl Tool for SandboxCreate {
@@ -44,17 +40,24 @@ impl Tool for SandboxCreate {
     type Input = Create;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Create) -> Result<Reply> {
-        let sleep = within("sleep_after_ms", input.sleep_after_ms, 1000..=86_400_000)?;
-        let created =
-            pool.create(&input.sandbox, input.image.as_deref(), Duration::from_millis(sleep)).await?;
+        let sleep = match input.sleep_after_ms {
+            Some(sleep) => Some(Duration::from_millis(within("sleep_after_ms", sleep, 1000..=86_400_000)?)),
+            None => None,
+        };
+        let created = pool.create(&input.sandbox, input.image.as_deref(), sleep).await?;
         Reply::ok(json!({ "sandbox": input.sandbox, "created": created }))
     }
 }
 
 /// Says in the schema which images there are.
 pub(super) fn name_images(definitions: &mut [Definition], images: &Images) {
-    let names: Vec<&str> =
-        images.list().iter().flat_map(|image| [image.name.as_str(), image.reference.as_str()]).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for name in images.list().iter().flat_map(|image| [&image.name, &image.reference]) {
+        // Several may run one image.
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
     let ours = definitions.iter_mut().find(|definition| definition.name == SandboxCreate::NAME);
     if let Some(image) = ours.and_then(|ours| ours.schema.pointer_mut("/properties/image")) {
         *image = json!({

@@ -74,7 +74,8 @@ impl Tool for Shell {
         let working_dir = input::path(&input.working_dir)?;
         let sandbox = pool.sandbox(&input.sandbox).await?;
         let command = |shell: &[&str]| Command {
-            argv: shell.iter().copied().chain(["-c", &input.command]).map(str::to_owned).collect(),
+            // Without the two dashes, a command that begins with one would be read as options.
+            argv: shell.iter().copied().chain(["-c", "--", &input.command]).map(str::to_owned).collect(),
             working_dir: working_dir.clone(),
             env: Vec::new(),
             timeout: Duration::from_millis(timeout),

@@ -1,0 +1,43 @@
+//! `koze call`: one tool call, from a shell.
+
+use std::io::Read as _;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::here::{self, Here};
+use super::show;
+use crate::args;
+
+pub(super) fn run(args: &args::Call) -> ExitCode {
+    call(args).unwrap_or_else(|code| code)
+}
+
+fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
+    let input = input(&args.input)?;
+    let here = Here::find(&args.here)?;
+    let images = here::images(&args.here)?;
+    let result = here::wait(here.client().call(images, &args.tool, input))?;
+    show::out(&format!("{}\n", result.content));
+    Ok(ExitCode::from(u8::from(result.is_error)))
+}
+
+/// The input as JSON; `-` is what comes on standard input.
+fn input(text: &str) -> Result<Value, ExitCode> {
+    let usage = |why: String| {
+        show::err(&format!("error: {why}\n"));
+        ExitCode::from(2)
+    };
+    let read = match text {
+        "-" => {
+            let mut read = String::new();
+            let done = std::io::stdin().lock().read_to_string(&mut read);
+            done.map_err(|error| usage(format!("standard input cannot be read: {error}")))?;
+            read
+        }
+        text => text.to_owned(),
+    };
+    serde_json::from_str(&read).map_err(|error| {
+        usage(format!("the input is no JSON: {error}. Write for instance '{{\"command\": \"ls\"}}'"))
+    })
+}

@@ -1,0 +1,158 @@
+//! `koze demo`: a project from nothing, and an agent's work with two sandboxes of it, each call shown.
+
+mod steps;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use koze::Images;
+use koze::tool::ToolResult;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::here::{self, Here};
+use super::{add, new, show};
+use crate::args;
+use crate::finding::Findings;
+use crate::session::Client;
+
+/// The sandboxes the agent makes.
+const SANDBOXES: [&str; 2] = ["frontend", "backend"];
+/// How often a server that is just starting is asked, and how long it has in between.
+const TRIES: usize = 100;
+const PAUSE: Duration = Duration::from_millis(100);
+
+pub(super) fn run(args: &args::Demo) -> ExitCode {
+    demo(args).unwrap_or_else(|code| code)
+}
+
+fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
+    let scratch = tempfile::Builder::new().prefix("koze-demo-").tempdir().map_err(|error| {
+        show::err(&format!("error: there is no room for a temporary project: {error}\n"));
+        ExitCode::FAILURE
+    })?;
+    let project = scratch.path().join("demo");
+    make(&project, args)?;
+    let here = args::Here {
+        project,
+        config: None,
+        state: Some(scratch.path().join("state")),
+        session: args::SESSION.to_owned(),
+    };
+    let images = here::images(&here)?;
+    let client = Here::find(&here)?.client();
+    here::wait(async {
+        let played = Agent { client: client.clone(), images }.play().await;
+        for name in SANDBOXES {
+            // One that was never made need not go.
+            let _ = client.destroy(name).await;
+        }
+        let _ = client.stop().await;
+        match played {
+            Ok(()) => {
+                show::out(
+                    "\nThe sandboxes are gone again. Next: `koze new NAME`, and `koze mcp` for an agent of yours.\n",
+                );
+                ExitCode::SUCCESS
+            }
+            Err(why) => {
+                show::err(&format!("error: {why}\n"));
+                ExitCode::FAILURE
+            }
+        }
+    })
+}
+
+/// A project with two sandboxes, as a person makes it.
+fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
+    show::out("$ koze new demo\n");
+    let wanted = args::New { dir: project.to_owned(), name: None, runtime_path: args.runtime_path.clone() };
+    let mut findings = Findings::new(false);
+    let made = new::create(&wanted, &mut findings);
+    show::findings(&findings);
+    made.map_err(|_| ExitCode::FAILURE)?;
+    show::out("$ koze add python --variant python\n");
+    let place =
+        args::Where { project: project.to_owned(), config: None, strict: false, format: args::Format::Human };
+    let wanted = args::Add {
+        name: "python".to_owned(),
+        variant: Some("python".to_owned()),
+        dir: None,
+        edit: args::Edit { place, dry_run: false },
+    };
+    match add::run(&wanted) {
+        ExitCode::SUCCESS => Ok(()),
+        code => Err(code),
+    }
+}
+
+/// Who would be a model elsewhere.
+struct Agent {
+    client: Client,
+    images: Images,
+}
+
+impl Agent {
+    async fn play(&self) -> Result<(), String> {
+        self.call("sandbox_create", json!({ "sandbox": "frontend", "image": "shell" })).await?;
+        self.call("sandbox_create", json!({ "sandbox": "backend", "image": "python" })).await?;
+        self.call("shell", json!({ "sandbox": "frontend", "command": steps::BUILD })).await?;
+        let found = self.call("shell", json!({ "sandbox": "backend", "command": steps::PREPARE })).await?;
+        let server = steps::server(found["stdout"].as_str().unwrap_or_default())?;
+        let path = format!("/home/user/app/{}", server.file);
+        self.call("write_file", json!({ "sandbox": "backend", "path": path, "content": server.source }))
+            .await?;
+        self.call(
+            "transfer",
+            json!({
+                "from_sandbox": "frontend", "from_path": "/home/user/app/dist",
+                "to_sandbox": "backend", "to_path": "/home/user/app/static", "recursive": true,
+            }),
+        )
+        .await?;
+        let command = format!("cd app && {} {} > server.log 2>&1 &", server.program, server.file);
+        self.call("shell", json!({ "sandbox": "backend", "command": command })).await?;
+        let given = self.call("browse", json!({ "sandbox": "backend", "port": steps::PORT })).await?;
+        let url = given["url"].as_str().ok_or("`browse` gave no URL")?;
+        show::out(&format!("\n$ curl {url}\n{}", fetch(url).await?));
+        Ok(())
+    }
+
+    /// Calls a tool, and shows the call and its result.
+    async fn call(&self, tool: &str, input: Value) -> Result<Value, String> {
+        show::out(&format!("\n> {tool} {input}\n"));
+        let ToolResult { content, is_error } = self.client.call(self.images.clone(), tool, input).await;
+        show::out(&format!("{content}\n"));
+        if is_error {
+            return Err(format!("`{tool}` failed"));
+        }
+        serde_json::from_str(&content).map_err(|error| format!("`{tool}` gave no JSON: {error}"))
+    }
+}
+
+/// The page behind a URL. Not every system finds names below `localhost`, so the address is taken as it is.
+async fn fetch(url: &str) -> Result<String, String> {
+    let odd = || format!("{url} is no preview URL");
+    let host = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).ok_or_else(odd)?;
+    let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).ok_or_else(odd)?;
+    for _ in 0..TRIES {
+        let page = get(host, port).await.map_err(|error| format!("{url} cannot be reached: {error}"))?;
+        match page.split_once("\r\n\r\n") {
+            Some((head, body)) if head.split(' ').nth(1) == Some("200") => return Ok(body.to_owned()),
+            // The server is just starting.
+            _ => tokio::time::sleep(PAUSE).await,
+        }
+    }
+    Err(format!("nothing answers at {url}"))
+}
+
+async fn get(host: &str, port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let request = format!("GET / HTTP/1.0\r\nHost: {host}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut page = Vec::new();
+    stream.read_to_end(&mut page).await?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}

@@ -1,0 +1,36 @@
+//! What the agent of the demo writes. Nothing of it needs a network, and nothing a certain language.
+
+/// The port the server listens on.
+pub(super) const PORT: u16 = 8000;
+
+/// Builds a page.
+pub(super) const BUILD: &str = "mkdir -p app/src app/dist/assets && cd app && \
+    echo '<link rel=stylesheet href=assets/style.css><h1>TITLE</h1>' > src/index.html && \
+    sed 's/TITLE/Built in one sandbox, served by another/' src/index.html > dist/index.html && \
+    echo 'h1 { color: teal }' > dist/assets/style.css && find dist -type f";
+
+/// Makes a directory, and says which languages a server can be written in.
+pub(super) const PREPARE: &str = "mkdir -p app && command -v python3 node perl; true";
+
+/// A server that serves `static` beside it.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) program: &'static str,
+    pub(super) file: &'static str,
+    pub(super) source: &'static str,
+}
+
+const SERVERS: &[Server] = &[
+    Server { program: "python3", file: "main.py", source: include_str!("main.py") },
+    Server { program: "node", file: "main.mjs", source: include_str!("main.mjs") },
+    Server { program: "perl", file: "main.pl", source: include_str!("main.pl") },
+];
+
+/// The server for the first language there is.
+pub(super) fn server(found: &str) -> Result<&'static Server, String> {
+    let there = |server: &&Server| found.lines().any(|path| path.rsplit('/').next() == Some(server.program));
+    SERVERS.iter().find(there).ok_or_else(|| {
+        "the sandbox has no language to write a server in: install python3, node or perl below /usr"
+            .to_owned()
+    })
+}

@@ -1,0 +1,41 @@
+//! `koze destroy`: ends sandboxes of this machine, and takes their files away.
+
+use std::process::ExitCode;
+
+use koze::Provider as _;
+use koze::provider::local::Local;
+
+use super::here::{self, Here};
+use super::show;
+use crate::args;
+
+pub(super) fn run(args: &args::Destroy) -> ExitCode {
+    destroy(args).unwrap_or_else(|code| code)
+}
+
+fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
+    let here = Here::find(&args.here)?;
+    if !here.state.exists() && args.all {
+        return Ok(ExitCode::SUCCESS);
+    }
+    here::wait(async {
+        let names = match args.all {
+            true => all(&here).await.map_err(|error| here::failed(&error))?,
+            false => args.names.clone(),
+        };
+        let client = here.client();
+        let mut code = ExitCode::SUCCESS;
+        for name in names {
+            match client.destroy(&name).await {
+                Ok(()) => show::out(&format!("destroyed {name}\n")),
+                Err(error) => code = here::failed(&error),
+            }
+        }
+        Ok(code)
+    })?
+}
+
+async fn all(here: &Here) -> koze::Result<Vec<String>> {
+    let list = Local::new(here.state.sandboxes())?.list(&here.session).await?;
+    Ok(list.into_iter().map(|info| info.name.to_string()).collect())
+}

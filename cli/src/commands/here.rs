@@ -1,0 +1,71 @@
+//! What the commands share that work with sandboxes of this machine.
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use koze::{Code, Error, Images, SessionId};
+
+use super::{project, show};
+use crate::args::{self, Format, Where};
+use crate::discover::Project;
+use crate::finding::{Findings, Stop};
+use crate::session::{self, Client, State};
+
+/// A session on this machine.
+pub(super) struct Here {
+    pub(super) state: State,
+    pub(super) session: SessionId,
+}
+
+impl Here {
+    /// The session that the arguments name; what is wrong is shown.
+    pub(super) fn find(args: &args::Here) -> Result<Self, ExitCode> {
+        let session = session::session(&args.session).map_err(|error| {
+            show::err(&format!("error: --session: {}\n", error.message));
+            ExitCode::from(2)
+        })?;
+        let state = match &args.state {
+            Some(dir) => State::at(std::path::absolute(dir).unwrap_or_else(|_| dir.clone())),
+            None => State::of(&found(|findings| Project::find(&args.project, findings))?.dir),
+        };
+        Ok(Here { state, session })
+    }
+
+    /// The way to its sandboxes.
+    pub(super) fn client(&self) -> Client {
+        Client::new(self.state.clone(), self.session.clone())
+    }
+}
+
+/// The images of the project that the arguments name, as its sandbox files say now; what is wrong is shown.
+pub(super) fn images(args: &args::Here) -> Result<Images, ExitCode> {
+    let place = Where {
+        project: args.project.clone(),
+        config: args.config.clone(),
+        strict: false,
+        format: Format::Human,
+    };
+    Ok(found(|findings| project::images(&place, findings))?.1)
+}
+
+fn found<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, ExitCode> {
+    let mut findings = Findings::new(false);
+    look(&mut findings).map_err(|Stop| {
+        show::findings(&findings);
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs something that waits, to its end.
+pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map(|runtime| runtime.block_on(work)).map_err(|error| {
+        failed(&Error::new(Code::Unavailable, format!("the system has nothing left for koze: {error}")))
+    })
+}
+
+/// Shows an error of a sandbox.
+pub(super) fn failed(error: &Error) -> ExitCode {
+    show::err(&format!("error[{}]: {}\n", error.code, error.message));
+    ExitCode::FAILURE
+}

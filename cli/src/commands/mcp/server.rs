@@ -1,0 +1,103 @@
+//! What the protocol asks, answered by the sandboxes of a session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use koze::Images;
+use koze::tool::{ToolResult, agent};
+use rmcp::ErrorData;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, Tool,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::Value;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use crate::session::Client;
+
+/// How often a client that asks for progress hears that a call still runs.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// What a client's model is told of all the tools together.
+const INSTRUCTIONS: &str = "Tools to work in isolated Linux sandboxes. Each sandbox has files and processes of its own, which last \
+                            from call to call; the first use of a name makes it. Without a name, the sandbox is `default`.";
+
+/// The tools of one session.
+#[derive(Debug, Clone)]
+pub(super) struct Server {
+    client: Client,
+    images: Images,
+    tools: Arc<[Tool]>,
+}
+
+impl Server {
+    pub(super) fn new(client: Client, images: Images) -> Self {
+        let tools = agent::definitions(&images)
+            .into_iter()
+            .map(|definition| {
+                let Value::Object(schema) = definition.schema else { unreachable!("a schema is an object") };
+                Tool::new(definition.name, definition.description, schema)
+            })
+            .collect();
+        Server { client, images, tools }
+    }
+
+    /// Says every now and then that a call still runs.
+    async fn tell_progress(context: &RequestContext<RoleServer>) {
+        let Some(token) = context.meta.get_progress_token() else { return std::future::pending().await };
+        let since = Instant::now();
+        let mut ticks = interval(PROGRESS);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            let seconds = since.elapsed().as_secs();
+            let progress = ProgressNotificationParam::new(token.clone(), since.elapsed().as_secs_f64())
+                .with_message(format!("running for {seconds} s"));
+            // Whoever does not hear it may still want the result.
+            let _ = context.peer.notify_progress(progress).await;
+        }
+    }
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> InitializeResult {
+        InitializeResult::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("koze", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.to_vec()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let input = Value::Object(request.arguments.unwrap_or_default());
+        let call = self.client.call(self.images.clone(), &request.name, input);
+        tokio::select! {
+            result = call => Ok(in_mcp(result).into()),
+            () = Self::tell_progress(&context) => unreachable!("it goes on for ever"),
+            // Dropped, the call is cancelled. Nobody reads the answer.
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
+        }
+    }
+}
+
+/// A result as the protocol has it; JSON comes as structured content, too.
+fn in_mcp(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
+    let structured = serde_json::from_str(&content).ok().filter(Value::is_object);
+    let content = vec![ContentBlock::text(content)];
+    let mut result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = structured;
+    result
+}

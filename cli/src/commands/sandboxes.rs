@@ -1,0 +1,86 @@
+//! `koze sandboxes`: which there are on this machine.
+
+use std::process::ExitCode;
+
+use koze::SessionId;
+use koze::provider::local::Local;
+use koze::sandbox::Status;
+use serde_json::json;
+
+use super::here::{self, Here};
+use super::show;
+use crate::args::{self, Format};
+
+pub(super) fn run(args: &args::Sandboxes) -> ExitCode {
+    list(args).unwrap_or_else(|code| code)
+}
+
+/// A sandbox, as a line.
+struct Row {
+    session: String,
+    name: String,
+    image: String,
+    status: Status,
+}
+
+fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
+    let session = args.session.clone().unwrap_or_else(|| args::SESSION.to_owned());
+    let (project, state) = (args.project.clone(), args.state.clone());
+    let place = args::Here { project, config: None, state, session };
+    let here = Here::find(&place)?;
+    let mut rows = Vec::new();
+    // Looking makes nothing.
+    if here.state.exists() {
+        let only = args.session.is_some().then(|| here.session.clone());
+        rows = here::wait(rows_of(&here, only))?.map_err(|error| here::failed(&error))?;
+    }
+    show::out(&match args.format {
+        Format::Json => in_json(&rows),
+        Format::Human => in_words(&rows),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn rows_of(here: &Here, only: Option<SessionId>) -> koze::Result<Vec<Row>> {
+    use koze::Provider as _;
+    let local = Local::new(here.state.sandboxes())?;
+    let sessions = match only {
+        Some(session) => vec![session],
+        None => local.sessions().await?,
+    };
+    let mut rows = Vec::new();
+    for session in sessions {
+        for info in local.list(&session).await? {
+            let session = session.session().to_owned();
+            rows.push(Row { session, name: info.name.to_string(), image: info.image, status: info.status });
+        }
+    }
+    Ok(rows)
+}
+
+fn in_json(rows: &[Row]) -> String {
+    let list: Vec<_> = rows
+        .iter()
+        .map(|row| json!({ "session": row.session, "name": row.name, "image": row.image, "status": row.status }))
+        .collect();
+    format!("{:#}\n", json!({ "sandboxes": list }))
+}
+
+fn in_words(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "no sandboxes: `koze call` makes one with its first use\n".to_owned();
+    }
+    let status = |row: &Row| match row.status {
+        Status::Running => "running",
+        Status::Sleeping => "sleeping",
+    };
+    let table: Vec<[&str; 4]> = std::iter::once(["SESSION", "SANDBOX", "IMAGE", "STATUS"])
+        .chain(rows.iter().map(|row| [row.session.as_str(), &row.name, &row.image, status(row)]))
+        .collect();
+    let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (session, name, image) = (width(0), width(1), width(2));
+    table
+        .iter()
+        .map(|row| format!("{:session$}  {:name$}  {:image$}  {}\n", row[0], row[1], row[2], row[3]))
+        .collect()
+}

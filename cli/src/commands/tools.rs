@@ -1,0 +1,27 @@
+//! `koze tools`.
+
+use std::process::ExitCode;
+
+use koze::tool::agent;
+use serde_json::Value;
+
+use super::{project, show};
+use crate::args::{self, Format};
+use crate::build::Build;
+use crate::finding::Findings;
+use crate::output;
+
+pub(super) fn run(args: &args::Tools) -> ExitCode {
+    let mut findings = Findings::new(args.place.strict);
+    let images = project::images(&args.place, &mut findings);
+    if images.is_err() && args.place.format == Format::Json {
+        show::out(&output::json::render(&Build::default(), &findings));
+        return ExitCode::FAILURE;
+    }
+    show::findings(&findings);
+    let Ok((_, images)) = images else { return ExitCode::FAILURE };
+    let definitions = agent::definitions(&images);
+    let list = definitions.iter().map(|definition| definition.to_json(args.dialect.into())).collect();
+    show::out(&format!("{:#}\n", Value::Array(list)));
+    ExitCode::SUCCESS
+}

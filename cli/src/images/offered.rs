@@ -1,0 +1,43 @@
+//! The images that agents may name: the sandboxes that serve them, as the tools know them.
+
+use koze::Images;
+use koze::provider::{Image, Size};
+use koze_model::{Sandbox, instance};
+
+use super::Resolved;
+
+/// Whether agents get tools in a sandbox.
+pub fn serves(sandbox: &Sandbox) -> bool {
+    sandbox.attributes.serves("agent")
+}
+
+/// The images of the sandboxes that serve agents, in the order of their files; none where no sandbox does.
+///
+/// An agent that names none gets the sandbox with `default`, else the `first` ever built.
+///
+/// # Panics
+/// Where `first` is a sandbox that serves none.
+pub fn offered(sandboxes: &[Sandbox], images: &[Resolved], first: Option<&str>) -> Option<Images> {
+    let served = || sandboxes.iter().zip(images).filter(|(sandbox, _)| serves(sandbox));
+    let said = served().find(|(sandbox, _)| sandbox.attributes.default.is_some());
+    let default = said.map(|(sandbox, _)| sandbox.names.base.as_str()).or(first)?;
+    let list = served().map(|(sandbox, image)| declared(sandbox, image)).collect();
+    Some(Images::new(list, default).expect("the default is one of them"))
+}
+
+/// The image of a sandbox, with all that its attribute says of it.
+fn declared(sandbox: &Sandbox, image: &Resolved) -> Image {
+    let attributes = &sandbox.attributes;
+    let instance::Size { memory_mib, disk_mb } = instance::size(attributes);
+    let hosts = |list: &Option<koze_model::Spanned<Vec<String>>>| {
+        list.as_ref().map_or_else(Vec::new, |list| list.value.clone())
+    };
+    Image {
+        internet: attributes.internet.as_ref().is_some_and(|internet| internet.value),
+        allowed_hosts: hosts(&attributes.allowed_hosts),
+        denied_hosts: hosts(&attributes.denied_hosts),
+        env: attributes.env_vars.clone(),
+        sleep_after: attributes.idle(),
+        ..Image::new(&sandbox.names.base, &image.image, Size { memory_mib, disk_mb })
+    }
+}

@@ -1,0 +1,199 @@
+//! A command's side: reaches the supervisor of a session, and starts it where there is none.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream as StdStream;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use koze::tool::ToolResult;
+use koze::{Code, Error, Images, Result, SessionId};
+use serde_json::Value;
+use tokio::io::{AsyncWriteExt as _, BufStream};
+use tokio::net::UnixStream;
+
+use super::state::{self, State};
+use super::wire::{self, Answer, Ask, Request};
+
+/// How often a supervisor that is just ending is tried again.
+const TRIES: usize = 50;
+/// How long in between.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What a supervisor that is started says when it listens.
+pub(super) const READY: &str = "ready";
+
+/// The way to the sandboxes of a session.
+#[derive(Debug, Clone)]
+pub struct Client {
+    state: State,
+    session: SessionId,
+}
+
+impl Client {
+    /// The way to the sandboxes of a session that are kept in a state directory.
+    pub fn new(state: State, session: SessionId) -> Self {
+        Client { state, session }
+    }
+
+    /// Calls a tool. Dropped before it is done, the call is cancelled: a command is killed.
+    pub async fn call(&self, images: Images, tool: &str, input: Value) -> ToolResult {
+        match self.ask(Ask::Call { images, tool: tool.to_owned(), input }).await {
+            Ok(Answer::Result(result)) => result,
+            Ok(_) => refused(&odd()),
+            Err(error) => refused(&error),
+        }
+    }
+
+    /// Destroys a sandbox, its files with it.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] where there is none of this name, and those of the supervisor.
+    pub async fn destroy(&self, name: &str) -> Result<()> {
+        match self.ask(Ask::Destroy { name: name.to_owned() }).await? {
+            Answer::Done => Ok(()),
+            _ => Err(odd()),
+        }
+    }
+
+    /// Ends the supervisor, if there is one; its sandboxes sleep.
+    ///
+    /// # Errors
+    /// Where it cannot be reached.
+    pub async fn stop(&self) -> Result<()> {
+        match self.connect().await {
+            Ok(stream) => exchange(stream, Ask::Stop).await.map(drop),
+            Err(error) if nobody(&error) => Ok(()),
+            Err(error) => Err(unreachable(&error)),
+        }
+    }
+
+    async fn ask(&self, ask: Ask) -> Result<Answer> {
+        self.state.make()?;
+        let mut request = Some(ask);
+        for _ in 0..TRIES {
+            let stream = match self.connect().await {
+                Ok(stream) => stream,
+                Err(error) if nobody(&error) => self.start().await?,
+                Err(error) => return Err(unreachable(&error)),
+            };
+            let Some(ask) = request.take() else { break };
+            match exchange(stream, ask).await? {
+                Exchanged::Answered(answer) => return Ok(answer),
+                // It was about to end: the next one is asked.
+                Exchanged::NotBegun(ask) => request = Some(ask),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Err(Error::new(Code::Unavailable, "the supervisor of this session ends again and again"))
+    }
+
+    async fn connect(&self) -> io::Result<UnixStream> {
+        UnixStream::from_std(connect(&self.state, &self.session)?)
+    }
+
+    /// Starts the supervisor, or waits for another command that does, and connects to it.
+    async fn start(&self) -> Result<UnixStream> {
+        let (state, session) = (self.state.clone(), self.session.clone());
+        let started = tokio::task::spawn_blocking(move || start(&state, &session)).await;
+        let stream = started.map_err(|error| unreachable(&io::Error::other(error)))??;
+        UnixStream::from_std(stream).map_err(|error| unreachable(&error))
+    }
+}
+
+fn connect(state: &State, session: &SessionId) -> io::Result<StdStream> {
+    // By way of the directory's descriptor, for the path of a socket is 107 bytes at most.
+    let dir = File::open(state.supervisors())?;
+    let name = format!("{}.socket", state::stem(session));
+    let stream = StdStream::connect(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))?;
+    stream.set_nonblocking(true)?;
+    Ok(stream)
+}
+
+fn start(state: &State, session: &SessionId) -> Result<StdStream> {
+    let turn = File::create(state.supervisors().join(format!("{}.start", state::stem(session))));
+    let _turn = turn.and_then(|turn| turn.lock().map(|()| turn)).map_err(|error| unreachable(&error))?;
+    match connect(state, session) {
+        Err(error) if nobody(&error) => {}
+        connected => return connected.map_err(|error| unreachable(&error)),
+    }
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("supervise").arg("--state").arg(state.dir()).arg("--session").arg(session.session());
+    // It outlives this command: nothing of the shell it was typed into is its business.
+    command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    if let Some(idle) = std::env::var_os(super::supervisor::IDLE) {
+        command.env(super::supervisor::IDLE, idle);
+    }
+    let mut child = command.spawn().map_err(|error| unreachable(&error))?;
+    let mut said = String::new();
+    if let Some(stdout) = child.stdout.as_mut() {
+        stdout.read_to_string(&mut said).map_err(|error| unreachable(&error))?;
+    }
+    // Somebody must take note of its end, should this program still be there.
+    std::thread::spawn(move || child.wait());
+    match said.trim_end() {
+        READY => connect(state, session).map_err(|error| unreachable(&error)),
+        "" => Err(Error::new(Code::Unavailable, "the supervisor of this session ended while it was started")),
+        error => Err(serde_json::from_str(error).unwrap_or_else(|_| odd())),
+    }
+}
+
+/// What came of asking.
+enum Exchanged {
+    Answered(Answer),
+    /// The supervisor ended, or is to end, before it did anything.
+    NotBegun(Ask),
+}
+
+async fn exchange(stream: UnixStream, ask: Ask) -> Result<Exchanged> {
+    let mut stream = BufStream::new(stream);
+    let request = Request { program: program(), ask };
+    let sent = async {
+        wire::send(&mut stream, &request).await?;
+        stream.flush().await
+    };
+    // An answer may be there all the same.
+    let _ = sent.await;
+    match wire::receive::<Answer>(&mut stream).await {
+        Ok(Some(Answer::Begun)) => {}
+        Ok(Some(Answer::Failed(error))) => return Err(error),
+        Ok(Some(Answer::Stale) | None) | Err(_) => return Ok(Exchanged::NotBegun(request.ask)),
+        Ok(Some(_)) => return Err(odd()),
+    }
+    match wire::receive::<Answer>(&mut stream).await {
+        Ok(Some(Answer::Failed(error))) => Err(error),
+        Ok(Some(answer)) => Ok(Exchanged::Answered(answer)),
+        Ok(None) | Err(_) => Err(Error::new(
+            Code::Unavailable,
+            "the supervisor of this session ended during the call; the next call starts it again",
+        )),
+    }
+}
+
+/// This very program: its version, and the file it was started from, which a newer one may have replaced.
+pub(super) fn program() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match std::fs::metadata("/proc/self/exe") {
+        Ok(file) => format!("{version} {}:{}:{}:{}", file.dev(), file.ino(), file.mtime(), file.mtime_nsec()),
+        Err(_) => version.to_owned(),
+    }
+}
+
+/// Whether the error says that nobody listens.
+fn nobody(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+fn unreachable(error: &io::Error) -> Error {
+    Error::new(Code::Unavailable, format!("the supervisor of this session cannot be reached: {error}"))
+}
+
+fn odd() -> Error {
+    Error::new(Code::Internal, "the supervisor of this session answered something else")
+}
+
+fn refused(error: &Error) -> ToolResult {
+    ToolResult { content: error.to_string(), is_error: true }
+}

@@ -1,0 +1,217 @@
+//! The process that runs the sandboxes of a session.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use koze::provider::local::Local;
+use koze::sandbox::Status;
+use koze::tool::agent;
+use koze::{
+    Code, Error, Images, Pool, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
+};
+use tokio::io::{AsyncReadExt as _, BufReader};
+use tokio::net::unix::OwnedReadHalf;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::MissedTickBehavior;
+
+use super::client::{READY, program};
+use super::state::{self, State};
+use super::wire::{self, Answer, Ask, Request};
+
+/// The variable that says how long a supervisor stays without a call, in milliseconds.
+pub const IDLE: &str = "KOZE_SUPERVISOR_IDLE_MS";
+/// How long that is where nobody says.
+const IDLE_DEFAULT: Duration = Duration::from_mins(1);
+/// How often it looks whether it may end.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Runs the sandboxes of a session, and returns when nobody needs it any more. Says on standard output that it listens,
+/// or why it cannot.
+pub fn run(state: &State, session: &SessionId) -> Result<()> {
+    // A terminal that is closed, or Ctrl-C in it, is not meant for this process.
+    let _ = rustix::process::setsid();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
+    let started = runtime.block_on(async { Supervisor::start(state, session) });
+    let said = match &started {
+        Ok(_) => READY.to_owned(),
+        Err(error) => serde_json::to_string(error).unwrap_or_default(),
+    };
+    let _ = writeln!(io::stdout(), "{said}");
+    let null = fs::File::open("/dev/null").map_err(|error| failed(&error))?;
+    // Whoever started it waits for the end of its output.
+    rustix::stdio::dup2_stdout(&null).map_err(|error| failed(&error.into()))?;
+    let (supervisor, listener) = started?;
+    runtime.block_on(supervisor.serve(listener));
+    Ok(())
+}
+
+struct Supervisor {
+    state: State,
+    session: SessionId,
+    provider: Local,
+    /// The sandboxes, with the images that the last call brought.
+    pool: Mutex<Option<(Images, Arc<Pool<Local>>)>>,
+    calls: AtomicUsize,
+    used: Mutex<Instant>,
+    stop: AtomicBool,
+    idle: Duration,
+}
+
+impl Supervisor {
+    fn start(state: &State, session: &SessionId) -> Result<(Arc<Self>, UnixListener)> {
+        state.make()?;
+        let provider = Local::new(state.sandboxes())?;
+        let listener = listen(state, session).map_err(|error| failed(&error))?;
+        let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
+        let supervisor = Supervisor {
+            state: state.clone(),
+            session: session.clone(),
+            provider,
+            pool: Mutex::new(None),
+            calls: AtomicUsize::new(0),
+            used: Mutex::new(Instant::now()),
+            stop: AtomicBool::new(false),
+            idle: told.map_or(IDLE_DEFAULT, Duration::from_millis),
+        };
+        Ok((Arc::new(supervisor), listener))
+    }
+
+    async fn serve(self: Arc<Self>, listener: UnixListener) {
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => self.accepted(accepted).await,
+                _ = look.tick() => if self.needless().await { break },
+            }
+        }
+        // From here on, a new call starts a new supervisor; those who have come already are served.
+        let _ = fs::remove_file(socket(&self.state, &self.session));
+        while let Ok(accepted) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
+            self.accepted(accepted).await;
+        }
+        while self.calls.load(Ordering::Acquire) > 0 {
+            tokio::time::sleep(LOOK / 10).await;
+        }
+    }
+
+    async fn accepted<A>(self: &Arc<Self>, accepted: io::Result<(UnixStream, A)>) {
+        match accepted {
+            Ok((stream, _)) if ours(&stream) => {
+                self.calls.fetch_add(1, Ordering::AcqRel);
+                tokio::spawn(Arc::clone(self).answer(stream));
+            }
+            Ok(_) => {}
+            // Too much is open; a moment later less may be.
+            Err(_) => tokio::time::sleep(LOOK).await,
+        }
+    }
+
+    /// Whether it was told to end, or nobody needs it: no call for a while, and no sandbox runs.
+    async fn needless(&self) -> bool {
+        if self.stop.load(Ordering::Acquire) {
+            return true;
+        }
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < self.idle {
+            return false;
+        }
+        // A registry that cannot be read is none to wait for.
+        let list = self.provider.list(&self.session).await.unwrap_or_default();
+        list.iter().all(|info| info.status == Status::Sleeping)
+    }
+
+    async fn answer(self: Arc<Self>, stream: UnixStream) {
+        let (read, mut write) = stream.into_split();
+        let mut read = BufReader::new(read);
+        if let Ok(Some(request)) = wire::receive::<Request>(&mut read).await {
+            let answer = if request.program == program() {
+                if wire::send(&mut write, &Answer::Begun).await.is_ok() {
+                    self.until_gone(request.ask, read).await
+                } else {
+                    None
+                }
+            } else {
+                self.stop.store(true, Ordering::Release);
+                Some(Answer::Stale)
+            };
+            if let Some(answer) = answer {
+                let _ = wire::send(&mut write, &answer).await;
+            }
+        }
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Does what is asked, for as long as the one who asked is there.
+    async fn until_gone(&self, ask: Ask, mut read: BufReader<OwnedReadHalf>) -> Option<Answer> {
+        let mut nothing = [0];
+        tokio::select! {
+            done = self.act(ask) => Some(done.unwrap_or_else(Answer::Failed)),
+            _ = read.read(&mut nothing) => None,
+        }
+    }
+
+    async fn act(&self, ask: Ask) -> Result<Answer> {
+        match ask {
+            Ask::Call { images, tool, input } => {
+                let pool = self.pool(images);
+                Ok(Answer::Result(agent::call_tool(&pool, &tool, input).await))
+            }
+            Ask::Destroy { name } => {
+                let id = SandboxId { session: self.session.clone(), name: SandboxName::new(&name)? };
+                let there = self.provider.find(&id).await?;
+                let none =
+                    || Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"));
+                there.ok_or_else(none)?.sandbox.destroy().await?;
+                Ok(Answer::Done)
+            }
+            Ask::Stop => {
+                self.stop.store(true, Ordering::Release);
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    fn pool(&self, images: Images) -> Arc<Pool<Local>> {
+        let mut known = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((same, pool)) if *same == images => Arc::clone(pool),
+            _ => {
+                let pool = Arc::new(Pool::new(self.provider.clone(), self.session.clone(), images.clone()));
+                *known = Some((images, Arc::clone(&pool)));
+                pool
+            }
+        }
+    }
+}
+
+/// Whether it is this user who has connected.
+fn ours(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw())
+}
+
+fn socket(state: &State, session: &SessionId) -> std::path::PathBuf {
+    state.supervisors().join(format!("{}.socket", state::stem(session)))
+}
+
+/// Listens in the place of a supervisor that was killed. Whoever starts this one has seen to it that none runs.
+fn listen(state: &State, session: &SessionId) -> io::Result<UnixListener> {
+    let path = socket(state, session);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let dir = fs::File::open(state.supervisors())?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    UnixListener::bind(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+}
+
+fn failed(error: &io::Error) -> Error {
+    Error::new(Code::Unavailable, format!("the supervisor of this session cannot start: {error}"))
+}
