@@ -149,8 +149,8 @@ fn types(session: &Session) {
                 let same = wrong.is_string() && right.is_string()
                     || wrong.is_u64() && right.is_u64()
                     || wrong.is_boolean() && right.is_boolean();
-                // No image is the default one.
-                if same || field == "image" && wrong.is_null() {
+                // Null is as good as nothing where there is no default of a plain kind.
+                if same || matches!(field.as_str(), "image" | "sleep_after_ms") && wrong.is_null() {
                     continue;
                 }
                 let mut input = whole.clone();

@@ -39,6 +39,7 @@ impl Called {
         let project = Project::new();
         project
             .write("Cargo.toml", "[package]\nname = \"called\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+        project.write("package.json", "{ \"dependencies\": { \"@cloudflare/sandbox\": \"0.12.10\" } }");
         project.write("src/lib.rs", "");
         for (image, attribute) in [(IMAGES[0], "default"), (IMAGES[1], "variant = \"python\"")] {
             let name = format!("{}{}Sandbox", image[..1].to_uppercase(), &image[1..]);

@@ -52,6 +52,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use self::launch::Weakness;
+use self::launch::Weaknesses;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::{Inner, State};
@@ -80,6 +84,7 @@ struct Shared {
     state: PathBuf,
     registry: Arc<Registry>,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
+    weak: Weaknesses,
 }
 
 impl Shared {
@@ -97,7 +102,13 @@ impl Shared {
             return Arc::clone(known);
         }
         let directory = layout::directory(&self.state, &id.key());
-        let inner = Arc::new(Inner::new(id.clone(), directory, template, Arc::clone(&self.registry)));
+        let inner = Arc::new(Inner::new(
+            id.clone(),
+            directory,
+            template,
+            Arc::clone(&self.registry),
+            self.weak.clone(),
+        ));
         all.insert(id.key(), Arc::clone(&inner));
         inner
     }
@@ -109,6 +120,20 @@ impl Local {
     /// # Errors
     /// [`Code::Unsupported`] where [`init`] was not called, [`Code::Unavailable`] where the directory cannot be used.
     pub fn new(state: impl AsRef<Path>) -> Result<Self> {
+        Local::open_state(state.as_ref(), Weaknesses::default())
+    }
+
+    /// The same, with sandboxes that lack some of their protections: for the control runs of tests alone.
+    ///
+    /// # Errors
+    /// As [`Local::new`].
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn weakened(state: impl AsRef<Path>, weak: Vec<Weakness>) -> Result<Self> {
+        Local::open_state(state.as_ref(), Weaknesses::new(weak))
+    }
+
+    fn open_state(state: &Path, weak: Weaknesses) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze::provider::local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
@@ -116,11 +141,11 @@ impl Local {
         let unusable = |error: io::Error| {
             Error::new(Code::Unavailable, format!("the state directory cannot be used: {}", error.kind()))
         };
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&state).map_err(unusable)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(unusable)?;
         let state = fs::canonicalize(state).map_err(unusable)?;
         sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
-        let shared = Arc::new(Shared { state, registry, sandboxes: Mutex::default() });
+        let shared = Arc::new(Shared { state, registry, sandboxes: Mutex::default(), weak });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())

@@ -12,6 +12,7 @@ use rustix::fs::FlockOperation;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::cgroup::Group;
+use super::launch::{Weakness, Weaknesses};
 use super::registry::Registry;
 use super::running::Running;
 use super::{engine, exec, files, layout};
@@ -38,6 +39,7 @@ pub(super) struct Inner {
     pub(super) directory: PathBuf,
     pub(super) template: Template,
     pub(super) registry: Arc<Registry>,
+    weak: Weaknesses,
     pub(super) state: AsyncMutex<State>,
     /// Writes come one after the other: two paths may lead to one file.
     pub(super) writes: AsyncMutex<()>,
@@ -61,6 +63,7 @@ impl Inner {
         directory: PathBuf,
         template: Template,
         registry: Arc<Registry>,
+        weak: Weaknesses,
     ) -> Self {
         Inner {
             key: id.key(),
@@ -68,6 +71,7 @@ impl Inner {
             directory,
             template,
             registry,
+            weak,
             state: AsyncMutex::new(State::Asleep),
             writes: AsyncMutex::new(()),
             full: AtomicBool::new(false),
@@ -88,7 +92,7 @@ impl Inner {
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
-        let (template, hostname) = (self.template.clone(), self.id.name.to_string());
+        let (template, hostname, weak) = (self.template.clone(), self.id.name.to_string(), self.weak.clone());
         let prepared = engine::block(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed());
@@ -96,7 +100,7 @@ impl Inner {
             layout::make(&directory).map_err(|error| state_failed(&error))?;
             let lock = claim(&directory)?;
             let group = Group::new(layout::memory(&template), layout::PROCESSES);
-            let spec = layout::spec(&directory, &hostname, &template, group.is_some())?;
+            let spec = layout::spec(&directory, &hostname, &template, group.is_some(), &weak)?;
             registry.used(&key)?;
             Ok((spec, group, lock))
         });
@@ -250,6 +254,9 @@ impl Sandbox for LocalSandbox {
         let inner = Arc::clone(&self.0);
         let running = engine::run(async move { inner.wake().await }).await?;
         let mut env = layout::environment();
+        if self.0.weak.has(&Weakness::Environment) {
+            env.extend(std::env::vars());
+        }
         env.extend(self.0.template.image.env.iter().chain(&command.env).cloned());
         exec::exec(running, command, env).await
     }
