@@ -8,6 +8,7 @@
 mod binary;
 pub mod conformance;
 mod diff;
+mod generated;
 mod node;
 mod process;
 mod project;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub use binary::koze;
 pub use diff::{Snapshot, diff};
+pub use generated::generated_program;
 pub use node::{node_command, node_modules};
 pub use process::run;
 pub use project::{Project, Run};
