@@ -6,6 +6,9 @@ mod escape;
 mod files;
 mod life;
 mod limits;
+mod probes;
+mod scene;
+mod sight;
 mod stage;
 mod tools;
 mod transfer;
@@ -23,6 +26,9 @@ type Test = (&'static str, fn() -> Result<(), libtest_mimic::Failed>);
 
 fn main() -> ExitCode {
     koze::provider::local::init();
+    if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
+        return probes::run();
+    }
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
@@ -38,7 +44,7 @@ fn main() -> ExitCode {
     let all = [
         commands::TESTS,
         files::TESTS,
-        escape::TESTS,
+        sight::TESTS,
         limits::TESTS,
         life::TESTS,
         tools::TESTS,
@@ -46,7 +52,8 @@ fn main() -> ExitCode {
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
-    let trials = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind)).collect();
+    let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
+    let trials = tests.chain(escape::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {
         return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };

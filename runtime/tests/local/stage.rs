@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use koze::provider::local::{Local, LocalSandbox};
+use koze::provider::local::{Local, LocalSandbox, Weakness};
 use koze::provider::{Image, Size, Template};
 use koze::sandbox::{Command, Output, Place, Sandbox};
 use koze::{Provider, SandboxId, SandboxName, SessionId};
@@ -21,6 +21,12 @@ impl Stage {
     pub(crate) fn new() -> Self {
         let state = tempfile::tempdir().unwrap();
         Stage { local: Local::new(state.path()).unwrap(), state }
+    }
+
+    /// One whose sandboxes lack some of their protections.
+    pub(crate) fn weakened(weak: Vec<Weakness>) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::weakened(state.path(), weak).unwrap(), state }
     }
 
     /// The sandbox of a name, made if need be.
