@@ -62,15 +62,14 @@ fn control(name: &str) -> Control {
             Control::File(|target| target.neighbour.parent().expect("a directory").to_owned())
         }
         "sysfs" => Control::File(|_| "/sys".into()),
-        "hard_link_to_the_host" | "setuid_programs" => Control::Host,
+        // The user namespace alone keeps it out of the environment of a process of the same user.
+        "hard_link_to_the_host" | "setuid_programs" | "environment_of_host_processes" => Control::Host,
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
         "other_families" | "new_user_namespace" | "clone_into_namespaces" | "x32_calls" => {
             Control::Weak(&[Filter])
         }
-        "see_host_processes" | "signal_host_processes" | "environment_of_host_processes" => {
-            Control::Weak(&[Processes])
-        }
+        "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes]),
         "environment_of_the_host_program" => Control::Weak(&[Environment]),
         "environment_of_the_guest" | "descriptors_of_the_guest" | "root_of_the_guest" => {
             Control::Weak(&[Dumpable])

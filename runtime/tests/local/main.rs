@@ -4,6 +4,7 @@
 mod commands;
 mod escape;
 mod files;
+mod guest;
 mod life;
 mod limits;
 mod probes;
@@ -35,6 +36,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
         return life::open_where_forbidden();
     }
+    if std::env::args().nth(1).as_deref() == Some(limits::HOG) {
+        return limits::hog();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
     let all = [
         commands::TESTS,
         files::TESTS,
+        guest::TESTS,
         sight::TESTS,
         limits::TESTS,
         life::TESTS,

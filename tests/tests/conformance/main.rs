@@ -3,6 +3,8 @@
 
 #[cfg(target_os = "linux")]
 mod command;
+#[cfg(target_os = "linux")]
+mod generated;
 mod in_process;
 #[cfg(target_os = "linux")]
 mod plain;
@@ -24,7 +26,7 @@ struct Hosted {
 fn hosts() -> Vec<Hosted> {
     let mut all = vec![in_process::MEMORY];
     #[cfg(target_os = "linux")]
-    all.extend([in_process::LOCAL, command::HOST]);
+    all.extend([in_process::LOCAL, generated::HOST, command::HOST]);
     all
 }
 

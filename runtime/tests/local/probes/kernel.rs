@@ -67,8 +67,10 @@ pub(super) fn terminal(_: &Target) -> io::Result<()> {
     let _ = rustix::process::setsid();
     let ours = OpenOptions::new().read(true).write(true).open("/dev/ptmx")?;
     let unlocked: libc::c_int = 0;
-    // SAFETY: the first reads a number, the second and third take one, the fourth reads a letter.
+    // SAFETY: the first takes a signal, the second reads a number, the next two take one, the last reads a letter.
     unsafe {
+        // What becomes of the terminal in the end is no matter.
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
         done(libc::ioctl(ours.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked).into())?;
         let theirs = libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, libc::O_RDWR | libc::O_NOCTTY);
         done(theirs.into())?;

@@ -23,6 +23,10 @@ use crate::error::{Code, Error, Result};
 
 pub(super) use spec::{Bind, BindKind, Program, Spec};
 use spec::{Failure, Order, Report, Stage};
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(unreachable_pub, reason = "it is seen with that feature alone")
+)]
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// A protection that is left out.
+#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "it is seen with that feature alone"))]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Weakness {
     /// System calls are not filtered.
