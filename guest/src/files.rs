@@ -143,7 +143,7 @@ fn busy(place: &Place) -> Fault {
 }
 
 /// The permission bits of a file; an error for all else. Pipes would block, devices do something.
-fn file_mode(at: &At, place: &Place) -> Result<u32, Fault> {
+pub(crate) fn file_mode(at: &At, place: &Place) -> Result<u32, Fault> {
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(stat.st_mode & 0o7777),
@@ -152,7 +152,7 @@ fn file_mode(at: &At, place: &Place) -> Result<u32, Fault> {
     }
 }
 
-fn again(at: &At, flags: OFlags, place: &Place) -> Result<OwnedFd, Fault> {
+pub(crate) fn again(at: &At, flags: OFlags, place: &Place) -> Result<OwnedFd, Fault> {
     let flags = flags | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     rustix::fs::open(at.handle(), flags, Mode::empty()).map_err(|error| fault(&error.into(), &place.path))
 }

@@ -30,9 +30,10 @@ pub enum Request {
         /// All its variables.
         env: Vec<(String, String)>,
     },
-    /// Kill the program of the call with this number, and all that came of it. No answer of its own.
+    /// Kill the program of the call with this number, and all that came of it; or what works on another request. No
+    /// answer of its own.
     Kill {
-        /// The number of its [`Request::Exec`].
+        /// The number of its request.
         exec: u64,
     },
     /// Kill everything but the guest. [`Answer::Done`].
@@ -67,6 +68,20 @@ pub enum Request {
     Remove(Place),
     /// Move the first to the second. [`Answer::Done`].
     Rename(Place, Place),
+    /// Write a file or tree into the descriptor that comes along, as a stream. [`Answer::Done`].
+    Pack {
+        /// What to write.
+        place: Place,
+        /// What has this name is left out.
+        except: String,
+    },
+    /// Make what such a stream holds, from the descriptor that comes along. [`Answer::Unpacked`].
+    Unpack {
+        /// Where it is to be; nothing is there.
+        place: Place,
+        /// How many bytes there is room for.
+        most: u64,
+    },
 }
 
 /// What the guest answers.
@@ -80,6 +95,8 @@ pub enum Answer {
     Opened,
     /// It is done.
     Done,
+    /// The stream is a file or tree now, with so many bytes in its files.
+    Unpacked(u64),
     /// What is in the directory.
     Listed(Vec<(String, Found)>),
     /// What is at the place.
@@ -140,6 +157,7 @@ pub enum Why {
     PermissionDenied,
     PathEscape,
     TooLarge,
+    Unsupported,
     Unavailable,
     Internal,
 }

@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use crate::channel::{self, Received};
 use crate::files::{self, Pending};
 use crate::message::{Answer, Fault, Place, Request, Why};
-use crate::{process, sys};
+use crate::{process, stream, sys};
 
 /// Serves one host until its end of the socket is closed. Meant for the first process of a namespace, which must be
 /// one thread: `waitpid` takes every child.
@@ -71,6 +71,8 @@ impl Guest {
             Request::Kill { exec } => {
                 if let Some((pid, _)) = self.running.iter().find(|(_, number)| **number == exec) {
                     process::kill_tree(*pid);
+                } else if let Some((pid, _)) = self.working.iter().find(|(_, number)| **number == exec) {
+                    let _ = rustix::process::kill_process(*pid, rustix::process::Signal::KILL);
                 }
                 return Ok(());
             }
@@ -100,11 +102,27 @@ impl Guest {
             Request::MakeDir(place) => files::make_dir(&place).map(|()| Answer::Done),
             Request::MakeLink(place, target) => files::make_link(&place, &target).map(|()| Answer::Done),
             Request::SetMode(place, mode) => files::set_mode(&place, mode).map(|()| Answer::Done),
-            Request::Remove(place) => return self.aside(number, || files::remove(&place)),
+            Request::Remove(place) => {
+                return self.aside(number, || files::remove(&place).map(|()| Answer::Done));
+            }
             Request::Rename(from, to) => match files::rename(&from, &to) {
                 Ok(true) => Ok(Answer::Done),
                 Ok(false) => return self.copy_over(number, &from, &to),
                 Err(fault) => Err(fault),
+            },
+            Request::Pack { place, except } => match descriptors.into_iter().next() {
+                Some(to) => {
+                    let work = move || stream::pack(&place, &except, to).map(|()| Answer::Done);
+                    return self.aside(number, work);
+                }
+                None => Err(alone()),
+            },
+            Request::Unpack { place, most } => match descriptors.into_iter().next() {
+                Some(from) => {
+                    let work = move || stream::unpack(&place, most, from).map(Answer::Unpacked);
+                    return self.aside(number, work);
+                }
+                None => Err(alone()),
             },
         };
         self.send(number, &answer.unwrap_or_else(Answer::Failed), &[])
@@ -112,7 +130,7 @@ impl Guest {
 
     /// The two places are on different mounts.
     fn copy_over(&mut self, number: u64, from: &Place, to: &Place) -> io::Result<()> {
-        self.aside(number, || files::copy_over(from, to))
+        self.aside(number, || files::copy_over(from, to).map(|()| Answer::Done))
     }
 
     fn send(&self, number: u64, answer: &Answer, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -127,10 +145,10 @@ impl Guest {
     }
 
     /// What may take long is done by a copy of the guest, so that other calls need not wait. It answers by itself.
-    fn aside(&mut self, number: u64, work: impl FnOnce() -> Result<(), Fault>) -> io::Result<()> {
+    fn aside(&mut self, number: u64, work: impl FnOnce() -> Result<Answer, Fault>) -> io::Result<()> {
         let socket = &self.socket;
         let started = sys::aside(|| {
-            let answer = work().map_or_else(Answer::Failed, |()| Answer::Done);
+            let answer = work().unwrap_or_else(Answer::Failed);
             if channel::send(socket, number, &answer, &[]).is_err() {
                 std::process::abort();
             }
@@ -157,4 +175,8 @@ impl Guest {
         }
         Ok(())
     }
+}
+
+fn alone() -> Fault {
+    Fault::new(Why::Internal, "a descriptor was to come along")
 }

@@ -116,7 +116,7 @@ fn handle(descriptor: &OwnedFd) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
-fn names(directory: &OwnedFd) -> io::Result<Vec<OsString>> {
+pub(crate) fn names(directory: &OwnedFd) -> io::Result<Vec<OsString>> {
     let mut all = Vec::new();
     for entry in Dir::read_from(directory)? {
         let entry = entry?;

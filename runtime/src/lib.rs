@@ -21,13 +21,16 @@
 #[doc(hidden)]
 pub mod binding;
 mod class;
+mod detach;
 pub mod error;
 pub mod id;
 mod namespace;
+mod path;
 pub mod pool;
 pub mod provider;
 pub mod sandbox;
 pub mod tool;
+mod transfer;
 
 pub use class::SandboxClass;
 pub use error::{Code, Error, Result};
@@ -37,6 +40,7 @@ pub use namespace::{Namespace, Stub};
 pub use pool::{Images, Pool};
 pub use provider::Provider;
 pub use sandbox::Sandbox;
+pub use transfer::transfer;
 
 /// What a sandbox file needs.
 pub mod prelude {

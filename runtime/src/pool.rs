@@ -51,10 +51,15 @@ impl Images {
         let found = self.list.iter().find(|image| image.name == named);
         found.or_else(|| self.list.iter().find(|image| image.reference == named)).ok_or_else(|| {
             let known: Vec<&str> = self.list.iter().map(|image| image.name.as_str()).collect();
-            let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
-            Error::new(Code::InvalidInput, message)
+            unknown_image(named, &known)
         })
     }
+}
+
+/// The error of a name or reference that is none of these images.
+pub fn unknown_image(named: &str, known: &[&str]) -> Error {
+    let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
+    Error::new(Code::InvalidInput, message)
 }
 
 /// The sandboxes of one session.

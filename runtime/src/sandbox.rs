@@ -4,6 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::error::Result;
+use crate::transfer::pieces;
 
 /// `Send` natively. On wasm32 nothing, for JavaScript's promises stay on the thread they are made on.
 #[cfg(not(target_arch = "wasm32"))]
@@ -30,8 +31,8 @@ impl<T: ?Sized> MaybeSync for T {}
 /// One sandbox.
 ///
 /// Paths are absolute and resolved inside the sandbox, symbolic links followed, under the root they are confined to.
-/// Writes to one path come one after the other; a write that fails leaves the old file.
-pub trait Sandbox: MaybeSend + MaybeSync {
+/// Writes to one path come one after the other; a write that fails leaves the old file. A clone is the same sandbox.
+pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     /// What it can do; the rest answers [`Code::Unsupported`](crate::Code::Unsupported).
     fn capabilities(&self) -> Capabilities;
 
@@ -74,6 +75,19 @@ pub trait Sandbox: MaybeSend + MaybeSync {
 
     /// Moves a file or directory; a file at `to` is replaced in one step.
     fn rename(&self, from: Place<'_>, to: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
+
+    /// Copies a file, or a directory with all that is in it, to a place of another sandbox where nothing is, and returns
+    /// the bytes of its files. Of what fails, something may be left at the place.
+    ///
+    /// What a provider knows no faster way for goes in pieces, over the operations above.
+    fn copy_to<T: Sandbox>(
+        &self,
+        from: Place<'_>,
+        to: &T,
+        target: Place<'_>,
+    ) -> impl Future<Output = Result<u64>> + MaybeSend {
+        pieces::copy(self, from, to, target)
+    }
 
     /// The URL at which a port of the sandbox answers.
     fn expose(&self, port: u16) -> impl Future<Output = Result<String>> + MaybeSend;

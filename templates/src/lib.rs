@@ -9,6 +9,9 @@ pub const MODULE: &str = include_str!("../files/generated/mod.rs");
 /// The typed bindings, `src/generated/env.rs`.
 pub const ENV: &str = include_str!("../files/generated/env.rs");
 
+/// The tools and the images, `src/generated/tools.rs`.
+pub const TOOLS: &str = include_str!("../files/generated/tools.rs");
+
 /// The Worker entry, `src/generated/worker.mjs`.
 pub const WORKER: &str = include_str!("../files/worker/worker.mjs");
 

@@ -19,7 +19,13 @@ use crate::root;
 pub fn koze() -> Command {
     static KOZE: OnceLock<PathBuf> = OnceLock::new();
     let mut command = Command::new(KOZE.get_or_init(build));
-    // A person's shell has none of these, and koze must not find this workspace through them.
+    without_cargo(&mut command);
+    command
+}
+
+/// Takes out of a command's environment what cargo sets for tests: a person's shell has none of it, and a program must
+/// not find this workspace through it.
+pub(crate) fn without_cargo(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         let set_by_cargo = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
@@ -27,7 +33,6 @@ pub fn koze() -> Command {
             command.env_remove(&*name);
         }
     }
-    command
 }
 
 /// The directory that cargo builds into, and the name of the profile's directory in it.
@@ -54,14 +59,14 @@ fn build() -> PathBuf {
         .output()
         .expect("cargo starts");
     assert!(output.status.success(), "`cargo build --bin koze` failed");
-    executable(&String::from_utf8_lossy(&output.stdout)).expect("cargo names the binary it built")
+    executable("koze", &String::from_utf8_lossy(&output.stdout)).expect("cargo names the binary it built")
 }
 
-/// The path that cargo's messages name for the binary `koze`.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// The path that cargo's messages name for a binary.
+pub(crate) fn executable(name: &str, messages: &str) -> Option<PathBuf> {
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "koze")
+        .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(Path::new).map(Path::to_owned))
 }

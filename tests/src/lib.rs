@@ -7,6 +7,7 @@
 
 mod binary;
 mod diff;
+mod generated;
 mod node;
 mod process;
 mod project;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use binary::koze;
 pub use diff::{Snapshot, diff};
+pub use generated::generated_program;
 pub use node::{node_command, node_modules};
 pub use process::run;
 pub use project::{Project, Run};

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: how long `koze build` takes, as a person meets it: a process, from spawn to exit.
+//! `cargo xtask bench`: how long `koze build` takes, as a person meets it: a process, from spawn to exit; and how fast
+//! sandboxes on this machine are.
 //!
 //! What is compared runs interleaved, so that a slow minute of the machine meets all of it alike.
 //! Nothing here judges a number.
@@ -8,12 +9,14 @@ mod measure;
 mod peers;
 mod project;
 mod report;
+mod sandboxes;
 mod watch;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fs_err as fs;
+use serde_json::json;
 
 use crate::Result;
 use measure::Samples;
@@ -37,6 +40,18 @@ pub(crate) struct Args {
     /// Measure this binary instead of building one
     #[arg(long, value_name = "PATH")]
     koze: Option<PathBuf>,
+    /// A part alone
+    #[arg(long, value_name = "PART")]
+    only: Option<Part>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// `koze build` and `koze build --watch`
+    Build,
+    /// Sandboxes on this machine
+    Sandboxes,
 }
 
 /// How often each command runs; the first runs of all are thrown away.
@@ -53,22 +68,36 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
         None => binary::build(root)?,
     };
     let dir = tempfile::Builder::new().prefix("koze-bench-").tempdir()?;
+    let mut numbers = json!({});
+    if args.only != Some(Part::Sandboxes) {
+        let report = builds(root, &koze, dir.path(), &runs)?;
+        print!("{report}");
+        numbers["build"] = report.json();
+    }
+    if args.only != Some(Part::Build) {
+        let report = sandboxes::run(root, &koze, dir.path(), args.quick)?;
+        print!("{report}");
+        numbers["sandboxes"] = report.json();
+    }
+    if let Some(file) = &args.json {
+        fs::write(file, format!("{numbers:#}\n"))?;
+    }
+    Ok(())
+}
+
+fn builds(root: &Path, koze: &Path, dir: &Path, runs: &Runs) -> Result<Report> {
     let mut report = Report::new();
     for size in SIZES {
         let (sandboxes, environments) = size;
-        let project = Project::new(dir.path(), sandboxes, environments);
+        let project = Project::new(dir, sandboxes, environments);
         eprintln!("bench: {sandboxes} sandboxes, {environments} environments");
-        build(root, &koze, &project, &runs, &mut report)?;
+        build(root, koze, &project, runs, &mut report)?;
         if size == SMALL {
-            types(root, &koze, &project, &runs, &mut report)?;
-            watch::latency(root, &koze, &project, runs.fast.max(20), &mut report)?;
+            types(root, koze, &project, runs, &mut report)?;
+            watch::latency(root, koze, &project, runs.fast.max(20), &mut report)?;
         }
     }
-    print!("{report}");
-    if let Some(file) = &args.json {
-        fs::write(file, format!("{:#}\n", report.json()))?;
-    }
-    Ok(())
+    Ok(report)
 }
 
 /// `koze build` on a project never built, then with nothing to do, then the peer; and again.

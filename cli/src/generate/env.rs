@@ -109,7 +109,7 @@ fn place(level: Level) -> String {
 }
 
 /// A text of the configuration in a comment, where no line end and no backtick may end what it stands in.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     format!("`{}`", text.escape_debug().to_string().replace('`', "\\u{60}"))
 }
 

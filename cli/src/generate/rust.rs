@@ -7,14 +7,21 @@ use super::env;
 use super::template::{Fill, Template};
 use crate::wrangler::bindings::Bindings;
 
-/// `mod.rs` and `env.rs`, whose templates have the same placeholders.
-pub(super) fn render(sandboxes: &[Sandbox], bindings: &Bindings) -> [(&'static str, String); 2] {
+/// `mod.rs` and `env.rs`, whose templates have the same placeholders; `served` says whether agents get tools.
+pub(super) fn render(
+    sandboxes: &[Sandbox],
+    bindings: &Bindings,
+    served: bool,
+) -> [(&'static str, String); 2] {
     let fills: Vec<Fill> = sandboxes.iter().map(sandbox).collect();
     let accessors = env::fills(bindings, sandboxes);
+    let standing = [Fill::default()];
     [("mod.rs", MODULE), ("env.rs", ENV)].map(|(name, template)| {
         let text = Template::new(template).render(&Fill::default(), &|region| match region {
             "sandbox" => fills.as_slice(),
             "binding" => accessors.as_slice(),
+            "served" if served => &standing,
+            "served" => &[],
             other => unreachable!("the template has a region {other} that nobody fills"),
         });
         (name, text)

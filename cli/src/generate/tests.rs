@@ -1,14 +1,25 @@
 use std::collections::HashSet;
 
+use koze_model::image::ImageSource;
 use koze_model::{Report, Sandbox};
 use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::images::{Resolved, offered, serves};
 use crate::wrangler::bindings;
 
 fn sandbox(file: &str, text: &str) -> Sandbox {
     let mut report = Report::new();
     Sandbox::read(file, text, &|_| true, &mut report).unwrap_or_else(|| panic!("{report:?}"))
+}
+
+/// The files, with an image for each sandbox whose reference is its directory.
+fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(&'static str, String)> {
+    let image = |sandbox: &Sandbox| Resolved { image: sandbox.file.clone(), source: ImageSource::Attribute };
+    let images: Vec<Resolved> = sandboxes.iter().map(image).collect();
+    let first = sandboxes.iter().find(|sandbox| serves(sandbox)).map(|sandbox| sandbox.names.base.as_str());
+    let offered = offered(sandboxes, &images, first);
+    files(Inputs { sandboxes, kept, bindings: &bindings::all(root), offered: offered.as_ref() })
 }
 
 /// Names of directories that would end a comment or a string, were they pasted.
@@ -19,12 +30,15 @@ fn generated_rust_parses_whatever_a_directory_is_called() {
     for (index, dir) in NASTY.iter().enumerate() {
         let file = format!("src/{dir}/type.sandbox.rs");
         let text = format!("#[sandbox] {} struct T{index};", ["pub", ""][index % 2]);
-        for (name, text) in files(&[sandbox(&file, &text)], &[], &bindings::all(&json!({}))) {
-            if ["mod.rs", "env.rs"].contains(&name) {
+        for (name, text) in made(&[sandbox(&file, &text)], &[], &json!({})) {
+            if name.ends_with(".rs") {
                 let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 if name == "mod.rs" {
                     let paths: Vec<String> = parsed.items.iter().filter_map(path).collect();
-                    assert_eq!(paths, ["env.rs".to_owned(), format!("../{dir}/type.sandbox.rs")]);
+                    assert_eq!(
+                        paths,
+                        ["env.rs".to_owned(), "tools.rs".to_owned(), format!("../{dir}/type.sandbox.rs")]
+                    );
                 }
             }
         }
@@ -50,7 +64,7 @@ fn generated_rust_parses_whatever_a_binding_is_called() {
     let environments: Map<String, Value> =
         names.clone().map(|name| (name.to_owned(), json!({ "vars": { name: 1 } }))).collect();
     let root = json!({ "vars": vars, "kv_namespaces": lists, "a`\n/*": lists, "env": environments });
-    let files = files(&[], &[], &bindings::all(&root));
+    let files = made(&[], &[], &root);
     let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
     let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let methods: Vec<String> = parsed.items.iter().flat_map(methods).collect();
@@ -76,7 +90,7 @@ proptest::proptest! {
         };
         let root = json!({ "kv_namespaces": entries(&kv), "r2_buckets": entries(&r2) });
         let sandboxes = [sandbox("src/t.sandbox.rs", "#[sandbox] pub struct T;")];
-        let files = files(&sandboxes, &[], &bindings::all(&root));
+        let files = made(&sandboxes, &[], &root);
         let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
         let methods: Vec<String> = syn::parse_file(text).unwrap().items.iter().flat_map(methods).collect();
         let distinct: HashSet<&String> = methods.iter().collect();
@@ -121,14 +135,67 @@ fn path(item: &syn::Item) -> Option<String> {
 
 #[test]
 fn the_templates_are_rust_as_they_stand() {
-    for template in [koze_templates::MODULE, koze_templates::ENV] {
+    for template in [koze_templates::MODULE, koze_templates::ENV, koze_templates::TOOLS] {
         syn::parse_file(template).unwrap();
     }
 }
 
 #[test]
 fn every_file_says_who_wrote_it() {
-    for (name, text) in files(&[], &["Kept"], &bindings::all(&json!({}))) {
-        assert!(text.starts_with(&format!("// {MARK}\n")), "{name}");
+    for (name, text) in made(&[], &["Kept"], &json!({})) {
+        let first = if name.ends_with(".json") {
+            format!("{{\n  \"$comment\": \"{MARK}\",\n")
+        } else {
+            format!("// {MARK}\n")
+        };
+        assert!(text.starts_with(&first), "{name}");
+    }
+}
+
+#[test]
+fn what_an_attribute_says_of_an_image_is_in_the_tools() {
+    let all = r#"#[sandbox(
+        instance(memory_mib = 512), sleep_after = "120s", internet = true, allowed_hosts = ["a.example"],
+        denied_hosts = ["b.example"], env_vars(A = "q\"\n\\")
+    )] pub struct A;"#;
+    let served = sandbox("src/a-1.sandbox.rs", all);
+    let default = sandbox("src/b.sandbox.rs", "#[sandbox(default)] pub struct B;");
+    let none = sandbox("src/c.sandbox.rs", "#[sandbox(tools = [])] pub struct C;");
+    let files = made(&[served, default, none], &[], &json!({}));
+    let text = |wanted: &str| files.iter().find(|(name, _)| *name == wanted).unwrap().1.as_str();
+    let tools = text("tools.rs");
+    syn::parse_file(tools).unwrap_or_else(|error| panic!("{error}\n{tools}"));
+    for line in [
+        "pub const ALL: [Image; 2] = [",
+        "    #[default]\n    B,\n",
+        r#""a-1" => Ok(Image::A_1),"#,
+        "internet: true,",
+        r#"allowed_hosts: ["a.example"].map"#,
+        r#"denied_hosts: ["b.example"].map"#,
+        r#"env: [("A", "q\"\n\\")].map"#,
+        "from_mins(2)",
+        "memory_mib: 512, disk_mb: 2000",
+    ] {
+        assert!(tools.contains(line), "{line} in {tools}");
+    }
+    let definitions: Value = serde_json::from_str(text("tools.json")).unwrap();
+    let create =
+        definitions["tools"].as_array().unwrap().iter().find(|tool| tool["name"] == "sandbox_create");
+    let image = &create.unwrap()["inputSchema"]["properties"]["image"];
+    assert_eq!(image["default"], "b");
+    assert_eq!(image["enum"], json!(["a-1", "src/a-1.sandbox.rs", "b", "src/b.sandbox.rs"]));
+}
+
+#[test]
+fn without_a_sandbox_that_serves_agents_there_are_no_tools() {
+    let none = [sandbox("src/c.sandbox.rs", "#[sandbox(tools = [])] pub struct C;")];
+    for sandboxes in [&none[..], &[]] {
+        for (name, text) in made(sandboxes, &[], &json!({})) {
+            match name {
+                "tools.rs" => assert!(syn::parse_file(&text).unwrap().items.is_empty(), "{text}"),
+                "tools.json" => assert!(text.ends_with("\"tools\": []\n}\n"), "{text}"),
+                _ => assert!(!text.contains("handle_tool_call"), "{text}"),
+            }
+        }
     }
 }

@@ -19,6 +19,7 @@ mod surroundings;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
+use koze::Images;
 use koze_model::image::ImageSource;
 use koze_model::{Rule, Sandbox};
 
@@ -82,7 +83,7 @@ pub struct Plan {
     /// The image of each sandbox at the top level, in the order of the sandboxes.
     pub images: Vec<Resolved>,
     /// The images that agents may name; none where no sandbox serves agents.
-    pub offered: Option<koze::Images>,
+    pub offered: Option<Images>,
     /// The container application of each sandbox at the top level, as wrangler calls it.
     pub containers: Vec<String>,
     /// What a person should know of: what was taken over, renamed, removed.
@@ -181,7 +182,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     };
     let containers = new_lock.sandboxes.iter().map(container).collect();
     let offered = images::offered(sandboxes, &images, new_lock.default.as_deref());
-    let changes = outputs(inputs, &edits, new_lock, findings)?;
+    let changes = outputs(inputs, &edits, new_lock, offered.as_ref(), findings)?;
     Ok(Plan { changes, images, offered, containers, notes })
 }
 
@@ -209,6 +210,7 @@ fn outputs(
     inputs: &Inputs,
     edits: &[Edit],
     new_lock: Lock,
+    offered: Option<&Images>,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
     let Inputs { project, config, lock, .. } = inputs;
@@ -236,7 +238,9 @@ fn outputs(
         return findings.fail(Rule::NotOurs { path: path.clone() }, Some(Place::file(path)));
     }
     let kept: Vec<&str> = new_lock.kept.iter().map(|kept| kept.class.as_str()).collect();
-    for (name, text) in generate::files(sandboxes, &kept, &bindings) {
+    for (name, text) in
+        generate::files(generate::Inputs { sandboxes, kept: &kept, bindings: &bindings, offered })
+    {
         files.push((generated.join(name), text));
     }
     files.push((project.dir.join(lock::FILE), new_lock.render_after(lock)));

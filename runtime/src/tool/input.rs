@@ -1,4 +1,4 @@
-//! What tools have in common: paths as a model writes them, ranges, and bytes as JSON.
+//! What tools have in common: ranges, and bytes as JSON.
 
 use std::ops::RangeInclusive;
 
@@ -6,34 +6,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Code, Error, Result};
-use crate::sandbox::Place;
-
-/// Where relative paths of the agent's tools start.
-pub(super) const HOME: &str = "/home/user";
-
-/// The longest path, in bytes.
-const LONGEST: usize = 4096;
-
-/// A path of the agent's: absolute, or relative to [`HOME`]. What it leads to is found inside the sandbox.
-pub(super) fn path(text: &str) -> Result<String> {
-    let wrong = |why: &str| Err(Error::new(Code::InvalidInput, format!("a path {why}")));
-    if text.is_empty() {
-        return wrong("is not empty");
-    }
-    if text.contains('\0') {
-        return wrong("holds no NUL");
-    }
-    let path = if text.starts_with('/') { text.to_owned() } else { format!("{HOME}/{text}") };
-    if path.len() > LONGEST {
-        return wrong(&format!("has {LONGEST} bytes at most"));
-    }
-    Ok(path)
-}
-
-/// A path confined to the sandbox alone.
-pub(super) fn anywhere(path: &str) -> Place<'_> {
-    Place { root: "/", path }
-}
 
 /// A number of the range that the schema says.
 pub(super) fn within(name: &str, value: u64, range: RangeInclusive<u64>) -> Result<u64> {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`agent`] | the eight tools over a session's pool |
 //! | [`dialect`] | definitions as MCP, Anthropic and OpenAI write them |
-//! | `input` | what tools have in common: paths, ranges, bytes as JSON |
+//! | `input` | what tools have in common: ranges, bytes as JSON |
 
 pub mod agent;
 pub mod dialect;

@@ -8,6 +8,7 @@ mod life;
 mod limits;
 mod stage;
 mod tools;
+mod transfer;
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -34,8 +35,16 @@ fn main() -> ExitCode {
     }
     let plain = std::env::var_os(PLAIN).is_some();
     let arguments = Arguments::from_args();
-    let all =
-        [commands::TESTS, files::TESTS, escape::TESTS, limits::TESTS, life::TESTS, tools::TESTS].concat();
+    let all = [
+        commands::TESTS,
+        files::TESTS,
+        escape::TESTS,
+        limits::TESTS,
+        life::TESTS,
+        tools::TESTS,
+        transfer::TESTS,
+    ]
+    .concat();
     let kind = if plain { "plain user" } else { "this user" };
     let trials = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();

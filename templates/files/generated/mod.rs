@@ -2,11 +2,17 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 #![allow(dead_code, unused_imports, unreachable_pub)]
 
-//! The sandboxes of this package and the typed [`Env`] of its Worker.
+//! The sandboxes of this package, the typed [`Env`] of its Worker, and the tools that agents call.
 
 #[path = "env.rs"]
 mod __env;
 pub use __env::Env;
+
+#[path = "tools.rs"]
+mod __tools;
+//#region served
+pub use __tools::{Image, definitions, handle_tool_call, images};
+//#endregion
 //#region sandbox
 
 /// The sandbox of `__KOZE_SOURCE__`.

@@ -17,6 +17,8 @@ fn the_first_sandbox() {
     created wrangler.jsonc
     created src/generated/mod.rs
     created src/generated/env.rs
+    created src/generated/tools.rs
+    created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
     created koze.lock

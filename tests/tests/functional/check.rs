@@ -152,6 +152,8 @@ fn json_of_a_build() {
             { "path": "wrangler.jsonc", "action": "update" },
             created("src/generated/mod.rs"),
             created("src/generated/env.rs"),
+            created("src/generated/tools.rs"),
+            created("src/generated/tools.json"),
             created("src/generated/worker.mjs"),
             created("src/generated/worker.d.mts"),
             created("koze.lock"),

@@ -294,7 +294,7 @@ fn what_was_finished_is_said() {
     1 error
     ");
     assert_snapshot!(built(&project).stdout, @"
-    finished what an interrupted run had begun: wrote `src/generated/env.rs`, `src/generated/worker.mjs`, `src/generated/worker.d.mts` and `koze.lock`
+    finished what an interrupted run had begun: wrote `src/generated/env.rs`, `src/generated/tools.rs`, `src/generated/worker.mjs`, `src/generated/worker.d.mts` and `koze.lock`
     2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
       src/server/shell.sandbox.rs   BashSandbox    SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10

@@ -48,6 +48,8 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created wrangler.jsonc
     created src/generated/mod.rs
     created src/generated/env.rs
+    created src/generated/tools.rs
+    created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
     created koze.lock

@@ -33,4 +33,5 @@ mod schema;
 mod sdk;
 mod source;
 mod storage;
+mod tools;
 mod watch;

@@ -44,6 +44,8 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     updated wrangler.jsonc
     created src/generated/mod.rs
     created src/generated/env.rs
+    created src/generated/tools.rs
+    created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
     created koze.lock

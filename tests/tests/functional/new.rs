@@ -39,6 +39,8 @@ fn a_project_in_an_empty_directory() {
     hello/package.json
     hello/src/generated/env.rs
     hello/src/generated/mod.rs
+    hello/src/generated/tools.json
+    hello/src/generated/tools.rs
     hello/src/generated/worker.d.mts
     hello/src/generated/worker.mjs
     hello/src/lib.rs

@@ -39,6 +39,8 @@ fn entries_by_hand_are_adopted() {
     updated wrangler.jsonc
     created src/generated/mod.rs
     created src/generated/env.rs
+    created src/generated/tools.rs
+    created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
     created koze.lock

@@ -201,6 +201,8 @@ fn what_speaks_of_the_old_name_is_listed() {
     updated wrangler.jsonc
     updated src/generated/mod.rs
     updated src/generated/env.rs
+    updated src/generated/tools.rs
+    updated src/generated/tools.json
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
     updated koze.lock

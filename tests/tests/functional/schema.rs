@@ -35,7 +35,7 @@ fn every_image_source_and_action() {
     project.write("wrangler.jsonc", config);
     plain(&project, "src/a.sandbox.rs", "Plain");
     sandbox(&project, "src/b.sandbox.rs", "#[sandbox(variant = \"python\")]\npub struct Variant;");
-    sandbox(&project, "src/c.sandbox.rs", "#[sandbox(image = \"docker.io/x/y:1\")]\npub struct Image;");
+    sandbox(&project, "src/c.sandbox.rs", "#[sandbox(image = \"docker.io/x/y:1\")]\npub struct Pinned;");
     plain(&project, "src/d.sandbox.rs", "Sibling");
     project.write("src/d.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
     plain(&project, "src/e.sandbox.rs", "Own");

@@ -273,6 +273,8 @@ impl World {
             "koze.lock",
             "src/generated/mod.rs",
             "src/generated/env.rs",
+            "src/generated/tools.rs",
+            "src/generated/tools.json",
             "src/generated/worker.mjs",
             "src/generated/worker.d.mts",
         ] {

@@ -23,7 +23,7 @@ fn every_project_compiles_here_and_for_wasm() {
 
 #[test]
 fn the_strictest_lints_have_nothing_to_say() {
-    for worker in [project::made("strict"), project::fixture("bindings")] {
+    for worker in [project::made("strict"), project::fixture("bindings"), project::fixture("every-key")] {
         let lib = worker.project.read("src/lib.rs");
         let (docs, rest) = lib.split_once("\n\n").expect("documentation, then the program");
         let strict = format!("{docs}\n#![deny(missing_docs, clippy::all, clippy::pedantic)]\n\n{rest}");

@@ -40,6 +40,7 @@ mod ready;
 mod registry;
 mod running;
 mod sandbox;
+mod transfer;
 mod usage;
 mod watch;
 

@@ -211,6 +211,7 @@ pub(super) fn error(fault: Fault) -> Error {
         Why::PermissionDenied => Code::PermissionDenied,
         Why::PathEscape => Code::PathEscape,
         Why::TooLarge => Code::TooLarge,
+        Why::Unsupported => Code::Unsupported,
         Why::Unavailable => Code::Unavailable,
         Why::Internal => Code::Internal,
     };

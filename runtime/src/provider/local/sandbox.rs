@@ -1,5 +1,6 @@
 //! One sandbox: asleep, awake, or gone.
 
+use std::any::Any;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -14,13 +15,14 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::cgroup::Group;
 use super::registry::Registry;
 use super::running::Running;
-use super::{engine, exec, files, layout};
+use super::{engine, exec, files, layout, transfer};
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxId;
 use crate::provider::Template;
 use crate::sandbox::{
     Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
 };
+use crate::transfer::pieces;
 
 /// How long a sandbox that another program is about to let go of is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -141,7 +143,7 @@ impl Inner {
     }
 
     /// Counts as a use for as long as it is kept.
-    fn using(self: &Arc<Self>) -> Use {
+    pub(super) fn using(self: &Arc<Self>) -> Use {
         self.calls.fetch_add(1, Ordering::AcqRel);
         Use(Arc::clone(self))
     }
@@ -308,6 +310,14 @@ impl Sandbox for LocalSandbox {
 
     async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
         self.ask(Request::Rename(files::place(from), files::place(to))).await.map(drop)
+    }
+
+    /// To another sandbox of this machine as a stream, to any other in pieces.
+    async fn copy_to<T: Sandbox>(&self, from: Place<'_>, to: &T, target: Place<'_>) -> Result<u64> {
+        match (to as &dyn Any).downcast_ref::<LocalSandbox>() {
+            Some(to) => transfer::copy(&self.0, files::place(from), &to.0, files::place(target)).await,
+            None => pieces::copy(self, from, to, target).await,
+        }
     }
 
     async fn expose(&self, _port: u16) -> Result<String> {

@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::default_sandbox;
 use crate::error::Result;
+use crate::path::{absolute, anywhere};
 use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::{Sandbox, Write};
-use crate::tool::input::{self, anywhere};
+use crate::tool::input;
 use crate::tool::{Reply, Tool};
 
 /// Reads a file.
@@ -62,7 +63,7 @@ impl Tool for ReadFile {
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Read) -> Result<Reply> {
         let limit = input::within("limit", input.limit, 1..=MOST)?;
-        let path = input::path(&input.path)?;
+        let path = absolute(&input.path)?;
         let sandbox = pool.sandbox(&input.sandbox).await?;
         // With three bytes more, a character that the limit cuts is there whole.
         let piece = sandbox.read(anywhere(&path), input.offset, limit + 3).await?;
@@ -148,7 +149,7 @@ impl Tool for WriteFile {
     type Input = Written;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Written) -> Result<Reply> {
-        let path = input::path(&input.path)?;
+        let path = absolute(&input.path)?;
         let bytes = match input.encoding {
             Encoding::Utf8 => input.content.into_bytes(),
             Encoding::Base64 => input::from_base64(&input.content)?,

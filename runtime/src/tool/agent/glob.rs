@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::default_sandbox;
 use crate::error::{Code, Error, Result};
+use crate::path::{HOME, absolute, anywhere};
 use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::{Kind, Sandbox};
-use crate::tool::input::{self, HOME, anywhere};
+
 use crate::tool::{Reply, Tool};
 
 /// Finds files by a pattern.
@@ -55,7 +56,7 @@ impl Tool for Glob {
     type Input = Input;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
-        let cwd = input::path(&input.cwd)?;
+        let cwd = absolute(&input.cwd)?;
         let pattern = input.pattern.strip_prefix("./").unwrap_or(&input.pattern);
         let matcher = matcher(pattern)?;
         let sandbox = pool.sandbox(&input.sandbox).await?;

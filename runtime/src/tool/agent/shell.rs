@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::default_sandbox;
 use crate::error::{Code, Error, Result};
+use crate::path::{HOME, absolute};
 use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::{Command, Output, Sandbox};
-use crate::tool::input::{self, HOME};
+use crate::tool::input;
 use crate::tool::{Reply, Tool};
 
 /// Runs a shell command.
@@ -71,7 +72,7 @@ impl Tool for Shell {
         if input.command.contains('\0') {
             return Err(Error::new(Code::InvalidInput, "a command holds no NUL"));
         }
-        let working_dir = input::path(&input.working_dir)?;
+        let working_dir = absolute(&input.working_dir)?;
         let sandbox = pool.sandbox(&input.sandbox).await?;
         let command = |shell: &[&str]| Command {
             argv: shell.iter().copied().chain(["-c", &input.command]).map(str::to_owned).collect(),

@@ -1,0 +1,108 @@
+//! `tools.rs` and `tools.json`: what agents call, and what they get to know of it.
+
+use koze::Images;
+use koze::provider::Image;
+use koze::tool::agent::{self, TYPES};
+use koze::tool::dialect::Dialect;
+use koze_model::Sandbox;
+use koze_templates::TOOLS;
+use serde_json::{Value, json};
+
+use super::MARK;
+use super::env::code;
+use super::template::{Fill, Template};
+
+/// The handlers and the definitions; `offered` are the images that agents may name, none where no sandbox serves agents.
+pub(super) fn render(sandboxes: &[Sandbox], offered: Option<&Images>) -> [(&'static str, String); 2] {
+    [("tools.rs", handlers(sandboxes, offered)), ("tools.json", definitions(offered))]
+}
+
+fn handlers(sandboxes: &[Sandbox], offered: Option<&Images>) -> String {
+    let served: Vec<Fill> = offered.map(whole).into_iter().collect();
+    let list = sandboxes.iter().filter_map(|sandbox| {
+        let images = offered?;
+        let image = images.list().iter().find(|image| image.name == sandbox.names.base)?;
+        Some(one(sandbox, image, image.name == images.default_image().name))
+    });
+    let list: Vec<Fill> = list.collect();
+    let tools: Vec<Fill> = TYPES.iter().filter(|_| offered.is_some()).map(tool).collect();
+    Template::new(TOOLS).render(&Fill::default(), &|region| match region {
+        "served" => &served,
+        "image" => &list,
+        "tool" => &tools,
+        other => unreachable!("the template has a region {other} that nobody fills"),
+    })
+}
+
+/// What stands once, where there are tools at all.
+fn whole(images: &Images) -> Fill {
+    let names: Vec<&str> = images.list().iter().map(|image| image.name.as_str()).collect();
+    let tools: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
+    Fill {
+        holes: vec![
+            ("__KOZE_COUNT__", names.len().to_string()),
+            ("__KOZE_NAMES__", literals(&names)),
+            ("__KOZE_TOOLS__", literals(&tools)),
+        ],
+        regions: Vec::new(),
+    }
+}
+
+fn one(sandbox: &Sandbox, image: &Image, default: bool) -> Fill {
+    let mut fill = Fill {
+        holes: vec![
+            ("__KOZE_DOC__", format!("That of {}: {}.", code(&sandbox.file), code(&image.reference))),
+            ("__KOZE_VARIANT__", sandbox.names.variant.clone()),
+            ("__KOZE_NAME__", image.name.clone()),
+            ("__KOZE_REFERENCE__", image.reference.escape_debug().to_string()),
+            ("__KOZE_INTERNET__", image.internet.to_string()),
+            ("__KOZE_MEMORY__", image.size.memory_mib.to_string()),
+            ("__KOZE_DISK__", image.size.disk_mb.to_string()),
+        ],
+        regions: Vec::new(),
+    };
+    if default {
+        fill.regions.push("default");
+    }
+    let mut part = |region, hole, value: Option<String>| {
+        if let Some(value) = value {
+            fill.regions.push(region);
+            fill.holes.push((hole, value));
+        }
+    };
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    let env: Vec<String> = image.env.iter().map(|(name, value)| format!("({name:?}, {value:?})")).collect();
+    part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", some(literals(&image.allowed_hosts)));
+    part("denied_hosts", "__KOZE_DENIED_HOSTS__", some(literals(&image.denied_hosts)));
+    part("env", "__KOZE_ENV__", some(env.join(", ")));
+    if let Some((unit, number)) = image.sleep_after.map(|sleep| largest(sleep.as_secs())) {
+        part("sleep_after", "__KOZE_UNIT__", Some(unit.to_owned()));
+        fill.holes.push(("__KOZE_TIME__", number.to_string()));
+    }
+    fill
+}
+
+/// Seconds in the largest unit they are a whole number of, with the constructor that takes it.
+fn largest(seconds: u64) -> (&'static str, u64) {
+    match seconds {
+        _ if seconds.is_multiple_of(3600) => ("from_hours", seconds / 3600),
+        _ if seconds.is_multiple_of(60) => ("from_mins", seconds / 60),
+        _ => ("from_secs", seconds),
+    }
+}
+
+fn tool((name, ty): &(&'static str, &'static str)) -> Fill {
+    let holes = vec![("__KOZE_TOOL__", (*name).to_owned()), ("__KOZE_TYPE__", (*ty).to_owned())];
+    Fill { holes, regions: Vec::new() }
+}
+
+/// Texts as Rust has them, one after the other.
+fn literals<T: std::fmt::Debug>(texts: &[T]) -> String {
+    texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
+}
+
+fn definitions(offered: Option<&Images>) -> String {
+    let definitions = offered.map(agent::definitions).unwrap_or_default();
+    let tools: Vec<Value> = definitions.iter().map(|tool| tool.to_json(Dialect::Mcp)).collect();
+    format!("{:#}\n", json!({ "$comment": MARK, "tools": tools }))
+}

@@ -1,0 +1,65 @@
+//! The tools of a generated project as a program: a call on each line of standard input, `{"session","tool","input"}`,
+//! and on each line of standard output what came of one, `{"content","isError"}`. Calls run at once; where a call has an
+//! `id`, its answer has the same.
+#![deny(warnings, clippy::all, clippy::pedantic)]
+
+mod generated;
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::rc::Rc;
+
+use koze::provider::{local::Local, memory::Memory};
+use koze::{Pool, Provider, SessionId};
+use serde_json::{Value, json};
+
+fn main() {
+    koze::provider::local::init();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["memory"] => run(&Memory::new()),
+        ["local", state] => run(&Local::new(state).expect("a state directory")),
+        _ => {
+            eprintln!("takes `memory`, or `local` and a state directory");
+            std::process::exit(2);
+        }
+    }
+}
+
+fn run<P: Provider + Clone + 'static>(provider: &P) {
+    let (send, mut lines) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let _ = send.send(line.expect("text"));
+        }
+    });
+    let tasks = tokio::task::LocalSet::new();
+    tasks.spawn_local({
+        let provider = provider.clone();
+        async move {
+            let mut pools: HashMap<String, Rc<Pool<P>>> = HashMap::new();
+            while let Some(line) = lines.recv().await {
+                let mut call: Value = serde_json::from_str(&line).expect("a call is JSON");
+                let session = call["session"].as_str().expect("a session").to_owned();
+                let pool = pools.entry(session).or_insert_with_key(|session| {
+                    let id = SessionId::new("tests", session).expect("a name of a session");
+                    Rc::new(Pool::new(provider.clone(), id, generated::images()))
+                });
+                let (pool, input) = (Rc::clone(pool), call["input"].take());
+                tokio::task::spawn_local(async move {
+                    let tool = call["tool"].as_str().expect("a tool");
+                    let result = generated::handle_tool_call(&pool, tool, input).await;
+                    let mut answer = json!({ "content": result.content, "isError": result.is_error });
+                    if let Some(id) = call.get("id") {
+                        answer["id"] = id.clone();
+                    }
+                    // A line goes out whole, whatever else is printed at the time.
+                    writeln!(std::io::stdout().lock(), "{answer}").expect("standard output");
+                });
+            }
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(tasks);
+}

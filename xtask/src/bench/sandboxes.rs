@@ -1,0 +1,136 @@
+//! The sandboxes of this machine beside what else isolates a command: `runtime/benches/local.rs` and
+//! `tests/bench/mcp.mjs` measure, and this shows it.
+
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::project::Project;
+use crate::{Result, process};
+
+/// One thing measured, in microseconds, and its peer in the same interleaved runs.
+struct Row {
+    case: String,
+    times: Vec<f64>,
+    peer: String,
+    peer_times: Vec<f64>,
+}
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Report {
+    rows: Vec<Row>,
+    notes: Vec<String>,
+}
+
+pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<Report> {
+    let mut report = Report::default();
+    eprintln!("bench: sandboxes on this machine");
+    let mut bench = process::cargo(root);
+    bench.args(["bench", "--package", "koze", "--features", "local", "--bench", "local", "--"]);
+    if quick {
+        bench.arg("--quick");
+    }
+    report.add(&process::stdout(&mut bench, "see what it said above")?)?;
+    eprintln!("bench: MCP");
+    let project = Project::new(&dir.join("mcp"), 1, 0);
+    project.restore()?;
+    let koze_in = |args: &[&str]| {
+        let mut command = Command::new(koze);
+        command.args(args).arg("--project").arg(project.dir());
+        process::stdout(&mut command, "see what it said above")
+    };
+    koze_in(&["build"])?;
+    let tests = root.join("tests");
+    let mut node = Command::new(tests.join("node_modules/.bin/node"));
+    node.arg("bench/mcp.mjs").arg(koze).arg(project.dir()).arg(if quick { "50" } else { "500" });
+    node.current_dir(&tests).env("KOZE_SUPERVISOR_IDLE_MS", "1");
+    let measured = process::stdout(&mut node, "run `cargo xtask setup`");
+    // Without sandboxes that run, the supervisor ends.
+    koze_in(&["destroy", "--all"])?;
+    report.add(&measured?)?;
+    Ok(report)
+}
+
+impl Report {
+    /// Takes what a program has printed.
+    fn add(&mut self, printed: &str) -> Result<()> {
+        let found: Value = serde_json::from_str(printed)?;
+        let numbers = |value: &Value| {
+            value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect::<Vec<_>>()
+        };
+        for row in found["rows"].as_array().into_iter().flatten() {
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let (times, peer_times) = (numbers(&row["us"]), numbers(&row["peer_us"]));
+            self.rows.push(Row { case: text("case"), times, peer: text("peer"), peer_times });
+        }
+        self.notes.extend(
+            found["notes"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned),
+        );
+        Ok(())
+    }
+
+    /// The numbers for a program, times in microseconds.
+    pub(super) fn json(&self) -> Value {
+        let rows: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "case": row.case, "runs": row.times.len(), "median_us": median(&row.times),
+                    "peer": row.peer, "peer_median_us": median(&row.peer_times), "ratio_to_peer": row.ratio(),
+                })
+            })
+            .collect();
+        json!({ "rows": rows, "notes": self.notes })
+    }
+}
+
+impl Row {
+    /// The medians' ratio, where the peer ran.
+    fn ratio(&self) -> Option<f64> {
+        Some(median(&self.times)? / median(&self.peer_times)?)
+    }
+}
+
+/// The middle one; none of none.
+fn median(times: &[f64]) -> Option<f64> {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\nSandboxes on this machine, interleaved with their peers. Medians in µs; `ratio` is over the peer's.\n"
+        )?;
+        writeln!(
+            f,
+            "{:<34}{:>6}{:>12}  {:<26}{:>12}{:>8}",
+            "what", "runs", "median", "peer", "median", "ratio"
+        )?;
+        for row in &self.rows {
+            let shown = |value: Option<f64>, digits| {
+                value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+            };
+            writeln!(
+                f,
+                "{:<34}{:>6}{:>12}  {:<26}{:>12}{:>8}",
+                row.case,
+                row.times.len(),
+                shown(median(&row.times), 0),
+                row.peer,
+                shown(median(&row.peer_times), 0),
+                shown(row.ratio(), 3),
+            )?;
+        }
+        for note in &self.notes {
+            writeln!(f, "Note: {note}.")?;
+        }
+        Ok(())
+    }
+}
