@@ -1,6 +1,7 @@
 //! `koze mcp`: the tools over the Model Context Protocol, on standard input and output or over HTTP.
 
 mod http;
+mod origins;
 mod server;
 
 use std::process::ExitCode;
