@@ -1,9 +1,13 @@
 //! The local sandbox, end to end: as the user who runs the tests, and where that is root, as a plain user as well.
 #![cfg(target_os = "linux")]
 
+mod agent;
+mod api;
 mod commands;
 mod egress;
 mod escape;
+#[path = "../../examples/agent.rs"]
+mod example;
 mod files;
 mod life;
 mod limits;
@@ -26,6 +30,9 @@ type Test = (&'static str, fn() -> Result<(), libtest_mimic::Failed>);
 
 fn main() -> ExitCode {
     koze::provider::local::init();
+    if std::env::var_os(agent::EXAMPLE).is_some() {
+        return example::main();
+    }
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
@@ -50,6 +57,8 @@ fn main() -> ExitCode {
         egress::TESTS,
         preview::TESTS,
         tools::TESTS,
+        api::TESTS,
+        agent::TESTS,
         transfer::TESTS,
     ]
     .concat();

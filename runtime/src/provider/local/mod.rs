@@ -109,6 +109,12 @@ impl Shared {
         self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    /// A sandbox that runs in this program. The registry need not be asked for it: nobody else can destroy it.
+    fn running(&self, id: &SandboxId) -> Option<Arc<Inner>> {
+        let all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&id.key()).filter(|inner| inner.running().is_some()).cloned()
+    }
+
     /// What is known of a sandbox in this program, made where nothing is. Where it was destroyed since, a new one.
     fn sandbox(self: &Arc<Self>, key: &str, name: &SandboxName, template: Template) -> Arc<Inner> {
         let mut all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,6 +185,10 @@ impl Local {
 impl Provider for Local {
     type Sandbox = LocalSandbox;
 
+    fn note(&self) -> Option<&str> {
+        Some("locally no image is used: the host's own /usr is there to read, with the programs it has")
+    }
+
     async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<LocalSandbox>> {
         egress::check(&template.image)?;
         let (shared, id, template) = (Arc::clone(&self.0), id.clone(), template.clone());
@@ -200,17 +210,17 @@ impl Provider for Local {
     }
 
     async fn find(&self, id: &SandboxId) -> Result<Option<Opened<LocalSandbox>>> {
+        let opened = |inner: Arc<Inner>| {
+            let image = inner.template.image.name.clone();
+            Opened { sandbox: LocalSandbox(inner), image, created: false }
+        };
+        if let Some(inner) = self.0.running(id) {
+            return Ok(Some(opened(inner)));
+        }
         let (shared, id) = (Arc::clone(&self.0), id.clone());
         engine::block(move || {
             let stored = shared.registry.find(&id.key())?;
-            Ok(stored.map(|stored| {
-                let image = stored.image.name.clone();
-                Opened {
-                    sandbox: LocalSandbox(shared.sandbox(&id.key(), &id.name, stored)),
-                    image,
-                    created: false,
-                }
-            }))
+            Ok(stored.map(|stored| opened(shared.sandbox(&id.key(), &id.name, stored))))
         })
         .await
     }

@@ -45,7 +45,11 @@ impl Tool for SandboxCreate {
             None => None,
         };
         let created = pool.create(&input.sandbox, input.image.as_deref(), sleep).await?;
-        Reply::ok(json!({ "sandbox": input.sandbox, "created": created }))
+        let mut reply = json!({ "sandbox": input.sandbox, "created": created });
+        if let Some(note) = pool.note() {
+            reply["note"] = note.into();
+        }
+        Reply::ok(reply)
     }
 }
 
