@@ -1,16 +1,18 @@
-//! What the test suites share: the built `koze`, projects in temporary directories, and the
-//! JavaScript tools under Node 22.
+//! What the test suites share: the built `koze`, projects in temporary directories, the
+//! JavaScript tools under Node 22, and the cases that every provider of sandboxes has to pass.
 //!
 //! Helpers panic, naming what they were doing: they are called from tests alone.
 
 #![expect(clippy::missing_panics_doc, reason = "any of them panics when the machine fails it")]
 
 mod binary;
+pub mod conformance;
 mod diff;
 mod generated;
 mod node;
 mod process;
 mod project;
+mod sandboxes;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,7 @@ pub use generated::generated_program;
 pub use node::{node_command, node_modules};
 pub use process::run;
 pub use project::{Project, Run};
+pub use sandboxes::{Sandboxes, eventually, processes, signal, sleeps};
 
 /// The workspace's directory.
 pub fn root() -> PathBuf {

@@ -77,6 +77,10 @@ pub trait Tool {
 /// # Errors
 /// [`Code::InvalidInput`] where the input is not what the tool's schema says, and those of the tool.
 pub async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<Reply> {
+    // Of a list, serde would take the values in the order of the fields.
+    if !input.is_object() {
+        return Err(Error::new(Code::InvalidInput, "the input of a tool is a JSON object"));
+    }
     let read = serde_json::from_value::<T::Input>(input);
     let input = read.map_err(|error| Error::new(Code::InvalidInput, error.to_string()))?;
     T::call(pool, input).await

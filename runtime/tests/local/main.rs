@@ -9,10 +9,14 @@ mod escape;
 #[path = "../../examples/agent.rs"]
 mod example;
 mod files;
+mod guest;
 mod life;
 mod limits;
 mod preview;
+mod probes;
+mod scene;
 mod server;
+mod sight;
 mod stage;
 mod tools;
 mod transfer;
@@ -33,6 +37,9 @@ fn main() -> ExitCode {
     if std::env::var_os(agent::EXAMPLE).is_some() {
         return example::main();
     }
+    if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
+        return probes::run();
+    }
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
@@ -41,6 +48,9 @@ fn main() -> ExitCode {
     }
     if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
         return life::open_where_forbidden();
+    }
+    if std::env::args().nth(1).as_deref() == Some(limits::HOG) {
+        return limits::hog();
     }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
@@ -51,7 +61,8 @@ fn main() -> ExitCode {
     let all = [
         commands::TESTS,
         files::TESTS,
-        escape::TESTS,
+        guest::TESTS,
+        sight::TESTS,
         limits::TESTS,
         life::TESTS,
         egress::TESTS,
@@ -63,7 +74,8 @@ fn main() -> ExitCode {
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
-    let trials = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind)).collect();
+    let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
+    let trials = tests.chain(escape::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {
         return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };

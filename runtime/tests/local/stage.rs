@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-use koze::provider::local::{Local, LocalSandbox};
+use koze::provider::local::{Local, LocalSandbox, Weakness};
 use koze::provider::{Image, Size, Template};
 use koze::sandbox::{Command, Output, Place, Sandbox};
 use koze::{Provider, SandboxId, SandboxName, SessionId};
@@ -38,6 +38,12 @@ impl Stage {
         template.image.allowed_hosts = allowed.iter().map(|&host| host.to_owned()).collect();
         template.image.denied_hosts = denied.iter().map(|&host| host.to_owned()).collect();
         self.local.open(&id(name), &template).await.unwrap().sandbox
+    }
+
+    /// One whose sandboxes lack some of their protections.
+    pub(crate) fn weakened(weak: Vec<Weakness>) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::weakened(state.path(), weak).unwrap(), state }
     }
 
     /// The sandbox of a name, made if need be.

@@ -70,6 +70,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use self::launch::Weakness;
+use self::launch::Weaknesses;
 use self::network::egress;
 use self::network::preview::Previews;
 use self::registry::Registry;
@@ -102,6 +106,7 @@ struct Shared {
     names: egress::Names,
     previews: Previews,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
+    weak: Weaknesses,
 }
 
 impl Shared {
@@ -136,17 +141,24 @@ impl Local {
     /// # Errors
     /// [`Code::Unsupported`] where [`init`] was not called, [`Code::Unavailable`] where the directory cannot be used.
     pub fn new(state: impl AsRef<Path>) -> Result<Self> {
-        Self::on(state.as_ref(), egress::Names::default())
+        Self::on(state.as_ref(), egress::Names::default(), Weaknesses::default())
     }
 
     /// The same for a test: names that lead to servers on this machine, which sandboxes reach unchecked.
     #[cfg(feature = "testing")]
     #[doc(hidden)]
     pub fn with_names(state: impl AsRef<Path>, names: HashMap<String, SocketAddr>) -> Result<Self> {
-        Self::on(state.as_ref(), Arc::new(names))
+        Self::on(state.as_ref(), Arc::new(names), Weaknesses::default())
     }
 
-    fn on(state: &Path, names: egress::Names) -> Result<Self> {
+    /// The same, with sandboxes that lack some of their protections: for the control runs of tests alone.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn weakened(state: impl AsRef<Path>, weak: Vec<Weakness>) -> Result<Self> {
+        Self::on(state.as_ref(), egress::Names::default(), Weaknesses::new(weak))
+    }
+
+    fn on(state: &Path, names: egress::Names, weak: Weaknesses) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze::provider::local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
@@ -159,7 +171,7 @@ impl Local {
         sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, sandboxes) = (Previews::default(), Mutex::default());
-        let shared = Arc::new(Shared { state, registry, names, previews, sandboxes });
+        let shared = Arc::new(Shared { state, registry, names, previews, sandboxes, weak });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())

@@ -12,6 +12,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::cgroup::Group;
 use super::claim::{claim, claimed};
+use super::launch::{Weakness, Weaknesses};
 use super::network::egress;
 use super::registry::Registry;
 use super::running::Running;
@@ -39,6 +40,7 @@ pub(super) struct Inner {
     pub(super) registry: Arc<Registry>,
     provider: Weak<Shared>,
     names: egress::Names,
+    weak: Weaknesses,
     pub(super) state: AsyncMutex<State>,
     /// Writes come one after the other: two paths may lead to one file.
     pub(super) writes: AsyncMutex<()>,
@@ -66,6 +68,7 @@ impl Inner {
             registry: Arc::clone(&provider.registry),
             provider: Arc::downgrade(provider),
             names: Arc::clone(&provider.names),
+            weak: provider.weak.clone(),
             state: AsyncMutex::new(State::Asleep),
             writes: AsyncMutex::new(()),
             full: AtomicBool::new(false),
@@ -86,7 +89,7 @@ impl Inner {
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
-        let (template, hostname) = (self.template.clone(), self.name.to_string());
+        let (template, hostname, weak) = (self.template.clone(), self.name.to_string(), self.weak.clone());
         let prepared = engine::block(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed());
@@ -94,7 +97,7 @@ impl Inner {
             layout::make(&directory).map_err(|error| state_failed(&error))?;
             let lock = claim(&directory)?;
             let group = Group::new(layout::memory(&template), layout::PROCESSES);
-            let spec = layout::spec(&directory, &hostname, &template, group.is_some())?;
+            let spec = layout::spec(&directory, &hostname, &template, group.is_some(), &weak)?;
             registry.used(&key)?;
             Ok((spec, group, lock))
         });
@@ -222,6 +225,9 @@ impl Sandbox for LocalSandbox {
         let inner = Arc::clone(&self.0);
         let running = engine::run(async move { inner.wake().await }).await?;
         let mut env = layout::environment();
+        if self.0.weak.has(&Weakness::Environment) {
+            env.extend(std::env::vars());
+        }
         env.extend(egress::environment(&self.0.template.image));
         env.extend(self.0.template.image.env.iter().chain(&command.env).cloned());
         exec::exec(running, command, env).await

@@ -97,7 +97,8 @@ pub(crate) async fn run<S: Sandbox>(
 ) -> Result<Output> {
     check(command)?;
     let with = |shell: &[&str]| Command {
-        argv: shell.iter().copied().chain(["-c", command]).map(str::to_owned).collect(),
+        // Without the two dashes, a command that begins with one would be read as options.
+        argv: shell.iter().copied().chain(["-c", "--", command]).map(str::to_owned).collect(),
         working_dir: working_dir.to_owned(),
         env: Vec::new(),
         timeout,
