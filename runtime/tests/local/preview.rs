@@ -270,7 +270,10 @@ fn preview_sleeps_and_wakes() -> Result<(), libtest_mimic::Failed> {
         let mut answer = [0; 2];
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"UP");
-        drop(stream);
+        // A request whose browser has gone does not.
+        let mut gone = browser.connect();
+        write!(gone.get_mut(), "GET /never HTTP/1.1\r\nHost: {}\r\n\r\n", browser.host).unwrap();
+        drop((stream, gone));
         until("it sleeps", async || sandbox.status().await.unwrap() == Status::Sleeping).await;
         // A request wakes it; its programs are gone.
         assert_eq!(browser.get("/echo").0, 502);
