@@ -32,8 +32,10 @@ fn declared(sandbox: &Sandbox, image: &Resolved) -> Image {
     let hosts = |list: &Option<koze_model::Spanned<Vec<String>>>| {
         list.as_ref().map_or_else(Vec::new, |list| list.value.clone())
     };
+    // A list of hosts that is there and empty allows none; to a provider, an empty one says nothing.
+    let none = attributes.allowed_hosts.as_ref().is_some_and(|allowed| allowed.value.is_empty());
     Image {
-        internet: attributes.internet.as_ref().is_some_and(|internet| internet.value),
+        internet: !none && attributes.internet.as_ref().is_some_and(|internet| internet.value),
         allowed_hosts: hosts(&attributes.allowed_hosts),
         denied_hosts: hosts(&attributes.denied_hosts),
         env: attributes.env_vars.clone(),

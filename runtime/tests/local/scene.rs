@@ -18,7 +18,7 @@ use koze::sandbox::Write;
 use tempfile::TempDir;
 
 use crate::probes::Target;
-use crate::stage::{Stage, at, is_root, open_to_all};
+use crate::stage::{Stage, at, is_root, open_to_all, out};
 
 /// The user who a sandbox's user is on the host, where the host's is root.
 const UNPRIVILEGED: u32 = 100_000;
@@ -136,6 +136,8 @@ fn variable() -> String {
 /// Puts this program into a sandbox.
 pub(crate) async fn put_probe(sandbox: &LocalSandbox) {
     let program = fs::read(std::env::current_exe().unwrap()).unwrap();
-    sandbox.write(at("/home/user/probe"), program, Write::Replace).await.unwrap();
-    sandbox.set_mode(at("/home/user/probe"), 0o755).await.unwrap();
+    sandbox.write(at("/home/user/written"), program, Write::Replace).await.unwrap();
+    // A process of this program that is just being started may still have what was written open, and then it cannot be
+    // run: a copy is nobody's but the sandbox's.
+    out(sandbox, "cp written probe && chmod 755 probe && rm written").await;
 }

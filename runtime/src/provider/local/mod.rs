@@ -184,13 +184,18 @@ impl Local {
         Ok(Local(shared))
     }
 
-    /// The sessions that have sandboxes, in the order of their [keys](SessionId::key).
+    /// The sandboxes that a state directory has, of all sessions, for who only wants to look: nothing is started.
     ///
     /// # Errors
     /// Where the registry cannot be read.
-    pub async fn sessions(&self) -> Result<Vec<SessionId>> {
-        let registry = Arc::clone(&self.0.registry);
-        engine::block(move || registry.sessions()).await
+    pub fn look(state: impl AsRef<Path>) -> Result<Vec<(SessionId, Info)>> {
+        let registry = Registry::open(state.as_ref())?;
+        let mut found = Vec::new();
+        for session in registry.sessions()? {
+            let infos = infos(&registry, state.as_ref(), &session)?;
+            found.extend(infos.into_iter().map(|info| (session.clone(), info)));
+        }
+        Ok(found)
     }
 }
 
@@ -239,20 +244,20 @@ impl Provider for Local {
 
     async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
         let (shared, session) = (Arc::clone(&self.0), session.clone());
-        engine::block(move || {
-            let rows = shared.registry.list(&session)?;
-            rows.into_iter()
-                .map(|(name, template)| {
-                    let name = SandboxName::new(&name)?;
-                    let id = SandboxId { session: session.clone(), name: name.clone() };
-                    let running = claim::claimed(&layout::directory(&shared.state, &id.key()));
-                    let status = if running { Status::Running } else { Status::Sleeping };
-                    Ok(Info { name, image: template.image.name, status })
-                })
-                .collect()
-        })
-        .await
+        engine::block(move || infos(&shared.registry, &shared.state, &session)).await
     }
+}
+
+/// The sandboxes of a session, in the order of their names.
+fn infos(registry: &Registry, state: &Path, session: &SessionId) -> Result<Vec<Info>> {
+    let info = |(name, template): (String, Template)| {
+        let name = SandboxName::new(&name)?;
+        let id = SandboxId { session: session.clone(), name: name.clone() };
+        let running = claim::claimed(&layout::directory(state, &id.key()));
+        let status = if running { Status::Running } else { Status::Sleeping };
+        Ok(Info { name, image: template.image.name, status })
+    };
+    registry.list(session)?.into_iter().map(info).collect()
 }
 
 /// Where a destroyed sandbox's files go, all at once, before they are taken away one by one.
