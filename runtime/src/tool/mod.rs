@@ -74,6 +74,10 @@ pub trait Tool {
 /// # Errors
 /// [`Code::InvalidInput`] where the input is not what the tool's schema says, and those of the tool.
 pub async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<Reply> {
+    if !input.is_object() {
+        // Else a list would do, its values taken in the order of the fields.
+        return Err(Error::new(Code::InvalidInput, format!("`{}` takes a JSON object", T::NAME)));
+    }
     let read = serde_json::from_value::<T::Input>(input);
     let input = read.map_err(|error| Error::new(Code::InvalidInput, error.to_string()))?;
     T::call(pool, input).await

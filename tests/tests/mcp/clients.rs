@@ -116,7 +116,11 @@ fn two_clients_share_a_session() {
 #[test]
 fn megabytes_come_and_go() {
     everywhere(&project(), "large", &[], |seen, place| {
-        assert_eq!(*seen, json!({ "written": { "ok": true, "size": 6 << 20 }, "same": true }), "{place}");
+        assert_eq!(seen["written"], json!({ "ok": true, "size": 2 << 20 }), "{place}");
+        assert_eq!((&seen["same"], &seen["after"]), (&json!(true), &json!("after\n")), "{place}");
+        // What no client would take is an error, and not the end of the connection.
+        let (failed, text) = result(&seen["zeros"]);
+        assert!(failed && text.as_str().is_some_and(|text| text.starts_with("too_large: ")), "{place}");
     });
 }
 
