@@ -71,6 +71,14 @@ pub struct Summary {
     pub image_source: ImageSource,
 }
 
+impl Summary {
+    /// The Dockerfile that the image is built from, relative to the wrangler configuration.
+    pub fn dockerfile(&self) -> Option<&str> {
+        let image = self.image.as_str();
+        (image.starts_with("./") || image.starts_with("../")).then_some(image)
+    }
+}
+
 /// Builds a project. What was found and done so far is in `build` even where a stage stops.
 pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Result<(), Stop> {
     let project = Project::find(&options.project, findings)?;

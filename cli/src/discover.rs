@@ -47,7 +47,12 @@ impl Sandboxes {
 }
 
 /// How the name of the Dockerfile beside a sandbox file ends.
-const DOCKERFILE: &str = ".Dockerfile";
+pub const DOCKERFILE: &str = ".Dockerfile";
+
+/// Whether koze never looks into a directory of this name.
+pub fn is_skipped(name: &str) -> bool {
+    name.starts_with('.') || ["target", "node_modules"].contains(&name)
+}
 
 /// What lies below `src`.
 struct Sources {
@@ -121,9 +126,7 @@ impl Project {
         };
         let wanted = |entry: &DirEntry| {
             let name = entry.file_name().to_string_lossy();
-            let skipped = entry.file_type().is_dir() && (name == "target" || name == "node_modules");
-            entry.depth() == 0
-                || (entry.path() != generated && !name.starts_with('.') && !skipped && inside(entry))
+            entry.depth() == 0 || (entry.path() != generated && !is_skipped(&name) && inside(entry))
         };
         let mut files = Vec::new();
         let mut dockerfiles = BTreeSet::new();

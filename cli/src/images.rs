@@ -8,7 +8,7 @@ use std::sync::Arc;
 use koze_model::image::{self, Image, ImageSource};
 use koze_model::{Rule, Sandbox};
 
-use crate::discover::{Project, Sandboxes};
+use crate::discover::{DOCKERFILE, Project, Sandboxes};
 use crate::finding::{Findings, Place};
 use crate::paths;
 use crate::sdk::Sdk;
@@ -52,7 +52,7 @@ pub fn resolve(
     }
     let variant = attributes.variant.as_ref().map(|variant| variant.value.as_str());
     if variant.is_none() {
-        let sibling = source_dir.join(format!("{}.Dockerfile", sandbox.names.base));
+        let sibling = source_dir.join(format!("{}{DOCKERFILE}", sandbox.names.base));
         if sandboxes.has_dockerfile(&sibling) {
             return built(sibling, ImageSource::SiblingDockerfile, findings);
         }

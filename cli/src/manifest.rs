@@ -8,9 +8,13 @@ use koze_model::rules::nearest;
 use toml_edit::{Document, Item, Value};
 
 use crate::finding::{Findings, Place, Stop};
+use crate::source::{module, split_mark};
 
 /// The keys of `package.metadata.koze`; `sandbox-sdk` is that of the crate `koze` itself.
 const KEYS: &[&str] = &["environments", "sandbox-sdk"];
+
+/// The root of a library whose manifest names no other.
+pub const LIBRARY: &str = "src/lib.rs";
 
 /// A manifest.
 #[derive(Debug)]
@@ -74,10 +78,9 @@ pub fn depends(text: &str, package: &str) -> bool {
 
 /// Whether the library of a package declares the generated module.
 pub fn declares_generated(dir: &Path) -> bool {
-    let file = library(dir).unwrap_or_else(|| "src/lib.rs".to_owned());
-    let parsed = fs_err::read_to_string(dir.join(file)).ok().and_then(|text| syn::parse_file(&text).ok());
-    let is_module = |item: &syn::Item| matches!(item, syn::Item::Mod(item) if item.ident == "generated");
-    parsed.is_some_and(|parsed| parsed.items.iter().any(is_module))
+    let text = fs_err::read_to_string(dir.join(library(dir))).ok();
+    let parsed = text.and_then(|text| syn::parse_file(&text).ok());
+    parsed.is_some_and(|parsed| module::is_declared(&parsed, "generated"))
 }
 
 /// Whether a library is of the kind that worker-build takes; none where the manifest does not say which kind it is.
@@ -89,11 +92,14 @@ pub fn is_of_a_worker(text: &str) -> Option<bool> {
     Some(kinds.iter().any(|kind| kind.as_str() == Some("cdylib")))
 }
 
-/// The path of the library's root, where the manifest names one.
-pub fn library(dir: &Path) -> Option<String> {
-    let text = fs_err::read_to_string(dir.join("Cargo.toml")).ok()?;
-    let document = text.parse::<Document<String>>().ok()?;
-    Some(document.get("lib")?.get("path")?.as_str()?.to_owned())
+/// The path of the library's root: the one that the manifest names, else the usual one.
+pub fn library(dir: &Path) -> String {
+    let named = || {
+        let text = fs_err::read_to_string(dir.join("Cargo.toml")).ok()?;
+        let document = text.parse::<Document<String>>().ok()?;
+        Some(document.get("lib")?.get("path")?.as_str()?.to_owned())
+    };
+    named().unwrap_or_else(|| LIBRARY.to_owned())
 }
 
 /// A manifest with the dependency on the crate `koze` at a path, where one is given, and with a library of the kind
@@ -120,7 +126,8 @@ fn with_line(text: &str, section: &str, line: &str) -> Result<String, String> {
     let document: Document<String> =
         text.parse().map_err(|error: toml_edit::TomlError| error.message().trim().to_owned())?;
     // The parser counts without a byte order mark.
-    let mark = if text.starts_with('\u{feff}') && document.raw().len() < text.len() { 3 } else { 0 };
+    let (mark, _) = split_mark(text);
+    let mark = if document.raw().len() < text.len() { mark.len() } else { 0 };
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let ended = |text: &str| if text.is_empty() || text.ends_with('\n') { "" } else { newline };
     let table = match document.get(section) {

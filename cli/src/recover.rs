@@ -15,7 +15,7 @@ use crate::wrangler::locate::Config;
 
 /// Adds the classes that no file declares to a lock, where there was no file of it.
 pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, config: &Config) {
-    let entry = project.dir.join(generate::DIR).join("worker.mjs");
+    let entry = project.dir.join(generate::ENTRY);
     let Ok(text) = fs_err::read_to_string(entry) else { return };
     let mut before = "";
     for line in text.lines() {

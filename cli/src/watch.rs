@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-use crate::build::Build;
+use crate::build::{Build, Summary};
 use crate::generate;
 use crate::sdk;
 use crate::write;
@@ -60,9 +60,7 @@ impl Watcher {
         }
         let config = build.config.as_ref().map(|config| package.join(config));
         let config = config.as_deref().and_then(Path::parent);
-        // Of the images, these two beginnings are paths: they are relative to the configuration.
-        let dockerfiles = build.sandboxes.iter().map(|sandbox| sandbox.image.as_str());
-        let dockerfiles = dockerfiles.filter(|image| image.starts_with("./") || image.starts_with("../"));
+        let dockerfiles = build.sandboxes.iter().filter_map(Summary::dockerfile);
         dirs.extend(config.map(Path::to_owned));
         dirs.extend(dockerfiles.filter_map(|path| Some(config?.join(path).parent()?.to_owned())));
         for dir in dirs {

@@ -1,11 +1,12 @@
-//! What the test suites share: the built `koze`, projects in temporary directories, and the
-//! JavaScript tools under Node 22.
+//! What the test suites share: the built `koze`, projects in temporary directories, the
+//! JavaScript tools under Node 22, and the cases that every provider of sandboxes has to pass.
 //!
 //! Helpers panic, naming what they were doing: they are called from tests alone.
 
 #![expect(clippy::missing_panics_doc, reason = "any of them panics when the machine fails it")]
 
 mod binary;
+pub mod conformance;
 mod diff;
 mod generated;
 mod node;

@@ -8,7 +8,7 @@ use koze_model::{Rule, paths, sandbox};
 
 use super::drafted;
 use crate::args;
-use crate::discover::Project;
+use crate::discover::{Project, is_skipped};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::lock::Lock;
@@ -102,8 +102,8 @@ fn below_src(dir: &str, findings: &mut Findings) -> Result<String, Stop> {
     let normal = paths::normal(Path::new(dir));
     let parts: Option<Vec<&str>> = normal.iter().map(|part| part.to_str()).collect();
     let parts = parts.unwrap_or_default();
-    let skipped = |part: &&str| part.starts_with('.') || ["target", "node_modules"].contains(part);
-    let good =
-        parts.first() == Some(&"src") && parts.get(1) != Some(&"generated") && !parts.iter().any(skipped);
+    let good = parts.first() == Some(&"src")
+        && parts.get(1) != Some(&"generated")
+        && !parts.iter().any(|part| is_skipped(part));
     if good { Ok(parts.join("/")) } else { findings.fail(Rule::BadSandboxDir { dir: dir.to_owned() }, None) }
 }

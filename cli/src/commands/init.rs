@@ -17,11 +17,12 @@ use crate::build::{self, Options};
 use crate::discover::Project;
 use crate::draft::Draft;
 use crate::finding::{Findings, Place, Stop};
+use crate::generate;
 use crate::lock::Lock;
 use crate::manifest;
 use crate::paths;
 use crate::sdk::{self, Sdk};
-use crate::source::module;
+use crate::source::{module, split_mark};
 use crate::wrangler::document::{Document, Edit, Format, path};
 use crate::wrangler::legacy::Legacy;
 use crate::wrangler::{scope, settings};
@@ -56,7 +57,7 @@ fn init(
         let file = format!("{}/shell.sandbox.rs", add::DIR);
         add::create(project, &file, text, &mut options.draft, findings)?;
     }
-    let entry = project.dir.join("src/generated/worker.mjs");
+    let entry = project.dir.join(generate::ENTRY);
     let (edits, more) = settings::edits(&config, &scopes, &paths::relative(&entry, config.dir()));
     options.draft.settings = edits;
     left.extend(more);
@@ -139,7 +140,7 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
 
 /// `mod generated;` in the library.
 fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Result<(), Stop> {
-    let file = manifest::library(&project.dir).unwrap_or_else(|| "src/lib.rs".to_owned());
+    let file = manifest::library(&project.dir);
     let path = project.dir.join(&file);
     let text = match fs_err::read_to_string(&path) {
         Ok(text) => text,
@@ -148,7 +149,7 @@ fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Res
         }
         Err(error) => return findings.io(&error),
     };
-    let (mark, body) = text.strip_prefix('\u{feff}').map_or(("", text.as_str()), |body| ("\u{feff}", body));
+    let (mark, body) = split_mark(&text);
     match module::declare(body, "generated") {
         Ok(edited) if edited == body => {}
         Ok(edited) => draft.edit(path, text.as_str(), format!("{mark}{edited}")),
@@ -160,7 +161,7 @@ fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Res
     }
     // `mod generated;` of a root elsewhere would be looked for beside it.
     if Path::new(&file).parent() != Some(Path::new("src")) {
-        return findings.fail(Rule::NoLibrary { file: "src/lib.rs".to_owned() }, None);
+        return findings.fail(Rule::NoLibrary { file: manifest::LIBRARY.to_owned() }, None);
     }
     Ok(())
 }

@@ -9,11 +9,11 @@ use koze_model::{Rule, Sandbox, rules, sandbox};
 use super::{add, drafted};
 use crate::args;
 use crate::build::Options;
-use crate::discover::Project;
+use crate::discover::{DOCKERFILE, Project};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
-use crate::source::idents;
 use crate::source::mentions::{self, Mention};
+use crate::source::{idents, split_mark};
 
 pub(super) fn run(args: &args::Rename) -> ExitCode {
     drafted::run(&args.edit, |project, options, findings| rename(args, project, options, findings))
@@ -39,7 +39,7 @@ fn rename(
         Ok(text) => text,
         Err(error) => return findings.io(&error),
     };
-    let (mark, body) = text.strip_prefix('\u{feff}').map_or(("", text.as_str()), |body| ("\u{feff}", body));
+    let (mark, body) = split_mark(&text);
     let edited = format!("{mark}{}", idents::rename(body, old, &new));
 
     let draft = &mut options.draft;
@@ -88,9 +88,9 @@ fn take_dockerfile(
     if attributes.image.is_some() || attributes.variant.is_some() {
         return Ok(());
     }
-    for ending in [".Dockerfile", ".Dockerfile.dockerignore"] {
-        let from = project.dir.join(sibling(&sandbox.file, &sandbox.names.base, ending));
-        let to = sibling(&sandbox.file, base, ending);
+    for ending in [DOCKERFILE.to_owned(), format!("{DOCKERFILE}.dockerignore")] {
+        let from = project.dir.join(sibling(&sandbox.file, &sandbox.names.base, &ending));
+        let to = sibling(&sandbox.file, base, &ending);
         let bytes = match fs_err::read(&from) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -116,12 +116,13 @@ fn sibling(file: &str, base: &str, ending: &str) -> String {
 fn left(project: &Project, sandbox: &Sandbox, new: &str, draft: &Draft) -> Vec<String> {
     let names = &sandbox.names;
     let module = format!("generated::{}", names.module);
+    let image = format!("Image::{}", names.variant);
     let mut words = Vec::new();
     if !draft.renames.is_empty() {
         words.push(sandbox.class.value.as_str());
     }
     if is_base_name(new) && new != names.base {
-        words.extend([names.accessor.as_str(), names.binding.as_str(), module.as_str()]);
+        words.extend([names.accessor.as_str(), names.binding.as_str(), module.as_str(), image.as_str()]);
     }
     // The file itself as it will be: its comments and strings stay as they are.
     show(&words, &mentions::of(project, draft, &words))

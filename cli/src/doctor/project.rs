@@ -111,7 +111,7 @@ pub(super) fn flags(config: &Config) -> Check {
 /// Whether the library declares the generated module.
 fn module(build: &Build) -> Option<Check> {
     let dir = build.project.as_ref()?;
-    let file = manifest::library(dir).unwrap_or_else(|| "src/lib.rs".to_owned());
+    let file = manifest::library(dir);
     Some(if manifest::declares_generated(dir) {
         Check::ok("module", format!("`{file}` declares `mod generated;`"))
     } else {

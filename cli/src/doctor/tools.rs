@@ -68,7 +68,7 @@ fn docker(build: &Build) -> Check {
     let from_dockerfiles: Vec<&str> = build
         .sandboxes
         .iter()
-        .filter(|sandbox| sandbox.image.starts_with("./") || sandbox.image.starts_with("../"))
+        .filter(|sandbox| sandbox.dockerfile().is_some())
         .map(|sandbox| sandbox.file.as_str())
         .collect();
     let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());

@@ -19,7 +19,7 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
         check_legacy(level, config, findings);
     }
     check_date(inputs, level, findings);
-    let entry = project.dir.join(generate::DIR).join("worker.mjs");
+    let entry = project.dir.join(generate::ENTRY);
     let at = level.scope.path(&[Step::from("main")]);
     if inputs.draft.settings.iter().any(|edit| matches!(edit, Edit::Set { path, .. } if *path == at)) {
         return;

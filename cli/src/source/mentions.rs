@@ -4,7 +4,7 @@ use std::path::Path;
 
 use walkdir::{DirEntry, WalkDir};
 
-use crate::discover::Project;
+use crate::discover::{Project, is_skipped};
 use crate::draft::Draft;
 use crate::generate;
 use crate::paths;
@@ -24,7 +24,7 @@ pub struct Mention {
 const ENDINGS: [&str; 6] = [".rs", ".ts", ".mts", ".js", ".mjs", ".tsx"];
 
 /// What tools make.
-const BUILT: [&str; 4] = ["build", "dist", "node_modules", "target"];
+const BUILT: [&str; 2] = ["build", "dist"];
 
 /// Every line of the package with one of the words in it, as the draft will leave it; what is generated or built is left
 /// out, and so are packages of their own below.
@@ -32,7 +32,7 @@ pub fn of(project: &Project, draft: &Draft, words: &[&str]) -> Vec<Mention> {
     let generated = project.dir.join(generate::DIR);
     let wanted = |entry: &DirEntry| {
         let name = entry.file_name().to_string_lossy();
-        let skipped = name.starts_with('.') || BUILT.contains(&&*name);
+        let skipped = is_skipped(&name) || BUILT.contains(&&*name);
         let package = entry.file_type().is_dir() && entry.path().join("Cargo.toml").is_file();
         entry.depth() == 0 || (!skipped && !package && entry.path() != generated)
     };

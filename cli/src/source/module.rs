@@ -2,7 +2,12 @@
 
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
-use syn::{Attribute, Item};
+use syn::{Attribute, File, Item};
+
+/// Whether a module is declared at the top of a file.
+pub fn is_declared(file: &File, name: &str) -> bool {
+    file.items.iter().any(|item| matches!(item, Item::Mod(item) if item.ident == name))
+}
 
 /// The text with `mod <name>;` in it, which stays as it is where the module is declared already.
 ///
@@ -15,8 +20,7 @@ use syn::{Attribute, Item};
 /// Where the text is not Rust.
 pub fn declare(text: &str, name: &str) -> syn::Result<String> {
     let file = syn::parse_file(text)?;
-    let is_module = |item: &Item| matches!(item, Item::Mod(item) if item.ident == name);
-    if file.items.iter().any(is_module) {
+    if is_declared(&file, name) {
         return Ok(text.to_owned());
     }
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
@@ -37,7 +41,7 @@ pub fn declare(text: &str, name: &str) -> syn::Result<String> {
     let below = if apart && !tail.trim().is_empty() && !tail.starts_with(newline) { newline } else { "" };
     let declared = format!("{head}{ended}{above}{declaration}{below}{tail}");
     // A macro or a comment of a form that nobody thought of must not swallow the declaration.
-    if syn::parse_file(&declared)?.items.iter().any(is_module) {
+    if is_declared(&syn::parse_file(&declared)?, name) {
         Ok(declared)
     } else {
         Err(syn::Error::new(Span::call_site(), format!("there is no place for `mod {name};`")))

@@ -3,10 +3,12 @@
 //! | module | job |
 //! |---|---|
 //! | [`agent`] | the eight tools over a session's pool |
+//! | `bound` | tools that know what they work on |
 //! | [`dialect`] | definitions as MCP, Anthropic and OpenAI write them |
 //! | `input` | what tools have in common: ranges, bytes as JSON |
 
 pub mod agent;
+mod bound;
 pub mod dialect;
 mod input;
 
@@ -17,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::bound::BoundTool;
 use crate::error::{Code, Error, Result};
 use crate::pool::Pool;
 use crate::provider::Provider;
@@ -74,9 +77,9 @@ pub trait Tool {
 /// # Errors
 /// [`Code::InvalidInput`] where the input is not what the tool's schema says, and those of the tool.
 pub async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<Reply> {
+    // Of a list, serde would take the values in the order of the fields.
     if !input.is_object() {
-        // Else a list would do, its values taken in the order of the fields.
-        return Err(Error::new(Code::InvalidInput, format!("`{}` takes a JSON object", T::NAME)));
+        return Err(Error::new(Code::InvalidInput, "the input of a tool is a JSON object"));
     }
     let read = serde_json::from_value::<T::Input>(input);
     let input = read.map_err(|error| Error::new(Code::InvalidInput, error.to_string()))?;

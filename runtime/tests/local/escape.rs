@@ -1,233 +1,145 @@
-//! What a sandbox does not see, and may not do.
+//! The ways out of a sandbox that have been found elsewhere, each tried twice: in a sandbox as it is, where nothing may be
+//! taken; and in a control run without the protection that stands in the way, where it must be, for else the attempt
+//! would show nothing. Where the kernel itself stands in the way, the control is a run on the host.
 
-use koze::{Code, Sandbox};
+use std::path::PathBuf;
+use std::process::Command as Process;
 
-use crate::Test;
-use crate::stage::{Stage, at, command, out, sh, within};
+use koze::Sandbox;
+use koze::provider::local::{LocalSandbox, Weakness};
+use libtest_mimic::{Failed, Trial};
 
-pub(crate) const TESTS: &[Test] = &[
-    ("host_files_are_out_of_sight", host_files_are_out_of_sight),
-    ("others_are_out_of_sight", others_are_out_of_sight),
-    ("no_rights", no_rights),
-    ("refused_calls", refused_calls),
-    ("no_way_out_by_network", no_way_out_by_network),
-    ("the_guest_is_out_of_reach", the_guest_is_out_of_reach),
-    ("errors_hold_no_host_path", errors_hold_no_host_path),
-];
+use crate::probes::{ATTEMPTS, CALLS, Needs, PROBE, Target};
+use crate::scene::{Scene, put_probe};
+use crate::stage::{Stage, command, is_root, within};
 
-fn host_files_are_out_of_sight() -> Result<(), libtest_mimic::Failed> {
-    within(async {
-        let stage = Stage::new();
-        let sandbox = stage.open("a").await;
-        // The control: on the host it is there.
-        assert!(std::fs::metadata("/etc/shadow").is_ok());
-        let host = stage.state.path().to_str().unwrap();
-        for path in [
-            "/etc/shadow",
-            "/root",
-            "/opt",
-            "/boot",
-            "/sys/kernel",
-            "/dev/kmsg",
-            "/dev/mem",
-            "/run/dbus",
-            "/var/run/docker.sock",
-            host,
-        ] {
-            assert_eq!(sandbox.stat(at(path)).await.unwrap_err().code, Code::NotFound, "{path}");
-        }
-        assert_eq!(out(&sandbox, "ls /home; ls -A /home/user /tmp").await, "user\n/home/user:\n\n/tmp:");
-        for top in out(&sandbox, "ls -A /").await.lines() {
-            let known = [
-                "bin",
-                "dev",
-                "etc",
-                "home",
-                "lib",
-                "lib32",
-                "lib64",
-                "libx32",
-                "mnt",
-                "proc",
-                "run",
-                "sbin",
-                "sys",
-                "tmp",
-                "usr",
-                "var",
-                "workspace",
-            ];
-            assert!(known.contains(&top), "{top}");
-        }
-        // Nothing of the host's can be written.
-        for path in ["/usr/x", "/etc/passwd", "/bin/x", "/dev/x", "/proc/sys/kernel/core_pattern", "/x"] {
-            assert_ne!(sh(&sandbox, &format!("echo x > {path}")).await.exit_code, 0, "{path}");
-        }
-        assert_eq!(out(&sandbox, "echo x > /dev/null; echo x > /dev/shm/x; cat /dev/shm/x").await, "x");
-    })
-}
-
-fn others_are_out_of_sight() -> Result<(), libtest_mimic::Failed> {
-    within(async {
-        let stage = Stage::new();
-        let (one, two) = (stage.open("one").await, stage.open("two").await);
-        out(&one, "sleep 9881 > /dev/null 2>&1 & echo secret > /tmp/secret; echo secret > /dev/shm/secret")
-            .await;
-        assert_eq!(
-            out(&one, "cat /proc/*/cmdline | tr '\\0' ' ' | grep -o 'sleep [9]881'").await,
-            "sleep 9881"
-        );
-        let seen = out(&two, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '; ls -A /tmp /dev/shm /workspace").await;
-        assert!(!seen.contains("9881") && !seen.contains("secret"), "{seen}");
-        let count = out(&two, "ls -d /proc/[0-9]* | wc -l").await;
-        assert!(count.parse::<u32>().unwrap() < 8, "{count}");
-        // Its host is not there either: the first process is the guest.
-        assert_eq!(out(&two, "cat /proc/self/status | grep NSpid | wc -w").await, "2");
-    })
-}
-
-fn no_rights() -> Result<(), libtest_mimic::Failed> {
-    within(async {
-        let stage = Stage::new();
-        let sandbox = stage.open("a").await;
-        let status =
-            out(&sandbox, "grep -E 'Cap|NoNewPrivs|Seccomp:|^Groups' /proc/self/status | tr '\\t' ' '").await;
-        for line in status.lines() {
-            let value = line.rsplit(' ').next().unwrap();
-            match line.split(':').next().unwrap() {
-                "NoNewPrivs" => assert_eq!(value, "1"),
-                "Seccomp" => assert_eq!(value, "2"),
-                "Groups" => {}
-                _ => assert_eq!(value, "0000000000000000", "{line}"),
+/// All of them. A control that only root can play is left out for others, and says so.
+pub(crate) fn trials(kind: &str) -> Vec<Trial> {
+    let attempts = ATTEMPTS.iter().map(|(name, _)| *name);
+    let names = attempts.chain(CALLS.iter().map(|call| call.name));
+    names
+        .flat_map(|name| {
+            let root = matches!(control(name), Control::Root) && !is_root();
+            let shut = Trial::test(format!("escape_{name}"), move || shut(name)).with_kind(kind);
+            let open = Trial::test(format!("control_{name}"), move || open(name)).with_kind(kind);
+            if root {
+                eprintln!("control_{name} is left out: its control is a run as root");
             }
+            [shut, open.with_ignored_flag(root)]
+        })
+        .collect()
+}
+
+/// Where an attempt has to succeed.
+enum Control {
+    /// In a sandbox without these protections.
+    Weak(&'static [Weakness]),
+    /// In a sandbox that sees this of the host.
+    File(fn(&Target) -> PathBuf),
+    /// On the host, as this user.
+    Host,
+    /// On the host, as root.
+    Root,
+}
+
+/// The protections that stand in the way of an attempt.
+fn control(name: &str) -> Control {
+    use Weakness::{
+        Capabilities, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Processes,
+    };
+    if let Some(call) = CALLS.iter().find(|call| call.name == name) {
+        return match call.needs {
+            Needs::Nothing => Control::Weak(&[Filter]),
+            Needs::Capabilities => Control::Weak(&[Filter, Capabilities]),
+            Needs::Root => Control::Root,
+        };
+    }
+    match name {
+        "read_host_file" | "write_host_file" | "socket_in_a_host_directory" | "mounts_of_the_host" => {
+            Control::File(|target| target.dir.clone())
         }
-        assert_eq!(status.lines().count(), 8);
-        // The user of the sandbox is never the host's root.
-        let map = out(&sandbox, "tr -s ' ' < /proc/self/uid_map").await;
-        let map: Vec<_> = map.split_whitespace().collect();
-        assert_eq!((map[0], map[2]), ("1000", "1"));
-        assert_ne!(map[1], "0");
-        assert!(
-            sh(&sandbox, "find /usr -xdev -perm -4000 -exec {} --version \\; ; id -u")
-                .await
-                .stdout
-                .ends_with(b"1000\n")
-        );
+        "read_another_sandbox" => {
+            Control::File(|target| target.neighbour.parent().expect("a directory").to_owned())
+        }
+        "sysfs" => Control::File(|_| "/sys".into()),
+        // The user namespace alone keeps it out of the environment of a process of the same user.
+        "hard_link_to_the_host" | "setuid_programs" | "environment_of_host_processes" => Control::Host,
+        "leaked_descriptors" => Control::Weak(&[Descriptors]),
+        "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
+        "other_families" | "new_user_namespace" | "clone_into_namespaces" | "x32_calls" => {
+            Control::Weak(&[Filter])
+        }
+        "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes]),
+        "environment_of_the_host_program" => Control::Weak(&[Environment]),
+        "environment_of_the_guest" | "descriptors_of_the_guest" | "root_of_the_guest" => {
+            Control::Weak(&[Dumpable])
+        }
+        "raise_a_limit" => Control::Weak(&[Limits]),
+        "mount_something" | "remount_to_write" | "join_a_namespace" | "change_the_root" => {
+            Control::Weak(&[Filter, Capabilities])
+        }
+        "set_the_host_name" => Control::Weak(&[Capabilities]),
+        "shared_memory" => Control::Weak(&[Filter, Ipc]),
+        "device_nodes"
+        | "make_a_device_node"
+        | "proc_sys"
+        | "proc_of_the_kernel"
+        | "write_to_usr"
+        | "set_the_time"
+        | "type_into_a_terminal" => Control::Root,
+        _ => panic!("no control for {name}"),
+    }
+}
+
+fn shut(name: &str) -> Result<(), Failed> {
+    within(async {
+        let stage = Stage::new();
+        let scene = Scene::new(&stage).await;
+        let sandbox = stage.open("a").await;
+        let said = attempt(&sandbox, name, &scene.target).await;
+        assert!(said.starts_with("refused: "), "{name}: {said}");
+        assert!(!said.contains(&scene.target.secret), "{name}: {said}");
+        let well = sandbox.exec(command(&["echo", "well"])).await.unwrap();
+        assert_eq!(well.stdout, b"well\n", "and the sandbox is as it was");
+        scene.untouched();
     })
 }
 
-fn refused_calls() -> Result<(), libtest_mimic::Failed> {
+fn open(name: &str) -> Result<(), Failed> {
     within(async {
         let stage = Stage::new();
-        let sandbox = stage.open("a").await;
-        for script in [
-            "unshare -U true",
-            "unshare -r true",
-            "mount -t tmpfs x /tmp",
-            "umount /tmp",
-            "chroot / true",
-            "mknod /tmp/n c 1 3",
-            "hostname x",
-            "prlimit --pid 1 --nofile=0:0",
-        ] {
-            assert_ne!(sh(&sandbox, script).await.exit_code, 0, "{script}");
-        }
-        if sh(&sandbox, "command -v python3").await.exit_code != 0 {
-            return;
-        }
-        // By number, as the kernel answers: EPERM, or ENOSYS where programs then take another way.
-        let python = "import ctypes, errno, socket\n\
-            c = ctypes.CDLL(None, use_errno=True)\n\
-            def call(*a):\n ctypes.set_errno(0); r = c.syscall(*a); return errno.errorcode.get(ctypes.get_errno(), r)\n\
-            calls = dict(ptrace=(101,0,0,0,0), keyctl=(250,0,-3,0), bpf=(321,0,0,0), perf=(298,0,0,0,0,0), uffd=(323,0), \
-            setns=(308,0,0), unshare=(272,0x10000000), clone=(56,0x10000000|17,0,0,0,0), open_tree=(428,-100,0,0), pidfd_getfd=(438,0,0,0))\n\
-            for name, args in calls.items(): print(name, call(*args))\n\
-            print('clone3', call(435,0,0), 'uring', call(425,1,0))\n\
-            for family in (40, 38, 17):\n\
-            \x20try: socket.socket(family, socket.SOCK_DGRAM); print('open', family)\n\
-            \x20except OSError as e: print(errno.errorcode[e.errno], family)\n";
-        let output = sandbox.exec(command(&["python3", "-c", python])).await.unwrap();
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        if cfg!(target_arch = "x86_64") {
-            assert_eq!(
-                text.matches("EPERM").count(),
-                13,
-                "{text}{}",
-                String::from_utf8_lossy(&output.stderr)
-            );
-            assert_eq!(text.matches("ENOSYS").count(), 2, "{text}");
-            // x32: getpid with the bit of the other kind.
-            let x32 = "import ctypes; ctypes.CDLL(None).syscall(0x40000000 + 39)";
-            assert_eq!(sandbox.exec(command(&["python3", "-c", x32])).await.unwrap().exit_code, 128 + 31);
-        }
-    })
-}
-
-fn no_way_out_by_network() -> Result<(), libtest_mimic::Failed> {
-    within(async {
-        let stage = Stage::new();
-        let sandbox = stage.open("a").await;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok(), "the control");
-        let connect = |port: u16| format!("exec 3<>/dev/tcp/127.0.0.1/{port}");
-        let bash =
-            async |script: &str| sandbox.exec(command(&["bash", "-c", script])).await.unwrap().exit_code;
-        assert_ne!(bash(&connect(port)).await, 0);
-        assert_eq!(out(&sandbox, "grep -c : /proc/net/dev").await, "1");
-        // Its own loopback is up.
-        if sh(&sandbox, "command -v python3").await.exit_code == 0 {
-            let python = "import socket,threading\ns=socket.socket();s.bind(('127.0.0.1',0));s.listen()\n\
-                          c=socket.create_connection(s.getsockname());print('up')";
-            assert_eq!(sandbox.exec(command(&["python3", "-c", python])).await.unwrap().stdout, b"up\n");
-        }
-        assert_eq!(sandbox.expose(8080).await.unwrap_err().code, Code::Unsupported);
-        assert!(!sandbox.capabilities().expose);
-    })
-}
-
-fn the_guest_is_out_of_reach() -> Result<(), libtest_mimic::Failed> {
-    within(async {
-        let stage = Stage::new();
-        let sandbox = stage.open("a").await;
-        for path in [
-            "/proc/1/environ",
-            "/proc/1/fd/3",
-            "/proc/1/exe",
-            "/proc/1/mem",
-            "/proc/1/root/etc/passwd",
-            "/proc/1/cwd/etc/passwd",
-        ] {
-            assert_ne!(sh(&sandbox, &format!("head -c 1 {path}")).await.exit_code, 0, "{path}");
-            // Nor with the guest's own hands.
-            for path in [path.to_owned(), path.replace("/1/", "/self/")] {
-                let code = sandbox.read(at(&path), 0, 10).await.unwrap_err().code;
-                assert!(matches!(code, Code::PermissionDenied | Code::InvalidInput), "{path}: {code}");
-                let code =
-                    sandbox.write(at(&path), vec![1], koze::sandbox::Write::Append).await.unwrap_err().code;
-                assert!(matches!(code, Code::PermissionDenied | Code::InvalidInput), "{path}: {code}");
+        let scene = Scene::new(&stage).await;
+        let said = match control(name) {
+            Control::Weak(weak) => in_weak(weak.to_vec(), name, &scene.target).await,
+            Control::File(path) => {
+                let weak = vec![Weakness::File(path(&scene.target))];
+                in_weak(weak, name, &scene.target).await
             }
-        }
-        // Signals from inside do not reach it.
-        sh(&sandbox, "for s in TERM KILL STOP INT HUP USR1 SEGV CHLD; do kill -$s 1; done").await;
-        sh(&sandbox, "kill -9 -1").await;
-        assert_eq!(out(&sandbox, "echo still here").await, "still here");
+            Control::Host | Control::Root => on_host(name, &scene.target),
+        };
+        assert_eq!(said, "taken", "{name}: an attempt that cannot succeed shows nothing");
     })
 }
 
-fn errors_hold_no_host_path() -> Result<(), libtest_mimic::Failed> {
-    within(async {
-        let stage = Stage::new();
-        let sandbox = stage.open("a").await;
-        let host = stage.state.path().to_str().unwrap();
-        let errors = [
-            sandbox.read(at("/nowhere"), 0, 1).await.unwrap_err(),
-            sandbox.remove(at("/tmp")).await.unwrap_err(),
-            sandbox.list(at("/proc/1/fd")).await.unwrap_err(),
-            sandbox.exec(command(&["/no/such"])).await.unwrap_err(),
-        ];
-        for error in errors {
-            assert!(!error.to_string().contains(host) && !error.to_string().contains("/files/"), "{error}");
-        }
-    })
+async fn in_weak(weak: Vec<Weakness>, name: &str, target: &Target) -> String {
+    let stage = Stage::weakened(weak);
+    attempt(&stage.open("a").await, name, target).await
+}
+
+/// Puts this program into the sandbox, and lets it try.
+async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target) -> String {
+    put_probe(sandbox).await;
+    let arguments = target.arguments();
+    let mut argv = vec!["/home/user/probe", PROBE, name];
+    argv.extend(arguments.iter().map(String::as_str));
+    let output = sandbox.exec(command(&argv)).await.unwrap();
+    assert_eq!(output.exit_code, 0, "{name}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+fn on_host(name: &str, target: &Target) -> String {
+    let this = std::env::current_exe().unwrap();
+    let output = Process::new(this).arg(PROBE).arg(name).args(target.arguments()).output().unwrap();
+    assert!(output.status.success(), "{name}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }

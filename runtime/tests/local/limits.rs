@@ -1,5 +1,7 @@
 //! What takes too much ends, and nothing else does.
 
+use std::io::Write as _;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use koze::Sandbox;
@@ -7,7 +9,11 @@ use koze::provider::local::LocalSandbox;
 use koze::sandbox::Write;
 
 use crate::Test;
+use crate::scene::put_probe;
 use crate::stage::{Stage, at, command, out, sh, until, within};
+
+/// Makes this program one that takes much memory where it is hard to see.
+pub(crate) const HOG: &str = "--memory-hog";
 
 pub(crate) const TESTS: &[Test] = &[
     ("fork_bomb", fork_bomb),
@@ -64,17 +70,27 @@ fn hidden_memory_hog() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let bad = stage.sized(64, 100).await;
-        if sh(&bad, "command -v python3").await.exit_code != 0 {
-            return;
-        }
-        // Memory that no process maps.
-        let hog = "import os,time\nfds=[]\n\
-                   for n in range(40):\n f=os.memfd_create('x'); fds.append(f)\n for _ in range(20): os.write(f,b'x'*1000000)\n\
-                   time.sleep(20)";
-        let ended = bad.exec(command(&["python3", "-c", hog])).await.unwrap();
+        put_probe(&bad).await;
+        let ended = bad.exec(command(&["/home/user/probe", HOG])).await.unwrap();
         assert_eq!(ended.exit_code, 137, "{ended:?}");
         assert_eq!(out(&bad, "echo back").await, "back");
     })
+}
+
+/// Takes memory that no process maps, a good deal more than a small sandbox has.
+pub(crate) fn hog() -> ExitCode {
+    let piece = vec![b'x'; 1_000_000];
+    let mut files = Vec::new();
+    for _ in 0..40 {
+        let file = rustix::fs::memfd_create("hog", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let mut file = std::fs::File::from(file);
+        for _ in 0..20 {
+            file.write_all(&piece).unwrap();
+        }
+        files.push(file);
+    }
+    std::thread::sleep(Duration::from_secs(20));
+    ExitCode::SUCCESS
 }
 
 fn disk_filler() -> Result<(), libtest_mimic::Failed> {

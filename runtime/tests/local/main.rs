@@ -1,11 +1,22 @@
 //! The local sandbox, end to end: as the user who runs the tests, and where that is root, as a plain user as well.
 #![cfg(target_os = "linux")]
 
+mod agent;
+mod api;
 mod commands;
+mod egress;
 mod escape;
+#[path = "../../examples/agent.rs"]
+mod example;
 mod files;
+mod guest;
 mod life;
 mod limits;
+mod preview;
+mod probes;
+mod scene;
+mod server;
+mod sight;
 mod stage;
 mod tools;
 mod transfer;
@@ -23,11 +34,23 @@ type Test = (&'static str, fn() -> Result<(), libtest_mimic::Failed>);
 
 fn main() -> ExitCode {
     koze::provider::local::init();
+    if std::env::var_os(agent::EXAMPLE).is_some() {
+        return example::main();
+    }
+    if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
+        return probes::run();
+    }
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
+    if std::env::args().nth(1).as_deref() == Some(server::SERVER) {
+        return server::run();
+    }
     if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
         return life::open_where_forbidden();
+    }
+    if std::env::args().nth(1).as_deref() == Some(limits::HOG) {
+        return limits::hog();
     }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
@@ -38,15 +61,21 @@ fn main() -> ExitCode {
     let all = [
         commands::TESTS,
         files::TESTS,
-        escape::TESTS,
+        guest::TESTS,
+        sight::TESTS,
         limits::TESTS,
         life::TESTS,
+        egress::TESTS,
+        preview::TESTS,
         tools::TESTS,
+        api::TESTS,
+        agent::TESTS,
         transfer::TESTS,
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
-    let trials = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind)).collect();
+    let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
+    let trials = tests.chain(escape::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {
         return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };

@@ -1,74 +1,76 @@
-//! The agent family, as its contract says: cases that any provider of sandboxes has to pass.
-//!
-//! A case is played through a function that calls a tool, so that the same cases run over a pool in this process, a
-//! program, or a server. What a provider cannot do, it declares; its cases are counted as left out, never as passed.
+//! The agent family on every host there is: the table of cases in `koze_tests::conformance`, played once on each, and on
+//! the sandboxes of this machine once more as a plain user where this one is root.
 
-mod errors;
-mod files;
-mod glob;
-mod sandboxes;
+#[cfg(target_os = "linux")]
+mod command;
+#[cfg(target_os = "linux")]
+mod generated;
+mod in_process;
+#[cfg(target_os = "linux")]
+mod plain;
+mod pool;
 mod schema;
-mod transfer;
 
-use koze::pool::{Images, Pool};
-use koze::provider::memory::Memory;
-use koze::provider::{Image, Size};
-use koze::tool::agent;
-use koze::{Provider, SessionId};
-use serde_json::{Value, json};
+use std::process::ExitCode;
 
-/// The images of the tests' project.
-pub(crate) fn images() -> Images {
-    let size = Size { memory_mib: 256, disk_mb: 2000 };
-    let list = vec![
-        Image::new("shell", "docker.io/cloudflare/sandbox:0.12.10", size),
-        Image::new("python", "docker.io/cloudflare/sandbox:0.12.10-python", size),
-    ];
-    Images::new(list, "shell").expect("it is one of them")
+use koze_tests::conformance::{Capability, Case, Host, Session, cases};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A host to be: each case gets one of its own.
+struct Hosted {
+    name: &'static str,
+    can: &'static [Capability],
+    start: fn() -> Box<dyn Host>,
 }
 
-/// A session, through which a case calls tools.
-pub(crate) struct Session<P> {
-    pub(crate) pool: Pool<P>,
+fn hosts() -> Vec<Hosted> {
+    let mut all = vec![in_process::MEMORY];
+    #[cfg(target_os = "linux")]
+    all.extend([in_process::LOCAL, generated::HOST, command::HOST]);
+    all
 }
 
-/// A session of its own on a provider of its own.
-pub(crate) fn session() -> Session<Memory> {
-    session_on(Memory::new(), "tenant", "session")
+fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    koze::provider::local::init();
+    let arguments = Arguments::from_args();
+    #[cfg(target_os = "linux")]
+    if plain::is_plain() {
+        return run(&arguments, vec![plain::LOCAL], Vec::new());
+    }
+    let code = run(&arguments, hosts(), [schema::trials(), pool::trials()].into_iter().flatten().collect());
+    #[cfg(target_os = "linux")]
+    if code == ExitCode::SUCCESS && plain::is_root() && !arguments.list {
+        return plain::run();
+    }
+    code
 }
 
-pub(crate) fn session_on<P: Provider>(provider: P, tenant: &str, session: &str) -> Session<P> {
-    let id = SessionId::new(tenant, session).expect("good names");
-    Session { pool: Pool::new(provider, id, images()) }
+fn run(arguments: &Arguments, hosts: Vec<Hosted>, mut trials: Vec<Trial>) -> ExitCode {
+    for host in hosts {
+        let mut left_out = Vec::new();
+        for case in cases() {
+            let reason = case.left_out(host.can);
+            left_out.extend(reason.clone().map(|reason| (case.name, reason)));
+            trials.push(trial(&host, case, reason));
+        }
+        if !arguments.list {
+            eprintln!("{}: {} cases left out", host.name, left_out.len());
+            left_out.iter().for_each(|(case, reason)| eprintln!("  {case} {reason}"));
+        }
+    }
+    if libtest_mimic::run(arguments, trials).has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-impl<P: Provider> Session<P> {
-    /// Calls a tool, which must succeed, and returns what it gives.
-    #[track_caller]
-    pub(crate) fn ok(&self, tool: &str, input: Value) -> Value {
-        let shown = input.to_string();
-        let result = pollster::block_on(agent::call_tool(&self.pool, tool, input));
-        assert!(!result.is_error, "{tool} {shown}: {}", result.content);
-        serde_json::from_str(&result.content).expect("the content is JSON")
-    }
-
-    /// Calls a tool, which must fail, and returns the error's text.
-    #[track_caller]
-    pub(crate) fn err(&self, tool: &str, input: Value) -> String {
-        let shown = input.to_string();
-        let result = pollster::block_on(agent::call_tool(&self.pool, tool, input));
-        assert!(result.is_error, "{tool} {shown}: {}", result.content);
-        result.content
-    }
-
-    #[track_caller]
-    pub(crate) fn write(&self, path: &str, content: &str) {
-        self.ok("write_file", json!({ "path": path, "content": content }));
-    }
-
-    #[track_caller]
-    pub(crate) fn read(&self, path: &str) -> String {
-        let read = self.ok("read_file", json!({ "path": path }));
-        read["content"].as_str().expect("content is text").to_owned()
-    }
+/// A case that is left out is ignored; asked for all the same, it fails with the reason.
+fn trial(host: &Hosted, case: Case, left_out: Option<String>) -> Trial {
+    let (can, start, ignored) = (host.can, host.start, left_out.is_some());
+    let play = move || {
+        if let Some(reason) = left_out {
+            return Err(Failed::from(reason));
+        }
+        (case.play)(&Session::new(&*start(), can, case.name));
+        Ok(())
+    };
+    Trial::test(case.name, play).with_kind(host.name).with_ignored_flag(ignored)
 }

@@ -89,11 +89,11 @@ fn what_is_no_call() {
     ["shell", "{} {}"]: 2
     error: the input is no JSON: trailing characters at line 1 column 4. Write for instance '{"command": "ls"}'
     ["shell", "[\"ls\"]"]: 1
-    invalid_input: `shell` takes a JSON object
+    invalid_input: the input of a tool is a JSON object
     ["shell", "null"]: 1
-    invalid_input: `shell` takes a JSON object
+    invalid_input: the input of a tool is a JSON object
     ["shell", "[\"default\", \"ls\", 1000, \"/\"]"]: 1
-    invalid_input: `shell` takes a JSON object
+    invalid_input: the input of a tool is a JSON object
     ["shell", "{}"]: 1
     invalid_input: missing field `command`
     ["shell", "{\"command\": \"ls\", \"cwd\": \"/\"}"]: 1

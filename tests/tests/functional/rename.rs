@@ -206,7 +206,7 @@ fn what_speaks_of_the_old_name_is_listed() {
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
     updated koze.lock
-    next: change these lines, which speak of `ShellSandbox`, `shell_sandbox`, `SHELL_SANDBOX` and `generated::shell`
+    next: change these lines, which speak of `ShellSandbox`, `shell_sandbox`, `SHELL_SANDBOX`, `generated::shell` and `Image::Shell`
       src/lib.rs:3: env.shell_sandbox().get("SHELL_SANDBOX");
     "#);
 }

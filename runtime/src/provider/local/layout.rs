@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::launch::{self, Bind, BindKind, Spec};
+use super::launch::{self, Bind, BindKind, Spec, Weakness, Weaknesses};
 use crate::error::Result;
 use crate::provider::Template;
 
@@ -86,7 +86,13 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
 }
 
 /// What a sandbox is to be.
-pub(super) fn spec(directory: &Path, hostname: &str, template: &Template, group: bool) -> Result<Spec> {
+pub(super) fn spec(
+    directory: &Path,
+    hostname: &str,
+    template: &Template,
+    group: bool,
+    weak: &Weaknesses,
+) -> Result<Spec> {
     let mut spec = Spec {
         binds: Vec::new(),
         links: Vec::new(),
@@ -96,6 +102,7 @@ pub(super) fn spec(directory: &Path, hostname: &str, template: &Template, group:
         file_size: disk(template),
         filters: super::filter::filters(group)?,
         groups: false,
+        weak: weak.clone(),
     };
     for name in SYSTEM {
         system(&mut spec, name);
@@ -108,6 +115,13 @@ pub(super) fn spec(directory: &Path, hostname: &str, template: &Template, group:
     }
     for (path, target, _) in OWN.iter().filter(|(_, target, _)| !target.is_empty()) {
         bind(&mut spec, &directory.join(path), (*target).to_owned(), BindKind::Writable);
+    }
+    for path in weak.files() {
+        let kind = if path.is_dir() { BindKind::Writable } else { BindKind::File };
+        bind(&mut spec, path, path.to_string_lossy().trim_start_matches('/').to_owned(), kind);
+    }
+    if weak.has(&Weakness::Processes) {
+        bind(&mut spec, Path::new("/proc"), "proc".to_owned(), BindKind::Writable);
     }
     let link = |path: &str, target: &str| (path.to_owned(), target.to_owned());
     spec.links.extend([

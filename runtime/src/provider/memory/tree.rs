@@ -11,6 +11,9 @@ const LIMIT: usize = 16 * 1024 * 1024;
 /// How many links a path may go through.
 const LINKS: usize = 40;
 
+/// How many bytes a name may have.
+const NAME: usize = 255;
+
 /// A file system. The root is there, and what agents take for granted.
 #[derive(Debug)]
 pub(super) struct Tree {
@@ -220,7 +223,13 @@ impl Tree {
                     }
                     left.extend(parts(target));
                 }
-                Some(What::File(_)) if !left.is_empty() => return Err(not_a_directory(place)),
+                Some(What::File(_)) if !left.is_empty() || place.path.ends_with('/') => {
+                    return Err(not_a_directory(place));
+                }
+                _ if part.len() > NAME => {
+                    let message = format!("`{}` has a name of more than {NAME} bytes", place.path);
+                    return Err(Error::new(Code::InvalidInput, message));
+                }
                 _ => resolved = next,
             }
         }

@@ -9,7 +9,7 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::spec::{Failure, Order, Report, Spec, Stage};
-use super::{ARGUMENT, USER, mounts, sys};
+use super::{ARGUMENT, USER, Weakness, mounts, sys};
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
 pub(super) fn enter() {
@@ -22,7 +22,9 @@ pub(super) fn enter() {
     if sockopt::socket_type(&stdin).ok() != Some(SocketType::SEQPACKET) {
         return;
     }
-    sys::close_all();
+    if !(cfg!(feature = "testing") && std::env::var_os(super::KEEP).is_some()) {
+        sys::close_all();
+    }
     let served = run().is_ok();
     std::process::exit(i32::from(!served));
 }
@@ -56,7 +58,7 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
     let Order::Spec(spec) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
     let _ = rustix::process::setsid();
-    sys::unshare().map_err(at(Stage::Namespaces))?;
+    sys::unshare(&spec.weak).map_err(at(Stage::Namespaces))?;
     channel::send(socket, 0, &Report::Unshared, &[]).map_err(at(Stage::Talk))?;
     let Order::Mapped = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
     if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
@@ -67,7 +69,9 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     let sources = mounts::sources(&spec).map_err(at(Stage::Sources))?;
     become_user(spec.groups).map_err(at(Stage::User))?;
     mounts::root(&spec, sources).map_err(at(Stage::Root))?;
-    mounts::processes().map_err(at(Stage::Proc))?;
+    if !spec.weak.has(&Weakness::Processes) {
+        mounts::processes().map_err(at(Stage::Proc))?;
+    }
     mounts::pivot().map_err(at(Stage::Pivot))?;
     shut(&spec).map_err(at(Stage::Shut))?;
     Ok(true)
@@ -94,11 +98,39 @@ fn become_user(groups: bool) -> io::Result<()> {
 
 /// Gives up all that is not needed from here on.
 fn shut(spec: &Spec) -> io::Result<()> {
-    let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    sys::loopback_up(inet.as_fd())?;
-    drop(inet);
+    if !spec.weak.has(&Weakness::Network) {
+        let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        sys::loopback_up(inet.as_fd())?;
+    }
     rustix::system::sethostname(spec.hostname.as_bytes())?;
     let _ = rustix::process::setsid();
+    if !spec.weak.has(&Weakness::Limits) {
+        limits(spec)?;
+    }
+    if spec.weak.has(&Weakness::Capabilities) {
+        keep_capabilities()?;
+    } else {
+        drop_capabilities()?;
+    }
+    rustix::thread::set_no_new_privs(true)?;
+    // A change of user or capabilities clears both of these: they come last.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let dumpable = spec.weak.has(&Weakness::Dumpable);
+    rustix::process::set_dumpable_behavior(if dumpable {
+        DumpableBehavior::Dumpable
+    } else {
+        DumpableBehavior::NotDumpable
+    })?;
+    let filters = if spec.weak.has(&Weakness::Filter) { &[] } else { &spec.filters[..] };
+    for filter in filters {
+        let filter: Vec<_> =
+            filter.iter().map(|&(code, jt, jf, k)| seccompiler::sock_filter { code, jt, jf, k }).collect();
+        seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+fn limits(spec: &Spec) -> io::Result<()> {
     for (resource, most) in [
         (Resource::Nproc, spec.processes),
         (Resource::Fsize, spec.file_size),
@@ -108,6 +140,10 @@ fn shut(spec: &Spec) -> io::Result<()> {
     ] {
         limit(resource, most)?;
     }
+    Ok(())
+}
+
+fn drop_capabilities() -> io::Result<()> {
     for number in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::remove_capability_from_bounding_set(capability) {
@@ -120,15 +156,16 @@ fn shut(spec: &Spec) -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+/// Programs get them, too: those that are ambient survive exec.
+fn keep_capabilities() -> io::Result<()> {
+    let all = rustix::thread::capabilities(None)?.permitted;
+    let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };
     rustix::thread::set_capabilities(None, sets)?;
-    rustix::thread::set_no_new_privs(true)?;
-    // A change of user or capabilities clears both of these: they come last.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    for filter in &spec.filters {
-        let filter: Vec<_> =
-            filter.iter().map(|&(code, jt, jf, k)| seccompiler::sock_filter { code, jt, jf, k }).collect();
-        seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
+    for capability in all.iter() {
+        rustix::thread::configure_capability_in_ambient_set(capability, true)?;
     }
     Ok(())
 }

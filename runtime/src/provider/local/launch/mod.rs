@@ -5,6 +5,7 @@ mod child;
 mod mounts;
 mod spec;
 mod sys;
+mod weakness;
 
 use std::fs;
 use std::io;
@@ -22,6 +23,12 @@ use crate::error::{Code, Error, Result};
 
 pub(super) use spec::{Bind, BindKind, Program, Spec};
 use spec::{Failure, Order, Report, Stage};
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(unreachable_pub, reason = "it is seen with that feature alone")
+)]
+pub use weakness::Weakness;
+pub(super) use weakness::Weaknesses;
 
 /// What the new process is told it is by.
 const ARGUMENT: &str = "--koze-sandbox-first-process";
@@ -29,6 +36,8 @@ const ARGUMENT: &str = "--koze-sandbox-first-process";
 const USER: u32 = 1000;
 /// The user and group that it is on the host, where the host's is root.
 const UNPRIVILEGED: u32 = 100_000;
+/// What tells the new process, in builds with the feature `testing`, to keep open what the host program had open.
+const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
 /// How long a launch may take: it is some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -118,9 +127,11 @@ fn start(spec: Spec, group: Option<&Group>) -> Result<Launched> {
         .map_err(|error| internal(error.into()))?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))
         .map_err(|error| internal(error.into()))?;
+    let keep = spec.weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
     let mut child = Command::new("/proc/self/exe")
         .arg(ARGUMENT)
         .env_clear()
+        .envs(keep)
         .current_dir("/")
         .stdin(Stdio::from(theirs))
         .stdout(Stdio::null())

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::weakness::Weaknesses;
+
 /// From the host to the new process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
@@ -69,6 +71,8 @@ pub(crate) struct Spec {
     pub(crate) filters: Vec<Program>,
     /// Whether the user has groups of the host to give up.
     pub(crate) groups: bool,
+    /// What is left out, for tests.
+    pub(crate) weak: Weaknesses,
 }
 
 /// Something of the host that is seen in a sandbox. What lies at its end must be there.

@@ -9,15 +9,24 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::thread::UnshareFlags;
 
+use super::{Weakness, Weaknesses};
+
 /// Puts this process, which has one thread, into namespaces of its own.
-pub(super) fn unshare() -> io::Result<()> {
-    let flags = UnshareFlags::NEWUSER
+pub(super) fn unshare(weak: &Weaknesses) -> io::Result<()> {
+    let mut flags = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWNET
         | UnshareFlags::NEWCGROUP;
+    for (weakness, flag) in [
+        (Weakness::Processes, UnshareFlags::NEWPID),
+        (Weakness::Network, UnshareFlags::NEWNET),
+        (Weakness::Ipc, UnshareFlags::NEWIPC),
+    ] {
+        flags.set(flag, flags.contains(flag) && !weak.has(&weakness));
+    }
     // SAFETY: none of the flags unshares the descriptor table, which is what the function is unsafe for.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }

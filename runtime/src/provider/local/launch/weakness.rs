@@ -1,0 +1,53 @@
+//! Protections that can be left out, in builds with the feature `testing`: a test that finds a sandbox shut means nothing
+//! until it has found one open.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A protection that is left out.
+#[cfg_attr(not(feature = "testing"), expect(unreachable_pub, reason = "it is seen with that feature alone"))]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Weakness {
+    /// System calls are not filtered.
+    Filter,
+    /// Programs have all capabilities in the sandbox's user namespace.
+    Capabilities,
+    /// Programs see and signal the processes of the host.
+    Processes,
+    /// Programs have the host's network.
+    Network,
+    /// Programs share memory with the host, System V's kind.
+    Ipc,
+    /// Limits of resources are those of the host.
+    Limits,
+    /// The first process can be looked into.
+    Dumpable,
+    /// What the host program had open stays open.
+    Descriptors,
+    /// Programs have the host's environment.
+    Environment,
+    /// A file or directory of the host is seen under its own path, to write.
+    File(PathBuf),
+}
+
+/// The weaknesses of a sandbox: none in builds without the feature.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Weaknesses(Vec<Weakness>);
+
+impl Weaknesses {
+    #[cfg(feature = "testing")]
+    pub(crate) fn new(all: Vec<Weakness>) -> Self {
+        Weaknesses(all)
+    }
+
+    pub(crate) fn has(&self, weakness: &Weakness) -> bool {
+        cfg!(feature = "testing") && self.0.contains(weakness)
+    }
+
+    /// What of the host's is seen.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let all = if cfg!(feature = "testing") { &self.0[..] } else { &[] };
+        all.iter().filter_map(|weakness| if let Weakness::File(path) = weakness { Some(path) } else { None })
+    }
+}

@@ -1,0 +1,81 @@
+//! Plain system calls with arguments that do nothing: one that gets as far as to be told so was let through.
+#![allow(unsafe_code, reason = "system calls by their number")]
+
+use std::io;
+
+/// A system call, and what a sandbox has to lack for it to get through.
+pub(crate) struct Call {
+    pub(crate) name: &'static str,
+    pub(crate) needs: Needs,
+    number: libc::c_long,
+    arguments: [libc::c_long; 5],
+}
+
+/// What a call asks of the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing: but for the filter, it gets through.
+    Nothing,
+    /// Capabilities in the user namespace.
+    Capabilities,
+    /// The host's root.
+    Root,
+}
+
+const fn call(name: &'static str, needs: Needs, number: libc::c_long, arguments: [libc::c_long; 5]) -> Call {
+    Call { name, needs, number, arguments }
+}
+
+const NONE: libc::c_long = -1;
+
+/// Zero is no address that anything lies at, and minus one no descriptor.
+pub(crate) const CALLS: &[Call] = &[
+    call("call_ptrace", Needs::Nothing, libc::SYS_ptrace, [16, 0, 0, 0, 0]),
+    call("call_process_vm_readv", Needs::Nothing, libc::SYS_process_vm_readv, [1, 0, 0, 0, 0]),
+    call("call_process_vm_writev", Needs::Nothing, libc::SYS_process_vm_writev, [1, 0, 0, 0, 0]),
+    call("call_process_madvise", Needs::Nothing, libc::SYS_process_madvise, [NONE, 0, 0, 0, 0]),
+    call("call_pidfd_getfd", Needs::Nothing, libc::SYS_pidfd_getfd, [NONE, 0, 0, 0, 0]),
+    call("call_kcmp", Needs::Nothing, libc::SYS_kcmp, [0, 0, 0, 0, 0]),
+    call("call_prlimit_of_another", Needs::Nothing, libc::SYS_prlimit64, [1, 7, 0, 0, 0]),
+    call("call_keyctl", Needs::Nothing, libc::SYS_keyctl, [9999, 0, 0, 0, 0]),
+    call("call_add_key", Needs::Nothing, libc::SYS_add_key, [0, 0, 0, 0, 0]),
+    call("call_request_key", Needs::Nothing, libc::SYS_request_key, [0, 0, 0, 0, 0]),
+    call("call_userfaultfd", Needs::Nothing, libc::SYS_userfaultfd, [1, 0, 0, 0, 0]),
+    call("call_perf_event_open", Needs::Nothing, libc::SYS_perf_event_open, [0, 0, 0, 0, 0]),
+    call("call_io_uring_setup", Needs::Nothing, libc::SYS_io_uring_setup, [1, 0, 0, 0, 0]),
+    call("call_io_uring_enter", Needs::Nothing, libc::SYS_io_uring_enter, [NONE, 0, 0, 0, 0]),
+    call("call_io_uring_register", Needs::Nothing, libc::SYS_io_uring_register, [NONE, 0, 0, 0, 0]),
+    call("call_clone3", Needs::Nothing, libc::SYS_clone3, [0, 0, 0, 0, 0]),
+    call("call_setns", Needs::Nothing, libc::SYS_setns, [NONE, 0, 0, 0, 0]),
+    call("call_name_to_handle_at", Needs::Nothing, libc::SYS_name_to_handle_at, [NONE, 0, 0, 0, 0]),
+    call("call_open_tree", Needs::Nothing, libc::SYS_open_tree, [NONE, 0, 0, 0, 0]),
+    call("call_fsconfig", Needs::Nothing, libc::SYS_fsconfig, [NONE, 0, 0, 0, 0]),
+    call("call_move_mount", Needs::Capabilities, libc::SYS_move_mount, [NONE, 0, NONE, 0, 0]),
+    call("call_fsopen", Needs::Capabilities, libc::SYS_fsopen, [0, 0, 0, 0, 0]),
+    call("call_fsmount", Needs::Capabilities, libc::SYS_fsmount, [NONE, 0, 0, 0, 0]),
+    call("call_fspick", Needs::Capabilities, libc::SYS_fspick, [NONE, 0, 0, 0, 0]),
+    call("call_mount_setattr", Needs::Capabilities, libc::SYS_mount_setattr, [NONE, 0, 0, 0, 32]),
+    call("call_pivot_root", Needs::Capabilities, libc::SYS_pivot_root, [0, 0, 0, 0, 0]),
+    call("call_umount", Needs::Capabilities, libc::SYS_umount2, [0, 0, 0, 0, 0]),
+    call("call_open_by_handle_at", Needs::Root, libc::SYS_open_by_handle_at, [NONE, 0, 0, 0, 0]),
+    call("call_bpf", Needs::Root, libc::SYS_bpf, [9999, 0, 0, 0, 0]),
+    call("call_syslog", Needs::Root, libc::SYS_syslog, [10, 0, 0, 0, 0]),
+    call("call_reboot", Needs::Root, libc::SYS_reboot, [0, 0, 0, 0, 0]),
+    call("call_swapon", Needs::Root, libc::SYS_swapon, [0, 0, 0, 0, 0]),
+    call("call_swapoff", Needs::Root, libc::SYS_swapoff, [0, 0, 0, 0, 0]),
+];
+
+impl Call {
+    pub(super) fn make(&self) -> io::Result<()> {
+        let [first, second, third, fourth, fifth] = self.arguments;
+        // SAFETY: every address among the arguments is null, so the kernel has nothing to read or write.
+        if unsafe { libc::syscall(self.number, first, second, third, fourth, fifth, 0) } >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Files, nodes and descriptors of the host.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use super::{Target, nothing};
+
+fn holds_secret(path: &Path, target: &Target) -> io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    if text.contains(&target.secret) { Ok(()) } else { Err(nothing("something else is there")) }
+}
+
+pub(super) fn read(target: &Target) -> io::Result<()> {
+    holds_secret(&target.dir.join("secret"), target)
+}
+
+pub(super) fn write(target: &Target) -> io::Result<()> {
+    OpenOptions::new().append(true).open(target.dir.join("open")).map(drop)
+}
+
+pub(super) fn neighbour(target: &Target) -> io::Result<()> {
+    holds_secret(&target.neighbour, target)
+}
+
+pub(super) fn hard_link(target: &Target) -> io::Result<()> {
+    let link = |to: &Path| {
+        let to = to.join(format!("link-{}", std::process::id()));
+        fs::hard_link(target.dir.join("open"), &to)?;
+        fs::remove_file(to)
+    };
+    // Beside it, where a file of the same disk could be linked to; and at home.
+    link(&target.dir).or_else(|_| link(Path::new("/home/user")))
+}
+
+pub(super) fn socket(target: &Target) -> io::Result<()> {
+    UnixStream::connect(target.dir.join("socket")).map(drop)
+}
+
+/// Any of these opens, to read.
+fn any(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<()> {
+    let mut last = nothing("there is none");
+    for path in paths {
+        match File::open(path) {
+            Ok(_) => return Ok(()),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+pub(super) fn devices(_: &Target) -> io::Result<()> {
+    const HARMLESS: &[&str] = &[
+        "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd", "stdin", "stdout",
+        "stderr",
+    ];
+    let names = fs::read_dir("/dev")?.flatten().filter(|entry| {
+        let name = entry.file_name();
+        !HARMLESS.iter().any(|harmless| name == *harmless)
+            && entry.file_type().is_ok_and(|kind| !kind.is_dir())
+    });
+    let found: Vec<PathBuf> = names.map(|entry| entry.path()).collect();
+    let known = ["/dev/mem", "/dev/kmsg", "/dev/kvm", "/dev/fuse", "/dev/net/tun"].map(PathBuf::from);
+    any(found.into_iter().chain(known))
+}
+
+pub(super) fn make_node(_: &Target) -> io::Result<()> {
+    let path = PathBuf::from(format!("/tmp/node-{}", std::process::id()));
+    let (kind, mode) = (rustix::fs::FileType::CharacterDevice, rustix::fs::Mode::RUSR);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, rustix::fs::makedev(1, 8))?;
+    let opened = File::open(&path).map(drop);
+    fs::remove_file(&path)?;
+    opened
+}
+
+pub(super) fn sys(_: &Target) -> io::Result<()> {
+    if fs::read_dir("/sys")?.next().is_some() { Ok(()) } else { Err(nothing("it is empty")) }
+}
+
+/// Opens to write, and writes nothing.
+fn writable(path: &Path) -> bool {
+    OpenOptions::new().write(true).open(path).is_ok()
+}
+
+pub(super) fn proc_sys(_: &Target) -> io::Result<()> {
+    let mut left = vec![PathBuf::from("/proc/sys")];
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => left.push(entry.path()),
+                // Of the sandbox's own processes; opened by anybody, and written with a right that nobody has.
+                _ if entry.path() == Path::new("/proc/sys/kernel/ns_last_pid") => {}
+                _ if writable(&entry.path()) => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+    Err(nothing("none can be written"))
+}
+
+pub(super) fn kernel(_: &Target) -> io::Result<()> {
+    for path in ["/proc/sysrq-trigger", "/proc/irq/default_smp_affinity", "/proc/mtrr"] {
+        if writable(Path::new(path)) {
+            return Ok(());
+        }
+    }
+    any([
+        "/proc/kcore",
+        "/proc/kmsg",
+        "/proc/kpagecount",
+        "/proc/1/mem",
+        "/proc/slabinfo",
+        "/proc/vmallocinfo",
+    ]
+    .map(PathBuf::from))
+}
+
+/// What is mounted is the sandbox's own, and no directory of the host's beside.
+pub(super) fn mounts(_: &Target) -> io::Result<()> {
+    const OWN: &[&str] = &["/home/user", "/workspace", "/tmp", "/mnt/user-data", "/proc"];
+    const BELOW: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/dev"];
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    let point = |line: &str| line.split(' ').nth(4).unwrap_or_default().to_owned();
+    let odd = table.lines().map(point).find(|point| {
+        let below = |top: &&str| point == *top || point.starts_with(&format!("{top}/"));
+        point != "/" && !OWN.contains(&point.as_str()) && !BELOW.iter().any(|top| below(top))
+    });
+    odd.map(drop).ok_or_else(|| nothing("all of it is the sandbox's own"))
+}
+
+/// The host's programs, and what the kernel runs of them.
+pub(super) fn usr(_: &Target) -> io::Result<()> {
+    let path = format!("/usr/koze-{}", std::process::id());
+    File::create(&path)?;
+    fs::remove_file(path)
+}
+
+pub(super) fn descriptors(target: &Target) -> io::Result<()> {
+    let open: Vec<PathBuf> = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.path()).collect();
+    // The three every program has may be anything.
+    let own = |path: &PathBuf| ["0", "1", "2"].iter().any(|own| path.ends_with(own));
+    let found = open.iter().filter(|path| !own(path)).any(|path| holds_secret(path, target).is_ok());
+    if found { Ok(()) } else { Err(nothing("none leads to it")) }
+}

@@ -1,0 +1,130 @@
+//! Attempts to get at something from inside a sandbox. They are run by this very program, which the tests put into the
+//! sandbox: each prints whether what it wanted was there to be taken.
+
+mod calls;
+mod files;
+mod kernel;
+mod network;
+mod processes;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub(crate) use calls::{CALLS, Needs};
+
+/// Makes this program one that makes an attempt: its name and the target come next.
+pub(crate) const PROBE: &str = "--probe";
+
+/// What there is to take, on the host.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// A directory with a file `secret` to read, a file `open` that everybody may write, and a listening socket `socket`.
+    pub(crate) dir: PathBuf,
+    /// What stands in each secret.
+    pub(crate) secret: String,
+    /// A secret of another sandbox, where it lies on the host.
+    pub(crate) neighbour: PathBuf,
+    /// A port of the host's loopback interface on which something listens.
+    pub(crate) port: u16,
+    /// An abstract socket on which something listens.
+    pub(crate) abstract_name: String,
+    /// A process of the user who the sandbox's user is on the host.
+    pub(crate) victim: i32,
+    /// Shared memory of System V's kind.
+    pub(crate) memory: i32,
+    /// A variable of the host program's environment.
+    pub(crate) variable: String,
+}
+
+impl Target {
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        vec![
+            self.dir.display().to_string(),
+            self.secret.clone(),
+            self.neighbour.display().to_string(),
+            self.port.to_string(),
+            self.abstract_name.clone(),
+            self.victim.to_string(),
+            self.memory.to_string(),
+            self.variable.clone(),
+        ]
+    }
+
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Self> {
+        Some(Target {
+            dir: arguments.next()?.into(),
+            secret: arguments.next()?,
+            neighbour: arguments.next()?.into(),
+            port: arguments.next()?.parse().ok()?,
+            abstract_name: arguments.next()?,
+            victim: arguments.next()?.parse().ok()?,
+            memory: arguments.next()?.parse().ok()?,
+            variable: arguments.next()?,
+        })
+    }
+}
+
+/// An attempt: well, where it has got what it wanted.
+pub(crate) type Attempt = fn(&Target) -> io::Result<()>;
+
+/// All attempts but the plain system calls.
+pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
+    ("read_host_file", files::read),
+    ("write_host_file", files::write),
+    ("read_another_sandbox", files::neighbour),
+    ("hard_link_to_the_host", files::hard_link),
+    ("socket_in_a_host_directory", files::socket),
+    ("device_nodes", files::devices),
+    ("make_a_device_node", files::make_node),
+    ("sysfs", files::sys),
+    ("proc_sys", files::proc_sys),
+    ("proc_of_the_kernel", files::kernel),
+    ("mounts_of_the_host", files::mounts),
+    ("write_to_usr", files::usr),
+    ("leaked_descriptors", files::descriptors),
+    ("host_loopback", network::tcp),
+    ("abstract_sockets", network::abstract_socket),
+    ("other_families", network::families),
+    ("see_host_processes", processes::see),
+    ("signal_host_processes", processes::signal),
+    ("environment_of_host_processes", processes::environment_of_victim),
+    ("environment_of_the_host_program", processes::environment),
+    ("environment_of_the_guest", processes::guest_environment),
+    ("descriptors_of_the_guest", processes::guest_descriptors),
+    ("root_of_the_guest", processes::guest_root),
+    ("setuid_programs", processes::setuid),
+    ("raise_a_limit", processes::raise_limit),
+    ("mount_something", kernel::mount),
+    ("remount_to_write", kernel::remount),
+    ("new_user_namespace", kernel::unshare_user),
+    ("clone_into_namespaces", kernel::clone_user),
+    ("join_a_namespace", kernel::join),
+    ("change_the_root", kernel::chroot),
+    ("set_the_host_name", kernel::host_name),
+    ("set_the_time", kernel::time),
+    ("type_into_a_terminal", kernel::terminal),
+    ("shared_memory", kernel::shared_memory),
+    #[cfg(target_arch = "x86_64")]
+    ("x32_calls", kernel::x32),
+];
+
+/// Makes the attempt that the arguments name.
+pub(crate) fn run() -> ExitCode {
+    let mut arguments = std::env::args().skip(2);
+    let name = arguments.next().unwrap_or_default();
+    let Some(target) = Target::parse(arguments) else { return ExitCode::from(2) };
+    let attempt = ATTEMPTS.iter().find(|(known, _)| *known == name).map(|(_, attempt)| attempt(&target));
+    let made = attempt.or_else(|| CALLS.iter().find(|call| call.name == name).map(calls::Call::make));
+    match made {
+        Some(Ok(())) => println!("taken"),
+        Some(Err(error)) => println!("refused: {error}"),
+        None => return ExitCode::from(2),
+    }
+    ExitCode::SUCCESS
+}
+
+/// What an attempt that found nothing gives.
+fn nothing(what: &str) -> io::Error {
+    io::Error::other(what)
+}

@@ -1,0 +1,103 @@
+//! `browse`.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Capability::{Exec, Expose};
+use super::session::{Session, text};
+use super::{Case, case};
+
+pub(super) const CASES: &[Case] = &[
+    case("browse_ports_there_are_not", ports),
+    case("browse_where_it_cannot", cannot).lacks(&[Expose]),
+    case("browse_reaches_a_server", reaches).needs(&[Exec, Expose]),
+    case("browse_is_private_to_the_sandbox", private).needs(&[Exec, Expose]),
+];
+
+fn ports(session: &Session) {
+    for port in
+        [json!(-1), json!(0), json!(80), json!(1023), json!(3000), json!(65536), json!(8080.5), json!("8080")]
+    {
+        session.fails("browse", json!({ "port": port }), "invalid_input");
+    }
+    session.fails("browse", json!({}), "invalid_input");
+    assert_eq!(session.sandboxes(), Vec::<String>::new(), "none of these made a sandbox");
+}
+
+fn cannot(session: &Session) {
+    session.fails("browse", json!({ "port": 8080 }), "unsupported");
+}
+
+/// A server in the background of a sandbox, in whichever language there is.
+fn serve(session: &Session, sandbox: &str, port: u16, answer: &str) {
+    let node =
+        "require('http').createServer((q, r) => r.end(process.argv[2] + q.url)).listen(+process.argv[1])";
+    let python = "import sys, http.server as h\n\
+        class H(h.BaseHTTPRequestHandler):\n\
+        \x20def do_GET(s): b = (sys.argv[2] + s.path).encode(); s.send_response(200); s.send_header('Content-Length', str(len(b))); s.end_headers(); s.wfile.write(b)\n\
+        h.HTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()";
+    let perl = "use Socket; my ($p, $a) = @ARGV; socket(S, PF_INET, SOCK_STREAM, 6); setsockopt(S, SOL_SOCKET, SO_REUSEADDR, 1); \
+        bind(S, sockaddr_in($p, INADDR_LOOPBACK)) or die; listen(S, 9); \
+        while (accept(C, S)) { my $l = <C>; $l =~ m{^GET (\\S+)}; my $b = \"$a$1\"; while (<C>) { last if /^\\r?$/ } \
+        syswrite(C, \"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\nContent-Length: \" . length($b) . \"\\r\\n\\r\\n$b\"); close C }";
+    for (path, program) in [("s.js", node), ("s.py", python), ("s.pl", perl)] {
+        session.ok("write_file", json!({ "sandbox": sandbox, "path": path, "content": program }));
+    }
+    let start = format!(
+        "if command -v node; then node -e \"$(cat s.js)\" {port} {answer} & \
+         elif command -v python3; then python3 s.py {port} {answer} & \
+         elif command -v perl; then perl s.pl {port} {answer} & else exit 1; fi"
+    );
+    assert_eq!(session.run_in(sandbox, &start)["exit_code"], 0, "no language for a server in the sandbox");
+    let ready = format!("(exec 3<> /dev/tcp/127.0.0.1/{port}) 2> /dev/null");
+    session.until("the server listens", |session| session.run_in(sandbox, &ready)["exit_code"] == 0);
+}
+
+fn url(session: &Session, sandbox: &str, port: u16) -> String {
+    text(&session.ok("browse", json!({ "sandbox": sandbox, "port": port }))["url"])
+}
+
+/// The status and the body that a URL gives. The name in it leads to this machine, whatever the resolver knows.
+fn get(url: &str, path: &str) -> (u16, String) {
+    let (host, _) = url.strip_prefix("http://").expect("plain").split_once('/').expect("a path");
+    let (_, port) = host.rsplit_once(':').expect("a port");
+    let mut stream = TcpStream::connect(("127.0.0.1", port.parse().expect("a number"))).expect("it answers");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it listens");
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let answer = String::from_utf8_lossy(&bytes).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+}
+
+fn reaches(session: &Session) {
+    serve(session, "default", 8080, "one");
+    let first = url(session, "default", 8080);
+    let (status, body) = get(&first, "/a?b=c");
+    assert_eq!(status, 200, "{body}");
+    assert!(body.contains("one/a?b=c"), "{body}");
+    assert_eq!(url(session, "default", 8080), first, "the URL stays the same as long as the sandbox lives");
+    let silent = url(session, "default", 8099);
+    assert!(get(&silent, "/").0 >= 500, "nobody listens there");
+}
+
+fn private(session: &Session) {
+    serve(session, "a", 8080, "one");
+    serve(session, "b", 8080, "two");
+    let (one, two) = (url(session, "a", 8080), url(session, "b", 8080));
+    assert_ne!(one, two);
+    assert!(get(&one, "/").1.contains("one") && get(&two, "/").1.contains("two"));
+    let elsewhere = session.other("elsewhere");
+    assert_ne!(url(&elsewhere, "a", 8080), one, "nor does another session have it");
+    // One letter of the token is another.
+    let (before, after) = one.split_at(one.find(".localhost").unwrap_or(one.len() / 2) - 1);
+    let guessed = format!("{before}{}{}", if after.starts_with('0') { '1' } else { '0' }, &after[1..]);
+    let (status, body) = get(&guessed, "/");
+    assert!((400..500).contains(&status) && !body.contains("one"), "{status} {body}");
+    let list: Value = session.ok("sandbox_list", json!({}));
+    assert_eq!(list["sandboxes"].as_array().map(Vec::len), Some(2));
+}

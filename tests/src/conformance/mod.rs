@@ -1,0 +1,145 @@
+//! The agent family, as its contract says: one table of cases that any provider of sandboxes has to pass.
+//!
+//! A case is played through a [`Host`], which calls tools and nothing else, so that the same cases run over a pool in
+//! this process, a program, or a server. What a host cannot do it does not declare; the cases that need it are counted as
+//! left out, with the reason, and never as passed.
+
+mod at_once;
+mod browse;
+mod bytes;
+mod errors;
+mod files;
+mod glob;
+mod hostile;
+mod injection;
+mod listing;
+mod names;
+mod output;
+mod processes;
+mod sandboxes;
+mod session;
+mod shell;
+mod swaps;
+mod transfer;
+mod trees;
+
+use serde_json::Value;
+
+pub use session::Session;
+
+/// Something that calls tools: a provider in this process, a program, a server.
+pub trait Host: Send + Sync {
+    /// Calls a tool in a session, several at once where a case does so.
+    fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult;
+
+    /// Ends the host process, or what stands for it, and begins anew on what it has stored.
+    ///
+    /// # Panics
+    ///
+    /// Where the host does not declare [`Capability::Restart`].
+    fn restart(&self) {
+        panic!("this host declares that it cannot be restarted");
+    }
+
+    /// What no result may hold: paths of the host's own, secrets.
+    fn secrets(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolResult {
+    /// JSON text, or the error as a sentence.
+    pub content: String,
+    /// Whether it failed.
+    pub is_error: bool,
+}
+
+/// What a host can do beside holding files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Capability {
+    /// It runs programs.
+    Exec,
+    /// Its ports can be reached.
+    Expose,
+    /// It holds files of a gigabyte.
+    Big,
+    /// What takes too much memory, too many processes or too much disk is ended.
+    Limits,
+    /// Calls run at the same time, and do not merely come one after the other.
+    AtOnce,
+    /// A sandbox that idles sleeps.
+    Sleep,
+    /// It can be restarted.
+    Restart,
+    /// It takes an input of several megabytes.
+    LongInput,
+}
+
+/// The images that every host of these cases has: the default, another, and that one's reference.
+pub const IMAGES: [&str; 3] = ["shell", "python", "docker.io/cloudflare/sandbox:0.12.10-python"];
+
+/// One case.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// Its name, which no other has.
+    pub name: &'static str,
+    /// What the host has to be able to do.
+    pub needs: &'static [Capability],
+    /// What the host must not be able to do: the case is how it says so.
+    pub lacks: &'static [Capability],
+    /// Plays it, and panics where something is not as it should be.
+    pub play: fn(&Session),
+}
+
+impl Case {
+    /// Why a host that can do this and no more does not play the case; nothing where it does.
+    pub fn left_out(&self, can: &[Capability]) -> Option<String> {
+        let missing = self.needs.iter().find(|need| !can.contains(need));
+        let odd = self.lacks.iter().find(|lack| can.contains(lack));
+        missing
+            .map(|need| format!("needs {need:?}"))
+            .or_else(|| odd.map(|lack| format!("is for those without {lack:?}")))
+    }
+
+    const fn needs(self, needs: &'static [Capability]) -> Self {
+        Case { needs, ..self }
+    }
+
+    const fn lacks(self, lacks: &'static [Capability]) -> Self {
+        Case { lacks, ..self }
+    }
+}
+
+const fn case(name: &'static str, play: fn(&Session)) -> Case {
+    Case { name, needs: &[], lacks: &[], play }
+}
+
+/// All cases.
+pub fn cases() -> Vec<Case> {
+    let cases = [
+        shell::CASES,
+        processes::CASES,
+        output::CASES,
+        files::CASES,
+        bytes::CASES,
+        names::CASES,
+        glob::CASES,
+        listing::CASES,
+        browse::CASES,
+        sandboxes::CASES,
+        transfer::CASES,
+        trees::CASES,
+        errors::CASES,
+        injection::CASES,
+        at_once::CASES,
+        swaps::CASES,
+        hostile::CASES,
+    ]
+    .concat();
+    for (index, case) in cases.iter().enumerate() {
+        assert!(cases[..index].iter().all(|other| other.name != case.name), "two cases `{}`", case.name);
+    }
+    cases
+}

@@ -1,0 +1,87 @@
+//! `shell`: how much of what is printed comes back, and as what.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+
+use super::Capability::Exec;
+use super::session::{Session, every_byte, text};
+use super::{Case, case};
+
+pub(super) const CASES: &[Case] = &[
+    case("output_is_bounded", bounded).needs(&[Exec]),
+    case("output_up_to_the_bound_is_whole", whole).needs(&[Exec]),
+    case("output_bytes_stay_bytes", bytes).needs(&[Exec]),
+    case("output_order_and_emptiness", order).needs(&[Exec]),
+    case("environment_is_the_sandbox_s_own", environment).needs(&[Exec]),
+];
+
+const MOST: usize = 1024 * 1024;
+
+fn bounded(session: &Session) {
+    let command = "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last; \
+                   echo FIRST >&2; head -c 4000000 /dev/zero | tr '\\0' y >&2; echo LAST >&2; exit 9";
+    let ran = session.run(command);
+    assert_eq!(ran["exit_code"], 9);
+    for (stream, first, last) in
+        [("stdout", "first\nxxx", "xxxlast\n"), ("stderr", "FIRST\nyyy", "yyyLAST\n")]
+    {
+        let out = text(&ran[stream]);
+        assert!(out.len() <= MOST, "the mark is inside the bound: {}", out.len());
+        assert!(out.len() > MOST - 1000, "and nothing more is cut: {}", out.len());
+        assert!(out.starts_with(first) && out.ends_with(last), "head and tail of {stream}");
+        assert!(out.contains("bytes left out"), "{stream} says that something is missing");
+    }
+}
+
+fn whole(session: &Session) {
+    for size in [MOST - 1, MOST] {
+        let ran = session.run(&format!("head -c {size} /dev/zero | tr '\\0' x"));
+        let out = text(&ran["stdout"]);
+        assert!(out.len() == size && out.bytes().all(|byte| byte == b'x'), "{size}: {}", out.len());
+    }
+}
+
+fn bytes(session: &Session) {
+    let bytes = every_byte();
+    session.write_bytes("all", &bytes);
+    let ran = session.ok("shell", json!({ "command": "cat all; cat all >&2" }));
+    assert_eq!(
+        ran,
+        json!({
+            "stdout": STANDARD.encode(&bytes),
+            "stderr": STANDARD.encode(&bytes),
+            "exit_code": 0,
+            "stdout_encoding": "base64",
+            "stderr_encoding": "base64",
+        })
+    );
+    let one = session.ok("shell", json!({ "command": "printf '\\377'; echo text >&2" }));
+    assert_eq!((&one["stdout_encoding"], &one["stderr"]), (&json!("base64"), &json!("text\n")));
+    assert!(one.get("stderr_encoding").is_none());
+    let controls = session.ok("shell", json!({ "command": "printf '\\0\\1\\033[31m\\177\\r\\n'" }));
+    assert_eq!(controls["stdout"], "\0\u{1}\u{1b}[31m\u{7f}\r\n");
+    assert!(controls.get("stdout_encoding").is_none(), "these are UTF-8");
+}
+
+fn order(session: &Session) {
+    let ran = session.run("for n in $(seq 1000); do echo $n; done");
+    let expected: String = (1..=1000).map(|number| format!("{number}\n")).collect();
+    assert_eq!(ran["stdout"], expected);
+    assert_eq!(session.run("printf 'no end'")["stdout"], "no end");
+    assert_eq!(session.run("exec 1>&-; true")["stdout"], "");
+}
+
+fn environment(session: &Session) {
+    assert_eq!(session.out("echo $HOME; id -u; test -n \"$PATH\" && echo path"), "/home/user\n1000\npath");
+    let names = session.out("env | cut -d= -f1");
+    for name in names.lines() {
+        let suspicious = ["CARGO", "RUST", "KOZE", "KEY", "SECRET", "TOKEN", "PASS", "CREDENTIAL", "DSN"];
+        assert!(!suspicious.iter().any(|word| name.contains(word)), "{name} is of the host");
+    }
+    assert_eq!(
+        session.out("echo $(ls /proc/self/fd | wc -l)"),
+        "4",
+        "nothing is open but the three, and ls's own"
+    );
+}

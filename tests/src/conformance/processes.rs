@@ -1,0 +1,125 @@
+//! `shell`: how long programs live.
+
+use serde_json::{Value, json};
+
+use super::Capability::{AtOnce, Exec, Sleep};
+use super::session::Session;
+use super::{Case, case};
+
+pub(super) const CASES: &[Case] = &[
+    case("timeout_keeps_what_was_printed", timeout_keeps_output).needs(&[Exec]),
+    case("timeout_leaves_no_process", timeout_leaves_nothing).needs(&[Exec]),
+    case("timeout_of_a_command_that_will_not_die", will_not_die).needs(&[Exec]),
+    case("timeout_leaves_the_processes_of_other_calls", others_stay).needs(&[Exec]),
+    case("background_returns_at_once_and_lives_on", background).needs(&[Exec]),
+    case("background_may_go_on_printing", background_prints).needs(&[Exec]),
+    case("calls_overlap", overlap).needs(&[Exec, AtOnce]),
+    case("idle_sandboxes_sleep_and_wake", sleeps).needs(&[Exec, Sleep]),
+];
+
+/// How many processes of the sandbox have this argument.
+fn sleepers(session: &Session, seconds: u32) -> String {
+    let look = "for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $p; echo; done 2> /dev/null";
+    session.out(&format!("{look} | grep -cx 'sleep {seconds} ' || true"))
+}
+
+fn timed_out(session: &Session, command: &str, timeout_ms: u64) -> Value {
+    let result = session.call("shell", json!({ "command": command, "timeout_ms": timeout_ms }));
+    assert!(result.is_error, "{}", result.content);
+    let ran: Value = serde_json::from_str(&result.content).expect("it gives what there is");
+    assert_eq!((&ran["exit_code"], &ran["timed_out"]), (&json!(124), &json!(true)), "{ran}");
+    ran
+}
+
+fn timeout_keeps_output(session: &Session) {
+    let ran = timed_out(session, "echo begun; echo so far >&2; sleep 600; echo never", 700);
+    assert_eq!((&ran["stdout"], &ran["stderr"]), (&json!("begun\n"), &json!("so far\n")));
+    let much = timed_out(session, "yes", 500);
+    assert!(much["stdout"].as_str().is_some_and(|out| out.len() <= 1 << 20), "and its bound holds");
+    let longest = json!({ "command": "echo done", "timeout_ms": 600_000 });
+    assert_eq!(session.ok("shell", longest)["stdout"], "done\n");
+}
+
+fn timeout_leaves_nothing(session: &Session) {
+    let command = "sleep 98711 & setsid sleep 98711 & (setsid bash -c 'setsid sleep 98711 & sleep 98711' &)
+         (sleep 98711 & exec sleep 98711) & nohup sleep 98711 > /dev/null 2>&1 & disown -a; echo all; sleep 98711";
+    let ran = timed_out(session, command, 1000);
+    assert_eq!(ran["stdout"], "all\n");
+    assert_eq!(sleepers(session, 98711), "0");
+}
+
+fn will_not_die(session: &Session) {
+    timed_out(session, "trap '' TERM INT HUP QUIT; sleep 98712; sleep 98712; sleep 98712", 500);
+    assert_eq!(sleepers(session, 98712), "0");
+    timed_out(session, "kill -STOP $$; sleep 98712", 500);
+    assert_eq!(sleepers(session, 98712), "0");
+    // One that makes new ones all the time.
+    timed_out(
+        session,
+        "b() { sleep 98712 & (setsid bash -c \"$c\" &); }; c='sleep 0.01; sleep 98712 & setsid bash -c \"$c\" &'; export c; b; sleep 98712",
+        700,
+    );
+    session.until("none is left", |session| sleepers(session, 98712) == "0");
+}
+
+fn others_stay(session: &Session) {
+    session.out("sleep 98713 > /dev/null 2>&1 &");
+    timed_out(session, "sleep 98714", 300);
+    assert_eq!((sleepers(session, 98713), sleepers(session, 98714)), ("1".to_owned(), "0".to_owned()));
+}
+
+fn background(session: &Session) {
+    let command = "(while :; do echo tick >> /tmp/ticks; sleep 0.1; done) > /dev/null 2>&1 & echo $!";
+    let pid = session.out(command);
+    let ticks = |session: &Session| session.out("cat /tmp/ticks 2> /dev/null | wc -l");
+    session.until("it lives on", |session| ticks(session).parse::<u32>().is_ok_and(|ticks| ticks > 5));
+    session.out(&format!("kill {pid}"));
+    session.until("a later call can end it", |session| {
+        session.out(&format!("kill -0 {pid} 2> /dev/null && echo alive || true")).is_empty()
+    });
+    // Also one that keeps the streams open, and whatever it is called by.
+    for command in ["sleep 98715 &", "nohup sleep 98715 &", "setsid sleep 98715 &", "(sleep 98715 &)"] {
+        let ran = session.ok("shell", json!({ "command": command, "timeout_ms": 20_000 }));
+        assert!(ran.get("timed_out").is_none(), "{command} does not keep the call waiting: {ran}");
+    }
+    assert_eq!(sleepers(session, 98715), "4");
+}
+
+fn background_prints(session: &Session) {
+    let noise =
+        "(while :; do head -c 20000 /dev/zero; echo x >> /tmp/noise; sleep 0.02; done) & echo started";
+    assert!(session.out(noise).contains("started"));
+    session.until("it was not ended by a full or closed pipe", |session| {
+        session.out("cat /tmp/noise 2> /dev/null | wc -l").parse::<u32>().is_ok_and(|lines| lines > 60)
+    });
+}
+
+/// Each of the two waits for the other.
+fn overlap(session: &Session) {
+    let both = session.at_once(2, |number| {
+        let (mine, theirs) = (number, 1 - number);
+        let wait = format!("touch /tmp/{mine}; until [ -e /tmp/{theirs} ]; do sleep 0.02; done; echo met");
+        session.ok("shell", json!({ "command": wait }))["stdout"].clone()
+    });
+    assert_eq!(both, ["met\n", "met\n"]);
+    let sandboxes = session.at_once(6, |number| {
+        let sandbox = format!("s{number}");
+        session.out_in(&sandbox, &format!("echo {number} > /tmp/n; sleep 0.1; cat /tmp/n"))
+    });
+    assert_eq!(sandboxes, ["0", "1", "2", "3", "4", "5"]);
+}
+
+fn sleeps(session: &Session) {
+    session.ok("sandbox_create", json!({ "sandbox": "short", "sleep_after_ms": 1000 }));
+    session.out_in("short", "echo kept > file; sleep 98716 > /dev/null 2>&1 &");
+    let status = |session: &Session| {
+        let list = session.ok("sandbox_list", json!({}));
+        list["sandboxes"][0]["status"].clone()
+    };
+    assert_eq!(session.out_in("short", "sleep 2; echo a call keeps it awake"), "a call keeps it awake");
+    session.until("it sleeps", |session| status(session) == "sleeping");
+    assert_eq!(status(session), "sleeping", "to look does not wake it");
+    let look = "cat file; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep [9]8716' || true";
+    assert_eq!(session.out_in("short", look), "kept\n0", "files stay, processes do not");
+    assert_eq!(status(session), "running");
+}

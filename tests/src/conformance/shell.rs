@@ -1,0 +1,155 @@
+//! `shell`: what goes in, and what comes out.
+
+use serde_json::json;
+
+use super::Capability::{Exec, LongInput};
+use super::session::{Session, text};
+use super::{Case, case};
+
+pub(super) const CASES: &[Case] = &[
+    case("shell_gives_streams_and_code", streams_and_code).needs(&[Exec]),
+    case("shell_exit_codes_are_the_real_ones", exit_codes).needs(&[Exec]),
+    case("shell_signals_are_128_and_more", signals).needs(&[Exec]),
+    case("shell_is_bash_without_its_files", bash).needs(&[Exec]),
+    case("shell_starts_at_home", starts_at_home).needs(&[Exec]),
+    case("shell_missing_working_dir_runs_nothing", missing_working_dir).needs(&[Exec]),
+    case("shell_odd_working_dirs", odd_working_dirs).needs(&[Exec]),
+    case("shell_each_call_is_fresh", each_call_is_fresh).needs(&[Exec]),
+    case("shell_has_no_input", no_input).needs(&[Exec]),
+    case("shell_command_is_one_argument", one_argument).needs(&[Exec]),
+    case("shell_long_commands", long_commands).needs(&[Exec]),
+    case("shell_too_long_a_command", too_long).needs(&[Exec, LongInput]),
+    case("shell_where_there_is_none", none).lacks(&[Exec]),
+];
+
+fn streams_and_code(session: &Session) {
+    let ran = session.ok("shell", json!({ "command": "pwd; echo oops >&2" }));
+    assert_eq!(ran, json!({ "stdout": "/home/user\n", "stderr": "oops\n", "exit_code": 0 }));
+    let ran = session.ok("shell", json!({ "command": "" }));
+    assert_eq!(ran, json!({ "stdout": "", "stderr": "", "exit_code": 0 }));
+    let failed = session.call("shell", json!({ "command": "echo half; exit 3" }));
+    assert!(failed.is_error, "another code than 0 is an error");
+    let failed: serde_json::Value = serde_json::from_str(&failed.content).expect("and gives all the same");
+    assert_eq!(failed, json!({ "stdout": "half\n", "stderr": "", "exit_code": 3 }));
+}
+
+fn exit_codes(session: &Session) {
+    for code in [0, 1, 2, 77, 124, 126, 127, 255] {
+        assert_eq!(session.run(&format!("exit {code}"))["exit_code"], code);
+    }
+    assert_eq!(session.run("no-such-program-at-all")["exit_code"], 127);
+    assert_eq!(session.run("/etc")["exit_code"], 126, "a directory is no program");
+    assert_eq!(session.run("false; true")["exit_code"], 0, "the last one counts");
+    assert_eq!(session.run("( if")["exit_code"], 2, "bash's own, where it cannot read the command");
+    assert!(session.run("exit 124").get("timed_out").is_none(), "that was no timeout");
+}
+
+fn signals(session: &Session) {
+    for (signal, code) in
+        [("HUP", 129), ("INT", 130), ("KILL", 137), ("SEGV", 139), ("PIPE", 141), ("TERM", 143)]
+    {
+        assert_eq!(session.run(&format!("kill -{signal} $$; sleep 5"))["exit_code"], code, "{signal}");
+        let below = format!("bash -c 'kill -{signal} $$; sleep 5'");
+        assert_eq!(session.run(&below)["exit_code"], code, "{signal}, of a program that bash runs");
+    }
+    // None of them is ignored from the start, as a program of a service would have it.
+    assert_eq!(session.run("set -o pipefail; yes | head -n 1")["exit_code"], 141);
+}
+
+fn bash(session: &Session) {
+    let odd = "a=(1 2 3); [[ ${#a[@]} == 3 && abc =~ ^a.c$ ]] && echo $BASH_VERSION";
+    assert!(session.out(odd).starts_with(|first: char| first.is_ascii_digit()));
+    for file in [".bashrc", ".bash_profile", ".profile", ".bash_login"] {
+        session.write(file, "echo read me; alias ls=false\n");
+    }
+    let ran = session.ok("shell", json!({ "command": "echo \"$-\"; shopt -q login_shell || echo no login" }));
+    assert!(
+        !text(&ran["stdout"]).contains("read me") && text(&ran["stdout"]).ends_with("no login\n"),
+        "{ran}"
+    );
+}
+
+fn starts_at_home(session: &Session) {
+    session.out("mkdir -p sub/dir");
+    for (dir, there) in [
+        (None, "/home/user"),
+        (Some("/tmp"), "/tmp"),
+        (Some("/"), "/"),
+        (Some("sub/dir"), "/home/user/sub/dir"),
+        (Some("."), "/home/user"),
+        (Some("sub/../sub"), "/home/user/sub"),
+        (Some("/home//user/./sub/"), "/home/user/sub"),
+    ] {
+        let mut input = json!({ "command": "pwd -P" });
+        if let Some(dir) = dir {
+            input["working_dir"] = dir.into();
+        }
+        assert_eq!(session.ok("shell", input)["stdout"], format!("{there}\n"), "{dir:?}");
+    }
+}
+
+/// `cd X && a; b` would run b all the same.
+fn missing_working_dir(session: &Session) {
+    session.write("file", "");
+    for (dir, code) in [
+        ("/nowhere", "not_found"),
+        ("no/where", "not_found"),
+        ("file", "not_a_directory"),
+        ("file/below", "not_a_directory"),
+    ] {
+        let command = "touch /tmp/ran; true; touch /tmp/ran";
+        session.fails("shell", json!({ "command": command, "working_dir": dir }), code);
+    }
+    session.fails("read_file", json!({ "path": "/tmp/ran" }), "not_found");
+    session.out("mkdir shut && chmod 0 shut");
+    session.fails("shell", json!({ "command": "pwd", "working_dir": "shut" }), "permission_denied");
+}
+
+fn odd_working_dirs(session: &Session) {
+    let long = "d".repeat(255);
+    for name in
+        ["-", "--help", "a b", "new\nline", "日本", "q'\"`", "$(touch x)", "; touch x", "*", "~", &long]
+    {
+        session.write(&format!("/tmp/odd/{name}/here"), name);
+        let input = json!({ "command": "cat here; ls -A", "working_dir": format!("/tmp/odd/{name}") });
+        assert_eq!(session.ok("shell", input)["stdout"], format!("{name}here\n"), "{name:?}");
+    }
+}
+
+fn each_call_is_fresh(session: &Session) {
+    session.out("cd /tmp; export LEFT=1; left=1; alias left=true; left() { :; }; umask 077; ulimit -n 100");
+    assert_eq!(
+        session.out("pwd; echo \"[$LEFT$left]\"; type -t left; umask; [ \"$(ulimit -n)\" -gt 100 ]; echo $?"),
+        "/home/user\n[]\n0022\n0"
+    );
+    session.out("echo kept > file");
+    assert_eq!(session.out("cat file"), "kept", "but files stay");
+}
+
+fn no_input(session: &Session) {
+    assert_eq!(session.out("cat | wc -c; read line; echo $?; test -t 0; echo $?"), "0\n1\n1");
+}
+
+fn one_argument(session: &Session) {
+    assert_eq!(session.out("printf '%s|' 'a  b' \"c'd\" '$x' \"\\$y\" `echo z`"), "a  b|c'd|$x|$y|z|");
+    assert_eq!(session.out("echo one\necho two # three\n\necho \\\nfour"), "one\ntwo\nfour");
+    assert_eq!(session.out("cat <<'end'\n$(touch /tmp/x) `y` \\\nend"), "$(touch /tmp/x) `y` \\");
+    assert_eq!(session.out("echo 'héllo 日本 😀'"), "héllo 日本 😀");
+    assert_eq!(session.run("--version")["exit_code"], 127, "a command is never an option of bash");
+    assert_eq!(session.run("-c 'echo x'")["exit_code"], 127);
+    assert_eq!(session.out("echo \"$0 $# $*\""), "bash 0 ");
+}
+
+fn long_commands(session: &Session) {
+    let long = "x".repeat(100_000);
+    assert_eq!(session.out(&format!("printf %s {long} | wc -c")), "100000");
+}
+
+fn too_long(session: &Session) {
+    session.fails("shell", json!({ "command": format!(": {}", "x".repeat(3_000_000)) }), "too_large");
+    assert_eq!(session.out("echo and on"), "and on");
+}
+
+fn none(session: &Session) {
+    session.fails("shell", json!({ "command": "true" }), "unsupported");
+}

@@ -1,0 +1,109 @@
+//! Providers in this process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use koze::pool::{Images, Pool};
+use koze::provider::memory::Memory;
+use koze::provider::{Image, Size};
+use koze::tool::agent;
+use koze::{Provider, SessionId};
+use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
+use serde_json::Value;
+
+use crate::Hosted;
+
+pub(crate) const MEMORY: Hosted = Hosted {
+    name: "memory",
+    can: &[Capability::AtOnce, Capability::LongInput],
+    start: || Box::new(InProcess::new(Memory::new, Vec::new())),
+};
+
+/// The images of the tests' project: a large one and a small one.
+pub(crate) fn images() -> Images {
+    let [default, other, reference] = IMAGES;
+    let large = Size { memory_mib: 1024, disk_mb: 4000 };
+    let small = Size { memory_mib: 128, disk_mb: 300 };
+    let list = vec![
+        Image::new(default, "docker.io/cloudflare/sandbox:0.12.10", large),
+        Image::new(other, reference, small),
+    ];
+    Images::new(list, default).expect("it is one of them")
+}
+
+/// Sessions on a provider, and how to begin anew on what it has stored.
+struct InProcess<P> {
+    begin: Box<dyn Fn() -> P + Send + Sync>,
+    live: Mutex<Live<P>>,
+    secrets: Vec<String>,
+}
+
+struct Live<P> {
+    provider: P,
+    pools: HashMap<String, Arc<Pool<P>>>,
+}
+
+impl<P: Provider + Clone + Send + 'static> InProcess<P> {
+    fn new(begin: impl Fn() -> P + Send + Sync + 'static, secrets: Vec<String>) -> Self {
+        let live = Mutex::new(Live { provider: begin(), pools: HashMap::new() });
+        InProcess { begin: Box::new(begin), live, secrets }
+    }
+
+    /// The session of this name: like a server, it keeps the ones it knows.
+    fn pool(&self, session: &str) -> Arc<Pool<P>> {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let provider = live.provider.clone();
+        let made = || {
+            let id = SessionId::new("tenant", session).expect("a good name");
+            Arc::new(Pool::new(provider, id, images()))
+        };
+        Arc::clone(live.pools.entry(session.to_owned()).or_insert_with(made))
+    }
+}
+
+impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
+    fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
+        let pool = self.pool(session);
+        let koze::tool::ToolResult { content, is_error } =
+            pollster::block_on(agent::call_tool(&pool, tool, input));
+        ToolResult { content, is_error }
+    }
+
+    fn restart(&self) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.pools.clear();
+        live.provider = (self.begin)();
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.secrets.clone()
+    }
+}
+
+#[cfg(target_os = "linux")]
+pub(crate) use local::{LOCAL, start};
+
+#[cfg(target_os = "linux")]
+mod local {
+    use koze::provider::local::Local;
+
+    use super::{Capability, Host, Hosted, InProcess};
+
+    const ALL: &[Capability] = &[
+        Capability::Exec,
+        Capability::Big,
+        Capability::Limits,
+        Capability::AtOnce,
+        Capability::Sleep,
+        Capability::Restart,
+        Capability::LongInput,
+    ];
+
+    pub(crate) const LOCAL: Hosted = Hosted { name: "local", can: ALL, start };
+
+    pub(crate) fn start() -> Box<dyn Host> {
+        let state = tempfile::tempdir().expect("a directory");
+        let secrets = vec![state.path().display().to_string()];
+        Box::new(InProcess::new(move || Local::new(state.path()).expect("a state directory"), secrets))
+    }
+}

@@ -1,0 +1,57 @@
+//! The sandboxes of this machine as a plain user, where the one who runs the tests is root.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use koze_tests::conformance::Capability;
+
+use crate::{Hosted, in_process};
+
+/// Says that this run is the one of the plain user. And the user and group of `nobody`.
+const PLAIN: &str = "KOZE_TEST_PLAIN";
+const NOBODY: u32 = 65_534;
+
+/// What takes long is the same for every user.
+pub(crate) const LOCAL: Hosted = Hosted {
+    name: "local, as a plain user",
+    can: {
+        const CAN: &[Capability] = &[
+            Capability::Exec,
+            Capability::Limits,
+            Capability::AtOnce,
+            Capability::Sleep,
+            Capability::Restart,
+            Capability::LongInput,
+        ];
+        CAN
+    },
+    start: in_process::start,
+};
+
+pub(crate) fn is_plain() -> bool {
+    std::env::var_os(PLAIN).is_some()
+}
+
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
+}
+
+/// Plays it once more, from a copy that the plain user can get at.
+pub(crate) fn run() -> ExitCode {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let copy = scratch.path().join("conformance");
+    let this = std::env::current_exe().expect("the path of the running test");
+    std::fs::copy(this, &copy).expect("a copy");
+    std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let status = Command::new(copy)
+        .args(std::env::args_os().skip(1))
+        .env(PLAIN, "1")
+        .env_remove("TMPDIR")
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .status()
+        .expect("it starts");
+    if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
