@@ -62,7 +62,12 @@ fn tools_and_results() {
         };
         is("good", (false, json!({ "stdout": "out\n", "stderr": "err\n", "exit_code": 0 })));
         is("failed", (true, json!({ "stdout": "", "stderr": "", "exit_code": 3 })));
-        is("created", (false, json!({ "sandbox": "py", "created": true })));
+        let (failed, created) = result(&seen["created"]);
+        assert_eq!(
+            (failed, &created["sandbox"], &created["created"]),
+            (false, &json!("py"), &json!(true)),
+            "{place}"
+        );
         is("written", (false, json!({ "ok": true, "size": 4 })));
         is("read", (false, json!({ "content": "\u{0}ä\n", "size": 4 })));
         is("missing", (true, json!("not_found: /home/user/none is not there")));
