@@ -1,5 +1,6 @@
 //! `koze call`.
 
+use std::fmt::Write as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
@@ -81,7 +82,7 @@ fn what_is_no_call() {
         ["toString", "{}"],
     ] {
         let run = host.koze(&[&["call"], &args[..]].concat());
-        all += &format!("{args:?}: {}", said(&run));
+        let _ = write!(all, "{args:?}: {}", said(&run));
     }
     assert_snapshot!(all, @r#"
     ["shell", "{"]: 2

@@ -58,7 +58,7 @@ fn tools_and_results() {
         assert!(seen["capabilities"]["tools"].is_object(), "{place}: {seen}");
         assert!(seen["instructions"].as_str().is_some_and(|text| text.contains("sandbox")), "{place}");
         let is = |call: &str, expected: (bool, Value)| {
-            assert_eq!(result(&seen[call]), expected, "{place}: {call}")
+            assert_eq!(result(&seen[call]), expected, "{place}: {call}");
         };
         is("good", (false, json!({ "stdout": "out\n", "stderr": "err\n", "exit_code": 0 })));
         is("failed", (true, json!({ "stdout": "", "stderr": "", "exit_code": 3 })));
