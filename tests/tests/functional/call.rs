@@ -1,5 +1,6 @@
 //! `koze call`.
 
+use std::fmt::Write as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
@@ -81,7 +82,7 @@ fn what_is_no_call() {
         ["toString", "{}"],
     ] {
         let run = host.koze(&[&["call"], &args[..]].concat());
-        all += &format!("{args:?}: {}", said(&run));
+        let _ = write!(all, "{args:?}: {}", said(&run));
     }
     assert_snapshot!(all, @r#"
     ["shell", "{"]: 2
@@ -89,11 +90,11 @@ fn what_is_no_call() {
     ["shell", "{} {}"]: 2
     error: the input is no JSON: trailing characters at line 1 column 4. Write for instance '{"command": "ls"}'
     ["shell", "[\"ls\"]"]: 1
-    invalid_input: `shell` takes a JSON object
+    invalid_input: the input of a tool is a JSON object
     ["shell", "null"]: 1
-    invalid_input: `shell` takes a JSON object
+    invalid_input: the input of a tool is a JSON object
     ["shell", "[\"default\", \"ls\", 1000, \"/\"]"]: 1
-    invalid_input: `shell` takes a JSON object
+    invalid_input: the input of a tool is a JSON object
     ["shell", "{}"]: 1
     invalid_input: missing field `command`
     ["shell", "{\"command\": \"ls\", \"cwd\": \"/\"}"]: 1

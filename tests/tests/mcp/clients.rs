@@ -58,11 +58,16 @@ fn tools_and_results() {
         assert!(seen["capabilities"]["tools"].is_object(), "{place}: {seen}");
         assert!(seen["instructions"].as_str().is_some_and(|text| text.contains("sandbox")), "{place}");
         let is = |call: &str, expected: (bool, Value)| {
-            assert_eq!(result(&seen[call]), expected, "{place}: {call}")
+            assert_eq!(result(&seen[call]), expected, "{place}: {call}");
         };
         is("good", (false, json!({ "stdout": "out\n", "stderr": "err\n", "exit_code": 0 })));
         is("failed", (true, json!({ "stdout": "", "stderr": "", "exit_code": 3 })));
-        is("created", (false, json!({ "sandbox": "py", "created": true })));
+        let (failed, created) = result(&seen["created"]);
+        assert_eq!(
+            (failed, &created["sandbox"], &created["created"]),
+            (false, &json!("py"), &json!(true)),
+            "{place}"
+        );
         is("written", (false, json!({ "ok": true, "size": 4 })));
         is("read", (false, json!({ "content": "\u{0}ä\n", "size": 4 })));
         is("missing", (true, json!("not_found: /home/user/none is not there")));
@@ -116,7 +121,11 @@ fn two_clients_share_a_session() {
 #[test]
 fn megabytes_come_and_go() {
     everywhere(&project(), "large", &[], |seen, place| {
-        assert_eq!(*seen, json!({ "written": { "ok": true, "size": 6 << 20 }, "same": true }), "{place}");
+        assert_eq!(seen["written"], json!({ "ok": true, "size": 2 << 20 }), "{place}");
+        assert_eq!((&seen["same"], &seen["after"]), (&json!(true), &json!("after\n")), "{place}");
+        // What no client would take is an error, and not the end of the connection.
+        let (failed, text) = result(&seen["zeros"]);
+        assert!(failed && text.as_str().is_some_and(|text| text.starts_with("too_large: ")), "{place}");
     });
 }
 

@@ -134,12 +134,16 @@ const SCENES = {
   },
 
   async large() {
-    const { client, call } = await connect();
-    const content = "ü".repeat(3 << 20);
+    const { client, call, shell } = await connect();
+    const content = "ü".repeat(1 << 20);
     const written = await call("write_file", { path: "large", content });
     const read = await call("read_file", { path: "large", limit: 8 << 20 });
+    // Bytes that JSON writes as six each, and again in a text of JSON as seven.
+    const zeros = await call("shell", { command: "head -c 1048576 /dev/zero; head -c 1048576 /dev/zero >&2" });
+    const after = await shell("echo after");
     await client.close();
-    return { written: written.structuredContent, same: read.structuredContent.content === content };
+    const same = JSON.parse(read.content[0].text).content === content;
+    return { written: written.structuredContent, same, zeros, after };
   },
 };
 

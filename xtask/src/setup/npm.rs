@@ -1,4 +1,4 @@
-//! The JavaScript tools: Node 22, wrangler, tsc and the sandbox SDK, from `tests/package-lock.json`.
+//! The JavaScript tools: Node 22, wrangler, tsc, the sandbox SDK and MCP clients, from `tests/package-lock.json`.
 
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,7 @@ pub(crate) fn install(tests: &Path) -> Result<()> {
         return Ok(());
     }
     let node = process::stdout(Command::new("node").arg("--version"), MISSING)?;
-    say(&format!("npm ci in tests/ (with Node {node}; Node 22, wrangler, tsc, the sandbox SDK)"));
+    say(&format!("npm ci in tests/ (with Node {node}; Node 22, wrangler, tsc, the sandbox SDK, MCP clients)"));
     // Its warnings are about the older Node of the machine, which installs but never runs these packages.
     let mut npm = Command::new("npm");
     npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(tests);

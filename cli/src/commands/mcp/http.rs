@@ -39,15 +39,31 @@ const SILENCE: Duration = Duration::from_hours(2);
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// Serves until the program is ended.
-pub(super) async fn serve(server: Server, address: &str, origins: &[String]) -> Result<(), String> {
-    let address: SocketAddr =
-        address.parse().map_err(|_| format!("--http: `{address}` is no address such as 127.0.0.1:8080"))?;
-    if !address.ip().is_loopback() {
-        let text = "the tools run commands: they are served on the loopback interface alone";
-        return Err(format!("--http: {address} is no address of this machine alone: {text}"));
+/// Where to serve, and whom.
+pub(super) struct Place {
+    address: SocketAddr,
+    origins: Origins,
+}
+
+impl Place {
+    /// As the arguments say.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(super) fn new(address: &str, origins: &[String]) -> Result<Self, String> {
+        let address: SocketAddr = address
+            .parse()
+            .map_err(|_| format!("--http: `{address}` is no address such as 127.0.0.1:8080"))?;
+        if !address.ip().is_loopback() {
+            let text = "the tools run commands, so they are served on the loopback interface alone";
+            return Err(format!("--http: {address} can be reached from elsewhere: {text}"));
+        }
+        Ok(Place { address, origins: Origins::new(origins)? })
     }
-    let origins = Origins::new(origins)?;
+}
+
+/// Serves until the program is ended.
+pub(super) async fn serve(server: Server, Place { address, origins }: Place) -> Result<(), String> {
     let (token, ours) = token()?;
     let listener = TcpListener::bind(address)
         .await

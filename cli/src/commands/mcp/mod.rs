@@ -7,6 +7,7 @@ mod server;
 use std::process::ExitCode;
 
 use rmcp::ServiceExt as _;
+use rmcp::service::ServerInitializeError;
 use rmcp::transport::io::stdio_pipes;
 
 use self::server::Server;
@@ -19,11 +20,16 @@ pub(super) fn run(args: &args::Mcp) -> ExitCode {
 }
 
 fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
+    let place = args.http.as_ref().map(|address| http::Place::new(address, &args.allow_origin));
+    let place = place.transpose().map_err(|why| {
+        show::err(&format!("error: {why}\n"));
+        ExitCode::from(2)
+    })?;
     let here = Here::find(&args.here)?;
     let server = Server::new(here.client(), here::images(&args.here)?);
     let done = here::wait(async {
-        match &args.http {
-            Some(address) => http::serve(server, address, &args.allow_origin).await,
+        match place {
+            Some(place) => http::serve(server, place).await,
             None => on_stdio(server).await,
         }
     })?;
@@ -38,6 +44,10 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
 
 /// Until standard input ends.
 async fn on_stdio(server: Server) -> Result<(), String> {
-    let running = server.serve(stdio_pipes()).await.map_err(|error| error.to_string())?;
-    running.waiting().await.map(drop).map_err(|error| error.to_string())
+    match server.serve(stdio_pipes()).await {
+        Ok(running) => running.waiting().await.map(drop).map_err(|error| error.to_string()),
+        // It only looked whether somebody is here.
+        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use koze::Images;
 use koze::tool::{ToolResult, agent};
+use koze::{Code, Error, Images};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -19,6 +19,11 @@ use crate::session::Client;
 
 /// How often a client that asks for progress hears that a call still runs.
 const PROGRESS: Duration = Duration::from_secs(1);
+
+/// The longest result that comes as structured content, too: it has every byte twice.
+const LONGEST_TWICE: usize = 1 << 20;
+/// The longest result as it is sent: the SDK for TypeScript takes a longer message than 10 MB for the end of the server.
+const LONGEST: usize = 8 << 20;
 
 /// What a client's model is told of all the tools together.
 const INSTRUCTIONS: &str = "Tools to work in isolated Linux sandboxes. Each sandbox has files and processes of its own, which last \
@@ -95,9 +100,17 @@ impl ServerHandler for Server {
 
 /// A result as the protocol has it; JSON comes as structured content, too.
 fn in_mcp(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
-    let structured = serde_json::from_str(&content).ok().filter(Value::is_object);
+    let length = serde_json::to_string(&content).map_or(0, |escaped| escaped.len());
+    if length > LONGEST {
+        let text = format!(
+            "it is done, but its result would be {length} bytes, and {LONGEST} are the most: read a file in parts, and \
+             send a command's output to a file"
+        );
+        return CallToolResult::error(vec![ContentBlock::text(Error::new(Code::TooLarge, text).to_string())]);
+    }
+    let structured = (content.len() <= LONGEST_TWICE).then(|| serde_json::from_str(&content).ok()).flatten();
     let content = vec![ContentBlock::text(content)];
     let mut result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
-    result.structured_content = structured;
+    result.structured_content = structured.filter(Value::is_object);
     result
 }
