@@ -26,6 +26,7 @@ pub(crate) const HOST: Hosted = Hosted {
         Capability::Sleep,
         Capability::Restart,
         Capability::LongInput,
+        Capability::ManyCalls,
     ],
     start: || Box::new(Generated::new()),
 };

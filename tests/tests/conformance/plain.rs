@@ -23,6 +23,7 @@ pub(crate) const LOCAL: Hosted = Hosted {
             Capability::Sleep,
             Capability::Restart,
             Capability::LongInput,
+            Capability::ManyCalls,
         ];
         CAN
     },

@@ -67,9 +67,9 @@ pub(crate) const CALLS: &[Call] = &[
 
 impl Call {
     pub(super) fn make(&self) -> io::Result<()> {
-        let [a, b, c, d, e] = self.arguments;
+        let [first, second, third, fourth, fifth] = self.arguments;
         // SAFETY: every address among the arguments is null, so the kernel has nothing to read or write.
-        if unsafe { libc::syscall(self.number, a, b, c, d, e, 0) } >= 0 {
+        if unsafe { libc::syscall(self.number, first, second, third, fourth, fifth, 0) } >= 0 {
             return Ok(());
         }
         let error = io::Error::last_os_error();
