@@ -368,7 +368,7 @@ pub struct Mcp {
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
     pub http: Option<String>,
 
-    /// An origin of web pages that may call, such as http://localhost:6274; by default none may
+    /// An origin of web pages that may call, such as `http://localhost:6274`; by default none may
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub allow_origin: Vec<String>,
 

@@ -10,6 +10,8 @@ pub mod channel;
 mod files;
 pub mod message;
 #[cfg(target_os = "linux")]
+mod net;
+#[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
 mod process;

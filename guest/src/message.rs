@@ -2,6 +2,7 @@
 //! [postcard](https://docs.rs/postcard) of the call's number and the message.
 
 use std::io;
+use std::net::SocketAddr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,10 @@ pub enum Request {
         /// How many bytes there is room for.
         most: u64,
     },
+    /// Listen at an address of the sandbox's own network. [`Answer::Opened`], with the socket.
+    Listen(SocketAddr),
+    /// Connect to one. [`Answer::Opened`], with a socket that may still be on its way.
+    Connect(SocketAddr),
 }
 
 /// What the guest answers.
@@ -91,7 +96,7 @@ pub enum Answer {
     Ready,
     /// A program ended: its exit code, or 128 + the number of the signal that ended it.
     Ended(i32),
-    /// The file is open; its descriptor comes along.
+    /// The file or socket is open; its descriptor comes along.
     Opened,
     /// It is done.
     Done,

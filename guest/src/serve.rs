@@ -10,7 +10,7 @@ use rustix::process::Pid;
 use crate::channel::{self, Received};
 use crate::files::{self, Pending};
 use crate::message::{Answer, Fault, Place, Request, Why};
-use crate::{process, stream, sys};
+use crate::{net, process, stream, sys};
 
 /// Serves one host until its end of the socket is closed. Meant for the first process of a namespace, which must be
 /// one thread: `waitpid` takes every child.
@@ -124,6 +124,8 @@ impl Guest {
                 }
                 None => Err(alone()),
             },
+            Request::Listen(at) => return self.hand_over(number, net::listen(at)),
+            Request::Connect(to) => return self.hand_over(number, net::connect(to)),
         };
         self.send(number, &answer.unwrap_or_else(Answer::Failed), &[])
     }

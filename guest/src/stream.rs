@@ -322,16 +322,16 @@ impl Unpack<'_> {
         make: impl FnOnce(BorrowedFd<'_>, &OsStr) -> rustix::io::Result<T>,
     ) -> Result<T, Fault> {
         self.take(BLOCK)?;
-        let made = match self.open.last() {
+        let done = match self.open.last() {
             None => make(above, top),
             Some(_) if matches!(name, b"" | b"." | b"..") || name.contains(&b'/') => {
                 return Err(self.broken());
             }
             Some((directory, _)) => make(directory.as_fd(), OsStr::from_bytes(name)),
         };
-        let made = made.map_err(|error| self.failed(error))?;
+        let done = done.map_err(|error| self.failed(error))?;
         self.made = true;
-        Ok(made)
+        Ok(done)
     }
 
     fn make_directory(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {

@@ -86,8 +86,8 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
     for dir in [&from, &to] {
         std::fs::create_dir(dir).expect("a directory");
     }
-    let made = Command::new("sh").args(["-c", &make]).current_dir(&from).status();
-    assert!(made.is_ok_and(|status| status.success()), "a large file");
+    let filled = Command::new("sh").args(["-c", &make]).current_dir(&from).status();
+    assert!(filled.is_ok_and(|status| status.success()), "a large file");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let start = Instant::now();
@@ -130,11 +130,11 @@ async fn many(local: &Local) -> String {
     let guests: Vec<u64> = children().into_iter().map(|pid| kib(&format!("{pid}"), "VmRSS:")).collect();
     let each = guests.iter().sum::<u64>() / (guests.len() as u64).max(1);
     format!(
-        "{MANY} sandboxes, {CALLS} calls each, all at once: {errors} errors, {took:.2} s; {} guests of {:.1} MB resident each, \
-         this program {:.0} MB",
+        "{MANY} sandboxes, {CALLS} calls each, all at once: {errors} errors, {took:.2} s; {} guests of {} KB resident each, \
+         this program {} MB",
         guests.len(),
-        each as f64 / 1000.0,
-        kib("self", "VmRSS:") as f64 / 1000.0,
+        each,
+        kib("self", "VmRSS:") / 1000,
     )
 }
 

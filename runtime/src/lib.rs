@@ -23,22 +23,27 @@ pub mod binding;
 mod class;
 mod detach;
 pub mod error;
+pub mod handle;
 pub mod id;
 mod namespace;
 mod path;
 pub mod pool;
 pub mod provider;
+mod run;
 pub mod sandbox;
+mod time;
 pub mod tool;
 mod transfer;
 
 pub use class::SandboxClass;
 pub use error::{Code, Error, Result};
+pub use handle::Handle;
 pub use id::{SandboxId, SandboxName, SessionId};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
 pub use pool::{Images, Pool};
 pub use provider::Provider;
+pub use run::{Outcome, Run};
 pub use sandbox::Sandbox;
 pub use transfer::transfer;
 

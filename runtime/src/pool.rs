@@ -1,13 +1,18 @@
 //! The sandboxes of one session, by their names: what the tools work on.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use serde::Serialize;
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::{Code, Error, Result};
+use crate::handle::{Handle, Life, Observed};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::provider::{Image, Info, Opened, Provider, Template};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, Status};
+use crate::tool::BoundTool;
 
 /// How long a sandbox may idle before it sleeps, where neither its image nor anybody else says.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
@@ -62,15 +67,38 @@ pub fn unknown_image(named: &str, known: &[&str]) -> Error {
     Error::new(Code::InvalidInput, message)
 }
 
-/// The sandboxes of one session.
+/// The sandboxes of one session. A clone has the same ones.
 #[derive(Debug)]
 pub struct Pool<P> {
+    shared: Arc<Shared<P>>,
+    at_most: usize,
+}
+
+#[derive(Debug)]
+struct Shared<P> {
     provider: P,
     session: SessionId,
     images: Images,
-    at_most: usize,
     /// One is made at a time: each has to see those before it, or there would be more than there may be.
-    making: Mutex<()>,
+    making: AsyncMutex<()>,
+    /// Those that somebody has a handle of.
+    observed: Mutex<BTreeMap<SandboxName, Weak<Observed>>>,
+}
+
+/// The sandboxes of a session, as they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PoolState {
+    /// By their names.
+    pub sandboxes: BTreeMap<SandboxName, SandboxState>,
+}
+
+/// A sandbox of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SandboxState {
+    /// Whether it runs.
+    pub status: Status,
+    /// Its image's name.
+    pub image: String,
 }
 
 /// How many sandboxes a session may have, where nobody says.
@@ -79,7 +107,8 @@ const AT_MOST: usize = 20;
 impl<P: Provider> Pool<P> {
     /// The sandboxes of a session.
     pub fn new(provider: P, session: SessionId, images: Images) -> Self {
-        Pool { provider, session, images, at_most: AT_MOST, making: Mutex::new(()) }
+        let (making, observed) = (AsyncMutex::default(), Mutex::default());
+        Pool { shared: Arc::new(Shared { provider, session, images, making, observed }), at_most: AT_MOST }
     }
 
     /// The same, with at most so many sandboxes.
@@ -90,12 +119,12 @@ impl<P: Provider> Pool<P> {
 
     /// The session.
     pub fn session(&self) -> &SessionId {
-        &self.session
+        &self.shared.session
     }
 
     /// The images there are.
     pub fn images(&self) -> &Images {
-        &self.images
+        &self.shared.images
     }
 
     /// The sandbox of a name; the first use makes it, with the default image.
@@ -104,7 +133,7 @@ impl<P: Provider> Pool<P> {
     /// [`Code::InvalidInput`] where the name is none, [`Code::Unavailable`] where the session has too many already,
     /// and those of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
-        let image = self.images.default_image().clone();
+        let image = self.shared.images.default_image().clone();
         Ok(self.open(SandboxName::new(name)?, image, None).await?.sandbox)
     }
 
@@ -119,7 +148,7 @@ impl<P: Provider> Pool<P> {
         image: Option<&str>,
         sleep_after: Option<Duration>,
     ) -> Result<bool> {
-        let wanted = self.images.find(image)?.clone();
+        let wanted = self.shared.images.find(image)?.clone();
         let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
         if image.is_some() && opened.image != wanted.name {
             let message = format!(
@@ -136,7 +165,7 @@ impl<P: Provider> Pool<P> {
     /// # Errors
     /// Those of the provider.
     pub async fn list(&self) -> Result<Vec<Info>> {
-        self.provider.list(&self.session).await
+        self.shared.provider.list(&self.shared.session).await
     }
 
     /// Ends a sandbox of the session, and takes its files away.
@@ -144,10 +173,67 @@ impl<P: Provider> Pool<P> {
     /// # Errors
     /// [`Code::NotFound`] where there is none of this name, and those of the provider.
     pub async fn destroy(&self, name: &str) -> Result<()> {
-        match self.provider.find(&self.id(SandboxName::new(name)?)).await? {
-            Some(opened) => opened.sandbox.destroy().await,
-            None => Err(Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"))),
+        let name = SandboxName::new(name)?;
+        let Some(opened) = self.find(&name).await? else {
+            return Err(Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session")));
+        };
+        opened.sandbox.destroy().await?;
+        if let Some(observed) = self.handles().remove(&name).and_then(|observed| observed.upgrade()) {
+            observed.lives(Life::Destroyed);
         }
+        Ok(())
+    }
+
+    /// A handle of the sandbox of a name: the same name, the same sandbox; the first use makes it, with the default image.
+    ///
+    /// A host whose keys are no such names makes them sessions: `SessionId::new("app", key)`.
+    ///
+    /// # Errors
+    /// As [`Pool::sandbox`].
+    pub async fn get(&self, name: &str) -> Result<Handle<P>> {
+        let sandbox = self.sandbox(name).await?;
+        let name = SandboxName::new(name)?;
+        let mut handles = self.handles();
+        // What nobody has a handle of any more is forgotten, and what was destroyed elsewhere is another one now.
+        handles.retain(|_, observed| observed.strong_count() > 0);
+        let there = handles.get(&name).and_then(Weak::upgrade);
+        let there = there.filter(|observed| observed.state().status != Life::Destroyed);
+        let observed = there.unwrap_or_else(|| Arc::new(Observed::new()));
+        handles.insert(name.clone(), Arc::downgrade(&observed));
+        drop(handles);
+        Ok(Handle::new(self.clone(), name, sandbox, observed))
+    }
+
+    /// All eight tools of the agent family over these sandboxes.
+    pub fn tools(&self) -> Vec<BoundTool<P>> {
+        BoundTool::all(self)
+    }
+
+    /// The sandboxes there are, and how they are.
+    ///
+    /// # Errors
+    /// Those of the provider.
+    pub async fn state(&self) -> Result<PoolState> {
+        let list = self.list().await?.into_iter();
+        let state = |info: Info| (info.name, SandboxState { status: info.status, image: info.image });
+        Ok(PoolState { sandboxes: list.map(state).collect() })
+    }
+
+    pub(crate) fn note(&self) -> Option<&str> {
+        self.shared.provider.note()
+    }
+
+    /// What is observed of a sandbox, if anybody has a handle of it.
+    pub(crate) fn observed(&self, name: &str) -> Option<Arc<Observed>> {
+        self.handles().get(&SandboxName::new(name).ok()?)?.upgrade()
+    }
+
+    pub(crate) async fn find(&self, name: &SandboxName) -> Result<Option<Opened<P::Sandbox>>> {
+        self.shared.provider.find(&self.id(name.clone())).await
+    }
+
+    fn handles(&self) -> MutexGuard<'_, BTreeMap<SandboxName, Weak<Observed>>> {
+        self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn open(
@@ -157,10 +243,10 @@ impl<P: Provider> Pool<P> {
         sleep_after: Option<Duration>,
     ) -> Result<Opened<P::Sandbox>> {
         let id = self.id(name);
-        if let Some(there) = self.provider.find(&id).await? {
+        if let Some(there) = self.shared.provider.find(&id).await? {
             return Ok(there);
         }
-        let _one = self.making.lock().await;
+        let _one = self.shared.making.lock().await;
         let there = self.list().await?;
         if there.len() >= self.at_most && !there.iter().any(|info| info.name == id.name) {
             let message =
@@ -168,10 +254,16 @@ impl<P: Provider> Pool<P> {
             return Err(Error::new(Code::Unavailable, message));
         }
         let sleep_after = sleep_after.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
-        self.provider.open(&id, &Template { image, sleep_after }).await
+        self.shared.provider.open(&id, &Template { image, sleep_after }).await
     }
 
     fn id(&self, name: SandboxName) -> SandboxId {
-        SandboxId { session: self.session.clone(), name }
+        SandboxId { session: self.shared.session.clone(), name }
+    }
+}
+
+impl<P> Clone for Pool<P> {
+    fn clone(&self) -> Self {
+        Pool { shared: Arc::clone(&self.shared), at_most: self.at_most }
     }
 }

@@ -12,6 +12,7 @@ mod generated;
 mod node;
 mod process;
 mod project;
+mod sandboxes;
 
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ pub use generated::generated_program;
 pub use node::{node_command, node_modules};
 pub use process::run;
 pub use project::{Project, Run};
+pub use sandboxes::{Sandboxes, eventually, processes, signal, sleeps};
 
 /// The workspace's directory.
 pub fn root() -> PathBuf {

@@ -7,7 +7,7 @@ use koze::provider::local::Local;
 
 use super::here::{self, Here};
 use super::show;
-use crate::args;
+use crate::{args, session};
 
 pub(super) fn run(args: &args::Destroy) -> ExitCode {
     destroy(args).unwrap_or_else(|code| code)
@@ -15,13 +15,18 @@ pub(super) fn run(args: &args::Destroy) -> ExitCode {
 
 fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     let here = Here::find(&args.here)?;
-    if !here.state.exists() && args.all {
-        return Ok(ExitCode::SUCCESS);
+    if !here.state.exists() {
+        // Looking makes nothing.
+        for name in &args.names {
+            here::failed(&session::no_sandbox(name));
+        }
+        return Ok(ExitCode::from(u8::from(!args.all)));
     }
     here::wait(async {
-        let names = match args.all {
-            true => all(&here).await.map_err(|error| here::failed(&error))?,
-            false => args.names.clone(),
+        let names = if args.all {
+            all(&here).await.map_err(|error| here::failed(&error))?
+        } else {
+            args.names.clone()
         };
         let client = here.client();
         let mut code = ExitCode::SUCCESS;

@@ -20,12 +20,17 @@ pub(super) struct Here {
 impl Here {
     /// The session that the arguments name; what is wrong is shown.
     pub(super) fn find(args: &args::Here) -> Result<Self, ExitCode> {
-        let session = session::session(&args.session).map_err(|error| {
-            show::err(&format!("error: --session: {}\n", error.message));
+        let usage = |why: String| {
+            show::err(&format!("error: {why}\n"));
             ExitCode::from(2)
-        })?;
+        };
+        let session = session::session(&args.session)
+            .map_err(|error| usage(format!("--session: {}", error.message)))?;
         let state = match &args.state {
-            Some(dir) => State::at(std::path::absolute(dir).unwrap_or_else(|_| dir.clone())),
+            Some(dir) => State::at(
+                std::path::absolute(dir)
+                    .map_err(|error| usage(format!("--state names no directory: {error}")))?,
+            ),
             None => State::of(&found(|findings| Project::find(&args.project, findings))?.dir),
         };
         Ok(Here { state, session })

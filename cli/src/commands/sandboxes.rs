@@ -79,8 +79,8 @@ fn in_words(rows: &[Row]) -> String {
         .collect();
     let width = |column: usize| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let (session, name, image) = (width(0), width(1), width(2));
-    table
+    let lines = table
         .iter()
-        .map(|row| format!("{:session$}  {:name$}  {:image$}  {}\n", row[0], row[1], row[2], row[3]))
-        .collect()
+        .map(|row| format!("{:session$}  {:name$}  {:image$}  {}", row[0], row[1], row[2], row[3]));
+    lines.collect::<Vec<_>>().join("\n") + "\n"
 }

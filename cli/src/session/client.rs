@@ -63,7 +63,7 @@ impl Client {
     /// # Errors
     /// Where it cannot be reached.
     pub async fn stop(&self) -> Result<()> {
-        match self.connect().await {
+        match self.connect() {
             Ok(stream) => exchange(stream, Ask::Stop).await.map(drop),
             Err(error) if nobody(&error) => Ok(()),
             Err(error) => Err(unreachable(&error)),
@@ -74,7 +74,7 @@ impl Client {
         self.state.make()?;
         let mut request = Some(ask);
         for _ in 0..TRIES {
-            let stream = match self.connect().await {
+            let stream = match self.connect() {
                 Ok(stream) => stream,
                 Err(error) if nobody(&error) => self.start().await?,
                 Err(error) => return Err(unreachable(&error)),
@@ -90,7 +90,7 @@ impl Client {
         Err(Error::new(Code::Unavailable, "the supervisor of this session ends again and again"))
     }
 
-    async fn connect(&self) -> io::Result<UnixStream> {
+    fn connect(&self) -> io::Result<UnixStream> {
         UnixStream::from_std(connect(&self.state, &self.session)?)
     }
 
@@ -120,7 +120,9 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
         connected => return connected.map_err(|error| unreachable(&error)),
     }
     let mut command = Command::new("/proc/self/exe");
-    command.arg("supervise").arg("--state").arg(state.dir()).arg("--session").arg(session.session());
+    command.arg("supervise").arg("--state").arg(state.dir());
+    // In one piece, for a session's name may begin with a hyphen.
+    command.arg(format!("--session={}", session.session()));
     // It outlives this command: nothing of the shell it was typed into is its business.
     command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     if let Some(idle) = std::env::var_os(super::supervisor::IDLE) {

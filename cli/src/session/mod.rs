@@ -13,6 +13,7 @@
 //! | [`supervisor`] | the process in the background |
 
 pub mod client;
+mod descriptors;
 pub mod state;
 pub mod supervisor;
 pub mod wire;
@@ -20,7 +21,7 @@ pub mod wire;
 pub use client::Client;
 pub use state::State;
 
-use koze::{Result, SessionId};
+use koze::{Code, Error, Result, SessionId};
 
 /// Whose sandboxes those of this machine are: there is nobody else.
 const TENANT: &str = "local";
@@ -31,4 +32,9 @@ const TENANT: &str = "local";
 /// [`koze::Code::InvalidInput`] where it is no name.
 pub fn session(name: &str) -> Result<SessionId> {
     SessionId::new(TENANT, name)
+}
+
+/// What is said of a sandbox that nobody has made.
+pub fn no_sandbox(name: &str) -> Error {
+    Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"))
 }

@@ -31,7 +31,7 @@ impl State {
     /// Makes it, for this user alone, and keeps it out of git.
     ///
     /// # Errors
-    /// [`Code::Unavailable`], with the directory, where it cannot be made.
+    /// [`Code::Unavailable`] where it cannot be made. A model may read it, so it has the directory's name alone.
     pub fn make(&self) -> Result<()> {
         let make = || {
             DirBuilder::new().recursive(true).mode(0o700).create(self.supervisors())?;
@@ -39,11 +39,11 @@ impl State {
             if ignore.exists() { Ok(()) } else { fs::write(ignore, "*\n") }
         };
         make().map_err(|error: io::Error| {
-            let dir = self.dir.display();
-            Error::new(
-                Code::Unavailable,
-                format!("the state directory {dir} cannot be made: {error}. Name another one with --state"),
-            )
+            let name = self.dir.file_name().unwrap_or_default().display();
+            let text = format!(
+                "the state directory `{name}` cannot be made: {error}. Name another one with --state"
+            );
+            Error::new(Code::Unavailable, text)
         })
     }
 

@@ -21,6 +21,7 @@ use tokio::time::MissedTickBehavior;
 use super::client::{READY, program};
 use super::state::{self, State};
 use super::wire::{self, Answer, Ask, Request};
+use super::{descriptors, no_sandbox};
 
 /// The variable that says how long a supervisor stays without a call, in milliseconds.
 pub const IDLE: &str = "KOZE_SUPERVISOR_IDLE_MS";
@@ -32,6 +33,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Runs the sandboxes of a session, and returns when nobody needs it any more. Says on standard output that it listens,
 /// or why it cannot.
 pub fn run(state: &State, session: &SessionId) -> Result<()> {
+    // First of all, for it closes what is open.
+    descriptors::close_inherited();
     // A terminal that is closed, or Ctrl-C in it, is not meant for this process.
     let _ = rustix::process::setsid();
     let runtime =
@@ -58,7 +61,7 @@ struct Supervisor {
     pool: Mutex<Option<(Images, Arc<Pool<Local>>)>>,
     calls: AtomicUsize,
     used: Mutex<Instant>,
-    stop: AtomicBool,
+    retired: AtomicBool,
     idle: Duration,
 }
 
@@ -75,7 +78,7 @@ impl Supervisor {
             pool: Mutex::new(None),
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
-            stop: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             idle: told.map_or(IDLE_DEFAULT, Duration::from_millis),
         };
         Ok((Arc::new(supervisor), listener))
@@ -90,13 +93,21 @@ impl Supervisor {
                 _ = look.tick() => if self.needless().await { break },
             }
         }
-        // From here on, a new call starts a new supervisor; those who have come already are served.
-        let _ = fs::remove_file(socket(&self.state, &self.session));
-        while let Ok(accepted) = tokio::time::timeout(Duration::ZERO, listener.accept()).await {
-            self.accepted(accepted).await;
+        self.retire();
+        // Those who have come already are served.
+        loop {
+            tokio::select! {
+                biased;
+                accepted = listener.accept() => self.accepted(accepted).await,
+                () = tokio::time::sleep(LOOK / 10) => if self.calls.load(Ordering::Acquire) == 0 { break },
+            }
         }
-        while self.calls.load(Ordering::Acquire) > 0 {
-            tokio::time::sleep(LOOK / 10).await;
+    }
+
+    /// From here on, a new call starts a new supervisor. Only once: the next socket there is another's.
+    fn retire(&self) {
+        if !self.retired.swap(true, Ordering::AcqRel) {
+            let _ = fs::remove_file(socket(&self.state, &self.session));
         }
     }
 
@@ -106,7 +117,13 @@ impl Supervisor {
                 self.calls.fetch_add(1, Ordering::AcqRel);
                 tokio::spawn(Arc::clone(self).answer(stream));
             }
-            Ok(_) => {}
+            Ok((mut stream, _)) => {
+                let answer = Answer::Failed(Error::new(
+                    Code::PermissionDenied,
+                    "the sandboxes of this session are another user's; name another place with --state",
+                ));
+                tokio::spawn(async move { wire::send(&mut stream, &answer).await });
+            }
             // Too much is open; a moment later less may be.
             Err(_) => tokio::time::sleep(LOOK).await,
         }
@@ -114,7 +131,7 @@ impl Supervisor {
 
     /// Whether it was told to end, or nobody needs it: no call for a while, and no sandbox runs.
     async fn needless(&self) -> bool {
-        if self.stop.load(Ordering::Acquire) {
+        if self.retired.load(Ordering::Acquire) {
             return true;
         }
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,7 +154,7 @@ impl Supervisor {
                     None
                 }
             } else {
-                self.stop.store(true, Ordering::Release);
+                self.retire();
                 Some(Answer::Stale)
             };
             if let Some(answer) = answer {
@@ -166,13 +183,11 @@ impl Supervisor {
             Ask::Destroy { name } => {
                 let id = SandboxId { session: self.session.clone(), name: SandboxName::new(&name)? };
                 let there = self.provider.find(&id).await?;
-                let none =
-                    || Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"));
-                there.ok_or_else(none)?.sandbox.destroy().await?;
+                there.ok_or_else(|| no_sandbox(&name))?.sandbox.destroy().await?;
                 Ok(Answer::Done)
             }
             Ask::Stop => {
-                self.stop.store(true, Ordering::Release);
+                self.retire();
                 Ok(Answer::Done)
             }
         }

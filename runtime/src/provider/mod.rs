@@ -12,9 +12,14 @@ use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
 
 /// Opens sandboxes, and knows which there are: what it knows survives a restart of the host process.
-pub trait Provider: MaybeSend + MaybeSync {
+pub trait Provider: MaybeSend + MaybeSync + 'static {
     /// Its sandboxes.
     type Sandbox: Sandbox;
+
+    /// What whoever makes a sandbox has to know of those of this provider, if there is anything.
+    fn note(&self) -> Option<&str> {
+        None
+    }
 
     /// The sandbox of this name: the one that is there, else a new one, made as `template` says.
     ///

@@ -3,10 +3,12 @@
 //! | module | job |
 //! |---|---|
 //! | [`agent`] | the eight tools over a session's pool |
+//! | `bound` | tools that know what they work on |
 //! | [`dialect`] | definitions as MCP, Anthropic and OpenAI write them |
 //! | `input` | what tools have in common: ranges, bytes as JSON |
 
 pub mod agent;
+mod bound;
 pub mod dialect;
 mod input;
 
@@ -17,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use self::bound::BoundTool;
 use crate::error::{Code, Error, Result};
 use crate::pool::Pool;
 use crate::provider::Provider;

@@ -31,7 +31,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_hundred", a_hundred),
 ];
 
-/// Prints how long things take, in the middle: `cargo test -p koze --features local --test local -- --measure`.
+/// Prints how long things take, in the middle: `cargo test -p koze --features local,testing --test local -- --measure`.
 pub(crate) fn measure() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -163,9 +163,9 @@ fn refused() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let mut template = template();
-        template.image.internet = true;
+        template.image.allowed_hosts = vec!["https://example.com".into()];
         let error = stage.local.open(&id("a"), &template).await.unwrap_err();
-        assert_eq!(error.code, Code::Unsupported);
+        assert_eq!(error.code, Code::InvalidInput);
         assert_eq!(stage.local.list(&id("a").session).await.unwrap(), []);
     })
 }

@@ -1,14 +1,21 @@
 //! The local sandbox, end to end: as the user who runs the tests, and where that is root, as a plain user as well.
 #![cfg(target_os = "linux")]
 
+mod agent;
+mod api;
 mod commands;
+mod egress;
 mod escape;
+#[path = "../../examples/agent.rs"]
+mod example;
 mod files;
 mod guest;
 mod life;
 mod limits;
+mod preview;
 mod probes;
 mod scene;
+mod server;
 mod sight;
 mod stage;
 mod tools;
@@ -27,11 +34,17 @@ type Test = (&'static str, fn() -> Result<(), libtest_mimic::Failed>);
 
 fn main() -> ExitCode {
     koze::provider::local::init();
+    if std::env::var_os(agent::EXAMPLE).is_some() {
+        return example::main();
+    }
     if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
         return probes::run();
     }
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
+    }
+    if std::env::args().nth(1).as_deref() == Some(server::SERVER) {
+        return server::run();
     }
     if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
         return life::open_where_forbidden();
@@ -52,7 +65,11 @@ fn main() -> ExitCode {
         sight::TESTS,
         limits::TESTS,
         life::TESTS,
+        egress::TESTS,
+        preview::TESTS,
         tools::TESTS,
+        api::TESTS,
+        agent::TESTS,
         transfer::TESTS,
     ]
     .concat();

@@ -1,6 +1,8 @@
 //! What the tests share.
 
+use std::collections::HashMap;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
@@ -21,6 +23,21 @@ impl Stage {
     pub(crate) fn new() -> Self {
         let state = tempfile::tempdir().unwrap();
         Stage { local: Local::new(state.path()).unwrap(), state }
+    }
+
+    /// The same, where names lead to servers of the test.
+    pub(crate) fn with_names(names: HashMap<String, SocketAddr>) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::with_names(state.path(), names).unwrap(), state }
+    }
+
+    /// A sandbox with the internet.
+    pub(crate) async fn online(&self, name: &str, allowed: &[&str], denied: &[&str]) -> LocalSandbox {
+        let mut template = template();
+        template.image.internet = true;
+        template.image.allowed_hosts = allowed.iter().map(|&host| host.to_owned()).collect();
+        template.image.denied_hosts = denied.iter().map(|&host| host.to_owned()).collect();
+        self.local.open(&id(name), &template).await.unwrap().sandbox
     }
 
     /// One whose sandboxes lack some of their protections.

@@ -137,8 +137,8 @@ fn sandboxes() -> Result<(), libtest_mimic::Failed> {
         let names: Vec<&Value> =
             list["sandboxes"].as_array().unwrap().iter().map(|info| &info["name"]).collect();
         assert_eq!(names, ["b", "default"]);
-        let (error, _) = session.call("browse", json!({ "port": 8080 })).await;
-        assert!(error.as_str().is_some_and(|error| error.starts_with("unsupported: ")), "{error}");
+        let url = session.ok("browse", json!({ "sandbox": "b", "port": 8080 })).await["url"].clone();
+        assert!(url.as_str().is_some_and(|url| url.starts_with("http://8080-b-")), "{url}");
     })
 }
 

@@ -158,7 +158,7 @@ fn what_cannot_be() -> Result<(), libtest_mimic::Failed> {
         for (path, target, recursive, code) in [
             ("d", "x", true, Code::Unsupported),
             ("d", "x", false, Code::IsDirectory),
-            ("d/pipe", "x", false, Code::InvalidInput),
+            ("d/pipe", "x", false, Code::Unsupported),
             ("e", "x", true, Code::PermissionDenied),
             ("g", "x", true, Code::PermissionDenied),
             ("none", "x", true, Code::NotFound),

@@ -21,6 +21,7 @@ pub(crate) const HOST: Hosted = Hosted {
     name: "generated",
     can: &[
         Capability::Exec,
+        Capability::Expose,
         Capability::Big,
         Capability::AtOnce,
         Capability::Sleep,

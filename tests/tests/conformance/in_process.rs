@@ -91,6 +91,7 @@ mod local {
 
     const ALL: &[Capability] = &[
         Capability::Exec,
+        Capability::Expose,
         Capability::Big,
         Capability::Limits,
         Capability::AtOnce,

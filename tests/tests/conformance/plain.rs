@@ -18,6 +18,7 @@ pub(crate) const LOCAL: Hosted = Hosted {
     can: {
         const CAN: &[Capability] = &[
             Capability::Exec,
+            Capability::Expose,
             Capability::Limits,
             Capability::AtOnce,
             Capability::Sleep,

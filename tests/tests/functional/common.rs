@@ -1,7 +1,7 @@
 //! What the tests of the binary share.
 
 use jsonschema::Validator;
-use koze_tests::{Project, Run, Snapshot, diff, root};
+use koze_tests::{Project, Run, Sandboxes, Snapshot, diff, root};
 use serde_json::Value;
 
 /// The sandbox of most tests.
@@ -44,6 +44,13 @@ pub(crate) fn sandbox(project: &Project, file: &str, declaration: &str) {
 /// `#[sandbox] pub struct <class>;` in a file.
 pub(crate) fn plain(project: &Project, file: &str, class: &str) {
     sandbox(project, file, &format!("#[sandbox]\npub struct {class};"));
+}
+
+/// A package whose agents have two images, `shell` and `python`, and run on this machine.
+pub(crate) fn sandboxes() -> Sandboxes {
+    let project = shell("#[sandbox(default)]\npub struct ShellSandbox;");
+    sandbox(&project, "src/server/python.sandbox.rs", "#[sandbox(variant = \"python\")]\nstruct Python;");
+    Sandboxes::of(project)
 }
 
 /// Builds, which must succeed without a word on standard error.

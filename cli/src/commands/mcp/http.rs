@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -14,7 +15,9 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
+use super::origins::Origins;
 use super::server::Server;
 use crate::commands::show;
 
@@ -26,6 +29,12 @@ const SHORTEST: usize = 16;
 const PATH: &str = "/mcp";
 /// The largest request: a file that a model writes, as JSON.
 const MAX_BODY: usize = 64 << 20;
+/// How many connections there are at a time; one more waits. A file descriptor each, and one for its call.
+const CONNECTIONS: usize = 256;
+/// How many clients of the older protocol, which know a session, there are at a time.
+const SESSIONS: usize = 1024;
+/// How long such a client may say nothing: a person who thinks, a command that runs for as long as one may.
+const SILENCE: Duration = Duration::from_hours(2);
 
 type Service = StreamableHttpService<Server, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -38,33 +47,45 @@ pub(super) async fn serve(server: Server, address: &str, origins: &[String]) -> 
         let text = "the tools run commands: they are served on the loopback interface alone";
         return Err(format!("--http: {address} is no address of this machine alone: {text}"));
     }
+    let origins = Origins::new(origins)?;
     let (token, ours) = token()?;
     let listener = TcpListener::bind(address)
         .await
         .map_err(|error| format!("--http: {address} cannot be used: {error}"))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    let config = StreamableHttpServerConfig::default()
-        .with_max_request_body_bytes(MAX_BODY)
-        .with_allowed_origins(origins)
-        .enforce_origin_validation();
-    let service = Service::new(move || Ok(server.clone()), Arc::default(), config);
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(SILENCE);
+    let sessions = Arc::new(sessions);
+    // A foreign `Host` is refused as it is. Which origins may call, we have looked up before.
+    let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(MAX_BODY);
+    let service = Service::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
+    let expected = digest(format!("Bearer {token}").as_bytes());
+    let endpoint = Arc::new(Endpoint { service, sessions, origins, expected });
     show::err(&format!("koze mcp: http://{address}{PATH}\n"));
     if ours {
         show::err(&format!("koze mcp: Authorization: Bearer {token}\n"));
     }
-    let expected: Arc<[u8]> = digest(format!("Bearer {token}").as_bytes()).into();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
+        let place = Arc::clone(&places).acquire_owned().await;
         let Ok((stream, _)) = listener.accept().await else {
             // Too much is open; a moment later less may be.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (service, expected) = (service.clone(), Arc::clone(&expected));
-        let answer = service_fn(move |request| answer(service.clone(), Arc::clone(&expected), request));
+        let endpoint = Arc::clone(&endpoint);
+        let answer = service_fn(move |request| {
+            let endpoint = Arc::clone(&endpoint);
+            async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
+        });
+        // With a timer, whoever is slow to send the head of a request is not waited for.
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .serve_connection(TokioIo::new(stream), answer);
-        tokio::spawn(connection);
+        tokio::spawn(async move {
+            let _ = connection.await;
+            drop(place);
+        });
     }
 }
 
@@ -80,30 +101,60 @@ fn token() -> Result<(String, bool), String> {
             let mut random = [0; 32];
             let read = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
             read.map_err(|error| format!("the system has no random numbers: {error}"))?;
-            Ok((random.iter().map(|byte| format!("{byte:02x}")).collect(), true))
+            Ok((random.map(|byte| format!("{byte:02x}")).concat(), true))
         }
     }
 }
 
-async fn answer(
+/// Who answers.
+struct Endpoint {
     service: Service,
-    expected: Arc<[u8]>,
-    request: Request<Incoming>,
-) -> Result<Answer, Infallible> {
-    let given = request.headers().get(AUTHORIZATION).map(|value| digest(value.as_bytes()));
-    // Digests: how long the comparison takes says nothing of the token.
-    if given.as_deref() != Some(&*expected) {
-        let mut refused = text(
-            StatusCode::UNAUTHORIZED,
-            "the header `Authorization: Bearer` needs the token of this server\n",
-        );
-        refused.headers_mut().insert(WWW_AUTHENTICATE, hyper::header::HeaderValue::from_static("Bearer"));
-        return Ok(refused);
+    sessions: Arc<LocalSessionManager>,
+    origins: Origins,
+    /// The digest of the header that a client must send.
+    expected: Vec<u8>,
+}
+
+impl Endpoint {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let origin = request.headers().get(ORIGIN).cloned();
+        if !self.origins.allow(request.headers()) {
+            return text(
+                StatusCode::FORBIDDEN,
+                "web pages of this origin may not call: see --allow-origin\n",
+            );
+        }
+        let mut answer = if Origins::asked(&request) {
+            text(StatusCode::NO_CONTENT, "")
+        } else {
+            self.answer_client(request).await
+        };
+        if let Some(origin) = origin {
+            Origins::tell(origin, answer.headers_mut());
+        }
+        answer
     }
-    if request.uri().path() != PATH {
-        return Ok(text(StatusCode::NOT_FOUND, "the endpoint is /mcp\n"));
+
+    async fn answer_client(&self, request: Request<Incoming>) -> Answer {
+        let given = request.headers().get(AUTHORIZATION).map(|value| digest(value.as_bytes()));
+        // Digests: how long the comparison takes says nothing of the token.
+        if given.as_deref() != Some(&*self.expected) {
+            let mut refused = text(
+                StatusCode::UNAUTHORIZED,
+                "the header `Authorization: Bearer` needs the token of this server\n",
+            );
+            refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return refused;
+        }
+        if request.uri().path() != PATH {
+            return text(StatusCode::NOT_FOUND, "the endpoint is /mcp\n");
+        }
+        let known = request.headers().contains_key("mcp-session-id");
+        if !known && self.sessions.sessions.read().await.len() >= SESSIONS {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "there are too many clients at a time\n");
+        }
+        self.service.handle(request).await
     }
-    Ok(service.handle(request).await)
 }
 
 fn digest(bytes: &[u8]) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! `koze mcp`: the tools over the Model Context Protocol, on standard input and output or over HTTP.
 
 mod http;
+mod origins;
 mod server;
 
 use std::process::ExitCode;
@@ -20,13 +21,13 @@ pub(super) fn run(args: &args::Mcp) -> ExitCode {
 fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     let here = Here::find(&args.here)?;
     let server = Server::new(here.client(), here::images(&args.here)?);
-    let served = here::wait(async {
+    let done = here::wait(async {
         match &args.http {
             Some(address) => http::serve(server, address, &args.allow_origin).await,
             None => on_stdio(server).await,
         }
     })?;
-    Ok(served.map_or_else(
+    Ok(done.map_or_else(
         |why| {
             show::err(&format!("error: {why}\n"));
             ExitCode::FAILURE

@@ -5,6 +5,21 @@
 //! calls. Of the host it sees `/usr` and a few files of `/etc`, to read. `/home/user`, `/workspace`, `/tmp` and
 //! `/mnt/user-data` are its own, on disk below the state directory. It has no network but its own loopback.
 //!
+//! **The internet** is off, unless the image has `internet` or `allowed_hosts`. Then programs find an HTTP proxy at
+//! 127.0.0.1:3128 and its address in their environment (`HTTP_PROXY`, `HTTPS_PROXY`), and there is no other way out, no DNS
+//! either. The proxy is in this process. It looks a name up once, and connects to an address it has checked: hosts that are
+//! denied, or not among those that are allowed, and private, loopback, link-local, multicast and metadata addresses are
+//! refused, and those of this machine itself. What a tunnel carries is not looked into: a server that several hosts share
+//! may give one of them for another.
+//!
+//! **Previews.** [`Sandbox::expose`] gives `http://<port>-<name>-<token>.localhost:<p>/`. One listener on 127.0.0.1 serves
+//! all previews for as long as [`Local`] is there; its port is remembered in the state directory, and so the URL of a sandbox
+//! stays as it is, also when this program is started again. (Of several programs with one state directory at once, the first
+//! has that port.) A request wakes a sandbox that sleeps, and keeps it awake until it is answered, a WebSocket until it is
+//! closed. Whoever knows the URL reaches every port of that sandbox. Browsers know names below `localhost`; where a program
+//! does not, `curl --resolve '<host>:<p>:127.0.0.1'`, or a request to 127.0.0.1:`p` with the URL's host and port in the
+//! `Host` header, does the same.
+//!
 //! **What is limited how.** Where this process may make control groups, the kernel counts memory and processes. Elsewhere
 //! a watch sums up the memory of the programs every 150 ms or so and kills them all when it is too much, so between two
 //! looks more can be taken; memory in pipes, sockets and `/dev/shm` (64 MB) is not seen, and shared memory of the System V
@@ -12,8 +27,6 @@
 //! longer than the disk. 512 processes and threads are the most, and whoever has nearly as many for a second is killed.
 //!
 //! `/proc/self/mountinfo` shows a program where the state directory lies on the host.
-//!
-//! **What is not here yet.** The internet (an image with `internet` is refused) and [`Sandbox::expose`].
 //!
 //! ```no_run
 //! # use koze::{Code, provider::local::Local};
@@ -28,6 +41,7 @@
 //! [`Sandbox::expose`]: crate::Sandbox::expose
 
 mod cgroup;
+mod claim;
 mod disk;
 mod engine;
 mod exec;
@@ -35,6 +49,7 @@ mod files;
 mod filter;
 mod launch;
 mod layout;
+mod network;
 mod output;
 mod ready;
 mod registry;
@@ -47,6 +62,8 @@ mod watch;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+#[cfg(feature = "testing")]
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -57,6 +74,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[doc(hidden)]
 pub use self::launch::Weakness;
 use self::launch::Weaknesses;
+use self::network::egress;
+use self::network::preview::Previews;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::{Inner, State};
@@ -84,6 +103,8 @@ pub struct Local(Arc<Shared>);
 struct Shared {
     state: PathBuf,
     registry: Arc<Registry>,
+    names: egress::Names,
+    previews: Previews,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
 }
@@ -100,23 +121,16 @@ impl Shared {
     }
 
     /// What is known of a sandbox in this program, made where nothing is. Where it was destroyed since, a new one.
-    fn sandbox(&self, id: &SandboxId, template: Template) -> Arc<Inner> {
+    fn sandbox(self: &Arc<Self>, key: &str, name: &SandboxName, template: Template) -> Arc<Inner> {
         let mut all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.get(&id.key());
+        let known = all.get(key);
         let gone =
             |inner: &Inner| inner.state.try_lock().is_ok_and(|state| matches!(*state, State::Destroyed));
         if let Some(known) = known.filter(|inner| !gone(inner) && inner.template == template) {
             return Arc::clone(known);
         }
-        let directory = layout::directory(&self.state, &id.key());
-        let inner = Arc::new(Inner::new(
-            id.clone(),
-            directory,
-            template,
-            Arc::clone(&self.registry),
-            self.weak.clone(),
-        ));
-        all.insert(id.key(), Arc::clone(&inner));
+        let inner = Arc::new(Inner::new(key, name, template, self));
+        all.insert(key.to_owned(), Arc::clone(&inner));
         inner
     }
 }
@@ -127,20 +141,24 @@ impl Local {
     /// # Errors
     /// [`Code::Unsupported`] where [`init`] was not called, [`Code::Unavailable`] where the directory cannot be used.
     pub fn new(state: impl AsRef<Path>) -> Result<Self> {
-        Local::open_state(state.as_ref(), Weaknesses::default())
+        Self::on(state.as_ref(), egress::Names::default(), Weaknesses::default())
+    }
+
+    /// The same for a test: names that lead to servers on this machine, which sandboxes reach unchecked.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn with_names(state: impl AsRef<Path>, names: HashMap<String, SocketAddr>) -> Result<Self> {
+        Self::on(state.as_ref(), Arc::new(names), Weaknesses::default())
     }
 
     /// The same, with sandboxes that lack some of their protections: for the control runs of tests alone.
-    ///
-    /// # Errors
-    /// As [`Local::new`].
     #[cfg(feature = "testing")]
     #[doc(hidden)]
     pub fn weakened(state: impl AsRef<Path>, weak: Vec<Weakness>) -> Result<Self> {
-        Local::open_state(state.as_ref(), Weaknesses::new(weak))
+        Self::on(state.as_ref(), egress::Names::default(), Weaknesses::new(weak))
     }
 
-    fn open_state(state: &Path, weak: Weaknesses) -> Result<Self> {
+    fn on(state: &Path, names: egress::Names, weak: Weaknesses) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze::provider::local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
@@ -152,12 +170,17 @@ impl Local {
         let state = fs::canonicalize(state).map_err(unusable)?;
         sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
-        let shared = Arc::new(Shared { state, registry, sandboxes: Mutex::default(), weak });
+        let (previews, sandboxes) = (Previews::default(), Mutex::default());
+        let shared = Arc::new(Shared { state, registry, names, previews, sandboxes, weak });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())
             .spawn(move || watch::watch(&watched))
             .map_err(unusable)?;
+        if shared.registry.exposed()? {
+            // URLs that were given out answer again. Where that cannot be, the next `expose` says so.
+            let _ = shared.previews.serve(&shared);
+        }
         Ok(Local(shared))
     }
 
@@ -174,19 +197,19 @@ impl Local {
 impl Provider for Local {
     type Sandbox = LocalSandbox;
 
+    fn note(&self) -> Option<&str> {
+        Some("locally no image is used: the host's own /usr is there to read, with the programs it has")
+    }
+
     async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<LocalSandbox>> {
-        if template.image.internet {
-            let text =
-                "sandboxes on this machine cannot reach the internet yet: take an image without `internet`";
-            return Err(Error::new(Code::Unsupported, text));
-        }
+        egress::check(&template.image)?;
         let (shared, id, template) = (Arc::clone(&self.0), id.clone(), template.clone());
         engine::run(async move {
             let registry = Arc::clone(&shared.registry);
             let wanted = (id.clone(), template);
             let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
             let image = stored.image.name.clone();
-            let inner = shared.sandbox(&id, stored);
+            let inner = shared.sandbox(&id.key(), &id.name, stored);
             if created && let Err(error) = inner.wake().await {
                 // What could never run was never made.
                 let registry = Arc::clone(&shared.registry);
@@ -209,7 +232,7 @@ impl Provider for Local {
         let (shared, id) = (Arc::clone(&self.0), id.clone());
         engine::block(move || {
             let stored = shared.registry.find(&id.key())?;
-            Ok(stored.map(|stored| opened(shared.sandbox(&id, stored))))
+            Ok(stored.map(|stored| opened(shared.sandbox(&id.key(), &id.name, stored))))
         })
         .await
     }
@@ -222,7 +245,7 @@ impl Provider for Local {
                 .map(|(name, template)| {
                     let name = SandboxName::new(&name)?;
                     let id = SandboxId { session: session.clone(), name: name.clone() };
-                    let running = sandbox::claimed(&layout::directory(&shared.state, &id.key()));
+                    let running = claim::claimed(&layout::directory(&shared.state, &id.key()));
                     let status = if running { Status::Running } else { Status::Sleeping };
                     Ok(Info { name, image: template.image.name, status })
                 })

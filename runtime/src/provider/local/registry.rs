@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension, params};
+use subtle::ConstantTimeEq;
 
+use super::network::preview::address::token;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SessionId};
 use crate::provider::Template;
@@ -22,6 +24,7 @@ impl Registry {
             connection.busy_timeout(Duration::from_secs(10))?;
             connection.pragma_update(None, "journal_mode", "wal")?;
             connection.pragma_update(None, "synchronous", "normal")?;
+            connection.pragma_update(None, "foreign_keys", true)?;
             connection.execute_batch(
                 "create table if not exists sandboxes (
                     key text primary key,
@@ -30,7 +33,13 @@ impl Registry {
                     template text not null,
                     used integer not null
                  ) strict;
-                 create index if not exists by_session on sandboxes (session, name);",
+                 create index if not exists by_session on sandboxes (session, name);
+                 create table if not exists previews (
+                    key text primary key references sandboxes on delete cascade,
+                    name text not null,
+                    token text not null
+                 ) strict;
+                 create index if not exists by_name on previews (name);",
             )?;
             Ok(connection)
         };
@@ -88,6 +97,44 @@ impl Registry {
     /// Forgets a sandbox.
     pub(super) fn leave(&self, key: &str) -> Result<()> {
         self.with(|connection| connection.execute("delete from sandboxes where key = ?", [key]).map(drop))
+    }
+
+    /// The token in the URLs of a sandbox's ports, the same for as long as it lives.
+    pub(super) fn token(&self, key: &str) -> Result<String> {
+        let new = token()?;
+        let stored = self.with(|connection| {
+            connection.execute(
+                "insert or ignore into previews (key, name, token) select key, name, ? from sandboxes where key = ?",
+                [&new, key],
+            )?;
+            let mut query = connection.prepare_cached("select token from previews where key = ?")?;
+            query.query_row([key], |row| row.get(0)).optional()
+        })?;
+        stored.ok_or_else(|| Error::new(Code::NotFound, "the sandbox was destroyed"))
+    }
+
+    /// Whether any sandbox has a token.
+    pub(super) fn exposed(&self) -> Result<bool> {
+        self.with(|connection| {
+            connection.query_row("select exists (select 1 from previews)", [], |row| row.get(0))
+        })
+    }
+
+    /// The sandbox of a name that has this token: its key, and the template it was made as.
+    pub(super) fn exposed_as(&self, name: &str, token: &str) -> Result<Option<(String, Template)>> {
+        let rows = self.with(|connection| {
+            let mut query = connection.prepare_cached(
+                "select key, template, token from previews join sandboxes using (key) where previews.name = ?",
+            )?;
+            let rows = query.query_map([name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            rows.collect::<rusqlite::Result<Vec<(String, String, String)>>>()
+        })?;
+        // How long this takes says nothing of how much of a token was right.
+        let right = |stored: &str| bool::from(stored.as_bytes().ct_eq(token.as_bytes()));
+        let found = rows.into_iter().find(|(_, _, stored)| right(stored));
+        found
+            .map(|(key, text, _)| Ok((key, serde_json::from_str(&text).map_err(|error| broken(&error))?)))
+            .transpose()
     }
 
     /// The sessions that have sandboxes, in the order of their keys.

@@ -80,6 +80,12 @@ impl Running {
         *self.ended.borrow() || self.wire.closed()
     }
 
+    /// Waits for its end, also where it is dropped meanwhile.
+    pub(super) fn end_of(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ended = self.ended.clone();
+        async move { drop(ended.wait_for(|ended| *ended).await) }
+    }
+
     /// A number for a call.
     pub(super) fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
@@ -139,7 +145,7 @@ impl Running {
     /// Ends it, and waits until nothing is left of it.
     pub(super) async fn end(&self) {
         self.kill();
-        let _ = self.ended.clone().wait_for(|ended| *ended).await;
+        self.end_of().await;
     }
 }
 

@@ -1,32 +1,29 @@
 //! One sandbox: asleep, awake, or gone.
 
 use std::any::Any;
-use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
 
 use koze_guest::message::{Answer, Request};
-use rustix::fs::FlockOperation;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::cgroup::Group;
+use super::claim::{claim, claimed};
 use super::launch::{Weakness, Weaknesses};
+use super::network::egress;
 use super::registry::Registry;
 use super::running::Running;
-use super::{engine, exec, files, layout, transfer};
+use super::{Shared, engine, exec, files, layout, transfer};
 use crate::error::{Code, Error, Result};
-use crate::id::SandboxId;
+use crate::id::SandboxName;
 use crate::provider::Template;
 use crate::sandbox::{
     Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
 };
 use crate::transfer::pieces;
-
-/// How long a sandbox that another program is about to let go of is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A sandbox of this machine. It ends when the last of these and its [`Local`](super::Local) are dropped, and its files
 /// stay.
@@ -36,11 +33,13 @@ pub struct LocalSandbox(pub(super) Arc<Inner>);
 /// What all handles of a sandbox share.
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) id: SandboxId,
     pub(super) key: String,
+    pub(super) name: SandboxName,
     pub(super) directory: PathBuf,
     pub(super) template: Template,
     pub(super) registry: Arc<Registry>,
+    provider: Weak<Shared>,
+    names: egress::Names,
     weak: Weaknesses,
     pub(super) state: AsyncMutex<State>,
     /// Writes come one after the other: two paths may lead to one file.
@@ -60,20 +59,16 @@ pub(super) enum State {
 }
 
 impl Inner {
-    pub(super) fn new(
-        id: SandboxId,
-        directory: PathBuf,
-        template: Template,
-        registry: Arc<Registry>,
-        weak: Weaknesses,
-    ) -> Self {
+    pub(super) fn new(key: &str, name: &SandboxName, template: Template, provider: &Arc<Shared>) -> Self {
         Inner {
-            key: id.key(),
-            id,
-            directory,
+            key: key.to_owned(),
+            name: name.clone(),
+            directory: layout::directory(&provider.state, key),
             template,
-            registry,
-            weak,
+            registry: Arc::clone(&provider.registry),
+            provider: Arc::downgrade(provider),
+            names: Arc::clone(&provider.names),
+            weak: provider.weak.clone(),
             state: AsyncMutex::new(State::Asleep),
             writes: AsyncMutex::new(()),
             full: AtomicBool::new(false),
@@ -94,7 +89,7 @@ impl Inner {
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
-        let (template, hostname, weak) = (self.template.clone(), self.id.name.to_string(), self.weak.clone());
+        let (template, hostname, weak) = (self.template.clone(), self.name.to_string(), self.weak.clone());
         let prepared = engine::block(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed());
@@ -108,6 +103,7 @@ impl Inner {
         });
         let (spec, group, lock) = prepared.await?;
         let running = Arc::new(Running::start(spec, group, lock).await?);
+        egress::open(&running, &self.template.image, Arc::clone(&self.names)).await?;
         *state = State::Awake(Arc::clone(&running));
         Ok(running)
     }
@@ -177,7 +173,7 @@ impl Inner {
     }
 }
 
-/// A call in progress.
+/// A call in progress, or a request to a port.
 pub(super) struct Use(Arc<Inner>);
 
 impl Drop for Use {
@@ -187,34 +183,7 @@ impl Drop for Use {
     }
 }
 
-/// Takes a sandbox for this program alone. Two would run the same files with processes that do not see each other.
-fn claim(directory: &std::path::Path) -> Result<File> {
-    let until = Instant::now() + PATIENCE;
-    let lock = File::create(directory.join("lock")).map_err(|error| state_failed(&error))?;
-    loop {
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(lock),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let text =
-                    "the sandbox is run by another koze process on this machine; use that one, or end it";
-                return Err(Error::new(Code::Unavailable, text));
-            }
-            Err(error) => return Err(state_failed(&error.into())),
-        }
-    }
-}
-
-/// Whether any program on this machine runs the sandbox in the directory.
-pub(super) fn claimed(directory: &std::path::Path) -> bool {
-    File::open(directory.join("lock")).is_ok_and(|lock| {
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
-    })
-}
-
-fn state_failed(error: &io::Error) -> Error {
+pub(super) fn state_failed(error: &io::Error) -> Error {
     // Without a path, which would be the host's.
     Error::new(Code::Internal, format!("the sandbox's state cannot be used: {error}"))
 }
@@ -248,7 +217,7 @@ impl LocalSandbox {
 
 impl Sandbox for LocalSandbox {
     fn capabilities(&self) -> Capabilities {
-        Capabilities { exec: true, expose: false }
+        Capabilities { exec: true, expose: true }
     }
 
     async fn exec(&self, command: Command) -> Result<Output> {
@@ -259,6 +228,7 @@ impl Sandbox for LocalSandbox {
         if self.0.weak.has(&Weakness::Environment) {
             env.extend(std::env::vars());
         }
+        env.extend(egress::environment(&self.0.template.image));
         env.extend(self.0.template.image.env.iter().chain(&command.env).cloned());
         exec::exec(running, command, env).await
     }
@@ -327,8 +297,21 @@ impl Sandbox for LocalSandbox {
         }
     }
 
-    async fn expose(&self, _port: u16) -> Result<String> {
-        Err(Error::new(Code::Unsupported, "ports of sandboxes on this machine cannot be reached yet"))
+    async fn expose(&self, port: u16) -> Result<String> {
+        if port == 0 {
+            return Err(Error::new(Code::InvalidInput, "a port is 1 to 65535"));
+        }
+        let inner = Arc::clone(&self.0);
+        if matches!(*inner.state.lock().await, State::Destroyed) {
+            return Err(destroyed());
+        }
+        engine::block(move || {
+            let gone = || Error::new(Code::Unavailable, "the provider that serves previews is gone");
+            let provider = inner.provider.upgrade().ok_or_else(gone)?;
+            let token = inner.registry.token(&inner.key)?;
+            provider.previews.url(&provider, port, inner.name.as_str(), &token)
+        })
+        .await
     }
 
     async fn status(&self) -> Result<Status> {

@@ -44,7 +44,7 @@ async fn run(
     done: &mut oneshot::Sender<Result<u64>>,
 ) -> Result<u64> {
     let _using = (from.using(), to.using());
-    let (packer, unpacker) = (from.wake().await?, to.wake().await?);
+    let (source_guest, target_guest) = (from.wake().await?, to.wake().await?);
     let most = room(to).await?;
     let failed =
         |error: std::io::Error| Error::new(Code::Unavailable, format!("no pipe to copy over: {error}"));
@@ -52,9 +52,9 @@ async fn run(
     // A shorter one does as well.
     let _ = fcntl_setpipe_size(&write, PIPE);
     let except = target.path.rsplit('/').next().unwrap_or_default().to_owned();
-    let (pack, unpack) = (packer.number(), unpacker.number());
-    let sending = packer.ask(pack, &Request::Pack { place: source, except }, &[write.as_fd()]).await?;
-    let coming = unpacker.ask(unpack, &Request::Unpack { place: target, most }, &[read.as_fd()]).await?;
+    let (pack, unpack) = (source_guest.number(), target_guest.number());
+    let sending = source_guest.ask(pack, &Request::Pack { place: source, except }, &[write.as_fd()]).await?;
+    let coming = target_guest.ask(unpack, &Request::Unpack { place: target, most }, &[read.as_fd()]).await?;
     drop((read, write));
 
     let both = async { tokio::join!(sending, coming) };
@@ -63,11 +63,11 @@ async fn run(
         both = &mut both => both,
         () = done.closed() => {
             // The stream ends too early, and who unpacks it takes away what is there.
-            packer.tell(pack, &Request::Kill { exec: pack }, &[]).await?;
+            source_guest.tell(pack, &Request::Kill { exec: pack }, &[]).await?;
             if let Ok(both) = tokio::time::timeout(PATIENCE, &mut both).await {
                 both
             } else {
-                unpacker.tell(unpack, &Request::Kill { exec: unpack }, &[]).await?;
+                target_guest.tell(unpack, &Request::Kill { exec: unpack }, &[]).await?;
                 both.await
             }
         }

@@ -45,6 +45,9 @@ impl Tool for Browse {
         }
         let sandbox = pool.sandbox(&input.sandbox).await?;
         let url = sandbox.expose(u16::try_from(port).unwrap_or_default()).await?;
+        if let Some(observed) = pool.observed(&input.sandbox) {
+            observed.exposed(&url);
+        }
         Reply::ok(serde_json::json!({ "url": url }))
     }
 }

@@ -4,7 +4,7 @@ mod browse;
 mod files;
 mod glob;
 mod sandboxes;
-mod shell;
+pub(crate) mod shell;
 mod transfer;
 
 use serde_json::Value;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::Result;
-use crate::pool::{Images, Pool};
+use crate::pool::{Images, Pool, SLEEP_AFTER};
 use crate::provider::Provider;
 use crate::tool::dialect::Definition;
 use crate::tool::input::within;
@@ -45,7 +45,11 @@ impl Tool for SandboxCreate {
             None => None,
         };
         let created = pool.create(&input.sandbox, input.image.as_deref(), sleep).await?;
-        Reply::ok(json!({ "sandbox": input.sandbox, "created": created }))
+        let mut reply = json!({ "sandbox": input.sandbox, "created": created });
+        if let Some(note) = pool.note() {
+            reply["note"] = note.into();
+        }
+        Reply::ok(reply)
     }
 }
 
@@ -59,13 +63,17 @@ pub(super) fn name_images(definitions: &mut [Definition], images: &Images) {
         }
     }
     let ours = definitions.iter_mut().find(|definition| definition.name == SandboxCreate::NAME);
-    if let Some(image) = ours.and_then(|ours| ours.schema.pointer_mut("/properties/image")) {
-        *image = json!({
-            "type": "string",
-            "description": "The image it runs.",
-            "enum": names,
-            "default": images.default_image().name,
-        });
+    let Some(properties) = ours.and_then(|ours| ours.schema.get_mut("properties")) else { return };
+    properties["image"] = json!({
+        "type": "string",
+        "description": "The image it runs.",
+        "enum": names,
+        "default": images.default_image().name,
+    });
+    // Where the images differ in it, no one number is the default.
+    if images.list().iter().all(|image| image.sleep_after.is_none_or(|sleep| sleep == SLEEP_AFTER)) {
+        properties["sleep_after_ms"]["default"] =
+            u64::try_from(SLEEP_AFTER.as_millis()).unwrap_or_default().into();
     }
 }
 

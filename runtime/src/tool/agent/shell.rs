@@ -69,26 +69,45 @@ impl Tool for Shell {
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
         let timeout = input::within("timeout_ms", input.timeout_ms, 1..=600_000)?;
-        if input.command.contains('\0') {
-            return Err(Error::new(Code::InvalidInput, "a command holds no NUL"));
-        }
+        check(&input.command)?;
         let working_dir = absolute(&input.working_dir)?;
         let sandbox = pool.sandbox(&input.sandbox).await?;
-        let command = |shell: &[&str]| Command {
-            // Without the two dashes, a command that begins with one would be read as options.
-            argv: shell.iter().copied().chain(["-c", "--", &input.command]).map(str::to_owned).collect(),
-            working_dir: working_dir.clone(),
-            env: Vec::new(),
-            timeout: Duration::from_millis(timeout),
-            max_output: MAX_OUTPUT,
-        };
-        let output = match sandbox.exec(command(&["bash", "--noprofile", "--norc"])).await {
-            // An image without bash; where it is the directory that is missing, it is so for sh as well.
-            Err(error) if error.code == Code::NotFound => sandbox.exec(command(&["sh"])).await?,
-            ran => ran?,
-        };
+        let output = run(&sandbox, &input.command, &working_dir, Duration::from_millis(timeout)).await?;
+        if let Some(observed) = pool.observed(&input.sandbox) {
+            observed.ran(&input.command, &output);
+        }
         let is_error = output.exit_code != 0;
         Ok(Reply { is_error, ..Reply::ok(given(output))? })
+    }
+}
+
+fn check(command: &str) -> Result<()> {
+    if command.contains('\0') {
+        return Err(Error::new(Code::InvalidInput, "a command holds no NUL"));
+    }
+    Ok(())
+}
+
+/// Runs a command with bash, or sh where there is none.
+pub(crate) async fn run<S: Sandbox>(
+    sandbox: &S,
+    command: &str,
+    working_dir: &str,
+    timeout: Duration,
+) -> Result<Output> {
+    check(command)?;
+    let with = |shell: &[&str]| Command {
+        // Without the two dashes, a command that begins with one would be read as options.
+        argv: shell.iter().copied().chain(["-c", "--", command]).map(str::to_owned).collect(),
+        working_dir: working_dir.to_owned(),
+        env: Vec::new(),
+        timeout,
+        max_output: MAX_OUTPUT,
+    };
+    match sandbox.exec(with(&["bash", "--noprofile", "--norc"])).await {
+        // An image without bash; where it is the directory that is missing, it is so for sh as well.
+        Err(error) if error.code == Code::NotFound => sandbox.exec(with(&["sh"])).await,
+        ran => ran,
     }
 }
 

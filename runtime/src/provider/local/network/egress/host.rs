@@ -1,0 +1,100 @@
+//! The host that a request names.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// A host: an address, or a name in lower case without a dot at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Host {
+    Address(IpAddr),
+    Name(String),
+}
+
+impl Host {
+    /// Reads it as it stands in a URI; none where it is no host, or an address in an odd notation: `0x7f.1` and
+    /// `2130706433` are 127.0.0.1 to some and a name to others.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if let Some(inner) = text.strip_prefix('[') {
+            let address: Ipv6Addr = inner.strip_suffix(']')?.parse().ok()?;
+            return Some(Host::Address(IpAddr::V6(address).to_canonical()));
+        }
+        if let Ok(address) = text.parse::<Ipv4Addr>() {
+            return Some(Host::Address(address.into()));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        let label = |label: &str| {
+            (1..=63).contains(&label.len())
+                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        };
+        let good = name.len() <= 253 && name.split('.').all(label) && !is_number(name.rsplit('.').next()?);
+        good.then_some(Host::Name(name))
+    }
+}
+
+/// What no name ends in: it would be taken for an address.
+fn is_number(label: &str) -> bool {
+    label.bytes().all(|byte| byte.is_ascii_digit())
+        || label.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Host::Address(address) => address.fmt(f),
+            Host::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for (text, shown) in [
+            ("example.com", "example.com"),
+            ("EXAMPLE.com.", "example.com"),
+            ("localhost", "localhost"),
+            ("a_b.c-d.e1", "a_b.c-d.e1"),
+            ("1.example", "1.example"),
+            ("1.2.3.4", "1.2.3.4"),
+            ("[::1]", "::1"),
+            ("[::FFFF:1.2.3.4]", "1.2.3.4"),
+            ("1.2.3.0xg", "1.2.3.0xg"),
+        ] {
+            assert_eq!(Host::parse(text).unwrap().to_string(), shown, "{text}");
+        }
+        let long = format!("{}.com", "a".repeat(64));
+        let longer = ["a".repeat(60).as_str(); 5].join(".");
+        for text in [
+            "",
+            ".",
+            "a..b",
+            ".a",
+            "a..",
+            "0x7f.1",
+            "127.1",
+            "0177.0.0.1",
+            "2130706433",
+            "0x7f000001",
+            "127.0.0.1.",
+            "127.0.0.0x1",
+            "0x",
+            "1.2.3.4.5",
+            "::1",
+            "[::1",
+            "[fe80::1%25eth0]",
+            "[127.0.0.1]",
+            "a b",
+            "a%2eb",
+            "bücher.example",
+            "a/b",
+            "*.example.com",
+            &long,
+            &longer,
+        ] {
+            assert_eq!(Host::parse(text), None, "{text}");
+        }
+    }
+}

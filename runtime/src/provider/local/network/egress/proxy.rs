@@ -1,0 +1,84 @@
+//! The proxy: `CONNECT host:port`, and requests with the whole URL. Each request is checked, however many a connection has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::http::uri::Authority;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::super::http::{self, After, Body, Refusal};
+use super::super::idle::Idle;
+use super::super::tunnel::tunnel;
+use super::reach::Reach;
+
+/// How long nothing may move on a connection.
+const IDLE: Duration = Duration::from_mins(10);
+
+/// Serves a connection of a program in the sandbox.
+pub(super) async fn serve(stream: TcpStream, reach: Arc<Reach>) {
+    http::serve(Idle::new(stream, IDLE), |request, after| {
+        let reach = Arc::clone(&reach);
+        async move {
+            let answered = if request.method() == Method::CONNECT {
+                connect(&reach, request, &after).await
+            } else {
+                forward(&reach, request).await
+            };
+            answered.unwrap_or_else(Refusal::into_response)
+        }
+    })
+    .await;
+}
+
+async fn connect(
+    reach: &Reach,
+    mut request: Request<Incoming>,
+    after: &After,
+) -> Result<Response<Body>, Refusal> {
+    let target =
+        request.uri().authority().and_then(|authority| Some((authority.host(), authority.port_u16()?)));
+    let (host, port) = target.ok_or_else(|| bad("CONNECT names a host and a port: `example.com:443`"))?;
+    let server = Idle::new(reach.connect(host, port).await?, IDLE);
+    let client = hyper::upgrade::on(&mut request);
+    after.set(async move {
+        if let Ok(client) = client.await {
+            tunnel(TokioIo::new(client), server).await;
+        }
+    });
+    Ok(http::empty(StatusCode::OK))
+}
+
+async fn forward(reach: &Reach, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let uri = request.uri();
+    let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Err(bad("this is a proxy: ask for `http://host/path`, or with CONNECT for `host:443`"));
+    };
+    let (host, port) = host_and_port(authority).ok_or_else(|| bad("the URL's port is 1 to 65535"))?;
+    let server = reach.connect(authority.host(), port).await?;
+    let name = authority.host().to_owned();
+    let path = uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
+    http::for_the_next(&mut request);
+    request.headers_mut().insert(header::HOST, host);
+    *request.uri_mut() = path;
+    let (mut response, driver) = http::exchange(Idle::new(server, IDLE), request).await.map_err(|error| {
+        Refusal::new(StatusCode::BAD_GATEWAY, format!("{name} {}", http::no_answer(&error)))
+    })?;
+    http::end_to_end(response.headers_mut());
+    Ok(http::pass_on(response, driver))
+}
+
+/// What the `Host` header is to say, which is a URL's host and port without the user before them; and the port.
+fn host_and_port(authority: &Authority) -> Option<(HeaderValue, u16)> {
+    let text = authority.as_str();
+    let host = text.rsplit_once('@').map_or(text, |(_, host)| host);
+    let port = if host == authority.host() { 80 } else { authority.port_u16()? };
+    Some((HeaderValue::from_str(host).ok()?, port))
+}
+
+fn bad(text: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, text)
+}

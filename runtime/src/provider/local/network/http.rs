@@ -1,0 +1,243 @@
+//! HTTP as both proxies speak it: a connection served, a request passed on, an answer of our own.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode, Version, client, server};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+
+/// How long a client may take for the head of a request, and how long it may wait before the next one.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// The longest head of a request or answer, in bytes.
+const HEAD_SIZE: usize = 64 << 10;
+
+/// Headers that are about one connection.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// What is answered with.
+pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
+
+/// What a connection is for after its last answer, where that has made it a tunnel.
+#[derive(Clone, Default)]
+pub(super) struct After(Arc<Mutex<Option<Work>>>);
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl After {
+    pub(super) fn set(&self, work: impl Future<Output = ()> + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(work));
+    }
+
+    async fn run(self) {
+        let work = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(work) = work {
+            work.await;
+        }
+    }
+}
+
+/// Serves a connection to its end. All that comes of it is in this future, and ends when that is dropped.
+pub(super) async fn serve<I, F>(stream: I, answer: impl Fn(Request<Incoming>, After) -> F)
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    F: Future<Output = Response<Body>>,
+{
+    let after = After::default();
+    let service = service_fn(|request| {
+        let answer = answer(request, after.clone());
+        async { Ok::<_, Infallible>(answer.await) }
+    });
+    let served = server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_SIZE)
+        .preserve_header_case(true)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+    if served.is_ok() {
+        after.run().await;
+    }
+}
+
+/// What moves the bytes of a connection to a server, for as long as it is kept.
+pub(super) type Driver = JoinSet<()>;
+
+/// Passes a request on over a new connection, and gives the head of what is answered.
+pub(super) async fn exchange<I>(
+    stream: I,
+    mut request: Request<Incoming>,
+) -> hyper::Result<(Response<Incoming>, Driver)>
+where
+    I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) = client::conn::http1::Builder::new()
+        .max_buf_size(HEAD_SIZE)
+        .preserve_header_case(true)
+        .handshake(TokioIo::new(stream))
+        .await?;
+    let mut driver = Driver::new();
+    driver.spawn(async move {
+        let _ = connection.with_upgrades().await;
+    });
+    *request.version_mut() = Version::HTTP_11;
+    let mut response = sender.send_request(request).await?;
+    *response.version_mut() = Version::HTTP_11;
+    Ok((response, driver))
+}
+
+/// Takes out of the head of a request what was about the connection it came on, and says anew how long its body is.
+pub(super) fn for_the_next(request: &mut Request<Incoming>) {
+    end_to_end(request.headers_mut());
+    // Of a body of unknown length that some methods seldom have, hyper would make none.
+    if !request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_LENGTH) {
+        request.headers_mut().insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+    }
+}
+
+/// Takes out headers that are about one connection.
+pub(super) fn end_to_end(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
+        // These are about the message, whatever is said of them.
+        .filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH)
+        .collect();
+    // Of two lengths, the other one is not to be believed.
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+/// An answer that somebody else gave; what is to be kept is kept until its last byte is passed on.
+pub(super) fn pass_on(response: Response<Incoming>, keep: impl Send + 'static) -> Response<Body> {
+    response.map(|body| Held { body, _keep: keep }.boxed_unsync())
+}
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response =
+        Response::new(Full::default().map_err(|never: Infallible| match never {}).boxed_unsync());
+    *response.status_mut() = status;
+    response
+}
+
+/// An answer of our own: a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) text: String,
+}
+
+impl Refusal {
+    pub(super) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Refusal { status, text: text.into() }
+    }
+
+    pub(super) fn into_response(self) -> Response<Body> {
+        let body = Full::from(format!("koze: {}\n", self.text)).map_err(|never| match never {});
+        let mut response = Response::new(body.boxed_unsync());
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+/// Why a server gave no answer that can be passed on.
+pub(super) fn no_answer(error: &hyper::Error) -> &'static str {
+    let timed_out = std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut);
+    if timed_out {
+        "took too long to answer"
+    } else if error.is_parse() {
+        "answered with something that is not HTTP/1.1, or too long a head"
+    } else {
+        "closed the connection without an answer"
+    }
+}
+
+/// A body, and what must stay for as long as it is read.
+struct Held<K> {
+    body: Incoming,
+    _keep: K,
+}
+
+impl<K> Unpin for Held<K> {}
+
+impl<K> hyper::body::Body for Held<K> {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_about_the_connection_stays_there() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "keep-alive, X-Mine"),
+            ("connection", "host, content-length"),
+            ("x-mine", "1"),
+            ("x-other", "2"),
+            ("host", "a"),
+            ("content-length", "3"),
+            ("proxy-authorization", "secret"),
+            ("keep-alive", "timeout=5"),
+            ("upgrade", "h2c"),
+            ("te", "trailers"),
+        ] {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        end_to_end(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["content-length", "host", "x-other"]);
+    }
+}

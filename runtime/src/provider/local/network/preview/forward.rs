@@ -1,0 +1,138 @@
+//! From a browser to a server in a sandbox.
+
+use std::sync::{Arc, Weak};
+
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::super::super::Shared;
+use super::super::super::engine;
+use super::super::super::sandbox::{Inner, Use};
+use super::super::http::{self, After, Body, Refusal};
+use super::super::tunnel::tunnel;
+use super::address::Address;
+use crate::error::Code;
+use crate::id::SandboxName;
+
+/// Serves a connection of a browser.
+pub(super) async fn serve(stream: TcpStream, shared: Weak<Shared>) {
+    http::serve(stream, |request, after| {
+        let shared = shared.clone();
+        async move { forward(shared, request, after).await.unwrap_or_else(Refusal::into_response) }
+    })
+    .await;
+}
+
+async fn forward(
+    shared: Weak<Shared>,
+    mut request: Request<Incoming>,
+    after: After,
+) -> Result<Response<Body>, Refusal> {
+    let host = host(&request).ok_or_else(unknown)?;
+    let text = host.to_str().map_err(|_| unknown())?.to_ascii_lowercase();
+    let address = Address::parse(&text).ok_or_else(unknown)?;
+    let (sandbox, using) = find(shared, &address).await?;
+    if request.method() == Method::CONNECT {
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is no proxy"));
+    }
+    let (name, port) = (address.name, address.port);
+    let server = reach(&sandbox, port).await?;
+
+    let wanted = upgrade(request.headers());
+    http::for_the_next(&mut request);
+    let headers = request.headers_mut();
+    // As the browser sent it, and once.
+    headers.insert(header::HOST, host.clone());
+    headers.insert(HeaderName::from_static("x-forwarded-host"), host);
+    headers.insert(HeaderName::from_static("x-forwarded-proto"), HeaderValue::from_static("http"));
+    if let Some(wanted) = &wanted {
+        set_upgrade(headers, wanted.clone());
+    }
+    *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
+    let browser = wanted.map(|_| hyper::upgrade::on(&mut request));
+    let (mut response, driver) = http::exchange(server, request).await.map_err(|error| {
+        let text = format!("the server at port {port} of the sandbox {name} {}", http::no_answer(&error));
+        Refusal::new(StatusCode::BAD_GATEWAY, text)
+    })?;
+
+    let granted = upgrade(response.headers());
+    http::end_to_end(response.headers_mut());
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(http::pass_on(response, (driver, using)));
+    }
+    let (Some(browser), Some(granted)) = (browser, granted) else {
+        let text = format!("the server at port {port} of the sandbox {name} switches protocols unasked");
+        return Err(Refusal::new(StatusCode::BAD_GATEWAY, text));
+    };
+    set_upgrade(response.headers_mut(), granted);
+    let server = hyper::upgrade::on(&mut response);
+    after.set(async move {
+        if let (Ok(browser), Ok(server)) = tokio::join!(browser, server) {
+            tunnel(TokioIo::new(browser), TokioIo::new(server)).await;
+        }
+        drop((driver, using));
+    });
+    let mut switched = http::empty(StatusCode::SWITCHING_PROTOCOLS);
+    *switched.headers_mut() = response.headers().clone();
+    Ok(switched)
+}
+
+/// The one host that a request names; the whole URL, where it stands in the first line, comes before the header.
+fn host(request: &Request<Incoming>) -> Option<HeaderValue> {
+    if let Some(authority) = request.uri().authority() {
+        return HeaderValue::from_str(authority.as_str()).ok();
+    }
+    let mut all = request.headers().get_all(header::HOST).iter();
+    all.next().filter(|_| all.next().is_none()).cloned()
+}
+
+/// The sandbox of an address. Who has no token learns nothing: not even whether there is such a name.
+async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<(Arc<Inner>, Use), Refusal> {
+    let shared = shared.upgrade().ok_or_else(unknown)?;
+    let registry = Arc::clone(&shared.registry);
+    let name = SandboxName::new(address.name).map_err(|_| unknown())?;
+    let wanted = (name.clone(), address.token.to_owned());
+    let found = engine::block(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
+        .await
+        .map_err(unavailable)?;
+    let (key, template) = found.ok_or_else(unknown)?;
+    let sandbox = shared.sandbox(&key, &name, template);
+    let using = sandbox.using();
+    Ok((sandbox, using))
+}
+
+/// A connection to a port of a sandbox, which is woken where it sleeps.
+async fn reach(sandbox: &Arc<Inner>, port: u16) -> Result<TcpStream, Refusal> {
+    let waking = Arc::clone(sandbox);
+    // To its end, also where the browser gives up waiting.
+    let running = engine::run(async move { waking.wake().await }).await.map_err(unavailable)?;
+    let connected = super::super::connect(&running, port).await;
+    connected.map_err(|error| Refusal::new(StatusCode::BAD_GATEWAY, error.message))
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "no sandbox answers here: take the URL as `browse` gave it")
+}
+
+fn unavailable(error: crate::Error) -> Refusal {
+    match error.code {
+        Code::NotFound => unknown(),
+        _ => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message),
+    }
+}
+
+/// The protocol that is asked for or granted in place of HTTP.
+fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let tokens = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let asked =
+        tokens.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("upgrade"));
+    headers.get(header::UPGRADE).filter(|_| asked).cloned()
+}
+
+fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, protocol);
+}

@@ -1,0 +1,82 @@
+//! Tools that know what they work on: values to hand to whatever calls a model.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::agent::{self, Browse, Glob, ReadFile, Shell, WriteFile};
+use super::dialect::Definition;
+use super::{Reply, Tool, ToolResult, unknown_tool};
+use crate::error::{Code, Error, Result};
+use crate::handle::Handle;
+use crate::pool::Pool;
+use crate::provider::Provider;
+
+/// A tool over the sandboxes of a session ([`Pool::tools`]), or over one of them ([`Handle::tool`]).
+pub struct BoundTool<P: Provider> {
+    pool: Pool<P>,
+    sandbox: Option<Handle<P>>,
+    definition: Definition,
+}
+
+/// The key that a tool of one sandbox does not have.
+const SANDBOX: &str = "sandbox";
+
+/// The tools that work on one sandbox.
+const OF_ONE: [&str; 5] = [Shell::NAME, ReadFile::NAME, WriteFile::NAME, Glob::NAME, Browse::NAME];
+
+impl<P: Provider> BoundTool<P> {
+    pub(crate) fn all(pool: &Pool<P>) -> Vec<Self> {
+        let bound = |definition| BoundTool { pool: pool.clone(), sandbox: None, definition };
+        agent::definitions(pool.images()).into_iter().map(bound).collect()
+    }
+
+    pub(crate) fn of_sandbox(sandbox: Handle<P>, name: &str) -> Result<Self> {
+        let pool = sandbox.pool().clone();
+        let mut all = agent::definitions(pool.images()).into_iter();
+        let found = all.find(|definition| definition.name == name && OF_ONE.contains(&name));
+        let Some(mut definition) = found else { return Err(unknown_tool(name, &OF_ONE)) };
+        if let Some(properties) = definition.schema.pointer_mut("/properties").and_then(Value::as_object_mut)
+        {
+            properties.shift_remove(SANDBOX);
+        }
+        Ok(BoundTool { pool, sandbox: Some(sandbox), definition })
+    }
+
+    /// What a model gets to know of it.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// Calls it with what a model wrote.
+    pub async fn call(&self, input: Value) -> ToolResult {
+        match self.complete(input) {
+            Ok(input) => agent::call_tool(&self.pool, self.definition.name, input).await,
+            Err(error) => Err::<Reply, _>(error).into(),
+        }
+    }
+
+    /// The input, with the sandbox's name where the tool works on one.
+    fn complete(&self, mut input: Value) -> Result<Value> {
+        let Some(handle) = &self.sandbox else { return Ok(input) };
+        handle.sandbox()?;
+        if let Some(fields) = input.as_object_mut() {
+            let name = Value::from(handle.name().as_str());
+            if fields.insert(SANDBOX.to_owned(), name).is_some() {
+                let message =
+                    "unknown field `sandbox`: this tool works on one sandbox, and is not told which";
+                return Err(Error::new(Code::InvalidInput, message));
+            }
+        }
+        Ok(input)
+    }
+}
+
+impl<P: Provider> fmt::Debug for BoundTool<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoundTool")
+            .field("name", &self.definition.name)
+            .field("sandbox", &self.sandbox)
+            .finish_non_exhaustive()
+    }
+}

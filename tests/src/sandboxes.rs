@@ -1,0 +1,136 @@
+//! A project whose sandboxes run on this machine.
+
+use std::ops::Deref;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fs_err as fs;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::{Project, Run, koze};
+
+/// How long a supervisor stays without a call, in milliseconds: it bounds what a test leaves that is killed itself.
+const IDLE: &str = "20000";
+
+/// How long is waited for what must come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A project with sandboxes. Dropped, it ends every supervisor whose state lies in its directory, by its process id.
+pub struct Sandboxes(Project);
+
+impl Sandboxes {
+    /// The sandboxes of a project.
+    pub fn of(project: Project) -> Self {
+        Sandboxes(project)
+    }
+
+    /// koze in the project's directory.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = koze();
+        command.args(args).current_dir(self.dir()).env("KOZE_SUPERVISOR_IDLE_MS", IDLE);
+        command
+    }
+
+    /// Runs koze to its end.
+    pub fn koze(&self, args: &[&str]) -> Run {
+        self.run(self.command(args))
+    }
+
+    /// Calls a tool, which must succeed without a word on standard error.
+    pub fn call(&self, tool: &str, input: &Value, args: &[&str]) -> Value {
+        let input = input.to_string();
+        let run = self.koze(&[&["call", tool, &input], args].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+        serde_json::from_str(&run.stdout).expect("a JSON document")
+    }
+
+    /// What a command in the sandbox `default` prints.
+    pub fn shell(&self, command: &str) -> String {
+        let result = self.call("shell", &serde_json::json!({ "command": command }), &[]);
+        result["stdout"].as_str().expect("a text").to_owned()
+    }
+
+    /// The process ids of the supervisors.
+    pub fn supervisors(&self) -> Vec<i32> {
+        let here = self.dir().to_string_lossy().into_owned();
+        let supervisor = |args: &[String]| {
+            args.get(1).is_some_and(|arg| arg == "supervise")
+                && args[2..].iter().any(|arg| arg.starts_with(&here))
+        };
+        processes(supervisor)
+    }
+
+    /// Kills the supervisors, and waits until they are gone.
+    pub fn kill_supervisors(&self) {
+        for id in self.supervisors() {
+            signal(id, Signal::KILL);
+        }
+        eventually("the supervisors are gone", || self.supervisors().is_empty());
+    }
+}
+
+impl Deref for Sandboxes {
+    type Target = Project;
+
+    fn deref(&self) -> &Project {
+        &self.0
+    }
+}
+
+impl Drop for Sandboxes {
+    fn drop(&mut self) {
+        // One that is just starting is not seen at the first look.
+        let deadline = Instant::now() + PATIENCE;
+        while let ids = self.supervisors()
+            && !ids.is_empty()
+            && Instant::now() < deadline
+        {
+            for id in ids {
+                signal(id, Signal::KILL);
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The processes of this machine with such arguments.
+pub fn processes(wanted: impl Fn(&[String]) -> bool) -> Vec<i32> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|id| {
+            // Gone meanwhile, or not for us to see.
+            let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+            let args: Vec<String> =
+                line.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
+            wanted(&args)
+        })
+        .collect()
+}
+
+/// Whether a `sleep` of so many seconds runs on this machine.
+pub fn sleeps(seconds: &str) -> bool {
+    !processes(|args| args[0] == "sleep" && args.get(1).is_some_and(|arg| arg == seconds)).is_empty()
+}
+
+/// Sends a process a signal; one that is gone already needs none.
+pub fn signal(id: i32, signal: Signal) {
+    if let Some(id) = Pid::from_raw(id) {
+        let _ = kill_process(id, signal);
+    }
+}
+
+/// Waits for what must come.
+///
+/// # Panics
+///
+/// If it does not within half a minute.
+pub fn eventually(what: &str, come: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !come() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,207 @@
+//! `koze call`.
+
+use std::process::Command;
+
+use insta::assert_snapshot;
+use koze_tests::{Project, Run, Sandboxes};
+use serde_json::json;
+
+use crate::common::{refused_with, sandboxes, shell};
+
+/// A call that is not right: the code, and what it prints on both outputs.
+fn said(run: &Run) -> String {
+    format!("{}\n{}{}", run.code, run.stdout, run.stderr)
+}
+
+/// `koze call shell -` with this on standard input, whatever bytes `printf` makes of it.
+fn piped(host: &Sandboxes, text: &str) -> Run {
+    let koze = host.command(&["call", "shell", "-"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "printf \"$0\" | \"$@\"", text]).arg(koze.get_program()).args(koze.get_args());
+    for (name, value) in koze.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    host.run(command)
+}
+
+#[test]
+fn the_result_is_printed() {
+    let host = sandboxes();
+    let run = host.koze(&["call", "shell", r#"{"command": "pwd; echo ä >&2"}"#]);
+    assert_snapshot!(said(&run), @r#"
+    0
+    {"stdout":"/home/user\n","stderr":"ä\n","exit_code":0}
+    "#);
+    let run = host.koze(&["call", "shell", r#"{"command": "kill -9 $$"}"#]);
+    assert_snapshot!(said(&run), @r#"
+    1
+    {"stdout":"","stderr":"","exit_code":137}
+    "#);
+    // A tool that needs nothing is called without an input.
+    let run = host.koze(&["call", "sandbox_list"]);
+    assert_snapshot!(said(&run), @r#"
+    0
+    {"sandboxes":[{"name":"default","image":"shell","status":"running"}]}
+    "#);
+}
+
+#[test]
+fn the_input_may_come_on_standard_input() {
+    let host = sandboxes();
+    assert_snapshot!(said(&piped(&host, r#"{"command": "echo piped"}"#)), @r#"
+    0
+    {"stdout":"piped\n","stderr":"","exit_code":0}
+    "#);
+    assert_snapshot!(said(&piped(&host, "")), @r#"
+    2
+    error: the input is no JSON: EOF while parsing a value at line 1 column 0. Write for instance '{"command": "ls"}'
+    "#);
+    assert_snapshot!(said(&piped(&host, r"\377")), @"
+    2
+    error: standard input cannot be read: stream did not contain valid UTF-8
+    ");
+}
+
+#[test]
+fn what_is_no_call() {
+    let host = sandboxes();
+    let mut all = String::new();
+    for args in [
+        ["shell", "{"],
+        ["shell", "{} {}"],
+        ["shell", "[\"ls\"]"],
+        ["shell", "null"],
+        ["shell", r#"["default", "ls", 1000, "/"]"#],
+        ["shell", "{}"],
+        ["shell", r#"{"command": "ls", "cwd": "/"}"#],
+        ["bash", "{}"],
+        ["toString", "{}"],
+    ] {
+        let run = host.koze(&[&["call"], &args[..]].concat());
+        all += &format!("{args:?}: {}", said(&run));
+    }
+    assert_snapshot!(all, @r#"
+    ["shell", "{"]: 2
+    error: the input is no JSON: EOF while parsing an object at line 1 column 1. Write for instance '{"command": "ls"}'
+    ["shell", "{} {}"]: 2
+    error: the input is no JSON: trailing characters at line 1 column 4. Write for instance '{"command": "ls"}'
+    ["shell", "[\"ls\"]"]: 1
+    invalid_input: `shell` takes a JSON object
+    ["shell", "null"]: 1
+    invalid_input: `shell` takes a JSON object
+    ["shell", "[\"default\", \"ls\", 1000, \"/\"]"]: 1
+    invalid_input: `shell` takes a JSON object
+    ["shell", "{}"]: 1
+    invalid_input: missing field `command`
+    ["shell", "{\"command\": \"ls\", \"cwd\": \"/\"}"]: 1
+    invalid_input: unknown field `cwd`, expected one of `sandbox`, `command`, `timeout_ms`, `working_dir`
+    ["bash", "{}"]: 1
+    unknown_tool: there is no tool `bash`: the tools are shell, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
+    ["toString", "{}"]: 1
+    unknown_tool: there is no tool `toString`: the tools are shell, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
+    "#);
+}
+
+#[test]
+fn a_project_that_cannot_be_built_has_no_tools() {
+    let stderr =
+        refused_with(&shell("#[sandbox(max_instances = 0)]\npub struct S;"), &["call", "shell", "{}"]);
+    assert!(stderr.starts_with("error[K013]"), "{stderr}");
+    let stderr = refused_with(&Project::new(), &["call", "shell", "{}"]);
+    assert_snapshot!(stderr, @"
+    error[K027]: `.` is no cargo package: neither it nor a directory above it has a `Cargo.toml`
+     |
+     = help: run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`
+
+    1 error; nothing was written
+    ");
+}
+
+#[test]
+fn sessions_share_nothing() {
+    let host = sandboxes();
+    host.shell("echo secret > note; sleep 600 & echo $! > pid");
+    let other = ["--session", "other"];
+    let run = host.koze(&[&["call", "read_file", r#"{"path": "note"}"#], &other[..]].concat());
+    assert_snapshot!(said(&run), @"
+    1
+    not_found: /home/user/note is not there
+    ");
+    let sleeping = "ls; cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^slee[p]'; true";
+    let seen = host.call("shell", &json!({ "command": sleeping }), &other);
+    assert_eq!(seen["stdout"], "0\n");
+    assert_eq!(host.shell(sleeping), "note\npid\n1\n");
+    let list = host.call("sandbox_list", &json!({}), &other);
+    assert_eq!(list["sandboxes"].as_array().map(Vec::len), Some(1));
+    assert_eq!(host.shell("cat note; kill -0 $(cat pid) && echo alive"), "secret\nalive\n");
+}
+
+#[test]
+fn any_name_is_a_session_of_its_own() {
+    let host = sandboxes();
+    let long = "é".repeat(128);
+    let names = ["a/b", "a", "b", "..", "-x", "--all", " ", "a b", "日本", "a:b", "*", "$HOME", &long];
+    for (number, name) in names.iter().enumerate() {
+        let args = [format!("--session={name}")];
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let seen = host.call(
+            "shell",
+            &json!({ "command": format!("cat mark; echo {number} > mark") , "sandbox": "s" }),
+            &args,
+        );
+        assert_eq!(seen["stdout"], "", "{name:?}");
+    }
+    for (number, name) in names.iter().enumerate() {
+        let args = [format!("--session={name}")];
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let seen = host.call("read_file", &json!({ "path": "mark", "sandbox": "s" }), &args);
+        assert_eq!(seen["content"], format!("{number}\n"), "{name:?}");
+    }
+}
+
+#[test]
+fn what_is_no_name_of_a_session() {
+    let host = sandboxes();
+    let long = "x".repeat(257);
+    for name in ["", "a\nb", "\u{1b}[31m", &long] {
+        let run = host.koze(&["call", "sandbox_list", "--session", name]);
+        assert_eq!(run.code, 2, "{name:?}: {run:?}");
+        assert_eq!(
+            run.stderr,
+            "error: --session: a session is named by 1 to 256 bytes without control characters\n"
+        );
+    }
+    assert!(!host.path(".koze").exists());
+}
+
+#[test]
+fn the_state_may_lie_elsewhere() {
+    let host = sandboxes();
+    // Longer than the path of a socket may be.
+    let state = format!("{}/{}/ä b", "x".repeat(120), "y".repeat(120));
+    host.call("write_file", &json!({ "path": "a", "content": "b" }), &["--state", &state]);
+    let inside =
+        host.call("read_file", &json!({ "path": "a" }), &["--state", host.path(&state).to_str().unwrap()]);
+    assert_eq!(inside["content"], "b");
+    assert!(!host.path(".koze").exists());
+    assert_eq!(host.supervisors().len(), 1);
+}
+
+#[test]
+fn a_place_where_no_state_can_be() {
+    let host = sandboxes();
+    host.write(".koze", "a file");
+    let call = ["call", "shell", r#"{"command": "true"}"#];
+    assert_snapshot!(said(&host.koze(&call)), @"
+    1
+    unavailable: the state directory `.koze` cannot be made: Not a directory (os error 20). Name another one with --state
+    ");
+    assert_snapshot!(said(&host.koze(&[&call[..], &["--state", "/proc/none"]].concat())), @"
+    1
+    unavailable: the state directory `none` cannot be made: No such file or directory (os error 2). Name another one with --state
+    ");
+    assert_eq!(host.koze(&[&call[..], &["--state", ""]].concat()).code, 2);
+}

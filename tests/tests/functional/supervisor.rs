@@ -1,0 +1,188 @@
+//! The process that keeps sandboxes running from one `koze call` to the next.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use fs_err as fs;
+use koze_tests::{Project, eventually, koze, run, signal, sleeps};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::common::sandboxes;
+
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A length for `sleep` that no other process on this machine has.
+fn length(of: &str) -> String {
+    format!("{of}.{}", std::process::id())
+}
+
+#[test]
+fn many_first_calls_at_once_start_one() {
+    let host = sandboxes();
+    let calls: Vec<_> = (0..20)
+        .map(|number| {
+            let input = json!({ "command": format!("echo {number} > file-{number}") }).to_string();
+            let command = host.command(&["call", "shell", &input]);
+            thread::spawn(move || run(command, TIMEOUT))
+        })
+        .collect();
+    for call in calls {
+        let output = call.join().expect("it ended");
+        assert!(output.status.success(), "{output:?}");
+    }
+    assert_eq!(host.supervisors().len(), 1);
+    assert_eq!(host.shell("ls | wc -l"), "20\n");
+}
+
+#[test]
+fn a_background_program_outlives_its_call() {
+    let host = sandboxes();
+    host.shell("(while :; do sleep 0.05; echo x >> log; done) > /dev/null 2>&1 & echo $! > pid");
+    assert_eq!(host.shell("kill -0 $(cat pid) && echo alive"), "alive\n");
+    let size = host.shell("wc -c < log");
+    eventually("it writes on", || host.shell("wc -c < log") != size);
+}
+
+#[test]
+fn one_that_is_killed_leaves_files_and_no_process() {
+    let host = sandboxes();
+    let seconds = length("7002");
+    host.shell(&format!("echo kept > file; sleep {seconds} > /dev/null 2>&1 &"));
+    assert!(sleeps(&seconds));
+    let [killed] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
+    signal(killed, Signal::KILL);
+    // At once: the next call does not wait for somebody to clean up.
+    assert_eq!(host.shell("cat file"), "kept\n");
+    assert!(!host.supervisors().contains(&killed));
+    eventually("its programs are gone", || !sleeps(&seconds));
+}
+
+#[test]
+fn one_that_is_killed_during_a_call_says_so() {
+    let host = sandboxes();
+    let seconds = length("7003");
+    let input = json!({ "command": format!("sleep {seconds}") }).to_string();
+    let command = host.command(&["call", "shell", &input]);
+    let call = thread::spawn(move || run(command, TIMEOUT));
+    eventually("the command runs", || sleeps(&seconds));
+    host.kill_supervisors();
+    let output = call.join().expect("it ended");
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("ended during the call; the next call starts it again"), "{text}");
+    assert_eq!(host.shell("echo again"), "again\n");
+}
+
+#[test]
+fn one_that_nobody_needs_ends() {
+    let host = sandboxes();
+    let seconds = length("7004");
+    let input = json!({ "sandbox": "short", "sleep_after_ms": 1000 }).to_string();
+    let mut create = host.command(&["call", "sandbox_create", &input]);
+    create.env("KOZE_SUPERVISOR_IDLE_MS", "300");
+    assert_eq!(host.run(create).code, 0);
+    let [first] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
+    let command =
+        json!({ "sandbox": "short", "command": format!("echo kept > f; sleep {seconds} >&- 2>&- &") });
+    host.call("shell", &command, &[]);
+    assert_eq!(host.supervisors(), [first], "it stays as long as a sandbox runs");
+    eventually("the supervisor ends", || host.supervisors().is_empty());
+    assert!(!sleeps(&seconds), "a program without its supervisor");
+    let socket = |name: &str| name.ends_with(".socket");
+    let left = fs::read_dir(host.path(".koze/supervisors")).expect("its directory");
+    assert!(!left.flatten().any(|entry| socket(&entry.file_name().to_string_lossy())));
+    let kept = host.call("read_file", &json!({ "sandbox": "short", "path": "f" }), &[]);
+    assert_eq!(kept["content"], "kept\n");
+}
+
+#[test]
+fn an_interrupted_call_kills_its_command() {
+    let host = sandboxes();
+    let seconds = length("7005");
+    let input = json!({ "command": format!("trap '' INT TERM HUP; sleep {seconds}; echo survived > f") });
+    let mut command = host.command(&["call", "shell", &input.to_string()]);
+    let mut call = command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn().expect("koze");
+    eventually("the command runs", || sleeps(&seconds));
+    signal(i32::try_from(call.id()).expect("a process id"), Signal::INT);
+    assert_eq!(call.wait().expect("its status").signal(), Some(2));
+    eventually("the command is gone", || !sleeps(&seconds));
+    assert_eq!(host.shell("ls"), "");
+    assert_eq!(host.supervisors().len(), 1, "the supervisor is not meant");
+}
+
+#[test]
+fn another_build_of_koze_replaces_it() {
+    let host = sandboxes();
+    host.shell("echo kept > file");
+    let before = host.supervisors();
+    let other = Project::new();
+    let program = other.path("koze");
+    fs::copy(koze().get_program(), &program).expect("a copy");
+    let file = fs::OpenOptions::new().write(true).open(&program).expect("the copy");
+    file.file().set_modified(SystemTime::now() - Duration::from_hours(1)).expect("another time");
+    drop(file);
+    let mut call = Command::new(&program);
+    call.args(["call", "shell", r#"{"command": "cat file"}"#]).env("KOZE_SUPERVISOR_IDLE_MS", "20000");
+    let answered = host.run(call);
+    assert_eq!((answered.code, answered.stdout.contains("kept")), (0, true), "{answered:?}");
+    eventually("the first has ended", || host.supervisors().len() == 1);
+    assert_ne!(host.supervisors(), before);
+}
+
+#[test]
+fn nothing_of_the_shell_is_its_business() {
+    let host = sandboxes();
+    host.write("held", "");
+    let secret = length("secret");
+    let mut command = host.command(&["call", "shell", r#"{"command": "env; ls -l /proc/self/fd"}"#]);
+    command.env("API_TOKEN", &secret);
+    // A shell that holds a file open, as one does for a lock.
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "exec 9< held && \"$0\" \"$@\" 9<&9"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            shell.env(name, value);
+        }
+    }
+    let answered = host.run(shell);
+    assert_eq!(answered.code, 0, "{answered:?}");
+    assert!(answered.stdout.contains("PATH=") && !answered.stdout.contains(&secret), "{answered:?}");
+    assert!(!answered.stdout.contains("held"), "{answered:?}");
+
+    let [supervisor] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
+    let of = |what: &str| format!("/proc/{supervisor}/{what}");
+    let environment = fs::read_to_string(of("environ")).expect("its environment");
+    assert_eq!(environment, "KOZE_SUPERVISOR_IDLE_MS=20000\0");
+    assert_eq!(fs::read_link(of("cwd")).expect("its directory").to_str(), Some("/"));
+    let open = fs::read_dir(of("fd")).expect("its descriptors").flatten();
+    let held = open.filter_map(|entry| fs::read_link(entry.path()).ok()).find(|path| path.ends_with("held"));
+    assert_eq!(held, None);
+}
+
+#[test]
+fn another_user_cannot_reach_it() {
+    let host = sandboxes();
+    host.shell("true");
+    let mode = |path: &str| fs::metadata(host.path(path)).expect(path).permissions().mode() & 0o777;
+    assert_eq!([mode(".koze"), mode(".koze/supervisors"), mode(".koze/sandboxes")], [0o700; 3]);
+    if rustix::process::geteuid().is_root() {
+        // The directories above are made passable, so that nothing else keeps `nobody` out.
+        let above = host.dir().parent().expect("the temporary directory");
+        for dir in [above, host.dir()] {
+            fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+        }
+        let list = |dir: &str| {
+            let mut list = Command::new("ls");
+            list.arg(host.path(dir)).uid(65534).gid(65534).current_dir("/");
+            run(list, TIMEOUT).status.success()
+        };
+        assert_eq!([list("."), list(".koze"), list(".koze/supervisors")], [true, false, false]);
+    }
+}

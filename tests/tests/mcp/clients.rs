@@ -1,0 +1,174 @@
+//! The official SDKs for TypeScript, of both protocols, over both transports.
+
+use koze_tests::{Sandboxes, node_command, root, run};
+use serde_json::{Value, json};
+
+use crate::server::{Http, TIMEOUT, project, stdio};
+
+/// The SDK of version 1, and that of version 2.
+const SDKS: [&str; 2] = ["1", "2"];
+
+/// Plays a scene of `scenes.mjs`, and gives what the client saw; nothing else may have come.
+fn play(scene: &str, sdk: &str, server: &Value, more: &[&str]) -> Value {
+    let mut node = node_command("node");
+    node.arg(root().join("tests/tests/mcp/scenes.mjs")).args([scene, sdk, &server.to_string()]).args(more);
+    let output = run(node, TIMEOUT);
+    let [stdout, stderr] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "{scene} {sdk} {server}\n{stdout}{stderr}");
+    let told: Value = serde_json::from_str(stdout.lines().last().unwrap_or_default()).expect("JSON");
+    told["seen"].clone()
+}
+
+/// Plays a scene with every SDK over every transport, each in a session of its own.
+fn everywhere(host: &Sandboxes, scene: &str, more: &[&str], check: impl Fn(&Value, &str)) {
+    for sdk in SDKS {
+        let (on_stdio, over_http) = (format!("stdio-{sdk}"), format!("http-{sdk}"));
+        let mut server = stdio(host);
+        server["args"] = json!(["mcp", "--session", on_stdio]);
+        check(&play(scene, sdk, &server, more), &on_stdio);
+        let server = Http::start(host, &["--session", &over_http]);
+        check(&play(scene, sdk, &server.place(), more), &over_http);
+        assert_eq!(server.end(), "", "{over_http}");
+    }
+}
+
+/// A result of a call, whose content is the same as text and as it is.
+fn result(seen: &Value) -> (bool, Value) {
+    let text = seen["content"][0]["text"].as_str().expect("a text");
+    let failed = seen["isError"] == true;
+    match seen.get("structuredContent") {
+        Some(structured) => {
+            assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(structured));
+            (failed, structured.clone())
+        }
+        None => (failed, json!(text)),
+    }
+}
+
+#[test]
+fn tools_and_results() {
+    let host = project();
+    let listed = host.koze(&["tools"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    assert_eq!(listed.as_array().map(Vec::len), Some(8));
+    everywhere(&host, "tools", &[], |seen, place| {
+        assert_eq!(seen["server"]["name"], "koze", "{place}");
+        assert_eq!(seen["tools"], listed, "{place}");
+        assert!(seen["capabilities"]["tools"].is_object(), "{place}: {seen}");
+        assert!(seen["instructions"].as_str().is_some_and(|text| text.contains("sandbox")), "{place}");
+        let is = |call: &str, expected: (bool, Value)| {
+            assert_eq!(result(&seen[call]), expected, "{place}: {call}")
+        };
+        is("good", (false, json!({ "stdout": "out\n", "stderr": "err\n", "exit_code": 0 })));
+        is("failed", (true, json!({ "stdout": "", "stderr": "", "exit_code": 3 })));
+        is("created", (false, json!({ "sandbox": "py", "created": true })));
+        is("written", (false, json!({ "ok": true, "size": 4 })));
+        is("read", (false, json!({ "content": "\u{0}ä\n", "size": 4 })));
+        is("missing", (true, json!("not_found: /home/user/none is not there")));
+        let (failed, text) = result(&seen["unknown"]);
+        assert!(failed && text.as_str().is_some_and(|text| text.starts_with("unknown_tool: ")), "{text}");
+        let (failed, text) = result(&seen["wrong"]);
+        assert!(failed && text.as_str().is_some_and(|text| text.starts_with("invalid_input: ")), "{text}");
+    });
+}
+
+#[test]
+fn a_long_command_shows_progress() {
+    everywhere(&project(), "progress", &[], |seen, place| {
+        let progress = |index: usize| seen["seen"][index]["progress"].as_f64().expect("a number");
+        assert!(progress(0) < progress(1), "{place}: {seen}");
+        assert!(
+            seen["seen"][0]["message"].as_str().is_some_and(|text| text.starts_with("running for ")),
+            "{seen}"
+        );
+        assert_eq!(result(&seen["result"]).1["stdout"], "done\n", "{place}");
+        assert_eq!(result(&seen["silent"]).1["exit_code"], 0, "{place}");
+    });
+}
+
+#[test]
+fn a_cancelled_call_kills_its_command() {
+    let seconds = format!("7101.{}", std::process::id());
+    everywhere(&project(), "cancel", &[&seconds], |seen, place| {
+        assert!(
+            seen["error"].as_str().is_some_and(|error| error.contains("changed their mind")),
+            "{place}: {seen}"
+        );
+        assert_eq!(seen["files"], "", "{place}");
+    });
+}
+
+#[test]
+fn two_calls_run_at_once() {
+    everywhere(&project(), "overlap", &[], |seen, place| {
+        assert_eq!(*seen, json!(["a\n", "b\n"]), "{place}");
+    });
+}
+
+#[test]
+fn two_clients_share_a_session() {
+    everywhere(&project(), "two", &[], |seen, place| {
+        assert_eq!(*seen, json!({ "seen": "shared\nalive\n", "after": "alive\n" }), "{place}");
+    });
+}
+
+#[test]
+fn megabytes_come_and_go() {
+    everywhere(&project(), "large", &[], |seen, place| {
+        assert_eq!(*seen, json!({ "written": { "ok": true, "size": 6 << 20 }, "same": true }), "{place}");
+    });
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_the_files() {
+    let host = project();
+    for sdk in SDKS {
+        let seen = play("killed", sdk, &stdio(&host), &[]);
+        assert_eq!(seen, json!({ "lost": "gone", "file": "kept\n" }), "{sdk}");
+    }
+}
+
+#[test]
+fn a_server_over_http_that_is_killed_leaves_the_files() {
+    let host = project();
+    let first = Http::start(&host, &[]);
+    assert_eq!(play("two", "2", &first.place(), &[])["after"], "alive\n");
+    first.end();
+    // What one server has left, another one and `koze call` find.
+    assert_eq!(play("tools", "1", &Http::start(&host, &[]).place(), &[])["good"]["isError"], false);
+    assert_eq!(host.shell("cat file; kill -0 $(cat pid) && echo alive"), "shared\nalive\n");
+}
+
+/// The protocol by hand: every line on standard output is a message, in the order of the requests that wait for nothing.
+#[test]
+fn standard_output_holds_the_protocol_alone() {
+    let host = project();
+    let lines = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "hand", "version": "1" } } }),
+        json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+            "name": "shell", "arguments": { "command": "echo '{}'; echo no >&2" } } }),
+    ];
+    let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+    host.write("input", lines.concat());
+    let koze = host.command(&["mcp"]);
+    let mut shell = std::process::Command::new("sh");
+    // Standard input stays open until both answers are there.
+    let script = "(cat input; until test \"$(grep -c '\"id\":' output)\" = 2; do sleep 0.05; done) | \"$0\" \"$@\" > output";
+    shell
+        .args(["-c", script])
+        .arg(koze.get_program())
+        .args(koze.get_args())
+        .env("KOZE_SUPERVISOR_IDLE_MS", "20000");
+    let ended = host.run(shell);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    let output = host.read("output");
+    let ids: Vec<Value> = output
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("a message"))
+        .map(|message| message["id"].clone())
+        .collect();
+    assert_eq!(ids, [json!(1), json!(2)], "{output}");
+}

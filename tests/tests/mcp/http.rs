@@ -1,0 +1,193 @@
+//! Bare HTTP: who is let in, and what is no request.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use fs_err as fs;
+use koze_tests::processes;
+
+use crate::server::{Http, TIMEOUT, project};
+
+const TOKEN: &str = "a-token-of-the-tests";
+const ASK: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"hand","version":"1"}}}"#;
+const JSON: &str = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+
+/// Sends a request, and gives the status, and all of the answer.
+fn send(server: &Http, request: &str, headers: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(server.address()).expect("it listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    let head =
+        format!("{request} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+    // It may answer before it has read everything, and close.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("{request} {headers}: {answer:?}")), answer)
+}
+
+/// The status of a request to begin, with these headers beside those that it needs.
+fn begin(server: &Http, headers: &str) -> u16 {
+    let host = format!("Host: {}\r\n", server.address());
+    send(server, "POST /mcp", &format!("{host}{JSON}{headers}"), ASK.as_bytes()).0
+}
+
+fn bearer(server: &Http) -> String {
+    format!("Authorization: Bearer {}\r\n", server.token)
+}
+
+#[test]
+fn only_the_token_opens() {
+    let host = project();
+    let server = Http::start(&host, &[]);
+    let (good, token) = (bearer(&server), &server.token);
+    assert!(token.len() == 64 && token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{token}");
+    assert_eq!(begin(&server, &good), 200);
+    assert_eq!(begin(&server, &good.to_uppercase().replace("BEARER", "Bearer")), 401);
+    for wrong in [
+        String::new(),
+        "Authorization: Bearer\r\n".to_owned(),
+        format!("Authorization: Bearer {}\r\n", &token[1..]),
+        format!("Authorization: Bearer {token}0\r\n"),
+        format!("Authorization: Basic {token}\r\n"),
+        format!("Authorization: {token}\r\n"),
+        format!("Cookie: token={token}\r\n"),
+        format!("X-Authorization: Bearer {token}\r\n"),
+    ] {
+        assert_eq!(begin(&server, &wrong), 401, "{wrong}");
+    }
+    let (status, answer) =
+        send(&server, &format!("POST /mcp?token={token}"), &format!("Host: a\r\n{JSON}"), ASK.as_bytes());
+    assert_eq!(status, 401);
+    assert!(answer.to_lowercase().contains("www-authenticate: bearer"), "{answer}");
+    // Not even what is there is told.
+    assert_eq!(send(&server, "GET /other", "Host: localhost\r\n", b"").0, 401);
+    assert_eq!(server.end(), "");
+    // A new server has a new token.
+    assert_ne!(Http::start(&host, &[]).token, *host_token(&good));
+}
+
+fn host_token(header: &str) -> &str {
+    header.trim_end().rsplit(' ').next().unwrap_or_default()
+}
+
+#[test]
+fn a_token_that_was_given_is_never_told() {
+    let host = project();
+    let mut command = host.command(&["mcp", "--http"]);
+    command.env("KOZE_MCP_TOKEN", TOKEN);
+    let server = Http::run(command, Some(TOKEN));
+    assert_eq!(begin(&server, &bearer(&server)), 200);
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"env"}}}"#;
+    // A client of the older protocol that was never greeted.
+    let headers = format!("Host: localhost\r\n{JSON}{}", bearer(&server));
+    assert!(send(&server, "POST /mcp", &headers, call.as_bytes()).0 >= 400);
+    let own = i32::try_from(server.id()).expect("a process id");
+    assert_eq!(processes(|args| args.iter().any(|arg| arg.contains(TOKEN))), [0; 0]);
+    assert!(fs::read_to_string(format!("/proc/{own}/environ")).expect("its environment").contains(TOKEN));
+    host.shell("true");
+    for supervisor in host.supervisors() {
+        let environment = fs::read_to_string(format!("/proc/{supervisor}/environ")).expect("its environment");
+        assert!(!environment.contains(TOKEN));
+    }
+    assert!(!host.shell("env").contains(TOKEN));
+    assert_eq!(server.end(), "");
+}
+
+#[test]
+fn pages_may_not_call_unless_they_are_named() {
+    let host = project();
+    let server = Http::start(
+        &host,
+        &["--allow-origin", "http://localhost:6274", "--allow-origin", "https://Example.com/"],
+    );
+    for (origin, expected) in [
+        ("http://localhost:6274", 200),
+        ("https://example.com", 200),
+        ("http://localhost:6275", 403),
+        ("http://localhost", 403),
+        ("https://localhost:6274", 403),
+        ("http://example.com", 403),
+        ("http://evil.example.com", 403),
+        ("https://example.com.evil.test", 403),
+        ("null", 403),
+        ("", 403),
+    ] {
+        let headers = format!("{}Origin: {origin}\r\n", bearer(&server));
+        assert_eq!(begin(&server, &headers), expected, "{origin}");
+    }
+    let preflight = |origin: &str| {
+        let headers = format!(
+            "Host: {}\r\nOrigin: {origin}\r\nAccess-Control-Request-Method: POST\r\n",
+            server.address()
+        );
+        send(&server, "OPTIONS /mcp", &headers, b"")
+    };
+    let (status, answer) = preflight("http://localhost:6274");
+    assert_eq!(status, 204);
+    let answer = answer.to_lowercase();
+    assert!(answer.contains("access-control-allow-origin: http://localhost:6274\r\n"), "{answer}");
+    assert!(answer.contains("authorization") && answer.contains("mcp-session-id"), "{answer}");
+    let (status, answer) = preflight("http://evil.test");
+    assert_eq!(status, 403);
+    assert!(!answer.to_lowercase().contains("access-control"), "{answer}");
+    // Without a page there is nothing to ask beforehand.
+    assert_eq!(send(&server, "OPTIONS /mcp", "Host: localhost\r\n", b"").0, 401);
+
+    let closed = Http::start(&host, &[]);
+    assert_eq!(begin(&closed, &format!("{}Origin: http://{}\r\n", bearer(&closed), closed.address())), 403);
+}
+
+#[test]
+fn another_name_of_this_machine_is_refused() {
+    let host = project();
+    let server = Http::start(&host, &[]);
+    let headers = |name: &str| format!("Host: {name}\r\n{JSON}{}", bearer(&server));
+    let status = |name: &str| send(&server, "POST /mcp", &headers(name), ASK.as_bytes()).0;
+    assert_eq!([status("localhost"), status("127.0.0.1:1"), status("[::1]:8080")], [200; 3]);
+    for name in ["evil.test", "localhost.evil.test", "127.0.0.1.evil.test:80", "192.0.2.1", ""] {
+        let status = status(name);
+        assert!(status == 403 || status == 400, "{name}: {status}");
+    }
+}
+
+#[test]
+fn the_other_loopback_address_works() {
+    let server = Http::start(&project(), &["[::1]:0"]);
+    assert!(server.url.starts_with("http://[::1]:"), "{}", server.url);
+    assert_eq!(begin(&server, &bearer(&server)), 200);
+}
+
+#[test]
+fn what_is_no_request() {
+    let host = project();
+    let server = Http::start(&host, &[]);
+    let good = format!("Host: localhost\r\n{}", bearer(&server));
+    let json = format!("{good}{JSON}");
+    let status = |request: &str, headers: &str, body: &[u8]| send(&server, request, headers, body).0;
+    assert_eq!(status("POST /", &json, ASK.as_bytes()), 404);
+    assert_eq!(status("POST /mcp/x", &json, ASK.as_bytes()), 404);
+    assert_eq!(status("PUT /mcp", &json, ASK.as_bytes()), 405);
+    assert_eq!(status("POST /mcp", &good, ASK.as_bytes()), 406);
+    for body in [&b""[..], b"{", b"\xff\xfe", b"[]", b"null", b"{}", br#"{"jsonrpc":"1.0"}"#] {
+        let status = status("POST /mcp", &json, body);
+        assert!((400..500).contains(&status), "{:?}: {status}", String::from_utf8_lossy(body));
+    }
+    // A session that nobody has begun.
+    let unknown = format!("{json}Mcp-Session-Id: none\r\n");
+    assert_eq!(status("POST /mcp", &unknown, br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#), 404);
+    let get = format!("{good}Accept: text/event-stream\r\n");
+    for request in ["GET /mcp", "DELETE /mcp"] {
+        let without = status(request, &get, b"");
+        assert!((400..500).contains(&without), "{request}: {without}");
+        let with = status(request, &format!("{get}Mcp-Session-Id: none\r\n"), b"");
+        assert!((200..500).contains(&with), "{request}: {with}");
+    }
+    let large = vec![b' '; (64 << 20) + 1];
+    assert_eq!(status("POST /mcp", &json, &large), 413);
+    assert!(status("GET /mcp", &format!("{good}X: {}\r\n", "x".repeat(1 << 20)), b"") >= 400);
+    // After all this it serves.
+    assert_eq!(begin(&server, &bearer(&server)), 200);
+    assert_eq!(server.end(), "");
+}

@@ -1,0 +1,39 @@
+//! The inspector's command line.
+
+use koze_tests::{node_command, run};
+use serde_json::{Value, json};
+
+use crate::server::{Http, TIMEOUT, project};
+
+/// What the inspector prints, as JSON.
+fn inspect(args: &[&str], env: &[(&str, &str)], dir: &std::path::Path) -> Value {
+    let mut inspector = node_command("mcp-inspector");
+    inspector.arg("--cli").args(args).envs(env.iter().copied()).current_dir(dir);
+    let output = run(inspector, TIMEOUT);
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(output.status.success(), "{stdout}{stderr}");
+    serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}\n{stdout}{stderr}"))
+}
+
+#[test]
+fn tools_are_listed_and_called() {
+    let host = project();
+    let listed: Value = serde_json::from_str(&host.koze(&["tools"]).stdout).expect("JSON");
+    let koze = host.command(&[]).get_program().to_string_lossy().into_owned();
+    let server = Http::start(&host, &[]);
+    let header = format!("Authorization: Bearer {}", server.token);
+    let on_stdio = [koze.as_str(), "mcp"];
+    let over_http = [server.url.as_str(), "--transport", "http", "--header", &header];
+    for place in [&on_stdio[..], &over_http[..]] {
+        let see = |args: &[&str]| {
+            inspect(&[place, args].concat(), &[("KOZE_SUPERVISOR_IDLE_MS", "20000")], host.dir())
+        };
+        assert_eq!(see(&["--method", "tools/list"])["tools"], listed);
+        let call = ["--method", "tools/call", "--tool-name", "shell", "--tool-arg", "command=echo inspected"];
+        let result = see(&call);
+        assert_eq!(
+            result["structuredContent"],
+            json!({ "stdout": "inspected\n", "stderr": "", "exit_code": 0 })
+        );
+    }
+}

@@ -1,0 +1,6 @@
+//! `koze mcp` as its clients see it: the official SDKs for TypeScript, the inspector, and bare HTTP.
+
+mod clients;
+mod http;
+mod inspector;
+mod server;

@@ -1,0 +1,127 @@
+//! A project, and servers of its tools.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use koze_tests::{Project, Sandboxes, root};
+use serde_json::{Value, json};
+
+/// Any one run of a client.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
+/// How long a server has to say where it listens.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A project with the sandboxes `shell` and `python`, as a person makes it.
+pub(crate) fn project() -> Sandboxes {
+    let project = Project::new();
+    let runtime = root().join("runtime");
+    let runtime = runtime.to_str().expect("a path in Unicode");
+    for args in [
+        &["new", ".", "--name", "agents", "--runtime-path", runtime][..],
+        &["add", "python", "--variant", "python"],
+    ] {
+        let run = project.koze(args);
+        assert_eq!(run.code, 0, "{run:?}");
+    }
+    Sandboxes::of(project)
+}
+
+/// How a client starts a server on standard input and output.
+pub(crate) fn stdio(host: &Sandboxes) -> Value {
+    let command = host.command(&["mcp"]);
+    json!({
+        "command": command.get_program().to_str(),
+        "args": ["mcp"],
+        "cwd": host.dir(),
+        "env": { "KOZE_SUPERVISOR_IDLE_MS": "20000" },
+    })
+}
+
+/// A server over HTTP, which ends when this is dropped.
+pub(crate) struct Http {
+    child: Child,
+    /// Its endpoint.
+    pub(crate) url: String,
+    /// What it wants from its clients.
+    pub(crate) token: String,
+    /// The rest of what it says.
+    said: mpsc::Receiver<String>,
+}
+
+impl Http {
+    /// One that makes a token of its own.
+    pub(crate) fn start(host: &Sandboxes, args: &[&str]) -> Self {
+        let mut command = host.command(&[&["mcp", "--http"], args].concat());
+        command.env_remove("KOZE_MCP_TOKEN");
+        Http::run(command, None)
+    }
+
+    /// Runs a server; `token` is what it was given, if it was.
+    pub(crate) fn run(mut command: Command, token: Option<&str>) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("koze starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let (send, said) = mpsc::channel();
+        let wanted = if token.is_some() { 1 } else { 2 };
+        thread::spawn(move || {
+            for _ in 0..wanted {
+                let mut line = String::new();
+                let _ = stderr.read_line(&mut line);
+                let _ = send.send(line);
+            }
+            let mut rest = String::new();
+            let _ = stderr.read_to_string(&mut rest);
+            let _ = send.send(rest);
+        });
+        // Ends the child also where what it says is something else.
+        let mut server = Http { child, url: String::new(), token: String::new(), said };
+        server.url = server.line("koze mcp: http://").replacen("koze mcp: ", "", 1);
+        server.token = match token {
+            Some(token) => token.to_owned(),
+            None => server
+                .line("koze mcp: Authorization: Bearer ")
+                .rsplit(' ')
+                .next()
+                .unwrap_or_default()
+                .to_owned(),
+        };
+        server
+    }
+
+    fn line(&self, expected: &str) -> String {
+        let line = self.said.recv_timeout(PATIENCE).expect("koze says where it listens");
+        assert!(line.starts_with(expected), "{line}");
+        line.trim_end().to_owned()
+    }
+
+    /// How a client reaches it.
+    pub(crate) fn place(&self) -> Value {
+        json!({ "url": self.url, "token": self.token })
+    }
+
+    /// Its address, such as `127.0.0.1:8080`.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://").trim_end_matches("/mcp")
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it, and gives what it had said since it told where it listens.
+    pub(crate) fn end(mut self) -> String {
+        let _ = self.child.kill();
+        self.said.recv_timeout(PATIENCE).expect("the end of what it says")
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
