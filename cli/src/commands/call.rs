@@ -18,7 +18,7 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
     let here = Here::find(&args.here)?;
     let images = here::images(&args.here)?;
     let result = here::wait(here.client().call(images, &args.tool, input))?;
-    show::out(&format!("{}\n", result.content));
+    show::data(&format!("{}\n", result.content));
     Ok(ExitCode::from(u8::from(result.is_error)))
 }
 

@@ -1,6 +1,6 @@
 //! Where output goes: results to standard output, findings to standard error.
 
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Write};
 
 use crate::finding::Findings;
 use crate::output;
@@ -13,7 +13,15 @@ pub(super) fn out(text: &str) {
 /// Prints to standard output; whether anybody still reads it. A reader that has gone away is no reason to fail, but
 /// output that is lost for another cause is.
 pub(super) fn told(text: &str) -> bool {
-    let mut stdout = anstream::stdout();
+    told_to(&mut anstream::stdout(), text)
+}
+
+/// The same for what is data to the last byte: a stream that takes colours out would take control characters with them.
+pub(super) fn data(text: &str) {
+    told_to(&mut std::io::stdout().lock(), text);
+}
+
+fn told_to(stdout: &mut impl Write, text: &str) -> bool {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => true,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => false,

@@ -133,7 +133,8 @@ fn variable() -> String {
     names.into_iter().find(|name| !OWN.contains(&name.as_str())).expect("cargo sets some")
 }
 
-/// Puts this program into a sandbox.
+/// Puts this program into a sandbox. Copied there once more: a process that another test starts at this moment may have
+/// what is written open for an instant, and what somebody may write cannot be run.
 pub(crate) async fn put_probe(sandbox: &LocalSandbox) {
     let program = fs::read(std::env::current_exe().unwrap()).unwrap();
     sandbox.write(at("/home/user/written"), program, Write::Replace).await.unwrap();

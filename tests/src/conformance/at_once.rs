@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::Capability::Exec;
-use super::session::{Session, text};
+use super::Capability::{Exec, ManyCalls};
+use super::session::{Session, at_once, text};
 use super::{Case, case};
 
 pub(super) const CASES: &[Case] = &[
-    case("appends_at_once_are_all_there", appends),
+    case("appends_at_once_are_all_there", appends).needs(&[ManyCalls]),
     case("writes_at_once_leave_one_of_them", writes),
     case("writes_at_once_to_two_names_of_one_file", two_names).needs(&[Exec]),
     case("readers_see_a_whole_file", readers),
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 fn appends(session: &Session) {
-    session.at_once(8, |thread| {
+    at_once(8, |thread| {
         for number in 0..10 {
             let line = format!("{thread}-{number}-{}\n", "x".repeat(5000));
             session.ok("write_file", json!({ "path": "log", "content": line, "append": true }));
@@ -37,7 +37,7 @@ fn appends(session: &Session) {
 
 fn writes(session: &Session) {
     let content = |thread: usize| thread.to_string().repeat(50_000 + thread);
-    session.at_once(6, |thread| {
+    at_once(6, |thread| {
         for _ in 0..5 {
             session.write("f", &content(thread));
         }
@@ -50,7 +50,7 @@ fn writes(session: &Session) {
 
 fn two_names(session: &Session) {
     session.out("echo -n > f; ln -s f link; mkdir d; ln -s .. d/up");
-    session.at_once(6, |thread| {
+    at_once(6, |thread| {
         let path =
             ["f", "link", "d/up/f", "/home/user/./f", "d/../link", "/proc/1/cwd/../home/user/f"][thread % 5];
         for number in 0..10 {
@@ -63,7 +63,7 @@ fn two_names(session: &Session) {
 
 fn readers(session: &Session) {
     session.write("f", &"0".repeat(100_000));
-    session.at_once(4, |thread| {
+    at_once(4, |thread| {
         for turn in 0..10 {
             if thread < 2 {
                 session.write("f", &turn.to_string().repeat(100_000));
@@ -80,21 +80,20 @@ fn readers(session: &Session) {
 }
 
 fn first_uses(session: &Session) {
-    session.at_once(8, |thread| session.write(&format!("f{thread}"), "x"));
+    at_once(8, |thread| session.write(&format!("f{thread}"), "x"));
     assert_eq!(session.sandboxes(), ["default"]);
     let found = session.ok("glob", json!({ "pattern": "f*" }));
     assert_eq!(found["files"].as_array().map(Vec::len), Some(8), "and all of them used the same");
 }
 
 fn creates(session: &Session) {
-    let made =
-        session.at_once(8, |_| session.ok("sandbox_create", json!({ "sandbox": "a" }))["created"].clone());
+    let made = at_once(8, |_| session.ok("sandbox_create", json!({ "sandbox": "a" }))["created"].clone());
     assert_eq!(made.iter().filter(|created| **created == true).count(), 1, "{made:?}");
 }
 
 fn limit(session: &Session) {
-    let made = session
-        .at_once(30, |number| session.call("sandbox_create", json!({ "sandbox": format!("s{number}") })));
+    let made =
+        at_once(30, |number| session.call("sandbox_create", json!({ "sandbox": format!("s{number}") })));
     let refused: Vec<_> = made.iter().filter(|result| result.is_error).collect();
     assert!(refused.iter().all(|result| result.content.starts_with("unavailable: ")), "{refused:?}");
     assert_eq!(session.sandboxes().len(), made.len() - refused.len());

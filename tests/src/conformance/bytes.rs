@@ -4,12 +4,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use super::Capability::Exec;
+use super::Capability::{Exec, ManyCalls};
 use super::session::{Session, every_byte};
 use super::{Case, case};
 
 pub(super) const CASES: &[Case] = &[
-    case("bytes_written_are_read", written),
+    case("bytes_written_are_read", written).needs(&[ManyCalls]),
     case("bytes_are_appended", appended),
     case("bytes_are_transferred", transferred),
     case("bytes_of_programs", of_programs).needs(&[Exec]),

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::Capability::ManyCalls;
 use super::session::Session;
 use super::{Case, case};
 
@@ -9,8 +10,8 @@ pub(super) const CASES: &[Case] = &[
     case("paths_that_cannot_be", paths),
     case("what_is_not_there_and_what_is_something_else", not_there),
     case("inputs_that_lack_something", lacking),
-    case("inputs_with_more_than_there_is", unknown),
-    case("inputs_of_another_type", types),
+    case("inputs_with_more_than_there_is", unknown).needs(&[ManyCalls]),
+    case("inputs_of_another_type", types).needs(&[ManyCalls]),
     case("inputs_out_of_their_range", ranges),
     case("inputs_that_are_no_object", no_object),
     case("tools_that_there_are_not", no_tool),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Capability::{Exec, Limits};
-use super::session::Session;
+use super::session::{Session, at_once};
 use super::{Case, IMAGES, case};
 
 pub(super) const CASES: &[Case] = &[
@@ -21,7 +21,7 @@ fn while_other_answers(session: &Session, command: &str) -> i64 {
     session.ok("sandbox_create", json!({ "sandbox": BAD, "image": IMAGES[1] }));
     session.ok("write_file", json!({ "sandbox": BAD, "path": "file", "content": "kept" }));
     session.write("file", "kept");
-    let ended = session.at_once(2, |role| {
+    let ended = at_once(2, |role| {
         if role == 0 {
             return session.run_in(BAD, command)["exit_code"].as_i64().unwrap_or(-1);
         }

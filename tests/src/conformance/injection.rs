@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::Capability::Exec;
+use super::Capability::{Exec, ManyCalls};
 use super::errors::good;
 use super::session::Session;
 use super::{Case, case};
 
 pub(super) const CASES: &[Case] = &[
-    case("injection_in_every_text", every_text),
+    case("injection_in_every_text", every_text).needs(&[ManyCalls]),
     case("injection_in_the_name_of_a_tool", tool_names),
-    case("injection_in_contents", contents),
-    case("injection_with_programs_watching", programs).needs(&[Exec]),
+    case("injection_in_contents", contents).needs(&[ManyCalls]),
+    case("injection_with_programs_watching", programs).needs(&[Exec, ManyCalls]),
 ];
 
 /// Each would leave a trace at `/tmp/owned` where something reads it.

@@ -75,6 +75,8 @@ pub enum Capability {
     Restart,
     /// It takes an input of several megabytes.
     LongInput,
+    /// A call costs next to nothing, so that a case may make hundreds.
+    ManyCalls,
 }
 
 /// The images that every host of these cases has: the default, another, and that one's reference.

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use super::Capability::Exec;
+use super::Capability::{Exec, ManyCalls};
 use super::session::Session;
 use super::{Case, case};
 
 pub(super) const CASES: &[Case] = &[
-    case("odd_names_are_names", odd_names),
-    case("odd_names_are_found", odd_names_found),
-    case("odd_names_are_transferred", odd_names_transferred),
-    case("odd_names_are_those_of_programs", odd_names_of_programs).needs(&[Exec]),
+    case("odd_names_are_names", odd_names).needs(&[ManyCalls]),
+    case("odd_names_are_found", odd_names_found).needs(&[ManyCalls]),
+    case("odd_names_are_transferred", odd_names_transferred).needs(&[ManyCalls]),
+    case("odd_names_are_those_of_programs", odd_names_of_programs).needs(&[Exec, ManyCalls]),
     case("names_that_are_too_long", too_long),
 ];
 
@@ -107,7 +107,7 @@ fn odd_names_of_programs(session: &Session) {
     );
     let mut expected = names();
     expected.sort_unstable();
-    let expected: String = expected.into_iter().map(|name| format!("./{name}|")).collect();
+    let expected = format!("./{}|", expected.join("|./"));
     assert_eq!(
         session.run("cd odd; find . -type f -print0 | LC_ALL=C sort -z | tr '\\0' '|'")["stdout"],
         expected

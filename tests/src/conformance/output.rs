@@ -66,7 +66,8 @@ fn bytes(session: &Session) {
 
 fn order(session: &Session) {
     let ran = session.run("for n in $(seq 1000); do echo $n; done");
-    let expected: String = (1..=1000).map(|number| format!("{number}\n")).collect();
+    let numbers: Vec<String> = (1..=1000).map(|number| number.to_string()).collect();
+    let expected = format!("{}\n", numbers.join("\n"));
     assert_eq!(ran["stdout"], expected);
     assert_eq!(session.run("printf 'no end'")["stdout"], "no end");
     assert_eq!(session.run("exec 1>&-; true")["stdout"], "");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Capability::{AtOnce, Exec, Sleep};
-use super::session::Session;
+use super::session::{Session, at_once};
 use super::{Case, case};
 
 pub(super) const CASES: &[Case] = &[
@@ -96,13 +96,13 @@ fn background_prints(session: &Session) {
 
 /// Each of the two waits for the other.
 fn overlap(session: &Session) {
-    let both = session.at_once(2, |number| {
+    let both = at_once(2, |number| {
         let (mine, theirs) = (number, 1 - number);
         let wait = format!("touch /tmp/{mine}; until [ -e /tmp/{theirs} ]; do sleep 0.02; done; echo met");
         session.ok("shell", json!({ "command": wait }))["stdout"].clone()
     });
     assert_eq!(both, ["met\n", "met\n"]);
-    let sandboxes = session.at_once(6, |number| {
+    let sandboxes = at_once(6, |number| {
         let sandbox = format!("s{number}");
         session.out_in(&sandbox, &format!("echo {number} > /tmp/n; sleep 0.1; cat /tmp/n"))
     });

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::Capability::{Exec, Restart};
+use super::Capability::{Exec, ManyCalls, Restart};
 use super::session::Session;
 use super::{Case, IMAGES, case};
 
 pub(super) const CASES: &[Case] = &[
     case("a_sandbox_is_made_once", made_once),
     case("the_first_use_makes_one", first_use),
-    case("names_and_images_there_are_not", not_there),
+    case("names_and_images_there_are_not", not_there).needs(&[ManyCalls]),
     case("every_name_there_can_be", names),
     case("sandboxes_share_nothing", share_nothing),
     case("sessions_share_nothing", sessions),

@@ -161,15 +161,15 @@ impl<'a> Session<'a> {
         }
         panic!("never: {what}");
     }
+}
 
-    /// Does something so many times at once, and gives what came of each.
-    pub(super) fn at_once<T: Send>(&self, times: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-        let work = &work;
-        thread::scope(|scope| {
-            let all: Vec<_> = (0..times).map(|number| scope.spawn(move || work(number))).collect();
-            all.into_iter().map(|one| one.join().expect("none of them panics")).collect()
-        })
-    }
+/// Does something so many times at once, and gives what came of each.
+pub(super) fn at_once<T: Send>(times: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let work = &work;
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..times).map(|number| scope.spawn(move || work(number))).collect();
+        all.into_iter().map(|one| one.join().expect("none of them panics")).collect()
+    })
 }
 
 /// The text that a value is.

@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use super::Capability::Exec;
+use super::Capability::{Exec, ManyCalls};
 use super::session::Session;
 use super::{Case, case};
 
 pub(super) const CASES: &[Case] = &[
-    case("links_swapped_under_reads", reads).needs(&[Exec]),
-    case("links_swapped_under_writes", writes).needs(&[Exec]),
-    case("directories_swapped_under_writes", directories).needs(&[Exec]),
-    case("links_swapped_under_transfers", transfers).needs(&[Exec]),
+    case("links_swapped_under_reads", reads).needs(&[Exec, ManyCalls]),
+    case("links_swapped_under_writes", writes).needs(&[Exec, ManyCalls]),
+    case("directories_swapped_under_writes", directories).needs(&[Exec, ManyCalls]),
+    case("links_swapped_under_transfers", transfers).needs(&[Exec, ManyCalls]),
 ];
 
 const TURNS: usize = 150;

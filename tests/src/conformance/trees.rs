@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::Capability::{Big, Exec};
-use super::session::Session;
+use super::session::{Session, at_once};
 use super::transfer::input;
 use super::{Case, case};
 
@@ -61,7 +61,7 @@ fn gigabyte(session: &Session) {
     // No two blocks of it are the same, so that none can be taken for another.
     session.out(&format!("head -c {SIZE} /dev/urandom > f; [ $(stat -c %s f) = {SIZE} ]"));
     assert_eq!(session.ok("transfer", input("f", "f", false)), json!({ "ok": true, "bytes": SIZE }));
-    let sums = session.at_once(2, |number| {
+    let sums = at_once(2, |number| {
         let sandbox = ["default", "b"][number];
         session.out_in(sandbox, "sha256sum f | cut -c1-64")
     });

@@ -22,6 +22,7 @@ pub(crate) const HOST: Hosted = Hosted {
     name: "koze call",
     can: &[
         Capability::Exec,
+        Capability::Expose,
         Capability::AtOnce,
         Capability::Sleep,
         Capability::Restart,

@@ -21,11 +21,13 @@ pub(crate) const HOST: Hosted = Hosted {
     name: "generated",
     can: &[
         Capability::Exec,
+        Capability::Expose,
         Capability::Big,
         Capability::AtOnce,
         Capability::Sleep,
         Capability::Restart,
         Capability::LongInput,
+        Capability::ManyCalls,
     ],
     start: || Box::new(Generated::new()),
 };

@@ -15,7 +15,7 @@ use crate::Hosted;
 
 pub(crate) const MEMORY: Hosted = Hosted {
     name: "memory",
-    can: &[Capability::AtOnce, Capability::LongInput],
+    can: &[Capability::AtOnce, Capability::LongInput, Capability::ManyCalls],
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),
 };
 
@@ -91,12 +91,14 @@ mod local {
 
     const ALL: &[Capability] = &[
         Capability::Exec,
+        Capability::Expose,
         Capability::Big,
         Capability::Limits,
         Capability::AtOnce,
         Capability::Sleep,
         Capability::Restart,
         Capability::LongInput,
+        Capability::ManyCalls,
     ];
 
     pub(crate) const LOCAL: Hosted = Hosted { name: "local", can: ALL, start };

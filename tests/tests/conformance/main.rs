@@ -56,7 +56,9 @@ fn run(arguments: &Arguments, hosts: Vec<Hosted>, mut trials: Vec<Trial>) -> Exi
         }
         if !arguments.list {
             eprintln!("{}: {} cases left out", host.name, left_out.len());
-            left_out.iter().for_each(|(case, reason)| eprintln!("  {case} {reason}"));
+            for (case, reason) in left_out {
+                eprintln!("  {case} {reason}");
+            }
         }
     }
     if libtest_mimic::run(arguments, trials).has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }

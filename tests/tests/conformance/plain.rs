@@ -18,11 +18,13 @@ pub(crate) const LOCAL: Hosted = Hosted {
     can: {
         const CAN: &[Capability] = &[
             Capability::Exec,
+            Capability::Expose,
             Capability::Limits,
             Capability::AtOnce,
             Capability::Sleep,
             Capability::Restart,
             Capability::LongInput,
+            Capability::ManyCalls,
         ];
         CAN
     },

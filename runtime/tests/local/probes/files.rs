@@ -124,7 +124,7 @@ pub(super) fn mounts(_: &Target) -> io::Result<()> {
     let point = |line: &str| line.split(' ').nth(4).unwrap_or_default().to_owned();
     let odd = table.lines().map(point).find(|point| {
         let below = |top: &&str| point == *top || point.starts_with(&format!("{top}/"));
-        point != "/" && !OWN.contains(&point.as_str()) && !BELOW.iter().any(|top| below(top))
+        point != "/" && !OWN.contains(&point.as_str()) && !BELOW.iter().any(below)
     });
     odd.map(drop).ok_or_else(|| nothing("all of it is the sandbox's own"))
 }
