@@ -299,7 +299,8 @@ pub struct Here {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Where sandboxes and their files are kept [default: `.koze` in the package]
+    /// Where sandboxes and their files are kept [default: a directory for the package in
+    /// `~/.local/state/koze`]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 
@@ -330,7 +331,8 @@ pub struct Sandboxes {
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub project: PathBuf,
 
-    /// Where sandboxes and their files are kept [default: `.koze` in the package]
+    /// Where sandboxes and their files are kept [default: a directory for the package in
+    /// `~/.local/state/koze`]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 

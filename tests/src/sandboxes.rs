@@ -14,6 +14,9 @@ use crate::{Project, Run, koze};
 /// How long a supervisor stays without a call, in milliseconds: it bounds what a test leaves that is killed itself.
 const IDLE: &str = "20000";
 
+/// What would be `~/.local/state`, below the project.
+const STATE: &str = "state";
+
 /// How long is waited for what must come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -29,8 +32,21 @@ impl Sandboxes {
     /// koze in the project's directory.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = koze();
-        command.args(args).current_dir(self.dir()).env("KOZE_SUPERVISOR_IDLE_MS", IDLE);
+        command.args(args).current_dir(self.dir()).envs(self.env());
         command
+    }
+
+    /// What koze finds in its environment: sandboxes are kept below the project, where they go with it.
+    pub fn env(&self) -> [(&'static str, String); 2] {
+        let home = self.path(STATE).to_string_lossy().into_owned();
+        [("KOZE_SUPERVISOR_IDLE_MS", IDLE.to_owned()), ("XDG_STATE_HOME", home)]
+    }
+
+    /// The state directory, relative to the project; none before the first call.
+    pub fn state(&self) -> Option<String> {
+        let mut found = fs::read_dir(self.path(STATE).join("koze")).ok()?.flatten();
+        let name = found.next()?.file_name().to_string_lossy().into_owned();
+        Some(format!("{STATE}/koze/{name}"))
     }
 
     /// Runs koze to its end.

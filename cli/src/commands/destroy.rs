@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use koze::Provider as _;
 use koze::provider::local::Local;
 
 use super::here::{self, Here};
@@ -15,7 +14,7 @@ pub(super) fn run(args: &args::Destroy) -> ExitCode {
 
 fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     let here = Here::find(&args.here)?;
-    if !here.state.exists() {
+    if !here.state.has(&here.session) {
         // Looking makes nothing.
         for name in &args.names {
             here::failed(&session::no_sandbox(name));
@@ -23,11 +22,8 @@ fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
         return Ok(ExitCode::from(u8::from(!args.all)));
     }
     here::wait(async {
-        let names = if args.all {
-            all(&here).await.map_err(|error| here::failed(&error))?
-        } else {
-            args.names.clone()
-        };
+        let names =
+            if args.all { all(&here).map_err(|error| here::failed(&error))? } else { args.names.clone() };
         let client = here.client();
         let mut code = ExitCode::SUCCESS;
         for name in names {
@@ -40,7 +36,7 @@ fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     })?
 }
 
-async fn all(here: &Here) -> koze::Result<Vec<String>> {
-    let list = Local::new(here.state.sandboxes())?.list(&here.session).await?;
-    Ok(list.into_iter().map(|info| info.name.to_string()).collect())
+fn all(here: &Here) -> koze::Result<Vec<String>> {
+    let found = Local::look(here.state.sandboxes(&here.session))?;
+    Ok(found.into_iter().map(|(_, info)| info.name.to_string()).collect())
 }

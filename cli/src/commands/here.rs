@@ -26,12 +26,12 @@ impl Here {
         };
         let session = session::session(&args.session)
             .map_err(|error| usage(format!("--session: {}", error.message)))?;
-        let state = match &args.state {
-            Some(dir) => State::at(
-                std::path::absolute(dir)
-                    .map_err(|error| usage(format!("--state names no directory: {error}")))?,
-            ),
-            None => State::of(&found(|findings| Project::find(&args.project, findings))?.dir),
+        let state = if let Some(dir) = &args.state {
+            let dir = std::path::absolute(dir);
+            State::at(dir.map_err(|error| usage(format!("--state names no directory: {error}")))?)
+        } else {
+            let project = found(|findings| Project::find(&args.project, findings))?;
+            State::of(&project.dir).map_err(|error| failed(&error))?
         };
         Ok(Here { state, session })
     }

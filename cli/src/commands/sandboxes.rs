@@ -10,6 +10,7 @@ use serde_json::json;
 use super::here::{self, Here};
 use super::show;
 use crate::args::{self, Format};
+use crate::session::State;
 
 pub(super) fn run(args: &args::Sandboxes) -> ExitCode {
     list(args).unwrap_or_else(|code| code)
@@ -28,12 +29,8 @@ fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     let (project, state) = (args.project.clone(), args.state.clone());
     let place = args::Here { project, config: None, state, session };
     let here = Here::find(&place)?;
-    let mut rows = Vec::new();
-    // Looking makes nothing.
-    if here.state.exists() {
-        let only = args.session.is_some().then(|| here.session.clone());
-        rows = here::wait(rows_of(&here, only))?.map_err(|error| here::failed(&error))?;
-    }
+    let only = args.session.is_some().then_some(&here.session);
+    let rows = rows(&here.state, only).map_err(|error| here::failed(&error))?;
     show::out(&match args.format {
         Format::Json => in_json(&rows),
         Format::Human => in_words(&rows),
@@ -41,20 +38,20 @@ fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn rows_of(here: &Here, only: Option<SessionId>) -> koze::Result<Vec<Row>> {
-    use koze::Provider as _;
-    let local = Local::new(here.state.sandboxes())?;
-    let sessions = match only {
-        Some(session) => vec![session],
-        None => local.sessions().await?,
-    };
+/// Looking makes nothing.
+fn rows(state: &State, only: Option<&SessionId>) -> koze::Result<Vec<Row>> {
     let mut rows = Vec::new();
-    for session in sessions {
-        for info in local.list(&session).await? {
-            let session = session.session().to_owned();
-            rows.push(Row { session, name: info.name.to_string(), image: info.image, status: info.status });
-        }
+    for dir in state.sessions()? {
+        let found =
+            Local::look(dir)?.into_iter().filter(|(session, _)| only.is_none_or(|only| only == session));
+        rows.extend(found.map(|(session, info)| Row {
+            session: session.session().to_owned(),
+            name: info.name.to_string(),
+            image: info.image,
+            status: info.status,
+        }));
     }
+    rows.sort_by(|one, other| (&one.session, &one.name).cmp(&(&other.session, &other.name)));
     Ok(rows)
 }
 

@@ -7,7 +7,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | [`state`] | the state directory, `.koze` |
+//! | [`state`] | the state directory |
 //! | [`wire`] | what commands and supervisor say to each other |
 //! | [`client`] | a command's side; starts the supervisor where there is none |
 //! | [`supervisor`] | the process in the background |

@@ -1,4 +1,6 @@
-//! The state directory of a project: its sandboxes' files and registry, and the sockets of their supervisors.
+//! The state directory of a project: the files and registry of its sandboxes, and the sockets of their supervisors.
+//!
+//! It does not lie in the project: what comes with a repository, a link say, must not decide where sandboxes write.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -8,9 +10,6 @@ use std::path::{Path, PathBuf};
 use koze::{Code, Error, Result, SessionId};
 use sha2::{Digest, Sha256};
 
-/// The directory's name, in the project's.
-pub const NAME: &str = ".koze";
-
 /// The state directory of a project.
 #[derive(Debug, Clone)]
 pub struct State {
@@ -18,9 +17,19 @@ pub struct State {
 }
 
 impl State {
-    /// That of a project.
-    pub fn of(project: &Path) -> Self {
-        State { dir: project.join(NAME) }
+    /// That of a project: below `$XDG_STATE_HOME`, or `~/.local/state`.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] where neither that variable nor `HOME` is set.
+    pub fn of(project: &Path) -> Result<Self> {
+        let named = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let home = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
+        let text = "neither XDG_STATE_HOME nor HOME says where sandboxes are kept: name a place with --state";
+        let home = home.ok_or_else(|| Error::new(Code::Unavailable, text))?;
+        let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
+        let name = project.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = format!("{name}-{}", hex(project.as_os_str().as_encoded_bytes()));
+        Ok(State { dir: home.join("koze").join(name) })
     }
 
     /// One that lies elsewhere.
@@ -28,28 +37,23 @@ impl State {
         State { dir }
     }
 
-    /// Makes it, for this user alone, and keeps it out of git.
+    /// Makes it, for this user alone.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where it cannot be made. A model may read it, so it has the directory's name alone.
+    /// [`Code::Unavailable`] where it cannot be made. A model may read it, so it does not say where.
     pub fn make(&self) -> Result<()> {
-        let make = || {
-            DirBuilder::new().recursive(true).mode(0o700).create(self.supervisors())?;
-            let ignore = self.dir.join(".gitignore");
-            if ignore.exists() { Ok(()) } else { fs::write(ignore, "*\n") }
-        };
-        make().map_err(|error: io::Error| {
-            let name = self.dir.file_name().unwrap_or_default().display();
-            let text = format!(
-                "the state directory `{name}` cannot be made: {error}. Name another one with --state"
-            );
-            Error::new(Code::Unavailable, text)
-        })
+        DirBuilder::new().recursive(true).mode(0o700).create(self.supervisors()).map_err(
+            |error: io::Error| {
+                let text =
+                    format!("the state directory cannot be made: {error}. Name another one with --state");
+                Error::new(Code::Unavailable, text)
+            },
+        )
     }
 
-    /// Whether it was ever made.
-    pub fn exists(&self) -> bool {
-        self.sandboxes().is_dir()
+    /// Whether a session has ever had sandboxes.
+    pub fn has(&self, session: &SessionId) -> bool {
+        self.sandboxes(session).is_dir()
     }
 
     /// The directory.
@@ -57,9 +61,31 @@ impl State {
         &self.dir
     }
 
-    /// Where the local provider keeps its sandboxes.
-    pub fn sandboxes(&self) -> PathBuf {
-        self.dir.join("sandboxes")
+    /// Where the local provider keeps the sandboxes of a session. Each has a directory of its own, for each has a
+    /// supervisor of its own.
+    pub fn sandboxes(&self, session: &SessionId) -> PathBuf {
+        self.sessions_dir().join(stem(session))
+    }
+
+    /// The same of all sessions.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] where the directory cannot be read.
+    pub fn sessions(&self) -> Result<Vec<PathBuf>> {
+        let unreadable = |error: io::Error| {
+            Error::new(Code::Unavailable, format!("the state directory cannot be read: {}", error.kind()))
+        };
+        match fs::read_dir(self.sessions_dir()) {
+            Ok(entries) => {
+                entries.map(|entry| Ok(entry.map_err(unreadable)?.path())).collect::<Result<Vec<_>>>()
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(unreadable(error)),
+        }
+    }
+
+    fn sessions_dir(&self) -> PathBuf {
+        self.dir.join("sessions")
     }
 
     /// Where the sockets are.
@@ -68,9 +94,14 @@ impl State {
     }
 }
 
-/// What the files of a session's supervisor are called: a session's name may hold anything, and be long.
+/// What the files of a session are called: a session's name may hold anything, and be long.
 pub(super) fn stem(session: &SessionId) -> String {
-    Sha256::digest(session.key()).iter().take(8).fold(String::new(), |mut name, byte| {
+    hex(session.key().as_bytes())
+}
+
+/// Sixteen digits that stand for a text of any length.
+fn hex(text: &[u8]) -> String {
+    Sha256::digest(text).iter().take(8).fold(String::new(), |mut name, byte| {
         use std::fmt::Write;
         let _ = write!(name, "{byte:02x}");
         name

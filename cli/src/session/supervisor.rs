@@ -68,7 +68,7 @@ struct Supervisor {
 impl Supervisor {
     fn start(state: &State, session: &SessionId) -> Result<(Arc<Self>, UnixListener)> {
         state.make()?;
-        let provider = Local::new(state.sandboxes())?;
+        let provider = Local::new(state.sandboxes(session))?;
         let listener = listen(state, session).map_err(|error| failed(&error))?;
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {

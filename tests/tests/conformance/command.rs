@@ -51,7 +51,7 @@ impl Called {
     }
 
     fn state(&self) -> PathBuf {
-        self.project.path(".koze")
+        self.project.path("state")
     }
 
     /// The supervisors on this project's state: nobody else has its path among his arguments.
@@ -75,6 +75,8 @@ impl Host for Called {
             .arg(format!("--session={session}"))
             .arg("--project")
             .arg(self.project.dir())
+            .arg("--state")
+            .arg(self.state())
             .args(["--", tool, "-"])
             .env("KOZE_SUPERVISOR_IDLE_MS", IDLE)
             .stdin(Stdio::piped())

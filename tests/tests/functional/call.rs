@@ -175,7 +175,7 @@ fn what_is_no_name_of_a_session() {
             "error: --session: a session is named by 1 to 256 bytes without control characters\n"
         );
     }
-    assert!(!host.path(".koze").exists());
+    assert!(host.state().is_none());
 }
 
 #[test]
@@ -187,22 +187,22 @@ fn the_state_may_lie_elsewhere() {
     let inside =
         host.call("read_file", &json!({ "path": "a" }), &["--state", host.path(&state).to_str().unwrap()]);
     assert_eq!(inside["content"], "b");
-    assert!(!host.path(".koze").exists());
+    assert!(host.state().is_none());
     assert_eq!(host.supervisors().len(), 1);
 }
 
 #[test]
 fn a_place_where_no_state_can_be() {
     let host = sandboxes();
-    host.write(".koze", "a file");
+    host.write("state", "a file");
     let call = ["call", "shell", r#"{"command": "true"}"#];
     assert_snapshot!(said(&host.koze(&call)), @"
     1
-    unavailable: the state directory `.koze` cannot be made: Not a directory (os error 20). Name another one with --state
+    unavailable: the state directory cannot be made: Not a directory (os error 20). Name another one with --state
     ");
     assert_snapshot!(said(&host.koze(&[&call[..], &["--state", "/proc/none"]].concat())), @"
     1
-    unavailable: the state directory `none` cannot be made: No such file or directory (os error 2). Name another one with --state
+    unavailable: the state directory cannot be made: No such file or directory (os error 2). Name another one with --state
     ");
     assert_eq!(host.koze(&[&call[..], &["--state", ""]].concat()).code, 2);
 }

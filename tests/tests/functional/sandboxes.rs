@@ -18,7 +18,7 @@ fn looking_makes_nothing() {
       "sandboxes": []
     }
     "#);
-    assert!(!host.path(".koze").exists());
+    assert!(host.state().is_none());
     assert!(host.supervisors().is_empty());
 }
 

@@ -93,7 +93,7 @@ fn one_that_nobody_needs_ends() {
     eventually("the supervisor ends", || host.supervisors().is_empty());
     assert!(!sleeps(&seconds), "a program without its supervisor");
     let socket = |name: &str| name.ends_with(".socket");
-    let left = fs::read_dir(host.path(".koze/supervisors")).expect("its directory");
+    let left = fs::read_dir(host.path(host.state().expect("one") + "/supervisors")).expect("its directory");
     assert!(!left.flatten().any(|entry| socket(&entry.file_name().to_string_lossy())));
     let kept = host.call("read_file", &json!({ "sandbox": "short", "path": "f" }), &[]);
     assert_eq!(kept["content"], "kept\n");
@@ -170,8 +170,10 @@ fn nothing_of_the_shell_is_its_business() {
 fn another_user_cannot_reach_it() {
     let host = sandboxes();
     host.shell("true");
+    let state = host.state().expect("it is made");
+    let [supervisors, sessions] = ["supervisors", "sessions"].map(|dir| format!("{state}/{dir}"));
     let mode = |path: &str| fs::metadata(host.path(path)).expect(path).permissions().mode() & 0o777;
-    assert_eq!([mode(".koze"), mode(".koze/supervisors"), mode(".koze/sandboxes")], [0o700; 3]);
+    assert_eq!([mode(&state), mode(&supervisors), mode(&sessions)], [0o700; 3]);
     if rustix::process::geteuid().is_root() {
         // The directories above are made passable, so that nothing else keeps `nobody` out.
         let above = host.dir().parent().expect("the temporary directory");
@@ -183,6 +185,6 @@ fn another_user_cannot_reach_it() {
             list.arg(host.path(dir)).uid(65534).gid(65534).current_dir("/");
             run(list, TIMEOUT).status.success()
         };
-        assert_eq!([list("."), list(".koze"), list(".koze/supervisors")], [true, false, false]);
+        assert_eq!([list("."), list(&state), list(&supervisors)], [true, false, false]);
     }
 }

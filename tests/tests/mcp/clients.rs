@@ -166,11 +166,7 @@ fn standard_output_holds_the_protocol_alone() {
     let mut shell = std::process::Command::new("sh");
     // Standard input stays open until both answers are there.
     let script = "(cat input; until test \"$(grep -c '\"id\":' output)\" = 2; do sleep 0.05; done) | \"$0\" \"$@\" > output";
-    shell
-        .args(["-c", script])
-        .arg(koze.get_program())
-        .args(koze.get_args())
-        .env("KOZE_SUPERVISOR_IDLE_MS", "20000");
+    shell.args(["-c", script]).arg(koze.get_program()).args(koze.get_args()).envs(host.env());
     let ended = host.run(shell);
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     let output = host.read("output");

@@ -1,14 +1,14 @@
 //! The inspector's command line.
 
-use koze_tests::{node_command, run};
+use koze_tests::{Sandboxes, node_command, run};
 use serde_json::{Value, json};
 
 use crate::server::{Http, TIMEOUT, project};
 
 /// What the inspector prints, as JSON.
-fn inspect(args: &[&str], env: &[(&str, &str)], dir: &std::path::Path) -> Value {
+fn inspect(args: &[&str], host: &Sandboxes) -> Value {
     let mut inspector = node_command("mcp-inspector");
-    inspector.arg("--cli").args(args).envs(env.iter().copied()).current_dir(dir);
+    inspector.arg("--cli").args(args).envs(host.env()).current_dir(host.dir());
     let output = run(inspector, TIMEOUT);
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success(), "{stdout}{stderr}");
@@ -25,9 +25,7 @@ fn tools_are_listed_and_called() {
     let on_stdio = [koze.as_str(), "mcp"];
     let over_http = [server.url.as_str(), "--transport", "http", "--header", &header];
     for place in [&on_stdio[..], &over_http[..]] {
-        let see = |args: &[&str]| {
-            inspect(&[place, args].concat(), &[("KOZE_SUPERVISOR_IDLE_MS", "20000")], host.dir())
-        };
+        let see = |args: &[&str]| inspect(&[place, args].concat(), &host);
         assert_eq!(see(&["--method", "tools/list"])["tools"], listed);
         let call = ["--method", "tools/call", "--tool-name", "shell", "--tool-arg", "command=echo inspected"];
         let result = see(&call);

@@ -1,5 +1,6 @@
 //! A project, and servers of its tools.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -36,7 +37,7 @@ pub(crate) fn stdio(host: &Sandboxes) -> Value {
         "command": command.get_program().to_str(),
         "args": ["mcp"],
         "cwd": host.dir(),
-        "env": { "KOZE_SUPERVISOR_IDLE_MS": "20000" },
+        "env": BTreeMap::from(host.env()),
     })
 }
 

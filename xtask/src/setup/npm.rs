@@ -31,7 +31,9 @@ pub(crate) fn install(tests: &Path) -> Result<()> {
         return Ok(());
     }
     let node = process::stdout(Command::new("node").arg("--version"), MISSING)?;
-    say(&format!("npm ci in tests/ (with Node {node}; Node 22, wrangler, tsc, the sandbox SDK, MCP clients)"));
+    say(&format!(
+        "npm ci in tests/ (with Node {node}; Node 22, wrangler, tsc, the sandbox SDK, MCP clients)"
+    ));
     // Its warnings are about the older Node of the machine, which installs but never runs these packages.
     let mut npm = Command::new("npm");
     npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(tests);
