@@ -89,6 +89,10 @@ async fn is_directory<S: Sandbox>(sandbox: &S, path: &str) -> Result<bool> {
             Err(error) if error.code == Code::NotADirectory => Ok(false),
             Err(error) => Err(error),
         },
-        Kind::File | Kind::Other => Ok(false),
+        Kind::File => Ok(false),
+        Kind::Other => {
+            let message = format!("`{path}` is no file, directory or link, and cannot be copied");
+            Err(Error::new(Code::Unsupported, message))
+        }
     }
 }

@@ -71,8 +71,11 @@ fn hidden_memory_hog() -> Result<(), libtest_mimic::Failed> {
         let stage = Stage::new();
         let bad = stage.sized(64, 100).await;
         put_probe(&bad).await;
-        let ended = bad.exec(command(&["/home/user/probe", HOG])).await.unwrap();
-        assert_eq!(ended.exit_code, 137, "{ended:?}");
+        // What no process maps the kernel lays to nobody's charge: it may end the guest, and with it the sandbox.
+        match bad.exec(command(&["/home/user/probe", HOG])).await {
+            Ok(ended) => assert_eq!(ended.exit_code, 137, "{ended:?}"),
+            Err(error) => assert_eq!(error.code, koze::Code::Unavailable, "{error}"),
+        }
         assert_eq!(out(&bad, "echo back").await, "back");
     })
 }
