@@ -13,6 +13,7 @@ mod completions;
 mod config;
 mod contradictions;
 mod crash;
+mod demo;
 mod destroy;
 mod doctor;
 mod explain;

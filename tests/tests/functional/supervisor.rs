@@ -126,7 +126,7 @@ fn another_build_of_koze_replaces_it() {
     file.file().set_modified(SystemTime::now() - Duration::from_hours(1)).expect("another time");
     drop(file);
     let mut call = Command::new(&program);
-    call.args(["call", "shell", r#"{"command": "cat file"}"#]).env("KOZE_SUPERVISOR_IDLE_MS", "20000");
+    call.args(["call", "shell", r#"{"command": "cat file"}"#]).envs(host.env());
     let answered = host.run(call);
     assert_eq!((answered.code, answered.stdout.contains("kept")), (0, true), "{answered:?}");
     eventually("the first has ended", || host.supervisors().len() == 1);

@@ -1,0 +1,40 @@
+//! `koze demo`.
+
+use fs_err as fs;
+use koze_tests::{eventually, processes, root};
+
+use crate::common::sandboxes;
+
+#[test]
+fn an_agents_work_from_nothing() {
+    let host = sandboxes();
+    host.write("tmp/keep", "");
+    let runtime = root().join("runtime");
+    let mut demo = host.command(&["demo", "--runtime-path", runtime.to_str().expect("UTF-8")]);
+    demo.env("TMPDIR", host.path("tmp"));
+    let run = host.run(demo);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let steps = [
+        "\n> sandbox_create ",
+        "\n> sandbox_create ",
+        "\n> shell ",
+        "\n> shell ",
+        "\n> write_file ",
+        "\n> transfer ",
+        "\n> shell ",
+        "\n> browse ",
+        "Built in one sandbox, served by another",
+    ];
+    let mut rest = run.stdout.as_str();
+    for step in steps {
+        rest = rest.split_once(step).unwrap_or_else(|| panic!("{step} is missing: {}", run.stdout)).1;
+    }
+    // Nothing is left of it.
+    let left = fs::read_dir(host.path("tmp")).expect("the directory").count();
+    assert_eq!(left, 1, "the file that was there");
+    let below = host.path("tmp").to_string_lossy().into_owned();
+    eventually("its supervisor ends", || {
+        processes(|args| args.iter().any(|arg| arg.contains(&below))).is_empty()
+    });
+    assert!(host.state().is_none());
+}
