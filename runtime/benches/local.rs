@@ -26,8 +26,7 @@ const CALLS: usize = 10;
 fn main() {
     koze::provider::local::init();
     let quick = std::env::args().any(|argument| argument == "--quick");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let (rows, notes) = runtime.block_on(measure(quick));
+    let (rows, notes) = koze::provider::local::block_on(measure(quick)).expect("it ends well");
     println!("{}", json!({ "rows": rows, "notes": notes }));
 }
 
@@ -138,8 +137,9 @@ async fn many(local: &Local) -> String {
     )
 }
 
+/// Of the size `standard-1`: in a smaller one, a large file would wait for memory to write it from.
 fn pool(local: &Local, session: &str, at_most: usize) -> Pool<Local> {
-    let size = Size { memory_mib: 256, disk_mb: 4000 };
+    let size = Size { memory_mib: 4096, disk_mb: 8000 };
     let images = Images::new(vec![Image::new("shell", "docker.io/library/debian:12", size)], "shell");
     let session = SessionId::new("bench", session).expect("a name");
     Pool::new(local.clone(), session, images.expect("one of them")).with_at_most(at_most)

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use koze::tool::ToolResult;
@@ -71,7 +72,6 @@ impl Client {
     }
 
     async fn ask(&self, ask: Ask) -> Result<Answer> {
-        self.state.make()?;
         let mut request = Some(ask);
         for _ in 0..TRIES {
             let stream = match self.connect() {
@@ -113,6 +113,7 @@ fn connect(state: &State, session: &SessionId) -> io::Result<StdStream> {
 }
 
 fn start(state: &State, session: &SessionId) -> Result<StdStream> {
+    state.make()?;
     let turn = File::create(state.supervisors().join(format!("{}.start", state::stem(session))));
     let _turn = turn.and_then(|turn| turn.lock().map(|()| turn)).map_err(|error| unreachable(&error))?;
     match connect(state, session) {
@@ -151,7 +152,7 @@ enum Exchanged {
 
 async fn exchange(stream: UnixStream, ask: Ask) -> Result<Exchanged> {
     let mut stream = BufStream::new(stream);
-    let request = Request { program: program(), ask };
+    let request = Request { program: program().to_owned(), ask };
     let sent = async {
         wire::send(&mut stream, &request).await?;
         stream.flush().await
@@ -175,12 +176,17 @@ async fn exchange(stream: UnixStream, ask: Ask) -> Result<Exchanged> {
 }
 
 /// This very program: its version, and the file it was started from, which a newer one may have replaced.
-pub(super) fn program() -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    match std::fs::metadata("/proc/self/exe") {
-        Ok(file) => format!("{version} {}:{}:{}:{}", file.dev(), file.ino(), file.mtime(), file.mtime_nsec()),
-        Err(_) => version.to_owned(),
-    }
+pub(super) fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let version = env!("CARGO_PKG_VERSION");
+        match std::fs::metadata("/proc/self/exe") {
+            Ok(file) => {
+                format!("{version} {}:{}:{}:{}", file.dev(), file.ino(), file.mtime(), file.mtime_nsec())
+            }
+            Err(_) => version.to_owned(),
+        }
+    })
 }
 
 /// Whether the error says that nobody listens.

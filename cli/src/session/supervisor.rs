@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use koze::provider::local::Local;
+use koze::provider::local::{self, Local};
 use koze::sandbox::Status;
 use koze::tool::agent;
 use koze::{
@@ -37,20 +37,21 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     descriptors::close_inherited();
     // A terminal that is closed, or Ctrl-C in it, is not meant for this process.
     let _ = rustix::process::setsid();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| failed(&error))?;
-    let started = runtime.block_on(async { Supervisor::start(state, session) });
-    let said = match &started {
-        Ok(_) => READY.to_owned(),
-        Err(error) => serde_json::to_string(error).unwrap_or_default(),
-    };
-    let _ = writeln!(io::stdout(), "{said}");
+    let (state, session) = (state.clone(), session.clone());
     let null = fs::File::open("/dev/null").map_err(|error| failed(&error))?;
-    // Whoever started it waits for the end of its output.
-    rustix::stdio::dup2_stdout(&null).map_err(|error| failed(&error.into()))?;
-    let (supervisor, listener) = started?;
-    runtime.block_on(supervisor.serve(listener));
-    Ok(())
+    local::block_on(async move {
+        let started = Supervisor::start(&state, &session);
+        let said = match &started {
+            Ok(_) => READY.to_owned(),
+            Err(error) => serde_json::to_string(error).unwrap_or_default(),
+        };
+        let _ = writeln!(io::stdout(), "{said}");
+        // Whoever started it waits for the end of its output.
+        rustix::stdio::dup2_stdout(&null).map_err(|error| failed(&error.into()))?;
+        let (supervisor, listener) = started?;
+        supervisor.serve(listener).await;
+        Ok(())
+    })?
 }
 
 struct Supervisor {

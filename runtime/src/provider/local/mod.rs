@@ -92,6 +92,19 @@ pub fn init() {
     launch::init();
 }
 
+/// Runs something on the thread that looks after sandboxes, and returns when it is done: a program that does little else
+/// saves the way from one thread to another, twice for each call. What blocks does not belong there.
+///
+/// # Errors
+/// [`Code::Unavailable`] where the system has no thread left, [`Code::Internal`] where the work panics.
+pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
+    let (done, result) = std::sync::mpsc::channel();
+    engine::engine()?.spawn(async move {
+        let _ = done.send(work.await);
+    });
+    result.recv().map_err(|_| Error::new(Code::Internal, "what ran beside the sandboxes has panicked"))
+}
+
 /// The sandboxes of a state directory.
 ///
 /// Several programs may use one state directory. A sandbox is run by one of them at a time; for the others its calls
