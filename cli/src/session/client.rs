@@ -189,9 +189,10 @@ pub(super) fn program() -> &'static str {
     })
 }
 
-/// Whether the error says that nobody listens.
+/// Whether the error says that nobody listens; where nobody can, making the state directory will say why.
 fn nobody(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused)
 }
 
 fn unreachable(error: &io::Error) -> Error {

@@ -53,7 +53,7 @@ async fn sh_count(sandbox: &LocalSandbox) -> Option<u32> {
 fn memory_hog() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
-        let (bad, good) = (stage.sized(64, 100).await, stage.open("good").await);
+        let (bad, good) = (stage.sized(64, 200).await, stage.open("good").await);
         // The control: what fits is let be.
         assert_eq!(
             sh(&bad, "head -c 20000000 /dev/zero | tail -c 20000000 > /dev/null; sleep 0.5").await.exit_code,
@@ -69,7 +69,7 @@ fn memory_hog() -> Result<(), libtest_mimic::Failed> {
 fn hidden_memory_hog() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
-        let bad = stage.sized(64, 100).await;
+        let bad = stage.sized(64, 200).await;
         put_probe(&bad).await;
         // What no process maps the kernel lays to nobody's charge: it may end the guest, and with it the sandbox.
         match bad.exec(command(&["/home/user/probe", HOG])).await {

@@ -41,7 +41,9 @@ fn many_first_calls_at_once_start_one() {
 #[test]
 fn a_background_program_outlives_its_call() {
     let host = sandboxes();
-    host.shell("(while :; do sleep 0.05; echo x >> log; done) > /dev/null 2>&1 & echo $! > pid");
+    host.shell(
+        "echo x > log; (while :; do sleep 0.05; echo x >> log; done) > /dev/null 2>&1 & echo $! > pid",
+    );
     assert_eq!(host.shell("kill -0 $(cat pid) && echo alive"), "alive\n");
     let size = host.shell("wc -c < log");
     eventually("it writes on", || host.shell("wc -c < log") != size);

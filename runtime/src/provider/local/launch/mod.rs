@@ -138,14 +138,18 @@ fn start(spec: Spec, group: Option<&Group>) -> Result<Launched> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(internal)?;
-    let process = shake_hands(&socket, &child, spec, group);
-    if process.is_err() {
+    let born = shake_hands(&socket, &child, spec, group);
+    if born.is_err() {
         let _ = child.kill();
     }
     let _ = child.wait();
-    let process = process?;
+    let (process, early) = born?;
+    let shut = match early {
+        Some(report) => is_shut(&report),
+        None => expect(&socket, is_shut),
+    };
     // The parent of the new process is this one; where it fails from here on, somebody must wait for it.
-    if let Err(error) = expect(&socket, &mut None, |report| matches!(report, Report::Shut)) {
+    if let Err(error) = shut {
         let _ = rustix::process::pidfd_send_signal(&process, rustix::process::Signal::KILL);
         super::running::reap(&process);
         return Err(error);
@@ -155,8 +159,14 @@ fn start(spec: Spec, group: Option<&Group>) -> Result<Launched> {
     Ok(Launched { socket, process })
 }
 
-/// Up to the moment when the first process of the sandbox is there.
-fn shake_hands(socket: &OwnedFd, child: &Child, mut spec: Spec, group: Option<&Group>) -> Result<OwnedFd> {
+/// Up to the moment when the first process of the sandbox is there. What that says may come before it is known of: it
+/// can be quicker than the process that made it.
+fn shake_hands(
+    socket: &OwnedFd,
+    child: &Child,
+    mut spec: Spec,
+    group: Option<&Group>,
+) -> Result<(OwnedFd, Option<Report>)> {
     let failed =
         |error: &io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
     if let Some(group) = group {
@@ -165,7 +175,7 @@ fn shake_hands(socket: &OwnedFd, child: &Child, mut spec: Spec, group: Option<&G
     let owner = owner().map_err(|error| failed(&error))?;
     spec.groups = owner.is_some();
     channel::send(socket, 0, &Order::Spec(spec), &[]).map_err(|error| failed(&error))?;
-    expect(socket, &mut None, |report| matches!(report, Report::Unshared))?;
+    expect(socket, |report| if matches!(report, Report::Unshared) { Ok(()) } else { Err(odd(report)) })?;
     map_users(child.id(), owner).map_err(|error| {
         Error::new(
             Code::Unavailable,
@@ -173,28 +183,45 @@ fn shake_hands(socket: &OwnedFd, child: &Child, mut spec: Spec, group: Option<&G
         )
     })?;
     channel::send(socket, 0, &Order::Mapped, &[]).map_err(|error| failed(&error))?;
-    let mut born = None;
-    expect(socket, &mut born, |report| matches!(report, Report::Born))?;
-    born.ok_or_else(|| Error::new(Code::Internal, "a sandbox's first process has no descriptor"))
+    let mut early = None;
+    loop {
+        match (next(socket), early) {
+            (Ok((Report::Born, Some(process))), early) => return Ok((process, early)),
+            (Ok((report, _)), None) => early = Some(report),
+            // It failed before there was another process.
+            (_, Some(report)) => return Err(odd(&report)),
+            (Err(error), None) => return Err(error),
+        }
+    }
 }
 
-/// The next report, which must be the one, with the descriptor that may come along.
-fn expect(socket: &OwnedFd, along: &mut Option<OwnedFd>, wanted: impl Fn(&Report) -> bool) -> Result<()> {
+/// The next report, which must be the right one.
+fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> Result<()>) -> Result<()> {
+    right(&next(socket)?.0)
+}
+
+fn is_shut(report: &Report) -> Result<()> {
+    if matches!(report, Report::Shut) { Ok(()) } else { Err(odd(report)) }
+}
+
+/// The next report, with the descriptor that may come along.
+fn next(socket: &OwnedFd) -> Result<(Report, Option<OwnedFd>)> {
     let received = channel::receive::<Report>(socket)
         .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not come up: {error}")))?;
     match received {
-        Some(mut received) if wanted(&received.message) => {
-            *along = received.descriptors.pop();
-            Ok(())
-        }
-        Some(received) => Err(match received.message {
-            Report::Failed(failure) => explain(&failure),
-            _ => Error::new(Code::Internal, "a sandbox's start was out of step"),
-        }),
+        Some(mut received) => Ok((received.message, received.descriptors.pop())),
         None => Err(Error::new(
             Code::Unavailable,
             "a sandbox ended while it was started: is `koze::provider::local::init()` the first line of `main`?",
         )),
+    }
+}
+
+/// What is wrong where a report is not the one that was to come.
+fn odd(report: &Report) -> Error {
+    match report {
+        Report::Failed(failure) => explain(failure),
+        _ => Error::new(Code::Internal, "a sandbox's start was out of step"),
     }
 }
 
