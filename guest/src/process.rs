@@ -64,11 +64,12 @@ fn failed_start(error: &io::Error, program: &str) -> Fault {
     }
 }
 
-/// The children that have ended, one at a time.
-pub(crate) fn reap() -> Option<(Pid, i32)> {
+/// The children that have ended, with their codes, or were stopped, one at a time.
+pub(crate) fn reap() -> Option<(Pid, Option<i32>)> {
     loop {
-        match rustix::process::wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) => return Some((pid, code(status))),
+        match rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some((pid, status))) if status.stopped() => return Some((pid, None)),
+            Ok(Some((pid, status))) => return Some((pid, Some(code(status)))),
             Err(rustix::io::Errno::INTR) => {}
             Ok(None) | Err(_) => return None,
         }

@@ -165,6 +165,13 @@ impl Guest {
 
     fn reap(&mut self) -> io::Result<()> {
         while let Some((pid, code)) = process::reap() {
+            let Some(code) = code else {
+                // A program may stop for as long as it likes. Work of ours that is stopped would never end.
+                if self.working.contains_key(&pid) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                }
+                continue;
+            };
             if let Some(number) = self.running.remove(&pid) {
                 self.send(number, &Answer::Ended(code), &[])?;
             } else if let Some(number) = self.working.remove(&pid)

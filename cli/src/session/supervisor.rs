@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use koze::{
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::MissedTickBehavior;
 
 use super::client::{READY, program};
@@ -59,9 +61,11 @@ struct Supervisor {
     session: SessionId,
     provider: Local,
     /// The sandboxes, with the images that the last call brought.
-    pool: Mutex<Option<(Images, Arc<Pool<Local>>)>>,
+    pool: AsyncMutex<Option<(Images, Arc<Pool<Local>>)>>,
     calls: AtomicUsize,
     used: Mutex<Instant>,
+    /// The socket, as the file system knows it: at its path there may be another's by now.
+    place: Option<(u64, u64)>,
     retired: AtomicBool,
     idle: Duration,
 }
@@ -76,9 +80,10 @@ impl Supervisor {
             state: state.clone(),
             session: session.clone(),
             provider,
-            pool: Mutex::new(None),
+            pool: AsyncMutex::new(None),
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
+            place: place(state, session),
             retired: AtomicBool::new(false),
             idle: told.map_or(IDLE_DEFAULT, Duration::from_millis),
         };
@@ -105,11 +110,16 @@ impl Supervisor {
         }
     }
 
-    /// From here on, a new call starts a new supervisor. Only once: the next socket there is another's.
+    /// From here on, a new call starts a new supervisor.
     fn retire(&self) {
-        if !self.retired.swap(true, Ordering::AcqRel) {
+        if !self.retired.swap(true, Ordering::AcqRel) && self.is_found() {
             let _ = fs::remove_file(socket(&self.state, &self.session));
         }
+    }
+
+    /// Whether the socket at the path is still this one's: somebody may have taken the state directory away.
+    fn is_found(&self) -> bool {
+        self.place.is_some() && self.place == place(&self.state, &self.session)
     }
 
     async fn accepted<A>(self: &Arc<Self>, accepted: io::Result<(UnixStream, A)>) {
@@ -130,9 +140,9 @@ impl Supervisor {
         }
     }
 
-    /// Whether it was told to end, or nobody needs it: no call for a while, and no sandbox runs.
+    /// Whether it was told to end, nobody can find it, or nobody needs it: no call for a while, and no sandbox runs.
     async fn needless(&self) -> bool {
-        if self.retired.load(Ordering::Acquire) {
+        if self.retired.load(Ordering::Acquire) || !self.is_found() {
             return true;
         }
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,7 +188,7 @@ impl Supervisor {
     async fn act(&self, ask: Ask) -> Result<Answer> {
         match ask {
             Ask::Call { images, tool, input } => {
-                let pool = self.pool(images);
+                let pool = self.pool(images).await?;
                 Ok(Answer::Result(agent::call_tool(&pool, &tool, input).await))
             }
             Ask::Destroy { name } => {
@@ -194,16 +204,18 @@ impl Supervisor {
         }
     }
 
-    fn pool(&self, images: Images) -> Arc<Pool<Local>> {
-        let mut known = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*known {
-            Some((same, pool)) if *same == images => Arc::clone(pool),
-            _ => {
-                let pool = Arc::new(Pool::new(self.provider.clone(), self.session.clone(), images.clone()));
-                *known = Some((images, Arc::clone(&pool)));
-                pool
-            }
+    /// The sandboxes, with these images. Where they are others than before, what is there follows them.
+    async fn pool(&self, images: Images) -> Result<Arc<Pool<Local>>> {
+        let mut known = self.pool.lock().await;
+        if let Some((same, pool)) = &*known
+            && *same == images
+        {
+            return Ok(Arc::clone(pool));
         }
+        self.provider.refresh(&self.session, &images).await?;
+        let pool = Arc::new(Pool::new(self.provider.clone(), self.session.clone(), images.clone()));
+        *known = Some((images, Arc::clone(&pool)));
+        Ok(pool)
     }
 }
 
@@ -214,6 +226,12 @@ fn ours(stream: &UnixStream) -> bool {
 
 fn socket(state: &State, session: &SessionId) -> std::path::PathBuf {
     state.supervisors().join(format!("{}.socket", state::stem(session)))
+}
+
+/// What is at the path of the socket, as the file system knows it.
+fn place(state: &State, session: &SessionId) -> Option<(u64, u64)> {
+    let about = fs::symlink_metadata(socket(state, session)).ok()?;
+    Some((about.dev(), about.ino()))
 }
 
 /// Listens in the place of a supervisor that was killed. Whoever starts this one has seen to it that none runs.

@@ -81,9 +81,15 @@ pub async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<
     if !input.is_object() {
         return Err(Error::new(Code::InvalidInput, "the input of a tool is a JSON object"));
     }
-    let read = serde_json::from_value::<T::Input>(input);
-    let input = read.map_err(|error| Error::new(Code::InvalidInput, error.to_string()))?;
+    let input = serde_path_to_error::deserialize(input).map_err(|error| wrong_input(&error))?;
     T::call(pool, input).await
+}
+
+/// What is wrong with an input, and where.
+fn wrong_input(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
+    let (field, what) = (format!("`{}`", error.path()), error.inner().to_string());
+    let named = field == "`.`" || what.contains(&field);
+    Error::new(Code::InvalidInput, if named { what } else { format!("{field}: {what}") })
 }
 
 /// The error of a call to a tool that none of these names is.

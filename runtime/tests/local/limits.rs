@@ -22,6 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("disk_filler", disk_filler),
     ("nameless_disk_filler", nameless_disk_filler),
     ("one_long_file", one_long_file),
+    ("empty_files_are_not_for_nothing", empty_files),
 ];
 
 /// A sandbox beside the bad one must not notice.
@@ -135,5 +136,17 @@ fn one_long_file() -> Result<(), libtest_mimic::Failed> {
         let ended = sh(&bad, "truncate -s 30M /tmp/f").await;
         assert_ne!(ended.exit_code, 0, "{ended:?}");
         assert_eq!(sh(&bad, "truncate -s 10M /tmp/f").await.exit_code, 0);
+    })
+}
+
+/// A file system has only so many places for files, which all sandboxes share.
+fn empty_files() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let sandbox = stage.sized(64, 10).await;
+        let ran = sh(&sandbox, "i=0; while :; do i=$((i + 1)); : > f$i || exit 1; done").await;
+        assert_eq!(ran.exit_code, 137);
+        let full = sandbox.write(at("/home/user/one-more"), Vec::new(), Write::Replace).await;
+        assert_eq!(full.unwrap_err().code, koze::Code::TooLarge);
     })
 }

@@ -19,6 +19,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("transfer_of_what_cannot_be", what_cannot_be),
     ("transfer_to_where_no_room_is", no_room),
     ("transfer_that_is_given_up", given_up),
+    ("transfer_that_is_stopped", stopped),
     ("transfer_between_providers", between_providers),
 ];
 
@@ -216,6 +217,31 @@ fn given_up() -> Result<(), libtest_mimic::Failed> {
                 .await;
         }
         assert_eq!(transfer(&from, "d", &to, "x", true).await.unwrap(), 80_000_000);
+    })
+}
+
+/// Who runs in a sandbox can stop what packs there, but the caller does not wait for it.
+fn stopped() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let (from, to) = (stage.open("from").await, stage.open("to").await);
+        out(&from, "head -c 30000000 /dev/zero > large").await;
+        // The packer is a child of the first process that was not there before.
+        let stop = "known=$(echo /proc/[0-9]*); while :; do for p in /proc/[0-9]*; do case \" $known \" in *\" $p \"*) ;; *) \
+            grep -qs '^PPid:.1$' $p/status && [ ${p#/proc/} != $$ ] && kill -STOP ${p#/proc/};; esac; done; done";
+        out(&from, &format!("sh -c '{}' > /dev/null 2>&1 &", stop.replace('\'', "'\\''"))).await;
+        let mut answered = None;
+        for number in 0..200 {
+            let copied = transfer(&from, "large", &to, &format!("copy{number}"), false).await;
+            if let Err(error) = copied {
+                answered = Some(error);
+                break;
+            }
+            // It was done before it was found.
+            to.remove(at(&format!("/home/user/copy{number}"))).await.unwrap();
+        }
+        let error = answered.expect("it was stopped once");
+        assert_eq!(error.code, Code::Unavailable, "{error}");
     })
 }
 

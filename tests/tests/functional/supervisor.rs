@@ -190,3 +190,31 @@ fn another_user_cannot_reach_it() {
         assert_eq!([list("."), list(&state), list(&supervisors)], [true, false, false]);
     }
 }
+
+#[test]
+fn a_sandbox_follows_its_file() {
+    let host = sandboxes();
+    let file = "src/server/shell.sandbox.rs";
+    let shut = host.read(file);
+    let proxies = "env | grep -c -i '_proxy=http'; true";
+    host.write(file, shut.replace("(default)", "(default, internet = true)"));
+    assert_eq!(host.shell(&format!("echo kept > file; {proxies}")), "4\n");
+    // What is shut in the file is shut with the next call, and the files are there.
+    host.write(file, &shut);
+    assert_eq!(host.shell(&format!("cat file; {proxies}")), "kept\n0\n");
+    host.kill_supervisors();
+    assert_eq!(host.shell(proxies), "0\n");
+}
+
+#[test]
+fn one_whose_state_is_taken_away_ends() {
+    let host = sandboxes();
+    host.shell("true");
+    let state = host.path(host.state().expect("it is made"));
+    fs::remove_dir_all(&state).or_else(|_| fs::remove_dir_all(&state)).expect("it goes");
+    let [first] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
+    host.shell("true");
+    eventually("the first one ends", || !host.supervisors().contains(&first));
+    assert_eq!(host.supervisors().len(), 1);
+    assert_eq!(host.koze(&["destroy", "default"]).code, 0, "the second one is found");
+}

@@ -27,8 +27,6 @@ const TOKEN: &str = "KOZE_MCP_TOKEN";
 const SHORTEST: usize = 16;
 /// The path of the endpoint.
 const PATH: &str = "/mcp";
-/// The largest request: a file that a model writes, as JSON.
-const MAX_BODY: usize = 64 << 20;
 /// How many connections there are at a time; one more waits. A file descriptor each, and one for its call.
 const CONNECTIONS: usize = 256;
 /// How many clients of the older protocol, which know a session, there are at a time.
@@ -73,7 +71,7 @@ pub(super) async fn serve(server: Server, Place { address, origins }: Place) -> 
     sessions.session_config.keep_alive = Some(SILENCE);
     let sessions = Arc::new(sessions);
     // A foreign `Host` is refused as it is. Which origins may call, we have looked up before.
-    let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(MAX_BODY);
+    let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(super::MAX_REQUEST);
     let service = Service::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
     let expected = digest(format!("Bearer {token}").as_bytes());
     let endpoint = Arc::new(Endpoint { service, sessions, origins, expected });

@@ -8,12 +8,16 @@ use std::process::ExitCode;
 
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
+use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 
 use self::server::Server;
 use super::here::{self, Here};
 use super::show;
 use crate::args;
+
+/// The largest request in bytes: a file that a model writes, as JSON.
+const MAX_REQUEST: usize = 64 << 20;
 
 pub(super) fn run(args: &args::Mcp) -> ExitCode {
     serve(args).unwrap_or_else(|code| code)
@@ -44,7 +48,9 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
 
 /// Until standard input ends.
 async fn on_stdio(server: Server) -> Result<(), String> {
-    match server.serve(stdio_pipes()).await {
+    let (read, write) = stdio_pipes();
+    let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MAX_REQUEST);
+    match server.serve(transport).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| error.to_string()),
         // It only looked whether somebody is here.
         Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),

@@ -15,6 +15,8 @@ use rustix::io::Errno;
 const STRETCH: usize = 15;
 /// Trees deeper than this count as too large: they would take all descriptors.
 const DEEPEST: usize = 1500;
+/// The least that a file counts, in bytes.
+const ENTRY: u64 = 4096;
 /// So many directories that their owner has shut are opened, one in the other, for the time it takes to look into them.
 const SHUT: usize = 50;
 
@@ -82,7 +84,8 @@ impl Sum {
             };
             let is_directory = FileType::from_raw_mode(about.st_mode) == FileType::Directory;
             if about.st_nlink < 2 || is_directory || self.seen.insert(about.st_ino) {
-                self.bytes += u64::try_from(about.st_blocks).unwrap_or(0) << 9;
+                // What is empty takes a place in the file system, too, of which there are not many.
+                self.bytes += (u64::try_from(about.st_blocks).unwrap_or(0) << 9).max(ENTRY);
             }
             let path = [above.to_bytes(), b"/", name.to_bytes()].concat();
             if is_directory && let Ok(path) = CString::new(path) {

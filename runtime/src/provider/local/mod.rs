@@ -81,6 +81,7 @@ pub use self::sandbox::LocalSandbox;
 use self::sandbox::{Inner, State};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::pool::Images;
 use crate::provider::{Info, Opened, Provider, Template};
 use crate::sandbox::Status;
 
@@ -131,6 +132,11 @@ impl Shared {
     fn running(&self, id: &SandboxId) -> Option<Arc<Inner>> {
         let all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&id.key()).filter(|inner| inner.running().is_some()).cloned()
+    }
+
+    /// Takes out what is known of a sandbox in this program.
+    fn forget(&self, key: &str) -> Option<Arc<Inner>> {
+        self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }
 
     /// What is known of a sandbox in this program, made where nothing is. Where it was destroyed since, a new one.
@@ -195,6 +201,36 @@ impl Local {
             let _ = shared.previews.serve(&shared);
         }
         Ok(Local(shared))
+    }
+
+    /// Makes the sandboxes of a session follow their images, where these say something else by now: what they reach, their
+    /// variables and limits. One that runs and has to change is sent to sleep first; its files stay.
+    ///
+    /// # Errors
+    /// Where the registry cannot be used, or an image names hosts that are none.
+    pub async fn refresh(&self, session: &SessionId, images: &Images) -> Result<()> {
+        for image in images.list() {
+            egress::check(image)?;
+        }
+        let (shared, session, images) = (Arc::clone(&self.0), session.clone(), images.clone());
+        engine::run(async move {
+            let registry = Arc::clone(&shared.registry);
+            let listed = session.clone();
+            let rows = engine::block(move || registry.list(&listed)).await?;
+            for (name, template) in rows {
+                let image = images.list().iter().find(|image| image.name == template.image.name);
+                let Some(image) = image.filter(|image| **image != template.image).cloned() else { continue };
+                let key = SandboxId { session: session.clone(), name: SandboxName::new(&name)? }.key();
+                let known = shared.forget(&key);
+                if let Some(known) = known {
+                    known.sleep().await;
+                }
+                let registry = Arc::clone(&shared.registry);
+                engine::block(move || registry.change(&key, &Template { image, ..template })).await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// The sandboxes that a state directory has, of all sessions, for who only wants to look: nothing is started.

@@ -79,6 +79,16 @@ impl Registry {
         stored.map(|text| serde_json::from_str(&text).map_err(|error| broken(&error))).transpose()
     }
 
+    /// Notes what a sandbox is to be from now on.
+    pub(super) fn change(&self, key: &str, template: &Template) -> Result<()> {
+        let text = serde_json::to_string(template).map_err(|error| broken(&error))?;
+        self.with(|connection| {
+            connection
+                .execute("update sandboxes set template = ? where key = ?", params![text, key])
+                .map(drop)
+        })
+    }
+
     /// Whether a sandbox is known.
     pub(super) fn knows(&self, key: &str) -> Result<bool> {
         self.with(|connection| {

@@ -122,6 +122,15 @@ impl Inner {
         }
     }
 
+    /// Sends it to sleep, whoever uses it.
+    pub(super) async fn sleep(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Awake(running) = &*state {
+            running.end().await;
+            *state = State::Asleep;
+        }
+    }
+
     /// Whether a call is in progress, or was at the last look of the watch.
     pub(super) fn in_use(&self) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);

@@ -188,6 +188,8 @@ fn shake_hands(
         match (next(socket), early) {
             (Ok((Report::Born, Some(process))), early) => return Ok((process, early)),
             (Ok((report, _)), None) => early = Some(report),
+            // The guest's first word, which nobody waits for.
+            (Ok(_), Some(Report::Shut)) => early = Some(Report::Shut),
             // It failed before there was another process.
             (_, Some(report)) => return Err(odd(&report)),
             (Err(error), None) => return Err(error),
