@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use koze::{Code, Error, Images, SessionId};
 
-use super::{project, show};
+use super::project::{self, Offered};
+use super::show;
 use crate::args::{self, Format, Where};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
@@ -44,13 +45,18 @@ impl Here {
 
 /// The images of the project that the arguments name, as its sandbox files say now; what is wrong is shown.
 pub(super) fn images(args: &args::Here) -> Result<Images, ExitCode> {
+    Ok(offered(args)?.images)
+}
+
+/// The same, with the files that say it.
+pub(super) fn offered(args: &args::Here) -> Result<Offered, ExitCode> {
     let place = Where {
         project: args.project.clone(),
         config: args.config.clone(),
         strict: false,
         format: Format::Human,
     };
-    Ok(found(|findings| project::images(&place, findings))?.1)
+    found(|findings| project::offered(&place, findings))
 }
 
 fn found<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, ExitCode> {

@@ -8,16 +8,29 @@ use koze_model::Rule;
 use crate::args::Where;
 use crate::build::{self, Build, Options};
 use crate::finding::{Findings, Stop};
+use crate::generate;
 
-/// The directory of a project, and the images that its agents may name: as its sandbox files have them, whether or not
-/// it is built. No image at all is an error.
-pub(super) fn images(place: &Where, findings: &mut Findings) -> Result<(PathBuf, Images), Stop> {
+/// What a project offers to agents.
+pub(super) struct Offered {
+    /// The images that they may name.
+    pub(super) images: Images,
+    /// The sandbox files.
+    pub(super) files: Vec<PathBuf>,
+    /// What a build writes anew when these say something else, or are others.
+    pub(super) generated: PathBuf,
+}
+
+/// What a project offers to agents: as its sandbox files have it, whether or not it is built. No image at all is an error.
+pub(super) fn offered(place: &Where, findings: &mut Findings) -> Result<Offered, Stop> {
     let mut build = Build::default();
     let options = Options { write: false, ..super::build::options(place) };
     build::run(&options, &mut build, findings)?;
     let dir = build.project.ok_or(Stop)?;
     match build.plan.and_then(|plan| plan.offered) {
-        Some(images) => Ok((dir, images)),
+        Some(images) => {
+            let files = build.sandboxes.iter().map(|sandbox| dir.join(&sandbox.file)).collect();
+            Ok(Offered { images, files, generated: dir.join(generate::DIR).join("tools.rs") })
+        }
         None => findings.fail(Rule::NoImage {}, None),
     }
 }

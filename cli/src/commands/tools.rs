@@ -13,14 +13,14 @@ use crate::output;
 
 pub(super) fn run(args: &args::Tools) -> ExitCode {
     let mut findings = Findings::new(args.place.strict);
-    let images = project::images(&args.place, &mut findings);
-    if images.is_err() && args.place.format == Format::Json {
+    let offered = project::offered(&args.place, &mut findings);
+    if offered.is_err() && args.place.format == Format::Json {
         show::out(&output::json::render(&Build::default(), &findings));
         return ExitCode::FAILURE;
     }
     show::findings(&findings);
-    let Ok((_, images)) = images else { return ExitCode::FAILURE };
-    let definitions = agent::definitions(&images);
+    let Ok(offered) = offered else { return ExitCode::FAILURE };
+    let definitions = agent::definitions(&offered.images);
     let list = definitions.iter().map(|definition| definition.to_json(args.dialect.into())).collect();
     show::out(&format!("{:#}\n", Value::Array(list)));
     ExitCode::SUCCESS

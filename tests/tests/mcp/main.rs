@@ -1,6 +1,7 @@
 //! `koze mcp` as its clients see it: the official SDKs for TypeScript, the inspector, and bare HTTP.
 
 mod clients;
+mod follows;
 mod http;
 mod inspector;
 mod server;

@@ -1,6 +1,7 @@
 //! `koze mcp`: the tools over the Model Context Protocol, on standard input and output or over HTTP.
 
 mod http;
+mod offer;
 mod origins;
 mod server;
 
@@ -11,6 +12,7 @@ use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::io::stdio_pipes;
 
+use self::offer::Offer;
 use self::server::Server;
 use super::here::{self, Here};
 use super::show;
@@ -30,7 +32,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
         ExitCode::from(2)
     })?;
     let here = Here::find(&args.here)?;
-    let server = Server::new(here.client(), here::images(&args.here)?);
+    let server = Server::new(here.client(), Offer::new(args.here.clone())?);
     let done = here::wait(async {
         match place {
             Some(place) => http::serve(server, place).await,

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use koze::tool::{ToolResult, agent};
-use koze::{Code, Error, Images};
+use koze::tool::ToolResult;
+use koze::{Code, Error};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, Tool,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::offer::Offer;
 use crate::session::Client;
 
 /// How often a client that asks for progress hears that a call still runs.
@@ -33,20 +34,12 @@ const INSTRUCTIONS: &str = "Tools to work in isolated Linux sandboxes. Each sand
 #[derive(Debug, Clone)]
 pub(super) struct Server {
     client: Client,
-    images: Images,
-    tools: Arc<[Tool]>,
+    offer: Arc<Offer>,
 }
 
 impl Server {
-    pub(super) fn new(client: Client, images: Images) -> Self {
-        let tools = agent::definitions(&images)
-            .into_iter()
-            .map(|definition| {
-                let Value::Object(schema) = definition.schema else { unreachable!("a schema is an object") };
-                Tool::new(definition.name, definition.description, schema)
-            })
-            .collect();
-        Server { client, images, tools }
+    pub(super) fn new(client: Client, offer: Offer) -> Self {
+        Server { client, offer: Arc::new(offer) }
     }
 
     /// Says every now and then that a call still runs.
@@ -79,7 +72,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.to_vec()))
+        Ok(ListToolsResult::with_all_items(self.offer.tools().to_vec()))
     }
 
     async fn call_tool(
@@ -88,7 +81,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let input = Value::Object(request.arguments.unwrap_or_default());
-        let call = self.client.call(self.images.clone(), &request.name, input);
+        let call = self.client.call(self.offer.images(), &request.name, input);
         tokio::select! {
             result = call => Ok(in_mcp(result).into()),
             () = Self::tell_progress(&context) => unreachable!("it goes on for ever"),
