@@ -1,6 +1,6 @@
 // How long one `read_file` of 1 kB takes over MCP on standard input and output: koze, and the protocol's own file server,
 // with the same client, one after the other. Prints the times as JSON for `cargo xtask bench`.
-// Usage: node mcp.mjs KOZE PROJECT RUNS
+// Usage: node mcp.mjs KOZE PROJECT STATE RUNS
 
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 
-const [koze, project, runs] = process.argv.slice(2);
+const [koze, project, state, runs] = process.argv.slice(2);
 const text = "x".repeat(1023) + "\n";
 const server = fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-filesystem/dist/index.js"));
 
@@ -31,7 +31,7 @@ const dir = await mkdtemp(join(tmpdir(), "koze-bench-mcp-"));
 try {
   const file = join(dir, "file.txt");
   await writeFile(file, text);
-  const ours = await connect(koze, ["mcp", "--project", project]);
+  const ours = await connect(koze, ["mcp", "--project", project, "--state", state]);
   const theirs = await connect(process.execPath, [server, dir]);
   await ours.callTool({ name: "write_file", arguments: { path: "file.txt", content: text } });
 

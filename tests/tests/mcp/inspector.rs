@@ -22,7 +22,8 @@ fn tools_are_listed_and_called() {
     let koze = host.command(&[]).get_program().to_string_lossy().into_owned();
     let server = Http::start(&host, &[]);
     let header = format!("Authorization: Bearer {}", server.token);
-    let on_stdio = [koze.as_str(), "mcp"];
+    let env = host.env().map(|(name, value)| format!("{name}={value}"));
+    let on_stdio = [koze.as_str(), "mcp", "-e", &env[0], "-e", &env[1]];
     let over_http = [server.url.as_str(), "--transport", "http", "--header", &header];
     for place in [&on_stdio[..], &over_http[..]] {
         let see = |args: &[&str]| inspect(&[place, args].concat(), &host);

@@ -43,13 +43,14 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
         process::stdout(&mut command, "see what it said above")
     };
     koze_in(&["build"])?;
+    let state = dir.join("state");
     let tests = root.join("tests");
     let mut node = Command::new(tests.join("node_modules/.bin/node"));
-    node.arg("bench/mcp.mjs").arg(koze).arg(project.dir()).arg(if quick { "50" } else { "500" });
+    node.arg("bench/mcp.mjs").arg(koze).arg(project.dir()).arg(&state).arg(if quick { "50" } else { "500" });
     node.current_dir(&tests).env("KOZE_SUPERVISOR_IDLE_MS", "1");
     let measured = process::stdout(&mut node, "run `cargo xtask setup`");
     // Without sandboxes that run, the supervisor ends.
-    koze_in(&["destroy", "--all"])?;
+    koze_in(&["destroy", "--all", "--state", &state.to_string_lossy()])?;
     report.add(&measured?)?;
     Ok(report)
 }
