@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::{Command, Stdio};
@@ -104,10 +103,8 @@ impl Client {
 }
 
 fn connect(state: &State, session: &SessionId) -> io::Result<StdStream> {
-    // By way of the directory's descriptor, for the path of a socket is 107 bytes at most.
-    let dir = File::open(state.supervisors())?;
-    let name = format!("{}.socket", state::stem(session));
-    let stream = StdStream::connect(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))?;
+    let (_dir, socket) = state.short_socket(session)?;
+    let stream = StdStream::connect(socket)?;
     stream.set_nonblocking(true)?;
     Ok(stream)
 }

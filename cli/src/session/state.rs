@@ -2,8 +2,9 @@
 //!
 //! It does not lie in the project: what comes with a repository, a link say, must not decide where sandboxes write.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -92,6 +93,23 @@ impl State {
     pub(super) fn supervisors(&self) -> PathBuf {
         self.dir.join("supervisors")
     }
+
+    /// The socket of a session's supervisor.
+    pub(super) fn socket(&self, session: &SessionId) -> PathBuf {
+        self.supervisors().join(socket_name(session))
+    }
+
+    /// The same by way of the directory's descriptor, for as long as that is kept: the path of a socket is 107 bytes at
+    /// most.
+    pub(super) fn short_socket(&self, session: &SessionId) -> io::Result<(File, String)> {
+        let dir = File::open(self.supervisors())?;
+        let path = format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), socket_name(session));
+        Ok((dir, path))
+    }
+}
+
+fn socket_name(session: &SessionId) -> String {
+    format!("{}.socket", stem(session))
 }
 
 /// What the files of a session are called: a session's name may hold anything, and be long.

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +20,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::MissedTickBehavior;
 
 use super::client::{READY, program};
-use super::state::{self, State};
+use super::state::State;
 use super::wire::{self, Answer, Ask, Request};
 use super::{descriptors, no_sandbox};
 
@@ -113,7 +112,7 @@ impl Supervisor {
     /// From here on, a new call starts a new supervisor.
     fn retire(&self) {
         if !self.retired.swap(true, Ordering::AcqRel) && self.is_found() {
-            let _ = fs::remove_file(socket(&self.state, &self.session));
+            let _ = fs::remove_file(self.state.socket(&self.session));
         }
     }
 
@@ -224,26 +223,20 @@ fn ours(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw())
 }
 
-fn socket(state: &State, session: &SessionId) -> std::path::PathBuf {
-    state.supervisors().join(format!("{}.socket", state::stem(session)))
-}
-
 /// What is at the path of the socket, as the file system knows it.
 fn place(state: &State, session: &SessionId) -> Option<(u64, u64)> {
-    let about = fs::symlink_metadata(socket(state, session)).ok()?;
+    let about = fs::symlink_metadata(state.socket(session)).ok()?;
     Some((about.dev(), about.ino()))
 }
 
 /// Listens in the place of a supervisor that was killed. Whoever starts this one has seen to it that none runs.
 fn listen(state: &State, session: &SessionId) -> io::Result<UnixListener> {
-    let path = socket(state, session);
-    match fs::remove_file(&path) {
+    match fs::remove_file(state.socket(session)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let dir = fs::File::open(state.supervisors())?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    UnixListener::bind(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+    let (_dir, socket) = state.short_socket(session)?;
+    UnixListener::bind(socket)
 }
 
 fn failed(error: &io::Error) -> Error {
