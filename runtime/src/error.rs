@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What went wrong, in one word: the same words in every tool family, on every provider, and over every wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Code {

@@ -1,5 +1,6 @@
 //! Where sandboxes come from.
 
+pub mod cloudflare;
 #[cfg(all(feature = "local", target_os = "linux"))]
 pub mod local;
 pub mod memory;

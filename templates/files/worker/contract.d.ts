@@ -1,0 +1,373 @@
+// What the Durable Object class of a sandbox answers: made of `runtime/src/provider/cloudflare/contract.rs` by a test.
+
+/** The answer of every method. */
+export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
+
+/** What a class of sandboxes answers. */
+export interface Contract {
+  /**
+   * Makes the sandbox of this object, unless it is there: until then every method but `kozeStatus` and
+   * `kozeDestroy` answers `unopened`, and does nothing.
+   */
+  kozeOpen(input: Open): Promise<Reply<Opened>>;
+  /**
+   * Runs a program to its end, or for as long as it may. It starts in `workingDir` with a fresh environment
+   * of the sandbox's own and nothing on its standard input; what it leaves in the background lives on.
+   */
+  kozeExec(input: Exec): Promise<Reply<Output>>;
+  /**
+   * A piece of a file: at most `limit` bytes from `offset`, fewer only at the end.
+   */
+  kozeRead(input: Read): Promise<Reply<Piece>>;
+  /**
+   * Writes a file, directories above it made where they are missing. It is replaced or appended to in one
+   * step, keeps its permission bits, and stays as it was where writing fails.
+   */
+  kozeWrite(input: Write): Promise<Reply<Written>>;
+  /**
+   * What is in a directory, in no order, `.` and `..` left out.
+   */
+  kozeList(input: Path): Promise<Reply<Entries>>;
+  /**
+   * What is at a path; of a symbolic link at its end, the link itself.
+   */
+  kozeStat(input: Path): Promise<Reply<Stat>>;
+  /**
+   * Makes a directory, and those above it; one that is there is as good.
+   */
+  kozeMakeDir(input: Path): Promise<Reply<Done>>;
+  /**
+   * Makes a symbolic link.
+   */
+  kozeMakeLink(input: MakeLink): Promise<Reply<Done>>;
+  /**
+   * Sets the permission bits of a file or directory.
+   */
+  kozeSetMode(input: SetMode): Promise<Reply<Done>>;
+  /**
+   * Takes away what is at a path, a directory with all that is in it; of a symbolic link the link itself.
+   */
+  kozeRemove(input: Path): Promise<Reply<Done>>;
+  /**
+   * Moves a file or directory; a file at `to` is replaced in one step.
+   */
+  kozeRename(input: Rename): Promise<Reply<Done>>;
+  /**
+   * Lets requests through to a port from now on: the object's `fetch` then takes them, by the header
+   * `koze-port`, and no others.
+   */
+  kozeExpose(input: Expose): Promise<Reply<Done>>;
+  /**
+   * Whether the sandbox was opened, and runs. It starts nothing.
+   */
+  kozeStatus(input: Nothing): Promise<Reply<State>>;
+  /**
+   * Ends it, and takes away its files and all that the object remembers. Done is also what was not there.
+   */
+  kozeDestroy(input: Nothing): Promise<Reply<Done>>;
+}
+
+/**
+ * What went wrong, in one word: the same words in every tool family, on every provider, and over every wire.
+ */
+export type Code = "invalid_input" | "unknown_tool" | "not_found" | "already_exists" | "is_directory" | "not_a_directory" | "permission_denied" | "path_escape" | "edit_conflict" | "too_large" | "binary" | "timeout" | "unsupported" | "unavailable" | "internal";
+
+/**
+ * What a method gives of which nothing but that it was done is to be said.
+ */
+export type Done = Record<symbol, never>;
+
+/**
+ * What is in a directory.
+ */
+export type Entries = { 
+/**
+ * It.
+ */
+entries: Array<Entry>, };
+
+/**
+ * Something in a directory.
+ */
+export type Entry = { 
+/**
+ * Its name; bytes that are not UTF-8 stand as U+FFFD.
+ */
+name: string, 
+/**
+ * What is there, a symbolic link not followed.
+ */
+stat: Stat, };
+
+/**
+ * A program to run.
+ */
+export type Exec = { 
+/**
+ * The program and its arguments; the program is looked for on the sandbox's `PATH`.
+ */
+argv: Array<string>, 
+/**
+ * The directory it starts in, absolute.
+ */
+workingDir: string, 
+/**
+ * Variables beside the sandbox's own.
+ */
+env: Array<[string, string]>, 
+/**
+ * How long it may run; then its whole process group is killed, and what it had printed is kept.
+ */
+timeoutMs: number, 
+/**
+ * How many bytes of each stream are kept: the first and the last, with a mark between, and the mark counts.
+ */
+maxOutput: number, };
+
+/**
+ * A port to let requests through to.
+ */
+export type Expose = { 
+/**
+ * 1024 to 65535, and not 3000.
+ */
+port: number, };
+
+/**
+ * Why something was not done.
+ */
+export type Failure = { 
+/**
+ * What went wrong, in one word.
+ */
+code: Reason, 
+/**
+ * The same in a sentence, without a path of the host, a secret or a stack.
+ */
+message: string, 
+/**
+ * Whether nothing was done, so that the same call may be made again.
+ */
+retryable: boolean, };
+
+/**
+ * What something in a file system is.
+ */
+export type Kind = "file" | "directory" | "link" | "other";
+
+/**
+ * A symbolic link to make.
+ */
+export type MakeLink = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`].
+ */
+path: string, 
+/**
+ * Where it leads, which may be anything.
+ */
+target: string, };
+
+/**
+ * What a method takes that needs nothing.
+ */
+export type Nothing = Record<symbol, never>;
+
+/**
+ * How a sandbox is made.
+ */
+export type Open = { 
+/**
+ * How long it may idle before it sleeps; `null` leaves it to the class.
+ */
+sleepAfterMs: number | null, };
+
+/**
+ * A sandbox that is there.
+ */
+export type Opened = { 
+/**
+ * Whether it was made now.
+ */
+created: boolean, };
+
+/**
+ * What came of a program.
+ */
+export type Output = { 
+/**
+ * Its standard output.
+ */
+stdout: Uint8Array, 
+/**
+ * Its standard error.
+ */
+stderr: Uint8Array, 
+/**
+ * Its exit code; 128 + n after the signal n, 124 where the time was up.
+ */
+exitCode: number, 
+/**
+ * Whether the time was up.
+ */
+timedOut: boolean, };
+
+/**
+ * A path.
+ */
+export type Path = { 
+/**
+ * The directory that what it leads to must lie in, links followed; `/` is the whole sandbox.
+ */
+root: string, 
+/**
+ * The path, absolute.
+ */
+path: string, };
+
+/**
+ * A piece of a file.
+ */
+export type Piece = { 
+/**
+ * The bytes.
+ */
+bytes: Uint8Array, 
+/**
+ * The size of the whole file.
+ */
+size: number, };
+
+/**
+ * Which piece of a file to read.
+ */
+export type Read = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`].
+ */
+path: string, 
+/**
+ * Where it begins.
+ */
+offset: number, 
+/**
+ * How long it may be; at most [`LARGEST_PIECE`].
+ */
+limit: number, };
+
+/**
+ * What went wrong, in one word.
+ */
+export type Reason = Code | Unopened;
+
+/**
+ * A file or directory to move.
+ */
+export type Rename = { 
+/**
+ * From here.
+ */
+from: Path, 
+/**
+ * To there.
+ */
+to: Path, };
+
+/**
+ * Permission bits to set.
+ */
+export type SetMode = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`].
+ */
+path: string, 
+/**
+ * The bits.
+ */
+mode: number, };
+
+/**
+ * What is at a path.
+ */
+export type Stat = { 
+/**
+ * What it is.
+ */
+kind: Kind, 
+/**
+ * Where a symbolic link leads; `null` where it is none.
+ */
+target: string | null, 
+/**
+ * Its size.
+ */
+size: number, 
+/**
+ * Its permission bits.
+ */
+mode: number, };
+
+/**
+ * How a sandbox is.
+ */
+export type State = { 
+/**
+ * Whether it was opened.
+ */
+opened: boolean, 
+/**
+ * Whether it runs.
+ */
+status: Status, };
+
+/**
+ * Whether a sandbox runs.
+ */
+export type Status = "running" | "sleeping";
+
+/**
+ * The word `unopened`.
+ */
+export type Unopened = "unopened";
+
+/**
+ * What to write into a file.
+ */
+export type Write = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`].
+ */
+path: string, 
+/**
+ * The bytes; at most [`LARGEST_PIECE`].
+ */
+bytes: Uint8Array, 
+/**
+ * Whether they come behind those that are there.
+ */
+append: boolean, };
+
+/**
+ * A file that was written.
+ */
+export type Written = { 
+/**
+ * Its size now.
+ */
+size: number, };
