@@ -9,8 +9,8 @@ import { DurableObject } from "cloudflare:workers";
 /** @import { Path, Piece, Read, Rename, Reply, SetMode, Stat, State, Write, Written } from "./contract" */
 
 /**
- * What `koze dev` puts beside the Worker's own variables.
- * @typedef {{ KOZE_LOCAL_URL: string, KOZE_LOCAL_TOKEN: string }} Env
+ * What `koze dev` puts beside the Worker's own variables: where its server listens, and what it wants to be told.
+ * @typedef {{ KOZE_LOCAL: { url: string, token: string } }} Env
  */
 
 /** Where the object keeps the ports that were exposed. */
@@ -175,12 +175,12 @@ export class KozeSandbox extends DurableObject {
     const { host, protocol, pathname, search } = new URL(request.url);
     const headers = new Headers(request.headers);
     for (const [name] of request.headers) if (name.startsWith("koze-")) headers.delete(name);
-    headers.set("koze-token", this.#env.KOZE_LOCAL_TOKEN);
+    headers.set("koze-token", this.#env.KOZE_LOCAL.token);
     headers.set("koze-object", this.#object);
     headers.set("koze-port", String(port));
     headers.set("koze-host", host);
     headers.set("koze-scheme", protocol.slice(0, -1));
-    const url = this.#env.KOZE_LOCAL_URL + pathname + search;
+    const url = this.#env.KOZE_LOCAL.url + pathname + search;
     const { method, body } = request;
     try {
       return await fetch(url, { method, headers, body, redirect: "manual" });
@@ -208,7 +208,7 @@ export class KozeSandbox extends DurableObject {
     new DataView(frame.buffer).setUint32(0, json.length);
     frame.set(json, 4);
     frame.set(bytes, 4 + json.length);
-    const { KOZE_LOCAL_TOKEN: token, KOZE_LOCAL_URL: url } = this.#env;
+    const { token, url } = this.#env.KOZE_LOCAL;
     const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method };
     try {
       const response = await fetch(url, { method: "POST", headers, body: frame });

@@ -149,8 +149,7 @@ impl Shared {
             return Ok(framed(frame::write(answer)));
         }
         let port = text(headers, "koze-port").and_then(|port| port.parse().ok());
-        let port: u16 =
-            port.ok_or_else(|| bad("neither `koze-method` nor `koze-port` says what to do"))?;
+        let port: u16 = port.ok_or_else(|| bad("neither `koze-method` nor `koze-port` says what to do"))?;
         self.pass(&object, port, request, after).await
     }
 
