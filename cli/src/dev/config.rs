@@ -24,7 +24,7 @@ pub fn main<'v>(config: &'v Value, environment: Option<&str>) -> Option<&'v str>
 pub fn local(config: &Value, local: &Local) -> Value {
     let mut config = config.clone();
     let Value::Object(root) = &mut config else { return config };
-    root.remove("$schema");
+    root.shift_remove("$schema");
     level(root, local);
     if let Some(Value::Object(environments)) = root.get_mut("env") {
         for environment in environments.values_mut().filter_map(Value::as_object_mut) {

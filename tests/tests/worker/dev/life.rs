@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use koze_tests::{eventually, processes, signal, sleeps};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use super::run::{Dev, command, worker};
-use crate::project::Worker;
+use crate::project::{self, Worker};
 
 fn exec(script: &str) -> Value {
     json!(["kozeExec", {
@@ -71,6 +71,20 @@ fn nothing_outlives_koze() {
     // What it left in the project is in nobody's way.
     let dev = Dev::start(&worker);
     assert_eq!(dev.call("a", &json!([["kozeStatus", {}]]))[0]["value"]["opened"], true);
+}
+
+#[test]
+fn ctrl_c_ends_all() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    assert_eq!(dev.call("a", &json!([open(), exec("sleep 86395 > /dev/null 2>&1 &")]))[1]["ok"], true);
+    // As a terminal does it, which tells everything in the foreground.
+    let group = Pid::from_raw(dev.id()).expect("a process id");
+    kill_process_group(group, Signal::INT).expect("a process group");
+    dev.wait();
+    assert!(!sleeps("86395"));
+    assert_eq!(running(&worker), Vec::<i32>::new());
+    assert!(!worker.project.path(".wrangler/koze-dev").exists());
 }
 
 #[test]
@@ -156,5 +170,18 @@ fn a_run_follows_the_sandbox_files() {
     worker
         .project
         .write("src/server/other.sandbox.rs", "use koze::prelude::*;\n\n#[sandbox]\npub struct Other;\n");
-    eventually("the new class is bound", || env(&dev, "OTHER") != Value::Null);
+    eventually("the new class is bound", || env(&dev, "OTHER_SANDBOX") != Value::Null);
+}
+
+/// Whatever a configuration holds, its paths lead to the same files in a local run, and wrangler takes it.
+#[test]
+fn every_project_runs() {
+    for worker in project::all() {
+        worker
+            .project
+            .write("build/index.js", fs_err::read(worker.build_dir().join("index.js")).expect("the stub"));
+        let dev = Dev::start(&worker);
+        let body = dev.ask("return (await fetch(url + '/no-asset')).text()", &json!(null));
+        assert_eq!(body, "ok", "{}: {}", worker.name, dev.said());
+    }
 }

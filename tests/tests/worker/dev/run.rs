@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use fs_err as fs;
-use koze_tests::{koze, root, run, signal};
+use koze_tests::{eventually, koze, root, run, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -59,6 +60,7 @@ impl<'w> Dev<'w> {
         let args = ["dev", "--local", "--port", "0", "--", "--ip", "127.0.0.1", "--inspector-port", "0"];
         let mut command = command(worker, &args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
         let mut child = command.spawn().expect("koze starts");
         let (send, lines) = mpsc::channel();
         read(child.stdout.take().expect("a pipe"), send.clone());
@@ -121,8 +123,14 @@ impl<'w> Dev<'w> {
     }
 
     /// Ends it as a service manager would, and waits for it.
-    pub(super) fn end(mut self) {
+    pub(super) fn end(self) {
         signal(self.id(), Signal::TERM);
+        self.wait();
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn wait(mut self) {
+        eventually("koze has ended", || self.lines.try_recv() == Err(TryRecvError::Disconnected));
         self.child.wait().expect("a child that can be waited for");
     }
 }
