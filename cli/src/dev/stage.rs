@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::config::{self, Local};
-use super::token::secret_files;
+use super::secrets;
 use crate::generate;
 use crate::paths;
 
@@ -72,7 +72,7 @@ impl Stage {
         // The tokens in it are for this user alone.
         DirBuilder::new().mode(0o700).create(&dir)?;
         // wrangler looks for secrets beside the configuration it reads.
-        for name in secret_files(beside) {
+        for name in secrets::files(beside) {
             symlink(Path::new("../..").join(&name), dir.join(&name))?;
         }
         Ok(Stage { dir, _ours: ours })

@@ -17,7 +17,7 @@ use crate::commands::deploy::opened;
 use crate::commands::here;
 use crate::commands::show;
 use crate::dev::stage::{Content, Stage};
-use crate::dev::token;
+use crate::dev::{secrets, token};
 use crate::session::{self, State};
 
 /// The session of `koze call` and others that the Worker's sandboxes are in.
@@ -48,7 +48,7 @@ pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
     // As one variable, with the token last: of a long one, wrangler shows the beginning.
     let server = json!({ "url": objects.url(), "token": objects.token() });
     let mut vars = vec![("KOZE_LOCAL", server)];
-    let bearer = (!token::given(config.dir())).then(|| token::remembered(kept.dir())).transpose();
+    let bearer = (!secrets::have_token(config.dir())).then(|| token::remembered(kept.dir())).transpose();
     let bearer = bearer.map_err(|error| failed(&format!("no token can be remembered: {error}")))?;
     vars.extend(bearer.clone().map(|bearer| ("KOZE_TOKEN", json!(bearer))));
     let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };

@@ -11,6 +11,7 @@ use super::deploy::{environment, failed, opened, place, ready};
 use super::{build, show, watch};
 use crate::args::{self, Where};
 use crate::build::{self as builds, Build};
+use crate::dev::secrets;
 use crate::dev::wrangler::Wrangler;
 use crate::discover::Project;
 use crate::doctor::tools;
@@ -67,6 +68,12 @@ fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
             "no Docker engine answers, and sandboxes are containers here: start one, or run `koze dev --local`, which \
              needs none",
         ));
+    }
+    if !secrets::have_token(started.config.dir()) {
+        show::err(
+            "koze dev: there is no KOZE_TOKEN, and without one every route of koze's answers 503: write `KOZE_TOKEN=` and 16 \
+             characters or more to .dev.vars\n",
+        );
     }
     let mut arguments: Vec<OsString> = Vec::new();
     if started.config.named {

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
 use super::run::{Dev, command, worker};
-use crate::project::{self, Worker};
+use crate::project::{self, STUB, Worker};
 
 fn exec(script: &str) -> Value {
     json!(["kozeExec", {
@@ -126,6 +126,17 @@ fn the_server_of_the_sandboxes_is_for_the_worker_alone() {
     }
     let answer = ask(&server["token"], &object);
     assert_eq!(answer[0], 200, "{answer}");
+    // A call that is given up is killed: whoever runs a command in a sandbox waits for it.
+    let exec = exec("sleep 86391")[1].clone();
+    let given_up = "const json = new TextEncoder().encode(JSON.stringify(data.input));
+        const body = new Uint8Array([0, 0, 0, 0, ...json]);
+        new DataView(body.buffer).setUint32(0, json.length);
+        const signal = AbortSignal.timeout(2000);
+        return await fetch(data.url, { method: 'POST', body, headers: data.headers, signal }).catch((error) => error.name);";
+    let headers = json!({ "koze-token": token, "koze-object": object, "koze-method": "kozeExec" });
+    let data = json!({ "url": server["url"], "headers": headers, "input": exec });
+    assert_eq!(dev.ask(given_up, &data), "TimeoutError");
+    eventually("the command is killed", || !sleeps("86391"));
     // It listens on the loopback interface alone.
     assert!(server["url"].as_str().is_some_and(|url| url.starts_with("http://127.0.0.1:")), "{server}");
     // What holds the tokens is for this user alone.
@@ -175,11 +186,14 @@ fn a_run_follows_the_sandbox_files() {
 
 /// Whatever a configuration holds, its paths lead to the same files in a local run, and wrangler takes it.
 #[test]
-fn every_project_runs() {
-    for worker in project::all() {
-        worker
-            .project
-            .write("build/index.js", fs_err::read(worker.build_dir().join("index.js")).expect("the stub"));
+fn projects_of_every_kind_run() {
+    // The Durable Object of a user's own that some of them bind.
+    let counter = "import { DurableObject } from \"cloudflare:workers\";\nexport class Counter extends DurableObject {}\n";
+    for worker in ["bindings", "environments", "keyword-names", "toml"].map(project::fixture) {
+        let stub = format!("{STUB}{counter}");
+        // Some have a command that calls worker-build, and some have none.
+        worker.project.write("build/index.js", &stub);
+        fs_err::write(worker.build_dir().join("index.js"), stub).expect("the stub");
         let dev = Dev::start(&worker);
         let body = dev.ask("return (await fetch(url + '/no-asset')).text()", &json!(null));
         assert_eq!(body, "ok", "{}: {}", worker.name, dev.said());

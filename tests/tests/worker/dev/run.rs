@@ -32,7 +32,7 @@ pub(super) struct Dev<'w> {
     child: Child,
     lines: Receiver<String>,
     /// What it has said so far.
-    said: RefCell<String>,
+    said: RefCell<Vec<String>>,
     /// Where the Worker answers.
     pub(super) url: String,
 }
@@ -57,7 +57,9 @@ pub(super) fn command(worker: &Worker, args: &[&str]) -> Command {
 impl<'w> Dev<'w> {
     /// Starts one, and waits until the Worker answers.
     pub(super) fn start(worker: &'w Worker) -> Self {
-        let args = ["dev", "--local", "--port", "0", "--", "--ip", "127.0.0.1", "--inspector-port", "0"];
+        // Nothing of an account's, whatever a project binds.
+        let wrangler = ["--local", "--ip", "127.0.0.1", "--inspector-port", "0"];
+        let args = [&["dev", "--local", "--port", "0", "--"][..], &wrangler].concat();
         let mut command = command(worker, &args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
@@ -68,7 +70,7 @@ impl<'w> Dev<'w> {
         let mut dev = Dev { worker, child, lines, said: RefCell::default(), url: String::new() };
         let ready = dev.until("Ready on ");
         let url = ready.split("Ready on ").nth(1).and_then(|url| url.split_whitespace().next());
-        dev.url = url.expect("a URL").to_owned();
+        url.expect("a URL").clone_into(&mut dev.url);
         dev
     }
 
@@ -78,9 +80,10 @@ impl<'w> Dev<'w> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left);
-            let line = line.unwrap_or_else(|_| panic!("never said {what:?}:\n{}", self.said.borrow()));
-            *self.said.borrow_mut() += &format!("{line}\n");
-            if line.contains(what) {
+            let line = line.unwrap_or_else(|_| panic!("never said {what:?}:\n{}", self.said()));
+            let found = line.contains(what);
+            self.said.borrow_mut().push(line.clone());
+            if found {
                 return line;
             }
         }
@@ -88,7 +91,7 @@ impl<'w> Dev<'w> {
 
     /// What it has said up to the last line that was waited for.
     pub(super) fn said(&self) -> String {
-        self.said.borrow().clone()
+        self.said.borrow().join("\n")
     }
 
     pub(super) fn id(&self) -> i32 {
