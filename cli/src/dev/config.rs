@@ -63,6 +63,12 @@ fn level(level: &mut Map<String, Value>, local: &Local) {
             lead_up(value, local.up);
         }
     }
+    // What is a variable here must not be a secret, too.
+    if let Some(Value::Array(required)) =
+        level.get_mut("secrets").and_then(|secrets| secrets.get_mut("required"))
+    {
+        required.retain(|name| local.vars.iter().all(|(var, _)| name != var));
+    }
     let vars = level.entry("vars").or_insert(json!({}));
     if let Value::Object(vars) = vars {
         vars.extend(local.vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
@@ -174,6 +180,12 @@ mod tests {
             "main": "entry.mjs",
         });
         assert_eq!(made(&config), expected);
+    }
+
+    #[test]
+    fn what_is_a_variable_is_no_secret() {
+        let config = json!({ "secrets": { "required": ["TOKEN", "KEY"] } });
+        assert_eq!(made(&config)["secrets"], json!({ "required": ["KEY"] }));
     }
 
     #[test]

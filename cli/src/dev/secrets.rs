@@ -3,11 +3,25 @@
 use std::fs;
 use std::path::Path;
 
+use serde_json::Value;
+
 /// The secrets that let clients in.
 const SECRETS: [&str; 2] = ["KOZE_TOKEN", "KOZE_TOKENS"];
 
-/// Whether the files beside a configuration, from which wrangler takes secrets in development, have a token.
-pub fn have_token(dir: &Path) -> bool {
+/// Whether a Worker finds a token in development: among the variables of its configuration, in this program's own
+/// environment, where wrangler looks into it for the secrets that the configuration names, or in the files beside it.
+pub fn have_token(config: &Value, dir: &Path) -> bool {
+    let environments = config.get("env").and_then(Value::as_object);
+    let mut levels = std::iter::once(config).chain(environments.into_iter().flat_map(|all| all.values()));
+    let said = |level: &Value| {
+        let is_var = |name: &&str| level.get("vars").is_some_and(|vars| vars.get(*name).is_some());
+        let is_set = |name: &&str| level.get("secrets").is_some() && std::env::var_os(name).is_some();
+        SECRETS.iter().any(|name| is_var(name) || is_set(name))
+    };
+    levels.any(said) || in_files(dir)
+}
+
+fn in_files(dir: &Path) -> bool {
     files(dir).iter().any(|name| {
         let text = fs::read_to_string(dir.join(name)).unwrap_or_default();
         text.lines().any(|line| {
@@ -32,6 +46,8 @@ pub fn files(dir: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -45,7 +61,19 @@ mod tests {
         ] {
             let dir = tempfile::tempdir().unwrap();
             fs::write(dir.path().join(file), text).unwrap();
-            assert_eq!(have_token(dir.path()), expected, "{file}: {text}");
+            assert_eq!(have_token(&json!({}), dir.path()), expected, "{file}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_the_configuration() {
+        let dir = tempfile::tempdir().unwrap();
+        for (config, expected) in [
+            (json!({ "vars": { "KOZE_TOKEN": "x" } }), true),
+            (json!({ "env": { "a": { "vars": { "KOZE_TOKENS": {} } } } }), true),
+            (json!({ "vars": { "TOKEN": "x" }, "env": {} }), false),
+        ] {
+            assert_eq!(have_token(&config, dir.path()), expected, "{config}");
         }
     }
 }

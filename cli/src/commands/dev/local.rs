@@ -22,6 +22,8 @@ use crate::session::{self, State};
 
 /// The session of `koze call` and others that the Worker's sandboxes are in.
 const SESSION: &str = "dev";
+/// The variable that the Worker takes its bearer token from.
+const TOKEN: &str = "KOZE_TOKEN";
 
 /// What runs beside wrangler.
 struct Run {
@@ -35,38 +37,16 @@ struct Run {
 }
 
 pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
-    let Started { args, place, project, config, built, .. } = started;
-    let kept = match &args.state {
-        Some(dir) => State::at(
-            std::path::absolute(dir)
-                .map_err(|error| failed(&format!("--state names no directory: {error}")))?,
-        ),
-        None => State::of(&project.dir).map_err(|error| here::failed(&error))?,
-    };
-    let stage = Arc::new(Stage::new(config.dir()).map_err(|why| failed(&why.to_string()))?);
-    let objects = Arc::new(objects(&kept).map_err(|error| here::failed(&error))?);
-    // As one variable, with the token last: of a long one, wrangler shows the beginning.
-    let server = json!({ "url": objects.url(), "token": objects.token() });
-    let mut vars = vec![("KOZE_LOCAL", server)];
-    let bearer = (!secrets::have_token(config.dir())).then(|| token::remembered(kept.dir())).transpose();
-    let bearer = bearer.map_err(|error| failed(&format!("no token can be remembered: {error}")))?;
-    vars.extend(bearer.clone().map(|bearer| ("KOZE_TOKEN", json!(bearer))));
-    let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
-    let environment = args.run.env.clone();
-    let mut run = Run { place, environment, stage, objects, vars, staged: None };
+    let Started { args, config, built, .. } = started;
+    let mut run = Run::new(started)?;
     run.heard(built)?;
-
-    let mut arguments: Vec<OsString> = vec!["--config".into(), run.stage.config().into()];
+    run.tell();
+    let stage = Arc::clone(&run.stage);
+    let mut arguments: Vec<OsString> = vec!["--config".into(), stage.config().into()];
     if !persists(&args.run) {
         // Where `wrangler dev` keeps what the Worker stores; beside the other configuration it would go with it.
         arguments.extend(["--persist-to".into(), config.dir().join(".wrangler/state").into()]);
     }
-    show::err(&format!("koze dev: sandboxes run on this machine: `koze sandboxes --session {SESSION}`\n"));
-    match bearer {
-        Some(bearer) => show::err(&format!("koze dev: Authorization: Bearer {bearer}\n")),
-        None => show::err("koze dev: the bearer token is yours, from .dev.vars or .env\n"),
-    }
-    let stage = Arc::clone(&run.stage);
     follow(started, move |built| {
         // What is wrong was shown; the next change may mend it.
         let _ = run.heard(built);
@@ -89,6 +69,41 @@ fn persists(run: &args::Run) -> bool {
 }
 
 impl Run {
+    fn new(started: &Started) -> Result<Self, ExitCode> {
+        let Started { args, place, project, config, .. } = started;
+        let nowhere = |error| failed(&format!("--state names no directory: {error}"));
+        let kept = match &args.state {
+            Some(dir) => State::at(std::path::absolute(dir).map_err(nowhere)?),
+            None => State::of(&project.dir).map_err(|error| here::failed(&error))?,
+        };
+        let stage = Arc::new(Stage::new(config.dir()).map_err(|why| failed(&why.to_string()))?);
+        let objects = Arc::new(objects(&kept).map_err(|error| here::failed(&error))?);
+        // As one variable, with the token last: of a long one, wrangler shows the beginning.
+        let server = json!({ "url": objects.url(), "token": objects.token() });
+        let mut vars = vec![("KOZE_LOCAL", server)];
+        if !secrets::have_token(config.document.value(), config.dir()) {
+            let unkept = |error| failed(&format!("no token can be remembered: {error}"));
+            vars.push((TOKEN, json!(token::remembered(kept.dir()).map_err(unkept)?)));
+        }
+        let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
+        Ok(Run { place, environment: args.run.env.clone(), stage, objects, vars, staged: None })
+    }
+
+    /// Says what one has to know to use it.
+    fn tell(&self) {
+        show::err(&format!(
+            "koze dev: sandboxes run on this machine: `koze sandboxes --session {SESSION}`\n"
+        ));
+        show::err(&match self.vars.iter().find(|(name, _)| *name == TOKEN) {
+            Some((_, token)) => {
+                format!("koze dev: Authorization: Bearer {}\n", token.as_str().unwrap_or_default())
+            }
+            None => {
+                "koze dev: the bearer token is yours, from the project's variables or secrets\n".to_owned()
+            }
+        });
+    }
+
     /// Follows a build that has succeeded.
     fn heard(&mut self, built: &Build) -> Result<(), ExitCode> {
         let Some(plan) = &built.plan else { return Ok(()) };

@@ -69,7 +69,7 @@ fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
              needs none",
         ));
     }
-    if !secrets::have_token(started.config.dir()) {
+    if !secrets::have_token(started.config.document.value(), started.config.dir()) {
         show::err(
             "koze dev: there is no KOZE_TOKEN, and without one every route of koze's answers 503: write `KOZE_TOKEN=` and 16 \
              characters or more to .dev.vars\n",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use koze_tests::{eventually, processes, signal, sleeps};
+use koze_tests::{eventually, processes, root, signal, sleeps};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 
@@ -184,13 +184,15 @@ fn a_run_follows_the_sandbox_files() {
     eventually("the new class is bound", || env(&dev, "OTHER_SANDBOX") != Value::Null);
 }
 
+/// The Durable Object of a user's own that some projects bind.
+const COUNTER: &str =
+    "import { DurableObject } from \"cloudflare:workers\";\nexport class Counter extends DurableObject {}\n";
+
 /// Whatever a configuration holds, its paths lead to the same files in a local run, and wrangler takes it.
 #[test]
 fn projects_of_every_kind_run() {
-    // The Durable Object of a user's own that some of them bind.
-    let counter = "import { DurableObject } from \"cloudflare:workers\";\nexport class Counter extends DurableObject {}\n";
     for worker in ["bindings", "environments", "keyword-names", "toml"].map(project::fixture) {
-        let stub = format!("{STUB}{counter}");
+        let stub = format!("{STUB}{COUNTER}");
         // Some have a command that calls worker-build, and some have none.
         worker.project.write("build/index.js", &stub);
         fs_err::write(worker.build_dir().join("index.js"), stub).expect("the stub");
@@ -198,4 +200,27 @@ fn projects_of_every_kind_run() {
         let body = dev.ask("return (await fetch(url + '/no-asset')).text()", &json!(null));
         assert_eq!(body, "ok", "{}: {}", worker.name, dev.said());
     }
+}
+
+#[test]
+fn an_environment_runs_with_its_own_variables() {
+    let worker = project::fixture("environments");
+    let plain =
+        fs_err::read_to_string(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
+    worker.project.write("build/index.js", plain + COUNTER);
+    let config = worker.project.read("wrangler.jsonc");
+    let main = "\"vars\": { \"STAGE\": \"staging\" },";
+    assert!(config.contains(main), "{config}");
+    worker.project.write("wrangler.jsonc", config.replace(main, &format!("{main} \"main\": \"./own.mjs\",")));
+    worker.project.write(
+        "own.mjs",
+        "export * from \"./src/generated/worker.mjs\";\n\
+         import worker from \"./src/generated/worker.mjs\";\n\
+         export default { fetch: (request, env) => worker.fetch(request, { ...env, OWN: 1 }) };\n",
+    );
+    let dev = Dev::start_with(&worker, &["--env", "staging"]);
+    assert_eq!(env(&dev, "STAGE"), "staging");
+    assert_eq!(env(&dev, "OWN"), 1);
+    let answers = dev.call("a", &json!([open(), exec("exit 5")]));
+    assert_eq!(answers[1]["value"]["exitCode"], 5, "{answers:?}");
 }

@@ -57,9 +57,14 @@ pub(super) fn command(worker: &Worker, args: &[&str]) -> Command {
 impl<'w> Dev<'w> {
     /// Starts one, and waits until the Worker answers.
     pub(super) fn start(worker: &'w Worker) -> Self {
+        Dev::start_with(worker, &[])
+    }
+
+    /// The same with further arguments.
+    pub(super) fn start_with(worker: &'w Worker, more: &[&str]) -> Self {
         // Nothing of an account's, whatever a project binds.
         let wrangler = ["--local", "--ip", "127.0.0.1", "--inspector-port", "0"];
-        let args = [&["dev", "--local", "--port", "0", "--"][..], &wrangler].concat();
+        let args = [&["dev", "--local", "--port", "0"], more, &["--"], &wrangler].concat();
         let mut command = command(worker, &args);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
