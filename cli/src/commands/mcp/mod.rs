@@ -4,13 +4,13 @@ mod http;
 mod offer;
 mod origins;
 mod server;
+mod stdio;
 
 use std::process::ExitCode;
 
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::transport::io::stdio_pipes;
 
 use self::offer::Offer;
 use self::server::Server;
@@ -50,7 +50,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
 
 /// Until standard input ends.
 async fn on_stdio(server: Server) -> Result<(), String> {
-    let (read, write) = stdio_pipes();
+    let (read, write) = stdio::streams();
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MAX_REQUEST);
     match server.serve(transport).await {
         Ok(running) => running.waiting().await.map(drop).map_err(|error| error.to_string()),
