@@ -29,7 +29,7 @@ pub fn local(config: &Value, local: &Local) -> Value {
     if let Some(Value::Object(environments)) = root.get_mut("env") {
         for environment in environments.values_mut().filter_map(Value::as_object_mut) {
             level(environment, local);
-            environment.remove("main");
+            environment.shift_remove("main");
         }
     }
     root.insert("main".to_owned(), json!(local.main));
@@ -43,9 +43,15 @@ fn level(level: &mut Map<String, Value>, local: &Local) {
         let dir = main.rsplit_once('/').map_or(".", |(dir, _)| dir).to_owned();
         level.insert("base_dir".to_owned(), json!(dir));
     }
-    level.remove("containers");
+    level.shift_remove("containers");
+    // Of a route, wrangler puts the host in place of the one that was asked for, by which a preview is known.
+    level.shift_remove("route");
+    level.shift_remove("routes");
+    if let Some(Value::Object(dev)) = level.get_mut("dev") {
+        dev.shift_remove("host");
+    }
     for class in objects(level.get_mut("exports")) {
-        class.remove("container");
+        class.shift_remove("container");
     }
     if let Some(Value::Object(build)) = level.get_mut("build")
         && build.contains_key("command")
@@ -176,6 +182,22 @@ mod tests {
         let expected = json!({
             "exports": { "A": { "type": "durable-object", "storage": "sqlite" } },
             "env": { "staging": { "vars": { "B": "1", "TOKEN": "t" } } },
+            "vars": { "TOKEN": "t" },
+            "main": "entry.mjs",
+        });
+        assert_eq!(made(&config), expected);
+    }
+
+    #[test]
+    fn it_answers_at_every_host() {
+        let config = json!({
+            "routes": ["example.com/*"],
+            "dev": { "port": 1, "host": "example.com" },
+            "env": { "a": { "route": "a.example.com/*" } },
+        });
+        let expected = json!({
+            "dev": { "port": 1 },
+            "env": { "a": { "vars": { "TOKEN": "t" } } },
             "vars": { "TOKEN": "t" },
             "main": "entry.mjs",
         });
