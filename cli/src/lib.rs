@@ -11,6 +11,7 @@
 pub mod args;
 pub mod build;
 pub mod commands;
+pub mod dev;
 pub mod discover;
 pub mod doctor;
 pub mod draft;

@@ -6,6 +6,7 @@
 mod bindings;
 mod built;
 mod deploy;
+mod dev;
 mod project;
 mod runs;
 mod rust;
