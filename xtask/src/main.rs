@@ -1,6 +1,7 @@
-//! The workspace's own tasks: `cargo xtask setup | test | bench | fuzz | wasm-toolchain`.
+//! The workspace's own tasks: `cargo xtask setup | test | conformance | bench | fuzz | wasm-toolchain`.
 
 mod bench;
+mod conformance;
 mod fuzz;
 mod process;
 mod setup;
@@ -34,6 +35,8 @@ enum Task {
         #[arg(last = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Play the conformance suite of the agent's tools on a running Worker
+    Conformance(conformance::Args),
     /// Time `koze build` as a whole process, beside its peers
     Bench(bench::Args),
     /// Try the editors of wrangler configurations on any input
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
         Task::Test { args } => test::run(&root, &args),
+        Task::Conformance(args) => conformance::run(&args),
         Task::Bench(args) => bench::run(&root, &args).map(|()| ExitCode::SUCCESS),
         Task::Fuzz(args) => fuzz::run(&root, &args),
         Task::WasmToolchain => setup::wasm::install(true).map(|()| ExitCode::SUCCESS),

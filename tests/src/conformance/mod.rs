@@ -11,10 +11,13 @@ mod errors;
 mod files;
 mod glob;
 mod hostile;
+#[cfg(not(trybuild))]
+pub mod http;
 mod injection;
 mod listing;
 mod names;
 mod output;
+mod preview;
 mod processes;
 mod sandboxes;
 mod session;
@@ -39,6 +42,11 @@ pub trait Host: Send + Sync {
     /// Where the host does not declare [`Capability::Restart`].
     fn restart(&self) {
         panic!("this host declares that it cannot be restarted");
+    }
+
+    /// The status and the body that a URL of `browse` gives on another path.
+    fn get(&self, url: &str, path: &str) -> (u16, String) {
+        preview::get(url, path)
     }
 
     /// What no result may hold: paths of the host's own, secrets.
@@ -69,6 +77,8 @@ pub enum Capability {
     Limits,
     /// Calls run at the same time, and do not merely come one after the other.
     AtOnce,
+    /// It keeps a list of a session's sandboxes, of which there are so many and no more.
+    List,
     /// A sandbox that idles sleeps.
     Sleep,
     /// It can be restarted.
@@ -77,6 +87,22 @@ pub enum Capability {
     LongInput,
     /// A call costs next to nothing, so that a case may make hundreds.
     ManyCalls,
+}
+
+impl Capability {
+    /// All there are.
+    pub const ALL: [Capability; 10] = [
+        Capability::Exec,
+        Capability::Expose,
+        Capability::Big,
+        Capability::Limits,
+        Capability::AtOnce,
+        Capability::List,
+        Capability::Sleep,
+        Capability::Restart,
+        Capability::LongInput,
+        Capability::ManyCalls,
+    ];
 }
 
 /// The images that every host of these cases has: the default, another, and that one's reference.

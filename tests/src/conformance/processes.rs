@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Capability::{AtOnce, Exec, Sleep};
+use super::Capability::{AtOnce, Exec, List, Sleep};
 use super::session::{Session, at_once};
 use super::{Case, case};
 
@@ -14,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case("background_returns_at_once_and_lives_on", background).needs(&[Exec]),
     case("background_may_go_on_printing", background_prints).needs(&[Exec]),
     case("calls_overlap", overlap).needs(&[Exec, AtOnce]),
-    case("idle_sandboxes_sleep_and_wake", sleeps).needs(&[Exec, Sleep]),
+    case("idle_sandboxes_sleep_and_wake", sleeps).needs(&[Exec, List, Sleep]),
 ];
 
 /// How many processes of the sandbox have this argument.

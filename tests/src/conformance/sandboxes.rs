@@ -2,20 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::Capability::{Exec, ManyCalls, Restart};
+use super::Capability::{Exec, List, ManyCalls, Restart};
 use super::session::Session;
 use super::{Case, IMAGES, case};
 
 pub(super) const CASES: &[Case] = &[
     case("a_sandbox_is_made_once", made_once),
-    case("the_first_use_makes_one", first_use),
+    case("the_first_use_makes_one", first_use).needs(&[List]),
     case("names_and_images_there_are_not", not_there).needs(&[ManyCalls]),
     case("every_name_there_can_be", names),
     case("sandboxes_share_nothing", share_nothing),
+    case("sandboxes_that_are_not_listed", not_listed).lacks(&[List]),
     case("sessions_share_nothing", sessions),
-    case("a_session_has_so_many_at_most", at_most),
+    case("a_session_has_so_many_at_most", at_most).needs(&[List]),
     case("sandboxes_of_programs_share_nothing", processes).needs(&[Exec]),
-    case("what_is_stored_survives_a_restart", restart).needs(&[Restart]),
+    case("what_is_stored_survives_a_restart", restart).needs(&[List, Restart]),
     case("files_of_programs_survive_a_restart", restart_exec).needs(&[Exec, Restart]),
 ];
 
@@ -90,16 +91,22 @@ fn not_there(session: &Session) {
     for sleep in [json!(0), json!(999), json!(86_400_001), json!(-1), json!("1000")] {
         session.fails("sandbox_create", json!({ "sandbox": "c", "sleep_after_ms": sleep }), "invalid_input");
     }
-    assert!(!session.sandboxes().iter().any(|name| name == "c"), "none of these made one");
+    if session.can(List) {
+        assert!(!session.sandboxes().iter().any(|name| name == "c"), "none of these made one");
+    }
 }
 
 fn names(session: &Session) {
     let longest = "a".repeat(20);
-    for name in ["a", "0", "a-b", "a--b", "0-9", "default", "constructor", "proto", &longest] {
+    let all = ["a", "0", "a-b", "a--b", "0-9", "default", "constructor", "proto", &longest];
+    for name in all {
         assert!(created(session, json!({ "sandbox": name })), "{name}");
         session.ok("write_file", json!({ "sandbox": name, "path": "f", "content": name }));
     }
-    for name in session.sandboxes() {
+    if session.can(List) {
+        assert_eq!(session.sandboxes().len(), all.len());
+    }
+    for name in all {
         let read = session.ok("read_file", json!({ "sandbox": name, "path": "f" }));
         assert_eq!(read["content"], name);
     }
@@ -112,6 +119,13 @@ fn share_nothing(session: &Session) {
     }
     let found = session.ok("glob", json!({ "sandbox": "b", "pattern": "**", "cwd": "/home" }));
     assert_eq!(found["files"], json!([]));
+}
+
+/// A host that keeps no list says so, and what would make it keep one.
+fn not_listed(session: &Session) {
+    session.write("f", "1");
+    let error = session.err("sandbox_list", json!({}));
+    assert!(error.starts_with("unsupported: ") && error.contains("registry = true"), "{error}");
 }
 
 /// Joined without care, a session `x:b` with `c` would be a session `x` with `b:c`.
@@ -135,7 +149,9 @@ fn sessions(session: &Session) {
     }
     for (index, name) in names.iter().enumerate() {
         let one = session.other(name);
-        assert_eq!(one.sandboxes(), ["b-c", "c", "default"], "{name}");
+        if session.can(List) {
+            assert_eq!(one.sandboxes(), ["b-c", "c", "default"], "{name}");
+        }
         for sandbox in ["c", "b-c", "default"] {
             let read = one.ok("read_file", json!({ "sandbox": sandbox, "path": "f" }));
             assert_eq!(read["content"], format!("{index}{sandbox}"), "{name}");

@@ -68,6 +68,11 @@ impl<'a> Session<'a> {
         result
     }
 
+    /// The status and the body that a URL of `browse` gives on another path.
+    pub(super) fn get(&self, url: &str, path: &str) -> (u16, String) {
+        self.host.get(url, path)
+    }
+
     /// Calls a tool, which must succeed, and returns what it gives.
     #[track_caller]
     pub(super) fn ok(&self, tool: &str, input: Value) -> Value {

@@ -17,6 +17,7 @@ pub(crate) const HOST: Hosted = Hosted {
         Capability::Exec,
         Capability::Expose,
         Capability::AtOnce,
+        Capability::List,
         Capability::Sleep,
         Capability::Restart,
         Capability::LongInput,

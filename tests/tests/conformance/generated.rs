@@ -24,6 +24,7 @@ pub(crate) const HOST: Hosted = Hosted {
         Capability::Expose,
         Capability::Big,
         Capability::AtOnce,
+        Capability::List,
         Capability::Sleep,
         Capability::Restart,
         Capability::LongInput,

@@ -15,7 +15,7 @@ use crate::Hosted;
 
 pub(crate) const MEMORY: Hosted = Hosted {
     name: "memory",
-    can: &[Capability::AtOnce, Capability::LongInput, Capability::ManyCalls],
+    can: &[Capability::AtOnce, Capability::List, Capability::LongInput, Capability::ManyCalls],
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),
 };
 
@@ -95,6 +95,7 @@ mod local {
         Capability::Big,
         Capability::Limits,
         Capability::AtOnce,
+        Capability::List,
         Capability::Sleep,
         Capability::Restart,
         Capability::LongInput,

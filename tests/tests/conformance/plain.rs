@@ -21,6 +21,7 @@ pub(crate) const LOCAL: Hosted = Hosted {
             Capability::Expose,
             Capability::Limits,
             Capability::AtOnce,
+            Capability::List,
             Capability::Sleep,
             Capability::Restart,
             Capability::LongInput,

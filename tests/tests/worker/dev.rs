@@ -1,6 +1,7 @@
 //! `koze dev --local`: wrangler and workerd, and behind the Durable Objects sandboxes of this machine. A few lines of
-//! JavaScript stand where the Rust Worker would.
+//! JavaScript stand where the Rust Worker would, but for the conformance suite.
 
+mod conformance;
 mod contract;
 mod life;
 mod preview;

@@ -13,9 +13,10 @@ use fs_err as fs;
 use koze_tests::{node_command, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use walkdir::WalkDir;
 
 use crate::built::wasm;
-use crate::project;
+use crate::project::{self, Worker};
 use crate::runs::link;
 
 /// What the Worker takes.
@@ -29,9 +30,7 @@ const FILES: [&str; 2] = ["entry.mjs", "memory.mjs"];
 fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
-        let worker = project::made("served");
-        let run = worker.project.koze(&["add", "python", "--variant", "python"]);
-        assert_eq!(run.code, 0, "{run:?}");
+        let worker = two_images();
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("served");
         // What an earlier run has left might be another Worker's.
         let _ = fs::remove_dir_all(&place);
@@ -42,6 +41,30 @@ fn directory() -> &'static Path {
         }
         place
     })
+}
+
+/// A project as `koze new` makes it, with a second image.
+fn two_images() -> Worker {
+    let worker = project::made("served");
+    let run = worker.project.koze(&["add", "python", "--variant", "python"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    worker
+}
+
+/// The same where worker-build leaves the Rust Worker.
+pub(crate) fn rust_worker() -> Worker {
+    let worker = two_images();
+    for entry in WalkDir::new(directory()).min_depth(1) {
+        let entry = entry.expect("the Rust Worker");
+        let name = entry.path().strip_prefix(directory()).expect("it is in it");
+        let copy = worker.build_dir().join(name);
+        if entry.file_type().is_dir() {
+            fs::create_dir_all(copy).expect("a directory");
+        } else if !FILES.iter().any(|file| name == Path::new(file)) {
+            fs::copy(entry.path(), copy).expect("a copy");
+        }
+    }
+    worker
 }
 
 /// A Worker that runs, until this is dropped.

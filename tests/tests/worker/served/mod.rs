@@ -4,3 +4,5 @@ mod calls;
 mod host;
 mod ports;
 mod sessions;
+
+pub(crate) use host::rust_worker;

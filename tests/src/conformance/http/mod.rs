@@ -1,0 +1,140 @@
+//! A Worker that runs somewhere, asked over HTTP.
+
+mod play;
+
+use std::error::Error;
+use std::time::Duration;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+use ureq::Agent;
+
+pub use self::play::{Options, play};
+use super::{Capability, Host, IMAGES, ToolResult, preview};
+
+/// Longer than a tool takes: the longest command, behind the start of a container.
+const PATIENCE: Duration = Duration::from_mins(15);
+
+/// The largest body of an answer: the longest part of a file, as JSON.
+const LARGEST: u64 = 64 << 20;
+
+/// A Worker.
+///
+/// Sessions have a name of this run's own in front, so that a Worker that lives on can be asked again. What a run has
+/// made goes to sleep there, for no tool takes a sandbox away.
+#[derive(Debug)]
+pub struct Http {
+    agent: Agent,
+    url: String,
+    token: String,
+    run: String,
+}
+
+/// A body, and the status it came with.
+type Answer = Result<(u16, String), Box<dyn Error>>;
+
+impl Http {
+    /// The Worker that answers at a URL, called with a bearer token.
+    pub fn new(url: &str, token: &str) -> Self {
+        let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0);
+        let agent = agent.timeout_global(Some(PATIENCE)).build().into();
+        let run = format!("conformance-{}", uuid::Uuid::new_v4().simple());
+        Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run }
+    }
+
+    /// The same Worker at another URL: sessions stay what they are.
+    #[must_use]
+    pub fn moved(&self, url: &str) -> Self {
+        let moved = Http::new(url, &self.token);
+        Http { run: self.run.clone(), ..moved }
+    }
+
+    /// Looks whether the cases can be played there, and what they have to leave out, with the reason.
+    ///
+    /// # Errors
+    ///
+    /// Where nothing answers, the token is none of the Worker's, or it lacks an image.
+    pub fn lacks(&self) -> Result<Vec<(Capability, String)>, Box<dyn Error>> {
+        let request = ureq::http::Request::get(format!("{}/tools", self.url));
+        let (status, body) =
+            self.send(request, Vec::new()).map_err(|error| format!("{}: {error}", self.url))?;
+        if status != 200 {
+            return Err(format!("{} answers {status}: {}", self.url, message(&body)).into());
+        }
+        self.has_images(&serde_json::from_str(&body)?)?;
+        let mut lacks = vec![(Capability::Restart, "no request ends a Worker".to_owned())];
+        for (capability, tool, input) in [
+            (Capability::List, "sandbox_list", json!({})),
+            (Capability::Expose, "browse", json!({ "port": 8080 })),
+        ] {
+            let result = self.call("what-there-is", tool, input);
+            if result.is_error && result.content.starts_with("unsupported: ") {
+                lacks.push((capability, result.content));
+            }
+        }
+        Ok(lacks)
+    }
+
+    /// Whether the definitions of the tools name the images that the cases take.
+    fn has_images(&self, tools: &Value) -> Result<(), String> {
+        let named = |tool: &&Value| tool["name"] == "sandbox_create";
+        let create = tools.as_array().into_iter().flatten().find(named);
+        let images = create.and_then(|tool| tool.pointer("/inputSchema/properties/image")).cloned();
+        let images = images.unwrap_or_default();
+        let [default, other, _] = IMAGES;
+        let there = |name: &str| images["enum"].as_array().is_some_and(|all| all.contains(&json!(name)));
+        if images["default"] == default && there(default) && there(other) {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: the cases take the images `{default}`, which is the default, and `{other}`, and this Worker has {}: in a \
+             project of `koze new`, run `koze add {other} --variant {other}`",
+            self.url, images["enum"]
+        ))
+    }
+
+    fn send(&self, request: ureq::http::request::Builder, body: Vec<u8>) -> Answer {
+        let request = request.header("authorization", format!("Bearer {}", self.token)).body(body)?;
+        let response = self.agent.run(request)?;
+        let status = response.status().as_u16();
+        Ok((status, response.into_body().with_config().limit(LARGEST).read_to_string()?))
+    }
+}
+
+impl Host for Http {
+    fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
+        let [session, tool] = [&*format!("{}-{session}", self.run), tool]
+            .map(|part| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string());
+        let url = format!("{}/sessions/{session}/tools/{tool}", self.url);
+        let request = ureq::http::Request::post(&url).header("content-type", "application/json");
+        let (status, body) = self
+            .send(request, input.to_string().into_bytes())
+            .unwrap_or_else(|error| panic!("POST {url}: {error}"));
+        assert_eq!(status, 200, "POST {url}: {body}");
+        let answer: Value = serde_json::from_str(&body).expect("the answer is JSON");
+        let content = answer["content"].as_str().expect("text").to_owned();
+        ToolResult { content, is_error: answer["isError"].as_bool().expect("true or false") }
+    }
+
+    fn get(&self, url: &str, path: &str) -> (u16, String) {
+        let host = url.split('/').nth(2).expect("a host");
+        if host.split(':').next().is_some_and(|name| name.ends_with(".localhost")) {
+            return preview::get(url, path);
+        }
+        let url = format!("{}{path}", url.trim_end_matches('/'));
+        let response = self.agent.get(&url).call().unwrap_or_else(|error| panic!("GET {url}: {error}"));
+        let status = response.status().as_u16();
+        (status, response.into_body().read_to_string().expect("a text"))
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        vec![self.token.clone()]
+    }
+}
+
+/// What a refusal says, where it is one of ours.
+fn message(body: &str) -> String {
+    let said: Option<Value> = serde_json::from_str(body).ok();
+    said.and_then(|said| said["error"]["message"].as_str().map(str::to_owned))
+        .unwrap_or_else(|| body.chars().take(200).collect())
+}

@@ -1,0 +1,49 @@
+//! Plays the cases on a host that is there already.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use libtest_mimic::{Arguments, Conclusion, Trial};
+
+use crate::conformance::{Capability, Host, Session, cases};
+
+/// How the cases are played.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What the host cannot do, each with the reason.
+    pub lacks: Vec<(Capability, String)>,
+    /// Only the cases with this in their names.
+    pub filter: Option<String>,
+    /// How many at once.
+    pub at_once: Option<usize>,
+}
+
+/// Plays them, and says on this terminal what became of each, and of what was left out, why: whether there was any, and
+/// none has failed.
+pub fn play(name: &str, host: &Arc<dyn Host>, options: &Options) -> bool {
+    let lacks = |capability: &Capability| options.lacks.iter().any(|(lacking, _)| lacking == capability);
+    let can: Vec<Capability> = Capability::ALL.into_iter().filter(|capability| !lacks(capability)).collect();
+    let mut left_out = BTreeMap::new();
+    let mut trials = Vec::new();
+    for case in cases() {
+        let reason = case.left_out(&can);
+        left_out.extend(reason.clone().map(|reason| (case.name, reason)));
+        let (host, can) = (Arc::clone(host), can.clone());
+        let play = move || {
+            (case.play)(&Session::new(&*host, &can, case.name));
+            Ok(())
+        };
+        trials.push(Trial::test(case.name, play).with_kind(name).with_ignored_flag(reason.is_some()));
+    }
+    println!("{name}: {} cases left out", left_out.len());
+    for (case, reason) in left_out {
+        println!("  {case} {reason}");
+    }
+    for (capability, reason) in &options.lacks {
+        println!("  without {capability:?}: {reason}");
+    }
+    let arguments =
+        Arguments { filter: options.filter.clone(), test_threads: options.at_once, ..Arguments::default() };
+    let Conclusion { num_passed, num_failed, .. } = libtest_mimic::run(&arguments, trials);
+    num_passed > 0 && num_failed == 0
+}

@@ -1,0 +1,82 @@
+//! The conformance suite of the agent's tools over HTTP: the Worker of a new project as `koze dev --local` runs it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use koze_tests::conformance::http::{Http, Options, play};
+use koze_tests::conformance::{Capability, Host, Session, ToolResult, cases};
+use serde_json::Value;
+
+use super::run::Dev;
+use crate::project::Worker;
+use crate::served::rust_worker;
+
+const TOKEN: &str = "a token of the conformance suite";
+
+/// A project as `koze new` makes it, with a second image and the Rust Worker.
+fn worker() -> Worker {
+    let worker = rust_worker();
+    worker.project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
+    worker
+}
+
+/// Where it answers, by a name: no hostname is below an address.
+fn url(dev: &Dev) -> String {
+    dev.url.replacen("127.0.0.1", "localhost", 1)
+}
+
+#[test]
+fn the_tools_conform() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    let host = Http::new(&url(&dev), TOKEN);
+    let lacks = host.lacks().unwrap_or_else(|error| panic!("{error}\n{}", dev.said()));
+    let names: Vec<Capability> = lacks.iter().map(|(capability, _)| *capability).collect();
+    assert_eq!(names, LACKS, "{lacks:?}");
+    let host: Arc<dyn Host> = Arc::new(host);
+    let options = Options { lacks, at_once: Some(4), ..Options::default() };
+    assert!(play("koze dev --local", &host, &options), "some cases have failed: see above");
+}
+
+/// What the Worker lacks as long as nobody restarts it.
+const LACKS: [Capability; 2] = [Capability::Restart, Capability::List];
+
+#[test]
+fn what_is_stored_survives_a_restart() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    let http = Http::new(&url(&dev), TOKEN);
+    let host = Restarted { worker: &worker, running: Mutex::new((Some(dev), http)) };
+    let can: Vec<Capability> = Capability::ALL
+        .into_iter()
+        .filter(|capability| *capability == Capability::Restart || !LACKS.contains(capability))
+        .collect();
+    let mut played = 0;
+    for case in cases() {
+        if case.needs.contains(&Capability::Restart) && case.left_out(&can).is_none() {
+            (case.play)(&Session::new(&host, &can, case.name));
+            played += 1;
+        }
+    }
+    assert_ne!(played, 0, "no case has restarted it");
+}
+
+/// A Worker that begins anew with all that runs it.
+struct Restarted<'w> {
+    worker: &'w Worker,
+    running: Mutex<(Option<Dev<'w>>, Http)>,
+}
+
+impl Host for Restarted<'_> {
+    fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).1.call(session, tool, input)
+    }
+
+    /// With a signal that nobody can prepare for.
+    fn restart(&self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.0 = None;
+        let dev = Dev::start(self.worker);
+        running.1 = running.1.moved(&url(&dev));
+        running.0 = Some(dev);
+    }
+}

@@ -1,0 +1,52 @@
+//! `cargo xtask conformance`: the cases of the agent's tools, played on a Worker that runs somewhere.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use koze_tests::conformance::Capability;
+use koze_tests::conformance::http::{Http, Options, play};
+
+use crate::Result;
+
+/// The variable that the token is taken from where no argument has it: other users of a machine see arguments.
+const TOKEN: &str = "KOZE_TOKEN";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where the Worker answers, by a name where previews are to work: `http://localhost:8787`
+    #[arg(long)]
+    url: String,
+    /// Its bearer token; without it, the one in the environment variable `KOZE_TOKEN`
+    #[arg(long)]
+    token: Option<String>,
+    /// Only the cases with this in their names
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// How many cases run at once: each has sandboxes of its own
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    at_once: usize,
+    /// What the Worker cannot do beside what it says itself, such as `big,limits`: cases that need it are left out
+    #[arg(long, value_name = "CAPABILITY", value_delimiter = ',', value_parser = capability)]
+    without: Vec<Capability>,
+}
+
+/// Plays them.
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let token = args.token.clone().or_else(|| std::env::var(TOKEN).ok());
+    let token = token.ok_or_else(|| format!("which token? Give it with `--token`, or in {TOKEN}"))?;
+    let host = Http::new(&args.url, &token);
+    let mut lacks = host.lacks()?;
+    lacks.extend(args.without.iter().map(|capability| (*capability, "as `--without` says".to_owned())));
+    let options = Options { lacks, filter: args.filter.clone(), at_once: Some(args.at_once) };
+    let host: Arc<dyn koze_tests::conformance::Host> = Arc::new(host);
+    Ok(if play("worker", &host, &options) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn capability(word: &str) -> std::result::Result<Capability, String> {
+    let name = |capability: &Capability| format!("{capability:?}").to_lowercase();
+    let found = Capability::ALL.into_iter().find(|capability| name(capability) == word.to_lowercase());
+    found.ok_or_else(|| {
+        let all: Vec<String> = Capability::ALL.iter().map(name).collect();
+        format!("there is none of this name: take one of {}", all.join(", "))
+    })
+}
