@@ -73,6 +73,8 @@ pub enum Capability {
     Expose,
     /// It holds files of a gigabyte.
     Big,
+    /// It copies a tree of ten thousand files with few messages.
+    ManyFiles,
     /// What takes too much memory, too many processes or too much disk is ended.
     Limits,
     /// Calls run at the same time, and do not merely come one after the other.
@@ -91,10 +93,11 @@ pub enum Capability {
 
 impl Capability {
     /// All there are.
-    pub const ALL: [Capability; 10] = [
+    pub const ALL: [Capability; 11] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
+        Capability::ManyFiles,
         Capability::Limits,
         Capability::AtOnce,
         Capability::List,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Capability::{Big, Exec};
+use super::Capability::{Big, Exec, ManyFiles};
 use super::session::{Session, at_once};
 use super::transfer::input;
 use super::{Case, case};
@@ -10,7 +10,7 @@ use super::{Case, case};
 pub(super) const CASES: &[Case] = &[
     case("transfer_keeps_modes_links_and_empty_directories", keeps).needs(&[Exec]),
     case("transfer_of_what_links_lead_to", links).needs(&[Exec]),
-    case("transfer_of_ten_thousand_files", ten_thousand).needs(&[Exec, Big]),
+    case("transfer_of_ten_thousand_files", ten_thousand).needs(&[Exec, ManyFiles]),
     case("transfer_of_a_gigabyte", gigabyte).needs(&[Exec, Big]),
 ];
 

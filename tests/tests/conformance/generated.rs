@@ -23,6 +23,7 @@ pub(crate) const HOST: Hosted = Hosted {
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
+        Capability::ManyFiles,
         Capability::AtOnce,
         Capability::List,
         Capability::Sleep,

@@ -93,6 +93,7 @@ mod local {
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
+        Capability::ManyFiles,
         Capability::Limits,
         Capability::AtOnce,
         Capability::List,

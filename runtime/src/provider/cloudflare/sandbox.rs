@@ -18,6 +18,9 @@ use crate::time::{millis, now};
 /// How long a call may take that runs no program: a container that starts is waited for.
 pub(super) const WITHIN: Duration = Duration::from_mins(1);
 
+/// The largest number that JavaScript has exactly: no file is as long.
+const FURTHEST: u64 = (1 << 53) - 1;
+
 /// A sandbox behind a Durable Object. A clone is the same sandbox.
 #[derive(Debug, Clone)]
 pub struct CloudflareSandbox {
@@ -91,6 +94,7 @@ impl CloudflareSandbox {
     /// A piece of a file that one call reads.
     async fn read_piece(&self, place: Place<'_>, offset: u64, limit: u64) -> Result<contract::Piece> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
+        let offset = offset.min(FURTHEST);
         let input = contract::Read { root: place.root.into(), path: place.path.into(), offset, limit };
         self.call(async |object: &Object| object.read(&input, WITHIN).await).await
     }

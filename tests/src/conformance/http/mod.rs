@@ -62,7 +62,10 @@ impl Http {
             return Err(format!("{} answers {status}: {}", self.url, message(&body)).into());
         }
         self.has_images(&serde_json::from_str(&body)?)?;
-        let mut lacks = vec![(Capability::Restart, "no request ends a Worker".to_owned())];
+        let mut lacks = vec![
+            (Capability::Restart, "no request ends a Worker".to_owned()),
+            (Capability::ManyFiles, "a Worker copies each file of a tree by calls of its own".to_owned()),
+        ];
         for (capability, tool, input) in [
             (Capability::List, "sandbox_list", json!({})),
             (Capability::Expose, "browse", json!({ "port": 8080 })),
