@@ -253,18 +253,20 @@ confine() {
 # many of the last as hold so much. When nobody wants them any more, it lets the stream run dry, for what still writes
 # would die of its end.
 keep() {
-  local at=0 size start file late=()
+  local at=0 count=8 start file full partial size late=()
   while [[ -d $dir ]]; do
     start=$at
     printf -v file '%s/%s.%015d' "$dir" "$1" "$at"
-    # Each read is written at once; so many at most stand in one file.
-    dd bs=64K count=256 of="$file" status=none || break
+    # Each read is written at once; so many at most stand in one file, few in the first.
+    LC_ALL=C dd bs=64K count="$count" of="$file" 2>"$dir/$1-records" || break
+    IFS='+ ' read -r full partial _ <"$dir/$1-records"
+    # Where there were fewer, the stream has ended.
+    ((full + partial == count)) || return
+    count=256
     size=$(stat -c %s -- "$file") || break
-    ((size)) || return
     ((at += size))
     ((start < limit)) || late+=("$file" "$at")
     while ((${#late[@]} > 2 && at - late[1] > limit + ${#mark})); do
-      : >"$dir/cut-$1"
       rm -f -- "${late[0]}"
       late=("${late[@]:2}")
     done
@@ -272,15 +274,27 @@ keep() {
   exec cat
 }
 
-# Prints how long a stream was up to the mark, and its first and last bytes.
+# Prints how long a stream was up to the mark, and its first and last bytes; more of them than it was long do no harm.
 show() {
-  local files last at total tail turn
-  for ((turn = 0; turn < 500; turn++)); do
+  local LC_ALL=C files last parts text at total tail turn
+  for ((turn = 0; turn < 200; turn++)); do
     files=("$dir/$1".*)
+    # A short text is looked through without another program.
+    parts=()
+    if ((${#files[@]} == 1)) && [[ -e $files ]]; then mapfile -d '' -t parts <"$files"; fi
+    if ((${#parts[@]} == 1)) && [[ $parts == *"$mark"* ]]; then
+      text=${parts%"$mark"*}
+      if ((${#text} <= limit)); then
+        printf '%s\n' "${#text}"
+        base64 -w0 <<<"$text"
+        printf '\n\n'
+        return
+      fi
+    fi
     last=("${files[@]:${#files[@]} > 1 ? ${#files[@]} - 2 : 0}")
-    at=$(cat -- "${last[@]}" | LC_ALL=C grep -abom1 -F -- "$mark")
+    at=$(cat -- "${last[@]}" | grep -abom1 -F -- "$mark")
     [[ ! $at ]] || break
-    sleep 0.01
+    sleep 0.005
   done
   # Where others print too much to find it, all that is there counts.
   at=${at%%:*} total=$((10#${last[0]##*.} + ${at:-$(cat -- "${last[@]}" | wc -c)}))
@@ -293,10 +307,8 @@ show() {
   tail=$((limit / 2))
   cat -- "${files[@]}" | head -c $((limit - tail)) | base64 -w0
   printf '\n'
-  if [[ -e $dir/cut-$1 ]]; then
-    # What comes before it is not all there.
-    while ((10#${files[0]##*.} < limit)); do files=("${files[@]:1}"); done
-  fi
+  # Only what comes from there on is all there, and stays.
+  while ((${#files[@]} > 1 && 10#${files[1]##*.} <= total - tail)); do files=("${files[@]:1}"); done
   cat -- "${files[@]}" | head -c $((total - 10#${files[0]##*.})) | tail -c "$tail" | base64 -w0
   printf '\n'
 }
@@ -339,8 +351,9 @@ become() {
     echo NO_EXECUTABLE >"$dir/fault"
   else
     # env takes what holds a sign of equality for a variable; nice takes it for a program.
-    [[ ${argv[0]} != *=* ]] || argv=(nice -n 0 -- "${argv[@]}")
-    exec setsid -- env -- "${assigned[@]}" "${argv[@]}"
+    [[ $count == 0 || ${argv[0]} != *=* ]] || argv=(nice -n 0 -- "${argv[@]}")
+    ((count == 0)) || argv=(env -- "${assigned[@]}" "${argv[@]}")
+    exec setsid -- "${argv[@]}"
   fi
   exit 127
 }
@@ -353,11 +366,11 @@ run() {
   # The container waits until nobody holds this script's own outputs.
   exec {out}> >(exec >/dev/null 2>&1 && keep out)
   exec {err}> >(exec >/dev/null 2>&1 {out}>&- && keep err)
-  become </dev/null >&"$out" 2>&"$err" {out}>&- {err}>&- &
+  become >&"$out" 2>&"$err" {out}>&- {err}>&- &
   pid=$!
   # Where the container ends this script, the program ends as well.
   trap 'kill_all "$pid"; rm -rf -- "$dir"; exit 143' TERM
-  sleep "$seconds" </dev/null >/dev/null 2>&1 {out}>&- {err}>&- &
+  sleep "$seconds" >/dev/null 2>&1 {out}>&- {err}>&- &
   timer=$!
   wait -n -p ended "$pid" "$timer" 2>/dev/null
   code=$?

@@ -59,6 +59,9 @@ export class KozeSandbox extends Sandbox {
   /** What the object's storage has under `MEMORY`. @type {Memory | undefined} */
   #memory;
 
+  /** The start of the container that is under way. @type {Promise<void> | undefined} */
+  #waking;
+
   /** How long the class lets a sandbox idle. @type {string | number} */
   #sleepAfter = this.sleepAfter;
 
@@ -297,6 +300,7 @@ export class KozeSandbox extends Sandbox {
         "the Worker has an @cloudflare/sandbox that cannot do this: install 0.12.10, and deploy again",
       );
     }
+    await this.#wake();
     const id = crypto.randomUUID();
     const given = encoder.encode(texts.map((text) => `${text}\0`).join(""));
     /** @type {Record<string, string>} */
@@ -335,6 +339,19 @@ export class KozeSandbox extends Sandbox {
     const path = `/tmp/.koze-${crypto.randomUUID()}`;
     await this.writeFile(path, text, { encoding: "base64", sessionId: FRESH });
     env[`${name}_FILE`] = path;
+  }
+
+  /**
+   * Starts the container where it does not run. A call that started it would be interrupted: the SDK hears of the end
+   * of the container before only then, and ends what hangs on it.
+   */
+  async #wake() {
+    if (this.ctx.container?.running) return;
+    this.#waking ??= this.startAndWaitForPorts({ ports: CONTROL_PORT }).finally(() => (this.#waking = undefined));
+    await this.#waking.catch((error) => {
+      console.error("koze:", error);
+      throw notUp();
+    });
   }
 
   /** @param {Memory | undefined} memory */
@@ -443,12 +460,17 @@ function thrown(error) {
   const { code, context } = /** @type {{ code?: string, context?: Record<string, unknown> }} */ (error ?? {});
   // Nothing was done where the container was never reached.
   if (code === "CONTAINER_UNAVAILABLE" || context?.phase === "startup" || context?.admitted === false) {
-    return new Fault("unavailable", "the container of the sandbox is not up yet", true);
+    return notUp();
   }
   if (code === "OPERATION_INTERRUPTED" || code === "RPC_TRANSPORT_ERROR") {
     return new Fault("unavailable", "the container of the sandbox ended meanwhile: what was asked may be done or not");
   }
   return new Fault("internal", "the sandbox could not do it: the log of the Worker says why");
+}
+
+/** Nothing was done. */
+function notUp() {
+  return new Fault("unavailable", "the container of the sandbox is not up yet", true);
 }
 
 /** @param {string} path */
@@ -495,7 +517,7 @@ function stat([type = "", mode = "", size = ""], target) {
 function kept([total = "", first = "", last = ""], limit) {
   const [head, tail] = [Uint8Array.fromBase64(first), Uint8Array.fromBase64(last)];
   const length = Number(total);
-  if (length <= limit) return head;
+  if (length <= limit) return head.slice(0, length);
   /** @param {number} missing */
   const mark = (missing) => encoder.encode(`\n[... ${missing} bytes left out ...]\n`);
   // The mark says how many bytes it stands for, its own place among them; the number's length is known before.

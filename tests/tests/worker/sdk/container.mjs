@@ -71,8 +71,11 @@ async function lasting(id, command, { cwd, env = {}, timeoutMs }) {
   const work = (async () => {
     const exitCode = await ended;
     const [stdout, stderr] = await printed;
-    if (!cwd) shell.cwd = (await readFile(where, "utf8").catch(() => `${shell.cwd}\n`)).trimEnd();
+    const left = await readFile(where, "utf8").catch(() => undefined);
     await rm(where, { force: true });
+    // Trap: a command that ends its shell ends the session.
+    if (left === undefined) throw failed("SESSION_TERMINATED", "The shell of the session has ended", { sessionId: id });
+    if (!cwd) shell.cwd = left.trimEnd();
     return { exitCode, stdout, stderr };
   })();
   if (!timeoutMs) return work;
@@ -166,8 +169,9 @@ control.listen(3000, "0.0.0.0");
 // The engine's way in: `CONNECT` to one of the ports, as the sidecar of workerd's containers has it.
 const door = http.createServer();
 door.on("connect", (request, client, head) => {
+  client.setNoDelay?.();
   const port = Number((request.headers["x-dst-addr"] ?? request.url).split(":").at(-1));
-  const server = net.connect(port, "127.0.0.1", () => {
+  const server = net.connect({ port, host: "127.0.0.1", noDelay: true }, () => {
     client.write("HTTP/1.1 200 OK\r\n\r\n");
     server.write(head);
     client.pipe(server).pipe(client);

@@ -5,7 +5,7 @@ set -eu
 root=$1 door=$2 node=$3 modules=$4 here=$5
 
 mount --make-rprivate /
-mount -t tmpfs -o mode=755 tmpfs "$root"
+mount -t tmpfs -o mode=755,size=160m tmpfs "$root"
 cd "$root"
 mkdir etc proc dev tmp root run workspace home opt opt/node_modules opt/door usr var
 bind() { # FROM TO: read-only

@@ -16,6 +16,7 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 export class Engine {
   #directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
   #containers = new Map();
+  #broken = new Set();
   #server = http.createServer((request, response) => this.#answer(request, response));
 
   /** @param {string} modules `node_modules` with Node 22, capnweb and ws */
@@ -32,10 +33,26 @@ export class Engine {
     return new Promise((done) => this.#server.listen(this.socket, done));
   }
 
-  /** What a container was made with, and what its sidecar was told of the network. */
-  container(part) {
-    const found = [...this.#containers.values()].find(({ name }) => name.includes(part) && !name.endsWith("-proxy"));
-    return { ...found, egress: this.#containers.get(`${found?.name}-proxy`)?.egress };
+  /**
+   * The container of an object: whether it runs, what it was made with, and what its sidecar was told of the network.
+   *
+   * @param {string} id of the object
+   */
+  container(id) {
+    const found = [...this.#containers.values()].find(({ name }) => name.endsWith(id));
+    if (!found) return undefined;
+    const { running, spec } = found;
+    return { running, spec, egress: this.#containers.get(`${found.name}-proxy`)?.egress };
+  }
+
+  /** Makes containers of an object end as soon as they start. */
+  breakDown(id) {
+    this.#broken.add(id);
+  }
+
+  /** Ends the container of an object from outside. */
+  kill(id) {
+    [...this.#containers.values()].find(({ name }) => name.endsWith(id))?.process?.kill("SIGKILL");
   }
 
   /** Ends all that it started. */
@@ -102,7 +119,8 @@ export class Engine {
     const node = join(this.modules, "node/bin/node");
     const unshare = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"];
     if (process.getuid() !== 0) unshare.push("--user", "--map-root-user");
-    const script = ["bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE];
+    const broken = [...this.#broken].some((id) => container.name.endsWith(id));
+    const script = broken ? ["false"] : ["bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE];
     container.process = spawn("unshare", [...unshare, ...script], {
       env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", HOME: "/root", ...env },
       stdio: ["ignore", "inherit", "inherit"],
@@ -123,6 +141,7 @@ export class Engine {
       response.end(request.url === "/ca" ? "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n" : "");
     });
     server.on("connect", (request, client) => {
+      client.setNoDelay();
       const inside = this.#containers.get(container.name.replace(/-proxy$/, ""));
       const refuse = () => client.end("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n");
       client.on("error", () => {});
