@@ -253,15 +253,15 @@ confine() {
 # many of the last as hold so much. When nobody wants them any more, it lets the stream run dry, for what still writes
 # would die of its end.
 keep() {
-  local at=0 count=8 start file full partial size late=()
+  local at=0 count=8 start file said size late=()
   while [[ -d $dir ]]; do
     start=$at
     printf -v file '%s/%s.%015d' "$dir" "$1" "$at"
     # Each read is written at once; so many at most stand in one file, few in the first.
     LC_ALL=C dd bs=64K count="$count" of="$file" 2>"$dir/$1-records" || break
-    IFS='+ ' read -r full partial _ <"$dir/$1-records"
+    mapfile -d '' -t said <"$dir/$1-records" && [[ $said =~ ([0-9]+)\+([0-9]+)' records in' ]] || break
     # Where there were fewer, the stream has ended.
-    ((full + partial == count)) || return
+    ((BASH_REMATCH[1] + BASH_REMATCH[2] == count)) || return
     count=256
     size=$(stat -c %s -- "$file") || break
     ((at += size))
@@ -282,8 +282,8 @@ show() {
     # A short text is looked through without another program.
     parts=()
     if ((${#files[@]} == 1)) && [[ -e $files ]]; then mapfile -d '' -t parts <"$files"; fi
-    if ((${#parts[@]} == 1)) && [[ $parts == *"$mark"* ]]; then
-      text=${parts%"$mark"*}
+    if ((${#parts[@]} == 1)) && [[ ${parts: -${#mark}} == "$mark" ]]; then
+      text=${parts::-${#mark}}
       if ((${#text} <= limit)); then
         printf '%s\n' "${#text}"
         base64 -w0 <<<"$text"
@@ -291,8 +291,9 @@ show() {
         return
       fi
     fi
+    # The programs that write them may not even have begun.
     last=("${files[@]:${#files[@]} > 1 ? ${#files[@]} - 2 : 0}")
-    at=$(cat -- "${last[@]}" | grep -abom1 -F -- "$mark")
+    at=$([[ ! -e $last ]] || cat -- "${last[@]}" | grep -abom1 -F -- "$mark")
     [[ ! $at ]] || break
     sleep 0.005
   done
@@ -308,7 +309,7 @@ show() {
   cat -- "${files[@]}" | head -c $((limit - tail)) | base64 -w0
   printf '\n'
   # Only what comes from there on is all there, and stays.
-  while ((${#files[@]} > 1 && 10#${files[1]##*.} <= total - tail)); do files=("${files[@]:1}"); done
+  while [[ ${files[1]} ]] && ((10#${files[1]##*.} <= total - tail)); do files=("${files[@]:1}"); done
   cat -- "${files[@]}" | head -c $((total - 10#${files[0]##*.})) | tail -c "$tail" | base64 -w0
   printf '\n'
 }

@@ -307,7 +307,7 @@ export class KozeSandbox extends Sandbox {
     const env = { KOZE_SCRIPT: SCRIPT, KOZE_OP: operation, KOZE_ID: id };
     await this.#hand(env, "KOZE_TEXTS", given);
     if (data) await this.#hand(env, "KOZE_DATA", data);
-    const { stdout, stderr } = await this.execWithSessionToken(COMMAND, FRESH, {
+    const { stdout, stderr, exitCode } = await this.execWithSessionToken(COMMAND, FRESH, {
       cwd: "/",
       env,
       timeout: timeoutMs,
@@ -316,7 +316,8 @@ export class KozeSandbox extends Sandbox {
     const [first = "", ...lines] = stdout.split("\n");
     const [word, ...words] = first.split(" ");
     if (lines.pop() !== ".") {
-      console.error(`koze: ${operation} answered ${JSON.stringify([stdout.slice(0, 200), stderr.slice(0, 2000)])}`);
+      const said = JSON.stringify([exitCode, stdout.slice(0, 200), stderr.slice(0, 2000)]);
+      console.error(`koze: ${operation} ended with ${said}`);
       throw new Fault("unavailable", "the sandbox did not answer in time, or ended: its log says more");
     }
     if (word !== "ok") throw new Said(words[0] ?? "", Number(words[1]));

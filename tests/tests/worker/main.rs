@@ -9,5 +9,6 @@ mod deploy;
 mod project;
 mod runs;
 mod rust;
+mod sdk;
 mod types;
 mod wrangler;

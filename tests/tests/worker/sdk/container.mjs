@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { mkdir, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import http from "node:http";
 import net from "node:net";
+import { constants } from "node:os";
 import { dirname } from "node:path";
 import { RpcTarget, newWebSocketRpcSession } from "capnweb";
 import { WebSocketServer } from "ws";
@@ -36,7 +37,7 @@ function bash(args, options) {
     });
   const ended = new Promise((done, fail) => {
     child.on("error", fail);
-    child.on("exit", (code, signal) => done(code ?? 128 + ({ SIGTERM: 15, SIGKILL: 9 }[signal] ?? 1)));
+    child.on("exit", (code, signal) => done(code ?? 128 + constants.signals[signal]));
   });
   return { child, ended, printed: Promise.all([text(child.stdout), text(child.stderr)]) };
 }

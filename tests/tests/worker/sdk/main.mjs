@@ -1,5 +1,6 @@
 // Runs every case on the class as `koze build` made it, and for each mutation the case that it must fail:
-// `node main.mjs PROJECT`. One line of JSON for each: `{ name, mutation?, error? }`.
+// `node main.mjs PROJECT`. One line of JSON says how many there
+// are, `{ planned }`, and one for each what became of it, `{ name, mutation?, error? }`.
 
 import { cases, lives } from "./cases.mjs";
 import { mutations } from "./mutations.mjs";
@@ -54,6 +55,7 @@ const works = [
   ...[...Object.keys(lives), ...Object.keys(cases)].map((name) => ({ name, mutation: undefined })),
 ];
 try {
+  console.log(JSON.stringify({ planned: [works.length - mutations.length, mutations.length] }));
   const shared = stage.sandbox("shared");
   await shared.open();
   await each(works.filter(({ name, mutation }) => !only || (mutation ?? name).includes(only)), async ({ name, mutation }) => {

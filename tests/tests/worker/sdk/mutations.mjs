@@ -33,6 +33,10 @@ const sdk = (name, from, to, fails) => ({ name, file: "sdk.mjs", from, to, fails
 const entry = (name, from, to, fails) => ({ name, file: "worker.mjs", from, to, fails });
 
 export const mutations = [
+  // What these do has no end, so they begin.
+  sdk("outputs-held", `(exec >/dev/null 2>&1 && keep out)`, `(keep out)`, "what is left in the background lives on"),
+  sdk("connection-made", `{ exec {file}<"/.$1"; }`, `{ exec {file}<"$1"; }`, "files are refused for what they are"),
+  sdk("never-asleep", `asked == null ? this.#sleepAfter : asked / 1000`, `this.#sleepAfter`, "a sandbox sleeps when it was idle for as long as it was opened for"),
   // Programs.
   naive("newline-lost", "kozeExec", NAIVE_EXEC, "an output is what was printed"),
   naive("bytes-lost", "kozeExec", NAIVE_EXEC, "an output may be any bytes"),
@@ -42,7 +46,6 @@ export const mutations = [
   sdk("session-shared", `const FRESH = "__DISABLE_SESSION__"`, `const FRESH = "koze"`, "each program starts anew"),
   sdk("only-the-group-killed", `kill -KILL "\\\${!hit[@]}"`, `kill -KILL -- "-$1"`, "a program ends in its time, with all that came of it"),
   sdk("timer-missing", `if [[ $ended == "$timer" ]]; then`, `if false; then`, "a program ends in its time, with all that came of it"),
-  sdk("outputs-held", `(exec >/dev/null 2>&1 && keep out)`, `(keep out)`, "what is left in the background lives on"),
   sdk("pipe-closed", `  exec cat\n}`, `}`, "what is left in the background lives on"),
   sdk("variables-leaked", `unset KOZE_SCRIPT KOZE_OP`, `unset KOZE_SCRIPT`, "variables arrive as they are, and no others"),
   sdk("sign-of-equality", `[[ $count == 0 || \\\${argv[0]} != *=* ]] || `, `true || `, "programs are found or not"),
@@ -60,15 +63,13 @@ export const mutations = [
   sdk("replaced-in-place", `temporary=./.koze-$id`, `temporary=./$name`, "what does not fit leaves a file as it was"),
   sdk("mode-forgotten", `chmod "$mode" -- "$temporary"`, `:`, "a file is replaced in one step and keeps its mode"),
   sdk("link-replaced", `[[ -L ./$name ]] || break`, `break`, "a file is replaced in one step and keeps its mode"),
-  sdk("connection-made", `{ exec {file}<"/.$1"; }`, `{ exec {file}<"$1"; }`, "files are refused for what they are"),
   sdk("moved-into", `why=$(mv -fT -- "$from"`, `why=$(mv -f -- "$from"`, "things are moved"),
   sdk("moved-by-half", `if [[ $(stat -c %d`, `if false && [[ $(stat -c %d`, "things are moved"),
   sdk("rootless", `[[ $root == / || `, `[[ / == / || `, "nothing leads out of a root"),
   // The object.
   sdk("never-unopened", `if (!this.#memory) throw`, `if (false) throw`, "a sandbox is opened, and destroyed"),
   sdk("not-forgotten", `await this.#remember(undefined);`, ``, "a sandbox is opened, and destroyed"),
-  sdk("not-woken", `if (this.ctx.container?.running) return;\n    this.#waking`, `if (true) return;\n    this.#waking`, "a container that ends leaves open what was done"),
-  sdk("never-asleep", `asked == null ? this.#sleepAfter : asked / 1000`, `this.#sleepAfter`, "a sandbox sleeps when it was idle for as long as it was opened for"),
+  sdk("not-woken", `if (this.ctx.container?.running) return;\n    this.#waking`, `if (true) return;\n    this.#waking`, "a sandbox is opened, and destroyed"),
   sdk("own-fetch", `const fetch = (request) => Sandbox.prototype.fetch.call(this, request);`, `const fetch = (request) => this.fetch(request);`, "an output is what was printed"),
   sdk("control-port-open", `if (!this.#memory?.ports.includes(port)) return`, `if (!port) return super.fetch(request);\n    if (!this.#memory?.ports.includes(port)) return`, "nobody is let in by the class but to ports that were exposed"),
   sdk("any-port", `if (!this.#memory?.ports.includes(port)) return`, `if (!port) return`, "nobody is let in by the class but to ports that were exposed"),

@@ -80,7 +80,7 @@ export class Stage {
         port: 0,
         cf: false,
         // What the SDK logs of containers that are made to fail is no news.
-        handleStructuredLogs: () => {},
+        handleStructuredLogs: ({ message }) => process.env.KOZE_TEST_LOGS && console.error(message),
         containerEngine: {
           localDocker: { socketPath: `unix://${stage.engine.socket}`, containerEgressInterceptorImage: "sidecar" },
         },
