@@ -467,6 +467,14 @@ export const lives = {
     await s.destroy();
   },
 
+  async "a sandbox is there again at once"(s) {
+    for (let round = 0; round < 3; round++) {
+      await s.open();
+      assert.equal(await s.sh("echo there"), "there\n");
+      await s.destroy();
+    }
+  },
+
   async "a sandbox sleeps when it was idle for as long as it was opened for"(s) {
     await s.open(2000);
     await s.sh("true");

@@ -1,6 +1,6 @@
 // Runs every case on the class as `koze build` made it, and for each mutation the case that it must fail:
-// `node main.mjs PROJECT`. One line of JSON says how many there
-// are, `{ planned }`, and one for each what became of it, `{ name, mutation?, error? }`.
+// `node main.mjs PROJECT [PART OF A NAME]`. One line of JSON says how many there are, `{ planned }`, and one for each what
+// became of it, `{ name, mutation?, error? }`.
 
 import { cases, lives } from "./cases.mjs";
 import { mutations } from "./mutations.mjs";

@@ -69,7 +69,7 @@ export const mutations = [
   // The object.
   sdk("never-unopened", `if (!this.#memory) throw`, `if (false) throw`, "a sandbox is opened, and destroyed"),
   sdk("not-forgotten", `await this.#remember(undefined);`, ``, "a sandbox is opened, and destroyed"),
-  sdk("not-woken", `if (this.ctx.container?.running) return;\n    this.#waking`, `if (true) return;\n    this.#waking`, "a sandbox is opened, and destroyed"),
+  sdk("not-woken", `if (this.ctx.container?.running) return;\n    this.#waking`, `if (true) return;\n    this.#waking`, "a sandbox is there again at once"),
   sdk("own-fetch", `const fetch = (request) => Sandbox.prototype.fetch.call(this, request);`, `const fetch = (request) => this.fetch(request);`, "an output is what was printed"),
   sdk("control-port-open", `if (!this.#memory?.ports.includes(port)) return`, `if (!port) return super.fetch(request);\n    if (!this.#memory?.ports.includes(port)) return`, "nobody is let in by the class but to ports that were exposed"),
   sdk("any-port", `if (!this.#memory?.ports.includes(port)) return`, `if (!port) return`, "nobody is let in by the class but to ports that were exposed"),
