@@ -318,6 +318,7 @@ export class KozeSandbox extends Sandbox {
     if (lines.pop() !== ".") {
       const said = JSON.stringify([exitCode, stdout.slice(0, 200), stderr.slice(0, 2000)]);
       console.error(`koze: ${operation} ended with ${said}`);
+      if (/: (command not found|unrecognized option|invalid option)/.test(stderr)) throw new Fault("unsupported", IMAGE);
       throw new Fault("unavailable", "the sandbox did not answer in time, or ended: its log says more");
     }
     if (word !== "ok") throw new Said(words[0] ?? "", Number(words[1]));

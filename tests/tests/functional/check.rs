@@ -168,7 +168,7 @@ fn json_of_a_build() {
     let again = document(&project.koze(&["build", "--format", "json"]));
     let actions: Vec<&Value> =
         again["changes"].as_array().expect("a list").iter().map(|change| &change["action"]).collect();
-    assert_eq!(actions, ["unchanged"; 8]);
+    assert_eq!(actions, ["unchanged"; 11]);
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn a_worker_answers_in_workerd() {
     let (answer, stderr) = answer(&worker);
     let bundle = worker.project.read("dist/worker.js");
     let class = bundle.lines().find(|line| line.contains("class") && line.contains("ShellSandbox"));
-    assert!(class.is_some_and(|line| line.contains("extends Sandbox")), "no class over the SDK's: {class:?}");
+    assert!(class.is_some_and(|line| line.contains("extends KozeSandbox")), "no class over the base: {class:?}");
     let body = "SHELL_SANDBOX: Stub(\"ShellSandbox\") in the container application served-shell\n";
     assert_eq!(answer, json!({ "status": 200, "body": body }), "{stderr}");
 }
