@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
@@ -50,9 +51,16 @@ pub enum Command {
     Mcp(Mcp),
     /// Play an agent's work with two sandboxes in a new project, and show each call
     Demo(Demo),
+    /// Run the Worker on this machine, and build again after each change
+    Dev(Dev),
+    /// Deploy the Worker, where every file is in step and no storage would be lost
+    Deploy(Deploy),
     /// Run the sandboxes of a session
     #[command(hide = true)]
     Supervise(Supervise),
+    /// Run a program, and end all that it has started
+    #[command(hide = true)]
+    Guard(Guard),
     /// Tell what the code of a diagnostic means
     Explain(Explain),
     /// Print a completion script for a shell
@@ -386,6 +394,70 @@ pub struct Demo {
     /// this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
+}
+
+/// What `koze dev` and `koze deploy` have in common.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// A directory in the package
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub project: PathBuf,
+
+    /// The wrangler configuration [default: the file wrangler would read]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// The environment of the wrangler configuration [default: the top level]
+    #[arg(long, value_name = "NAME")]
+    pub env: Option<String>,
+
+    /// Further arguments for wrangler
+    #[arg(last = true, value_name = "ARGS")]
+    pub wrangler: Vec<String>,
+}
+
+/// `koze dev`.
+#[derive(Debug, Args)]
+pub struct Dev {
+    /// With sandboxes on this machine instead of containers: no Docker, no account (Linux)
+    #[arg(long)]
+    pub local: bool,
+
+    /// The port that the Worker listens at [default: wrangler's, 8787]
+    #[arg(long)]
+    pub port: Option<u16>,
+
+    /// With `--local`, where sandboxes and their files are kept [default: a directory for the package in
+    /// `~/.local/state/koze`]
+    #[arg(long, value_name = "DIR", requires = "local")]
+    pub state: Option<PathBuf>,
+
+    /// Where, and how.
+    #[command(flatten)]
+    pub run: Run,
+}
+
+/// `koze deploy`.
+#[derive(Debug, Args)]
+pub struct Deploy {
+    /// Take warnings for errors
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Where, and how.
+    #[command(flatten)]
+    pub run: Run,
+}
+
+/// What ends wrangler with koze; [`crate::dev`] starts it.
+#[derive(Debug, Args)]
+pub struct Guard {
+    /// The process that it must not outlive
+    pub parent: u32,
+
+    /// The program, and its arguments
+    #[arg(last = true, required = true)]
+    pub program: Vec<OsString>,
 }
 
 /// What runs the sandboxes of a session; [`crate::session`] starts it.

@@ -13,7 +13,7 @@ use crate::finding::{Findings, Place};
 use crate::paths;
 use crate::sdk::Sdk;
 
-pub use offered::{offered, serves};
+pub use offered::{classes, offered, serves};
 
 /// The image of a sandbox.
 #[derive(Debug, Clone)]

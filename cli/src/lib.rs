@@ -11,6 +11,7 @@
 pub mod args;
 pub mod build;
 pub mod commands;
+pub mod dev;
 pub mod discover;
 pub mod doctor;
 pub mod draft;
@@ -19,6 +20,8 @@ pub mod generate;
 pub mod images;
 pub mod lock;
 pub mod manifest;
+#[cfg(target_os = "linux")]
+mod mcp;
 pub mod output;
 pub mod paths;
 pub mod plan;

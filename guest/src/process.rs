@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::process::{Command, Stdio};
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 use crate::message::{Fault, Why};
-use crate::{place, sys};
+use crate::place;
+use crate::spawn::{Program, spawn};
 
 /// How often the tree below a program is looked through for new processes. Each look stops those it finds, so the next
 /// one finds what they made in between.
@@ -19,13 +19,13 @@ const ROUNDS: usize = 64;
 pub(crate) fn start(
     argv: &[String],
     cwd: &str,
-    env: Vec<(String, String)>,
+    env: &[(String, String)],
     descriptors: Vec<OwnedFd>,
 ) -> Result<Pid, Fault> {
     let Ok([stdout, stderr]) = <[OwnedFd; 2]>::try_from(descriptors) else {
         return Err(Fault::new(Why::Internal, "a program needs two descriptors"));
     };
-    let Some((program, arguments)) = argv.split_first().filter(|(program, _)| !program.is_empty()) else {
+    let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
         return Err(Fault::new(Why::InvalidInput, "there is no program to run"));
     };
     if argv.iter().chain(env.iter().flat_map(|(name, value)| [name, value])).any(|text| text.contains('\0')) {
@@ -41,15 +41,9 @@ pub(crate) fn start(
         Ok(_) => return Err(Fault::new(Why::NotADirectory, format!("{cwd} is not a directory"))),
         Err(error) => return Err(place::fault(&error, cwd)),
     }
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(cwd).env_clear().envs(env);
-    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
-    sys::own_session(&mut command);
-    match command.spawn() {
-        Ok(child) => Pid::from_raw(child.id().cast_signed())
-            .ok_or_else(|| Fault::new(Why::Internal, "the program has no process id")),
-        Err(error) => Err(failed_start(&error, program)),
-    }
+    let null = fs::File::open("/dev/null").map_err(|error| failed_start(&error, program))?;
+    let streams = [null.as_fd(), stdout.as_fd(), stderr.as_fd()];
+    spawn(&Program { argv, cwd, env, streams }).map_err(|error| failed_start(&error, program))
 }
 
 fn failed_start(error: &io::Error, program: &str) -> Fault {

@@ -61,7 +61,7 @@ impl Guest {
     fn answer(&mut self, received: Received<Request>) -> io::Result<()> {
         let Received { number, message, descriptors } = received;
         let answer = match message {
-            Request::Exec { argv, cwd, env } => match process::start(&argv, &cwd, env, descriptors) {
+            Request::Exec { argv, cwd, env } => match process::start(&argv, &cwd, &env, descriptors) {
                 Ok(pid) => {
                     self.running.insert(pid, number);
                     return Ok(());

@@ -1,10 +1,8 @@
 //! The few calls that the compiler cannot vouch for.
-#![allow(unsafe_code, reason = "fork, work between fork and exec, and signalfd have no safe form")]
+#![allow(unsafe_code, reason = "fork and signalfd have no safe form")]
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 /// Blocks `SIGCHLD` and gives a descriptor that is readable when a child has ended.
 pub(crate) fn child_signal() -> io::Result<OwnedFd> {
@@ -21,23 +19,6 @@ pub(crate) fn child_signal() -> io::Result<OwnedFd> {
             return Err(io::Error::last_os_error());
         }
         Ok(OwnedFd::from_raw_fd(descriptor))
-    }
-}
-
-/// The command starts in a session of its own, with no signal blocked, and adopts what its children leave behind:
-/// while it lives, all that came of it is below it.
-pub(crate) fn own_session(command: &mut Command) {
-    // SAFETY: the closure runs between fork and exec; it makes system calls alone, allocates nothing, takes no lock.
-    unsafe {
-        command.pre_exec(|| {
-            if libc::setsid() < 0 || libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            let mut set = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-            Ok(())
-        });
     }
 }
 

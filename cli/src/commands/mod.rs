@@ -7,11 +7,15 @@ mod call;
 mod completions;
 #[cfg(target_os = "linux")]
 mod demo;
+mod deploy;
 #[cfg(target_os = "linux")]
 mod destroy;
+mod dev;
 mod doctor;
 mod drafted;
 mod explain;
+#[cfg(target_os = "linux")]
+mod guard;
 #[cfg(target_os = "linux")]
 mod here;
 mod init;
@@ -60,6 +64,8 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Completions(args) => completions::run(args),
+        Command::Dev(args) => dev::run(args),
+        Command::Deploy(args) => deploy::run(args),
         #[cfg(target_os = "linux")]
         Command::Call(args) => call::run(args),
         #[cfg(target_os = "linux")]
@@ -72,6 +78,8 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Demo(args) => demo::run(args),
         #[cfg(target_os = "linux")]
         Command::Supervise(args) => supervise::run(args),
+        #[cfg(target_os = "linux")]
+        Command::Guard(args) => guard::run(args),
         #[cfg(not(target_os = "linux"))]
         _ => {
             show::err(

@@ -6,14 +6,27 @@ use std::process::ExitCode;
 use koze_model::Rule;
 
 use super::{build, show};
-use crate::args::{self, Format};
+use crate::args::{self, Format, Where};
 use crate::build::{self as builds, Build};
 use crate::finding::Findings;
 use crate::output;
 use crate::watch::Watcher;
 
 pub(super) fn run(args: &args::Build) -> ExitCode {
-    let (place, options) = (&args.place, &build::options(&args.place));
+    let human = args.place.format == Format::Human;
+    let heard =
+        |_: &Build, shown: bool| !shown || !human || show::told("watching for changes; Ctrl-C ends it\n");
+    follow(&args.place, None, heard)
+}
+
+/// Builds after each change, for as long as `heard` wants more: it is told of each build, and whether that was shown.
+/// What was found `last` is not shown again.
+pub(super) fn follow(
+    place: &Where,
+    mut last: Option<String>,
+    mut heard: impl FnMut(&Build, bool) -> bool,
+) -> ExitCode {
+    let options = &build::options(place);
     let mut findings = Findings::new(place.strict);
     let started = package(&options.project).and_then(|package| Ok((Watcher::new(&package)?, package)));
     let (mut watcher, package) = match started {
@@ -23,7 +36,6 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
             return build::show(place, options, &Build::default(), &findings, false);
         }
     };
-    let mut last = None;
     loop {
         // The parser keeps every text for its spans: those of the last build are of no use any more.
         proc_macro2::extra::invalidate_current_thread_spans();
@@ -31,13 +43,14 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
         let mut built = Build::default();
         let done = builds::run(options, &mut built, &mut findings).is_ok();
         // The same errors once more would push what the user wants to read out of sight.
-        let found = output::findings::render(&findings, false, 100);
-        if build::drifted(&built) || last.as_ref() != Some(&found) {
+        let found = found(&findings);
+        let shown = build::drifted(&built) || last.as_ref() != Some(&found);
+        if shown {
             build::show(place, options, &built, &findings, done);
-            if place.format == Format::Human && !show::told("watching for changes; Ctrl-C ends it\n") {
-                return ExitCode::SUCCESS;
-            }
             last = Some(found);
+        }
+        if !heard(&built, shown) {
+            return ExitCode::SUCCESS;
         }
         match watcher.follow(&package, &built) {
             // What it did not watch a moment ago may have changed since the build read it.
@@ -50,6 +63,11 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
             }
         }
     }
+}
+
+/// What a build found, to be compared with what the next one finds.
+pub(super) fn found(findings: &Findings) -> String {
+    output::findings::render(findings, false, 100)
 }
 
 /// The directory of the package that is watched, be it whole or broken.

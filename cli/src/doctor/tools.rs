@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use semver::Version;
 
-use super::Check;
+use super::{Check, Status};
 use crate::build::Build;
 
 /// The oldest Node that wrangler runs on.
@@ -27,6 +27,21 @@ pub(super) fn checks(build: &Build) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
     let dir = build.project.as_deref().unwrap_or(&here);
     vec![node(dir), wrangler(dir), docker(build), target(), worker_build(), koze()]
+}
+
+/// What is missing for wrangler to run in a package and build it by this command; none where all is there.
+pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
+    let mut checks = vec![node(dir), wrangler(dir)];
+    if build.contains("worker-build") {
+        checks.extend([target(), worker_build()]);
+    }
+    checks.retain(|check| check.status != Status::Ok);
+    checks
+}
+
+/// Whether an engine answers that runs containers.
+pub(crate) fn runs_containers() -> bool {
+    engine().is_some()
 }
 
 fn node(dir: &Path) -> Check {
@@ -71,9 +86,7 @@ fn docker(build: &Build) -> Check {
         .filter(|sandbox| sandbox.dockerfile().is_some())
         .map(|sandbox| sandbox.file.as_str())
         .collect();
-    let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
-    let runs = said(Command::new(program).args(["info", "--format", "{{.ServerVersion}}"]));
-    match (runs, from_dockerfiles.is_empty()) {
+    match (engine(), from_dockerfiles.is_empty()) {
         (Some(version), _) => Check::ok("docker", format!("an engine answers, version {version}")),
         (None, true) => Check::ok(
             "docker",
@@ -88,6 +101,12 @@ fn docker(build: &Build) -> Check {
             "wrangler builds Dockerfiles with Docker: install and start it",
         ),
     }
+}
+
+/// The version of the engine that wrangler would use, where it answers.
+fn engine() -> Option<String> {
+    let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
+    said(Command::new(program).args(["info", "--format", "{{.ServerVersion}}"]))
 }
 
 fn target() -> Check {
@@ -118,7 +137,7 @@ fn koze() -> Check {
 }
 
 /// The `node_modules` that a package sees, the nearest first.
-fn modules(dir: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn modules(dir: &Path) -> impl Iterator<Item = PathBuf> {
     dir.ancestors().map(|dir| dir.join("node_modules"))
 }
 

@@ -33,6 +33,11 @@ pub struct Inputs<'a> {
     pub offered: Option<&'a Images>,
 }
 
+/// The Worker entry of a local run, which stands before the project's own, `main`.
+pub fn local(main: &str, classes: &[&str]) -> String {
+    worker::local(main, classes)
+}
+
 /// The files, by name.
 pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
     let Inputs { sandboxes, kept, bindings, offered } = inputs;

@@ -25,6 +25,12 @@ pub fn offered(sandboxes: &[Sandbox], images: &[Resolved], first: Option<&str>) 
     Some(Images::new(list, default).expect("the default is one of them"))
 }
 
+/// The classes of all sandboxes, in the order of their files, each with its image.
+pub fn classes(sandboxes: &[Sandbox], images: &[Resolved]) -> Vec<(String, Image)> {
+    let class = |(sandbox, image): (&Sandbox, _)| (sandbox.class.value.clone(), declared(sandbox, image));
+    sandboxes.iter().zip(images).map(class).collect()
+}
+
 /// The image of a sandbox, with all that its attribute says of it.
 fn declared(sandbox: &Sandbox, image: &Resolved) -> Image {
     let attributes = &sandbox.attributes;

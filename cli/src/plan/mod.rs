@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use koze::Images;
+use koze::provider::Image;
 use koze_model::image::ImageSource;
 use koze_model::{Rule, Sandbox};
 
@@ -84,6 +85,8 @@ pub struct Plan {
     pub images: Vec<Resolved>,
     /// The images that agents may name; none where no sandbox serves agents.
     pub offered: Option<Images>,
+    /// The class of each sandbox, with its image as a provider of sandboxes takes it.
+    pub classes: Vec<(String, Image)>,
     /// The container application of each sandbox at the top level, as wrangler calls it.
     pub containers: Vec<String>,
     /// What a person should know of: what was taken over, renamed, removed.
@@ -182,8 +185,9 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     };
     let containers = new_lock.sandboxes.iter().map(container).collect();
     let offered = images::offered(sandboxes, &images, new_lock.default.as_deref());
+    let classes = images::classes(sandboxes, &images);
     let changes = outputs(inputs, &edits, new_lock, offered.as_ref(), findings)?;
-    Ok(Plan { changes, images, offered, containers, notes })
+    Ok(Plan { changes, images, offered, classes, containers, notes })
 }
 
 /// The first sandbox ever built, of those that serve agents: what an agent gets when it names none and no attribute

@@ -127,7 +127,8 @@ fn directory(stage: &Stage) -> PathBuf {
 /// A variable of this program's that no sandbox has of its own.
 fn variable() -> String {
     const OWN: &[&str] = &[
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "IMAGE", "PWD", "OLDPWD", "SHLVL", "_",
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LC_CTYPE", "TMPDIR", "IMAGE", "PWD", "OLDPWD", "SHLVL",
+        "_",
     ];
     let names = std::env::vars().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name);
     names.into_iter().find(|name| !OWN.contains(&name.as_str())).expect("cargo sets some")

@@ -10,3 +10,8 @@ declare module "__KOZE_WORKER__" {
   const worker: ExportedHandler;
   export default worker;
 }
+
+declare module "__KOZE_MAIN__" {
+  const worker: ExportedHandler;
+  export default worker;
+}

@@ -14,6 +14,7 @@ mod config;
 mod contradictions;
 mod crash;
 mod demo;
+mod deploy;
 mod destroy;
 mod doctor;
 mod explain;

@@ -6,9 +6,11 @@
 mod bindings;
 mod built;
 mod deploy;
+mod dev;
 mod project;
 mod runs;
 mod rust;
 mod sdk;
+mod served;
 mod types;
 mod wrangler;

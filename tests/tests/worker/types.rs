@@ -91,7 +91,15 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 5] = ["placeholders.d.ts", "worker.mjs", "worker.d.mts", "sdk.mjs", "sdk.d.mts"];
+const TEMPLATES: [&str; 7] = [
+    "placeholders.d.ts",
+    "worker.mjs",
+    "worker.d.mts",
+    "sdk.mjs",
+    "sdk.d.mts",
+    "local.mjs",
+    "local-worker.mjs",
+];
 
 #[test]
 fn the_templates_pass_as_they_stand() {
@@ -111,5 +119,21 @@ fn a_wrong_type_in_a_hole_does_not() {
         project.write("placeholders.d.ts", placeholders.replace(right, wrong));
         let found = tsc(&project, &TEMPLATES).expect_err(wrong);
         assert!(found.contains("worker.mjs(") && found.contains(field), "{found}");
+    }
+}
+
+#[test]
+fn a_class_that_answers_something_else_does_not() {
+    for (right, wrong, said) in [
+        ("  kozeRename(input) {", "  kozeRenam(input) {", "kozeRename"),
+        ("@returns {Promise<Reply<Piece>>}", "@returns {Promise<Reply<State>>}", "kozeRead"),
+        ("await this.#call(\"kozeExpose\", input)", "this.#call(\"kozeExpose\", input)", "Reply<Done>"),
+    ] {
+        let project = templates();
+        let class = project.read("local.mjs");
+        assert!(class.contains(right), "{class}");
+        project.write("local.mjs", class.replace(right, wrong));
+        let found = tsc(&project, &TEMPLATES).expect_err(wrong);
+        assert!(found.contains("local.mjs(") && found.contains(said), "{found}");
     }
 }

@@ -75,6 +75,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use self::launch::Weakness;
 use self::launch::Weaknesses;
 use self::network::egress;
+pub use self::network::objects::Objects;
 use self::network::preview::Previews;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;

@@ -5,6 +5,7 @@ mod accept;
 pub(super) mod egress;
 mod http;
 mod idle;
+pub(super) mod objects;
 pub(super) mod preview;
 mod tunnel;
 

@@ -28,7 +28,7 @@ pub(super) async fn serve(stream: TcpStream, shared: Weak<Shared>) {
 
 async fn forward(
     shared: Weak<Shared>,
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
     after: After,
 ) -> Result<Response<Body>, Refusal> {
     let host = host(&request).ok_or_else(unknown)?;
@@ -38,46 +38,74 @@ async fn forward(
     if request.method() == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is no proxy"));
     }
-    let (name, port) = (address.name, address.port);
-    let server = reach(&sandbox, port).await?;
+    let to = Port { sandbox, using, number: address.port };
+    let came = Came { host, scheme: HeaderValue::from_static("http") };
+    to.pass(request, came, after).await
+}
 
-    let wanted = upgrade(request.headers());
-    http::for_the_next(&mut request);
-    let headers = request.headers_mut();
-    // As the browser sent it, and once.
-    headers.insert(header::HOST, host.clone());
-    headers.insert(HeaderName::from_static("x-forwarded-host"), host);
-    headers.insert(HeaderName::from_static("x-forwarded-proto"), HeaderValue::from_static("http"));
-    if let Some(wanted) = &wanted {
-        set_upgrade(headers, wanted.clone());
-    }
-    *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
-    let browser = wanted.map(|_| hyper::upgrade::on(&mut request));
-    let (mut response, driver) = http::exchange(server, request).await.map_err(|error| {
-        let text = format!("the server at port {port} of the sandbox {name} {}", http::no_answer(&error));
-        Refusal::new(StatusCode::BAD_GATEWAY, text)
-    })?;
+/// A port of a sandbox, which stays awake for it.
+pub(in super::super) struct Port {
+    pub(in super::super) sandbox: Arc<Inner>,
+    pub(in super::super) using: Use,
+    pub(in super::super) number: u16,
+}
 
-    let granted = upgrade(response.headers());
-    http::end_to_end(response.headers_mut());
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Ok(http::pass_on(response, (driver, using)));
-    }
-    let (Some(browser), Some(granted)) = (browser, granted) else {
-        let text = format!("the server at port {port} of the sandbox {name} switches protocols unasked");
-        return Err(Refusal::new(StatusCode::BAD_GATEWAY, text));
-    };
-    set_upgrade(response.headers_mut(), granted);
-    let server = hyper::upgrade::on(&mut response);
-    after.set(async move {
-        if let (Ok(browser), Ok(server)) = tokio::join!(browser, server) {
-            tunnel(TokioIo::new(browser), TokioIo::new(server)).await;
+/// How a request came: the host it was sent to, and `http` or `https`.
+pub(in super::super) struct Came {
+    pub(in super::super) host: HeaderValue,
+    pub(in super::super) scheme: HeaderValue,
+}
+
+impl Port {
+    /// Passes a request on to what listens there, and what it answers back; a WebSocket goes on after the answer.
+    pub(in super::super) async fn pass(
+        self,
+        mut request: Request<Incoming>,
+        Came { host, scheme }: Came,
+        after: After,
+    ) -> Result<Response<Body>, Refusal> {
+        let Port { sandbox, using, number: port } = self;
+        let name = sandbox.name.clone();
+        let server = reach(&sandbox, port).await?;
+
+        let wanted = upgrade(request.headers());
+        http::for_the_next(&mut request);
+        let headers = request.headers_mut();
+        // As the browser sent it, and once.
+        headers.insert(header::HOST, host.clone());
+        headers.insert(HeaderName::from_static("x-forwarded-host"), host);
+        headers.insert(HeaderName::from_static("x-forwarded-proto"), scheme);
+        if let Some(wanted) = &wanted {
+            set_upgrade(headers, wanted.clone());
         }
-        drop((driver, using));
-    });
-    let mut switched = http::empty(StatusCode::SWITCHING_PROTOCOLS);
-    *switched.headers_mut() = response.headers().clone();
-    Ok(switched)
+        *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
+        let browser = wanted.map(|_| hyper::upgrade::on(&mut request));
+        let (mut response, driver) = http::exchange(server, request).await.map_err(|error| {
+            let text = format!("the server at port {port} of the sandbox {name} {}", http::no_answer(&error));
+            Refusal::new(StatusCode::BAD_GATEWAY, text)
+        })?;
+
+        let granted = upgrade(response.headers());
+        http::end_to_end(response.headers_mut());
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(http::pass_on(response, (driver, using)));
+        }
+        let (Some(browser), Some(granted)) = (browser, granted) else {
+            let text = format!("the server at port {port} of the sandbox {name} switches protocols unasked");
+            return Err(Refusal::new(StatusCode::BAD_GATEWAY, text));
+        };
+        set_upgrade(response.headers_mut(), granted);
+        let server = hyper::upgrade::on(&mut response);
+        after.set(async move {
+            if let (Ok(browser), Ok(server)) = tokio::join!(browser, server) {
+                tunnel(TokioIo::new(browser), TokioIo::new(server)).await;
+            }
+            drop((driver, using));
+        });
+        let mut switched = http::empty(StatusCode::SWITCHING_PROTOCOLS);
+        *switched.headers_mut() = response.headers().clone();
+        Ok(switched)
+    }
 }
 
 /// The one host that a request names; the whole URL, where it stands in the first line, comes before the header.

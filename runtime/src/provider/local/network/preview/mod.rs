@@ -1,7 +1,7 @@
 //! The way in: ports of sandboxes, at names below `localhost` and one port of this machine's loopback.
 
 pub(in super::super) mod address;
-mod forward;
+pub(super) mod forward;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};

@@ -1,0 +1,128 @@
+//! `koze dev --local`: the classes of the Worker answer by sandboxes of this machine.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use koze::provider::Image;
+use koze::provider::local::{self, Local, Objects};
+use koze::{Code, Error};
+use serde_json::{Value, json};
+
+use super::{Started, failed, follow, serve};
+use crate::args::{self, Where};
+use crate::build::Build;
+use crate::commands::build::drifted;
+use crate::commands::deploy::opened;
+use crate::commands::here;
+use crate::commands::show;
+use crate::dev::stage::{Content, Stage};
+use crate::dev::{secrets, token};
+use crate::session::{self, State};
+
+/// The session of `koze call` and others that the Worker's sandboxes are in.
+const SESSION: &str = "dev";
+/// The variable that the Worker takes its bearer token from.
+const TOKEN: &str = "KOZE_TOKEN";
+
+/// What runs beside wrangler.
+struct Run {
+    place: Where,
+    environment: Option<String>,
+    stage: Arc<Stage>,
+    objects: Arc<Objects>,
+    vars: Vec<(&'static str, Value)>,
+    /// What was staged last.
+    staged: Option<(Value, Vec<(String, Image)>)>,
+}
+
+pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
+    let Started { args, config, built, .. } = started;
+    let mut run = Run::new(started)?;
+    run.heard(built)?;
+    run.tell();
+    let stage = Arc::clone(&run.stage);
+    let mut arguments: Vec<OsString> = vec!["--config".into(), stage.config().into()];
+    if !persists(&args.run) {
+        // Where `wrangler dev` keeps what the Worker stores; beside the other configuration it would go with it.
+        arguments.extend(["--persist-to".into(), config.dir().join(".wrangler/state").into()]);
+    }
+    follow(started, move |built| {
+        // What is wrong was shown; the next change may mend it.
+        let _ = run.heard(built);
+    });
+    let code = serve(started, arguments);
+    stage.clear();
+    code
+}
+
+/// The server of the sandboxes.
+fn objects(state: &State) -> koze::Result<Objects> {
+    state.make()?;
+    let session = session::session(SESSION)?;
+    Objects::serve(Local::new(state.sandboxes(&session))?, session)
+}
+
+/// Whether wrangler is told where to keep what the Worker stores.
+fn persists(run: &args::Run) -> bool {
+    run.wrangler.iter().any(|arg| arg.starts_with("--persist"))
+}
+
+impl Run {
+    fn new(started: &Started) -> Result<Self, ExitCode> {
+        let Started { args, place, project, config, .. } = started;
+        let nowhere = |error| failed(&format!("--state names no directory: {error}"));
+        let kept = match &args.state {
+            Some(dir) => State::at(std::path::absolute(dir).map_err(nowhere)?),
+            None => State::of(&project.dir).map_err(|error| here::failed(&error))?,
+        };
+        let stage = Arc::new(Stage::new(config.dir()).map_err(|why| failed(&why.to_string()))?);
+        let objects = Arc::new(objects(&kept).map_err(|error| here::failed(&error))?);
+        // As one variable, with the token last: of a long one, wrangler shows the beginning.
+        let server = json!({ "url": objects.url(), "token": objects.token() });
+        let mut vars = vec![("KOZE_LOCAL", server)];
+        if !secrets::have_token(config.document.value(), config.dir()) {
+            let unkept = |error| failed(&format!("no token can be remembered: {error}"));
+            vars.push((TOKEN, json!(token::remembered(kept.dir()).map_err(unkept)?)));
+        }
+        let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
+        Ok(Run { place, environment: args.run.env.clone(), stage, objects, vars, staged: None })
+    }
+
+    /// Says what one has to know to use it.
+    fn tell(&self) {
+        show::err(&format!(
+            "koze dev: sandboxes run on this machine: `koze sandboxes --session {SESSION}`\n"
+        ));
+        show::err(&match self.vars.iter().find(|(name, _)| *name == TOKEN) {
+            Some((_, token)) => {
+                format!("koze dev: Authorization: Bearer {}\n", token.as_str().unwrap_or_default())
+            }
+            None => {
+                "koze dev: the bearer token is yours, from the project's variables or secrets\n".to_owned()
+            }
+        });
+    }
+
+    /// Follows a build that has succeeded.
+    fn heard(&mut self, built: &Build) -> Result<(), ExitCode> {
+        let Some(plan) = &built.plan else { return Ok(()) };
+        let (_, config) = opened(&self.place)?;
+        let now = (config.document.value().clone(), plan.classes.clone());
+        if self.staged.as_ref() == Some(&now) && !drifted(built) {
+            return Ok(());
+        }
+        let (objects, classes) = (Arc::clone(&self.objects), now.1.clone());
+        let done = local::block_on(async move { objects.follow(classes).await }).and_then(|done| done);
+        let names: Vec<&str> = now.1.iter().map(|(class, _)| class.as_str()).collect();
+        let environment = self.environment.as_deref();
+        let content = Content { config: &now.0, environment, classes: &names, vars: &self.vars };
+        let staged = done.and_then(|()| {
+            let failed = |error| Error::new(Code::Unavailable, format!("nothing can be staged: {error}"));
+            self.stage.write(&content).map_err(failed)
+        });
+        staged.map_err(|error| here::failed(&error))?;
+        self.staged = Some(now);
+        Ok(())
+    }
+}

@@ -1,0 +1,128 @@
+//! `koze dev`: the Worker on this machine, built again after each change.
+
+#[cfg(target_os = "linux")]
+mod local;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::thread;
+
+use super::deploy::{environment, failed, opened, place, ready};
+use super::{build, show, watch};
+use crate::args::{self, Where};
+use crate::build::{self as builds, Build};
+use crate::dev::secrets;
+use crate::dev::wrangler::Wrangler;
+use crate::discover::Project;
+use crate::doctor::tools;
+use crate::finding::Findings;
+use crate::wrangler::locate::Config;
+
+/// The stack of the thread that builds: Rust source may be nested deeper than the usual one reaches.
+const STACK: usize = 256 << 20;
+
+pub(super) fn run(args: &args::Dev) -> ExitCode {
+    dev(args).unwrap_or_else(|code| code)
+}
+
+fn dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
+    let place = place(&args.run, false)?;
+    let options = build::options(&place);
+    let mut findings = Findings::new(false);
+    let mut built = Build::default();
+    let done = builds::run(&options, &mut built, &mut findings).is_ok();
+    build::show(&place, &options, &built, &findings, done);
+    if !done {
+        return Err(ExitCode::FAILURE);
+    }
+    let (project, config) = opened(&place)?;
+    ready(&project, &config)?;
+    let started = Started { args, place, project, config, built, found: watch::found(&findings) };
+    if args.local { on_this_machine(&started) } else { in_containers(&started) }
+}
+
+/// A project that is built, with everything there to run it.
+struct Started<'a> {
+    args: &'a args::Dev,
+    place: Where,
+    project: Project,
+    config: Config,
+    built: Build,
+    /// What the build has found.
+    found: String,
+}
+
+#[cfg(target_os = "linux")]
+use local::on_this_machine;
+
+#[cfg(not(target_os = "linux"))]
+fn on_this_machine(_: &Started) -> Result<ExitCode, ExitCode> {
+    Err(failed(
+        "sandboxes on this machine need Linux: elsewhere `koze dev` runs them in containers, with Docker",
+    ))
+}
+
+fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
+    if !tools::runs_containers() {
+        return Err(failed(
+            "no Docker engine answers, and sandboxes are containers here: start one, or run `koze dev --local`, which \
+             needs none",
+        ));
+    }
+    if !secrets::have_token(started.config.document.value(), started.config.dir()) {
+        show::err(
+            "koze dev: there is no KOZE_TOKEN, and without one every route of koze's answers 503: write `KOZE_TOKEN=` and 16 \
+             characters or more to .dev.vars\n",
+        );
+    }
+    let mut arguments: Vec<OsString> = Vec::new();
+    if started.config.named {
+        arguments.extend(["--config".into(), started.config.path.clone().into_os_string()]);
+    }
+    follow(started, |_| ());
+    serve(started, arguments)
+}
+
+/// Builds after each change, beside what else runs, and tells of each build.
+fn follow(started: &Started, mut heard: impl FnMut(&Build) + Send + 'static) {
+    let Started { place, found, .. } = started;
+    let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
+    let found = Some(found.clone());
+    let building = thread::Builder::new().name("koze-build".into()).stack_size(STACK).spawn(move || {
+        watch::follow(&place, found, |built, _| {
+            heard(built);
+            true
+        })
+    });
+    if let Err(error) = building {
+        show::err(&format!("warning: changes are not watched: {error}\n"));
+    }
+}
+
+/// Runs `wrangler dev` to its end.
+fn serve(started: &Started, mut arguments: Vec<OsString>) -> Result<ExitCode, ExitCode> {
+    let Started { args, project, .. } = started;
+    let Wrangler { program, path } = Wrangler::of(&project.dir);
+    arguments.insert(0, "dev".into());
+    if let Some(port) = args.port {
+        arguments.extend(["--port".into(), port.to_string().into()]);
+    }
+    arguments.extend(environment(&args.run).into_iter().map(OsString::from));
+    arguments.extend(args.run.wrangler.iter().map(OsString::from));
+    let unstarted = |error: std::io::Error| failed(&format!("wrangler cannot be run: {error}"));
+    #[cfg(target_os = "linux")]
+    let code = super::here::wait(async {
+        let mut child = crate::dev::guard::start(&program, |command| {
+            command.args(arguments).env("PATH", path).current_dir(&project.dir);
+        })?;
+        crate::dev::guard::wait(&mut child).await.map(crate::dev::guard::code)
+    })?;
+    #[cfg(not(target_os = "linux"))]
+    let code = {
+        let mut command = std::process::Command::new(program);
+        command.args(arguments).env("PATH", path).current_dir(&project.dir);
+        let code = |status: std::process::ExitStatus| status.code().and_then(|code| u8::try_from(code).ok());
+        command.status().map(|status| ExitCode::from(code(status).unwrap_or(1)))
+    };
+    code.map_err(unstarted)
+}

@@ -1,0 +1,229 @@
+//! The configuration of a local run: the project's own, seen from another directory and without containers.
+
+use serde_json::{Map, Value, json};
+
+/// What the configuration of a local run says in place of the project's.
+#[derive(Debug, Clone, Copy)]
+pub struct Local<'a> {
+    /// The way from its directory to that of the project's configuration: `../..`.
+    pub up: &'a str,
+    /// The Worker entry, in its own directory.
+    pub main: &'a str,
+    /// What stands beside the project's own variables, at every level.
+    pub vars: &'a [(&'a str, Value)],
+}
+
+/// The entry of the project, relative to its configuration: that of an environment, where it has one.
+pub fn main<'v>(config: &'v Value, environment: Option<&str>) -> Option<&'v str> {
+    let of = |level: &'v Value| level.get("main")?.as_str();
+    let level = environment.and_then(|name| config.get("env")?.get(name));
+    level.and_then(of).or_else(|| of(config))
+}
+
+/// The configuration of a local run.
+pub fn local(config: &Value, local: &Local) -> Value {
+    let mut config = config.clone();
+    let Value::Object(root) = &mut config else { return config };
+    root.shift_remove("$schema");
+    level(root, local);
+    if let Some(Value::Object(environments)) = root.get_mut("env") {
+        for environment in environments.values_mut().filter_map(Value::as_object_mut) {
+            level(environment, local);
+            environment.shift_remove("main");
+        }
+    }
+    root.insert("main".to_owned(), json!(local.main));
+    config
+}
+
+fn level(level: &mut Map<String, Value>, local: &Local) {
+    // Where modules are looked for beside the entry, that is beside the project's.
+    if level.get("find_additional_modules") == Some(&json!(true)) && !level.contains_key("base_dir") {
+        let main = level.get("main").and_then(Value::as_str).unwrap_or_default();
+        let dir = main.rsplit_once('/').map_or(".", |(dir, _)| dir).to_owned();
+        level.insert("base_dir".to_owned(), json!(dir));
+    }
+    level.shift_remove("containers");
+    // Of a route, wrangler puts the host in place of the one that was asked for, by which a preview is known.
+    level.shift_remove("route");
+    level.shift_remove("routes");
+    if let Some(Value::Object(dev)) = level.get_mut("dev") {
+        dev.shift_remove("host");
+    }
+    for class in objects(level.get_mut("exports")) {
+        class.shift_remove("container");
+    }
+    if let Some(Value::Object(build)) = level.get_mut("build")
+        && build.contains_key("command")
+    {
+        build.entry("watch_dir").or_insert(json!("./src"));
+    }
+    for place in PATHS {
+        for value in at(level, place) {
+            lead_up(value, local.up);
+        }
+    }
+    // Only what is a path; else it is the name of a package.
+    for value in at(level, &["alias", "*"]) {
+        if value.as_str().is_some_and(|name| name.starts_with('.')) {
+            lead_up(value, local.up);
+        }
+    }
+    // What is a variable here must not be a secret, too.
+    if let Some(Value::Array(required)) =
+        level.get_mut("secrets").and_then(|secrets| secrets.get_mut("required"))
+    {
+        required.retain(|name| local.vars.iter().all(|(var, _)| name != var));
+    }
+    let vars = level.entry("vars").or_insert(json!({}));
+    if let Value::Object(vars) = vars {
+        vars.extend(local.vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    }
+}
+
+/// Where paths stand that are relative to the configuration; `*` is each of an object or array.
+const PATHS: [&[&str]; 11] = [
+    &["base_dir"],
+    &["tsconfig"],
+    &["assets", "directory"],
+    &["site", "bucket"],
+    &["site", "entry-point"],
+    &["build", "watch_dir"],
+    &["build", "watch_dir", "*"],
+    &["wasm_modules", "*"],
+    &["text_blobs", "*"],
+    &["data_blobs", "*"],
+    &["d1_databases", "*", "migrations_dir"],
+];
+
+/// The values at a place.
+fn at<'v>(level: &'v mut Map<String, Value>, place: &[&str]) -> Vec<&'v mut Value> {
+    let Some((first, rest)) = place.split_first() else { return Vec::new() };
+    let mut found: Vec<&mut Value> = match *first {
+        "*" => level.values_mut().collect(),
+        key => level.get_mut(key).into_iter().collect(),
+    };
+    for key in rest {
+        found = found
+            .into_iter()
+            .flat_map(|value| match (value, *key) {
+                (Value::Object(object), "*") => object.values_mut().collect::<Vec<_>>(),
+                (Value::Array(list), "*") => list.iter_mut().collect(),
+                (Value::Object(object), key) => object.get_mut(key).into_iter().collect(),
+                _ => Vec::new(),
+            })
+            .collect();
+    }
+    found
+}
+
+/// Leads a relative path from the other directory to the same place.
+fn lead_up(value: &mut Value, up: &str) {
+    if let Value::String(path) = value
+        && !path.starts_with('/')
+    {
+        *path = format!("{up}/{path}");
+    }
+}
+
+fn objects(value: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+    let object = value.and_then(Value::as_object_mut);
+    object.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(config: &Value) -> Value {
+        let vars = [("TOKEN", json!("t"))];
+        local(config, &Local { up: "../..", main: "entry.mjs", vars: &vars })
+    }
+
+    #[test]
+    fn it_means_the_same_files() {
+        let config = json!({
+            "$schema": "./node_modules/wrangler/config-schema.json",
+            "name": "app",
+            "main": "src/generated/worker.mjs",
+            "build": { "command": "make", "cwd": "sub" },
+            "assets": { "directory": "./public", "binding": "ASSETS" },
+            "alias": { "a": "./a.mjs", "b": "c" },
+            "tsconfig": "/etc/tsconfig.json",
+            "d1_databases": [{ "binding": "DB", "migrations_dir": "migrations" }],
+        });
+        let expected = json!({
+            "name": "app",
+            "main": "entry.mjs",
+            "build": { "command": "make", "cwd": "sub", "watch_dir": "../.././src" },
+            "assets": { "directory": "../.././public", "binding": "ASSETS" },
+            "alias": { "a": "../.././a.mjs", "b": "c" },
+            "tsconfig": "/etc/tsconfig.json",
+            "d1_databases": [{ "binding": "DB", "migrations_dir": "../../migrations" }],
+            "vars": { "TOKEN": "t" },
+        });
+        assert_eq!(made(&config), expected);
+        let watched = |dirs: Value| {
+            let config = made(&json!({ "build": { "command": "make", "watch_dir": dirs } }));
+            config["build"]["watch_dir"].clone()
+        };
+        assert_eq!(watched(json!(["a", "b/c"])), json!(["../../a", "../../b/c"]));
+        assert_eq!(watched(json!("a")), json!("../../a"));
+    }
+
+    #[test]
+    fn it_has_no_containers() {
+        let class = json!({ "type": "durable-object", "storage": "sqlite", "container": "x" });
+        let config = json!({
+            "containers": [{ "class_name": "A" }],
+            "exports": { "A": class },
+            "env": { "staging": { "containers": [], "vars": { "B": "1" }, "main": "other.mjs" } },
+        });
+        let expected = json!({
+            "exports": { "A": { "type": "durable-object", "storage": "sqlite" } },
+            "env": { "staging": { "vars": { "B": "1", "TOKEN": "t" } } },
+            "vars": { "TOKEN": "t" },
+            "main": "entry.mjs",
+        });
+        assert_eq!(made(&config), expected);
+    }
+
+    #[test]
+    fn it_answers_at_every_host() {
+        let config = json!({
+            "routes": ["example.com/*"],
+            "dev": { "port": 1, "host": "example.com" },
+            "env": { "a": { "route": "a.example.com/*" } },
+        });
+        let expected = json!({
+            "dev": { "port": 1 },
+            "env": { "a": { "vars": { "TOKEN": "t" } } },
+            "vars": { "TOKEN": "t" },
+            "main": "entry.mjs",
+        });
+        assert_eq!(made(&config), expected);
+    }
+
+    #[test]
+    fn what_is_a_variable_is_no_secret() {
+        let config = json!({ "secrets": { "required": ["TOKEN", "KEY"] } });
+        assert_eq!(made(&config)["secrets"], json!({ "required": ["KEY"] }));
+    }
+
+    #[test]
+    fn modules_are_looked_for_beside_the_projects_entry() {
+        let config = json!({ "main": "src/index.js", "find_additional_modules": true });
+        assert_eq!(made(&config)["base_dir"], "../../src");
+        let config = json!({ "main": "index.js", "base_dir": "lib", "find_additional_modules": true });
+        assert_eq!(made(&config)["base_dir"], "../../lib");
+    }
+
+    #[test]
+    fn an_environment_may_have_an_entry_of_its_own() {
+        let config = json!({ "main": "a", "env": { "b": { "main": "b" }, "c": {} } });
+        assert_eq!(main(&config, None), Some("a"));
+        assert_eq!(main(&config, Some("b")), Some("b"));
+        assert_eq!(main(&config, Some("c")), Some("a"));
+        assert_eq!(main(&json!({}), None), None);
+    }
+}

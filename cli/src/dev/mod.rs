@@ -1,0 +1,20 @@
+//! What `koze dev` and `koze deploy` put around wrangler.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`wrangler`] | the program: whether it and what a build of the Worker needs are there, and how it is started |
+//! | [`config`] | the configuration of a local run, made of the project's |
+//! | [`stage`] | the directory of a local run: configuration, entry, the base of the classes |
+//! | [`secrets`] | where a Worker's secrets are in development |
+//! | [`token`] | the bearer token of a local run, where the project has none |
+//! | [`guard`] | a process that ends all that wrangler has started, however koze ends |
+
+pub mod config;
+#[cfg(target_os = "linux")]
+pub mod guard;
+pub mod secrets;
+#[cfg(target_os = "linux")]
+pub mod stage;
+#[cfg(target_os = "linux")]
+pub mod token;
+pub mod wrangler;

@@ -1,0 +1,41 @@
+//! The bearer token of a Worker that runs on this machine.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// The token that is remembered in a directory; the first time a new one.
+///
+/// # Errors
+/// Where it can be neither read nor written, or the system has no random numbers.
+pub fn remembered(dir: &Path) -> io::Result<String> {
+    let file = dir.join("dev-token");
+    match fs::read_to_string(&file) {
+        Ok(token) if token.len() == 64 => return Ok(token),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut random = [0; 32];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+    let token = random.map(|byte| format!("{byte:02x}")).concat();
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    file.write_all(token.as_bytes())?;
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = remembered(dir.path()).unwrap();
+        assert_eq!(token.len(), 64);
+        assert_eq!(remembered(dir.path()).unwrap(), token);
+        fs::write(dir.path().join("dev-token"), "cut off").unwrap();
+        assert_ne!(remembered(dir.path()).unwrap(), token);
+    }
+}

@@ -1,0 +1,35 @@
+//! wrangler: what it needs, and how it is started.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::doctor::{Check, tools};
+use crate::wrangler::locate::Config;
+
+/// What is missing of what wrangler needs to run a project, and to build it with the project's `build.command`.
+pub fn missing(dir: &Path, config: &Config) -> Vec<Check> {
+    let command = config.document.value()["build"]["command"].as_str().unwrap_or_default();
+    tools::needed(dir, command)
+}
+
+/// The program of the project. What it starts finds the project's Node first, as in npm's scripts, and this koze last.
+#[derive(Debug)]
+pub struct Wrangler {
+    /// It.
+    pub program: PathBuf,
+    /// Its `PATH`.
+    pub path: OsString,
+}
+
+impl Wrangler {
+    /// That of a package. [`missing`] has looked whether there is one.
+    pub fn of(dir: &Path) -> Self {
+        let bins = || tools::modules(dir).map(|modules| modules.join(".bin")).filter(|bin| bin.is_dir());
+        let program = bins().map(|bin| bin.join("wrangler")).find(|program| program.is_file());
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let ours = std::env::current_exe().ok().and_then(|koze| Some(koze.parent()?.to_owned()));
+        let dirs = bins().chain(std::env::split_paths(&path)).chain(ours);
+        let path = std::env::join_paths(dirs).unwrap_or(path);
+        Wrangler { program: program.unwrap_or_else(|| PathBuf::from("wrangler")), path }
+    }
+}

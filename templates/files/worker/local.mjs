@@ -1,0 +1,247 @@
+// Written by `koze dev --local` for as long as it runs.
+//
+// A sandbox of this machine as a Durable Object: each call is a request to the server of `koze dev`, which listens on
+// the loopback interface and runs the sandbox.
+
+import { DurableObject } from "cloudflare:workers";
+
+/** @import { Contract, Done, Entries, Exec, Expose, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
+/** @import { Path, Piece, Read, Rename, Reply, SetMode, Stat, State, Write, Written } from "./contract" */
+
+/**
+ * What `koze dev` puts beside the Worker's own variables: where its server listens, and what it wants to be told.
+ * @typedef {{ KOZE_LOCAL: { url: string, token: string } }} Env
+ */
+
+/** Where the object keeps the ports that were exposed. */
+const PORTS = "koze:ports";
+
+/**
+ * The base of every class.
+ * @implements {Contract}
+ */
+export class KozeSandbox extends DurableObject {
+  #ctx;
+  #env;
+  #object;
+
+  /**
+   * @param {DurableObjectState} ctx
+   * @param {Env} env
+   * @param {string} className
+   */
+  constructor(ctx, env, className) {
+    super(ctx, env);
+    this.#ctx = ctx;
+    this.#env = env;
+    this.#object = `${className}/${ctx.id}`;
+  }
+
+  /**
+   * @param {Open} input
+   * @returns {Promise<Reply<Opened>>}
+   */
+  async kozeOpen(input) {
+    /** @type {Reply<Opened>} */
+    const reply = await this.#call("kozeOpen", input);
+    // One that was destroyed elsewhere has left its ports behind.
+    if (reply.ok && reply.value.created) await this.#ctx.storage.delete(PORTS);
+    return reply;
+  }
+
+  /**
+   * @param {Exec} input
+   * @returns {Promise<Reply<Output>>}
+   */
+  kozeExec(input) {
+    return this.#call("kozeExec", input);
+  }
+
+  /**
+   * @param {Read} input
+   * @returns {Promise<Reply<Piece>>}
+   */
+  kozeRead(input) {
+    return this.#call("kozeRead", input);
+  }
+
+  /**
+   * @param {Write} input
+   * @returns {Promise<Reply<Written>>}
+   */
+  kozeWrite(input) {
+    return this.#call("kozeWrite", { ...input, bytes: [] }, input.bytes);
+  }
+
+  /**
+   * @param {Path} input
+   * @returns {Promise<Reply<Entries>>}
+   */
+  kozeList(input) {
+    return this.#call("kozeList", input);
+  }
+
+  /**
+   * @param {Path} input
+   * @returns {Promise<Reply<Stat>>}
+   */
+  kozeStat(input) {
+    return this.#call("kozeStat", input);
+  }
+
+  /**
+   * @param {Path} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  kozeMakeDir(input) {
+    return this.#call("kozeMakeDir", input);
+  }
+
+  /**
+   * @param {MakeLink} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  kozeMakeLink(input) {
+    return this.#call("kozeMakeLink", input);
+  }
+
+  /**
+   * @param {SetMode} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  kozeSetMode(input) {
+    return this.#call("kozeSetMode", input);
+  }
+
+  /**
+   * @param {Path} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  kozeRemove(input) {
+    return this.#call("kozeRemove", input);
+  }
+
+  /**
+   * @param {Rename} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  kozeRename(input) {
+    return this.#call("kozeRename", input);
+  }
+
+  /**
+   * @param {Expose} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  async kozeExpose(input) {
+    /** @type {Reply<Done>} */
+    const reply = await this.#call("kozeExpose", input);
+    if (reply.ok) {
+      const ports = await this.#ports();
+      await this.#ctx.storage.put(PORTS, [...new Set([...ports, input.port])]);
+    }
+    return reply;
+  }
+
+  /**
+   * @param {Nothing} input
+   * @returns {Promise<Reply<State>>}
+   */
+  kozeStatus(input) {
+    return this.#call("kozeStatus", input);
+  }
+
+  /**
+   * @param {Nothing} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  async kozeDestroy(input) {
+    /** @type {Reply<Done>} */
+    const reply = await this.#call("kozeDestroy", input);
+    if (reply.ok) await this.#ctx.storage.deleteAll();
+    return reply;
+  }
+
+  /**
+   * A request to a port that was exposed, which the header `koze-port` names.
+   * @override
+   * @param {Request} request
+   */
+  async fetch(request) {
+    const port = Number(request.headers.get("koze-port"));
+    if (!(await this.#ports()).includes(port)) {
+      return new Response("koze: no port of a sandbox answers here\n", { status: 404 });
+    }
+    const { host, protocol, pathname, search } = new URL(request.url);
+    const headers = new Headers(request.headers);
+    for (const [name] of request.headers) if (name.startsWith("koze-")) headers.delete(name);
+    headers.set("koze-token", this.#env.KOZE_LOCAL.token);
+    headers.set("koze-object", this.#object);
+    headers.set("koze-port", String(port));
+    headers.set("koze-host", host);
+    headers.set("koze-scheme", protocol.slice(0, -1));
+    const url = this.#env.KOZE_LOCAL.url + pathname + search;
+    const { method, body } = request;
+    try {
+      return await fetch(url, { method, headers, body, redirect: "manual" });
+    } catch {
+      return new Response("koze: `koze dev` does not answer any more: start it again\n", { status: 503 });
+    }
+  }
+
+  /** @returns {Promise<number[]>} */
+  async #ports() {
+    return (await this.#ctx.storage.get(PORTS)) ?? [];
+  }
+
+  /**
+   * Calls a method of the sandbox. Input and answer are framed: the length of the JSON, the JSON, then bytes.
+   * @template T
+   * @param {string} method
+   * @param {object} input
+   * @param {Uint8Array} [bytes]
+   * @returns {Promise<Reply<T>>}
+   */
+  async #call(method, input, bytes = new Uint8Array()) {
+    const json = new TextEncoder().encode(JSON.stringify(input));
+    const frame = new Uint8Array(4 + json.length + bytes.length);
+    new DataView(frame.buffer).setUint32(0, json.length);
+    frame.set(json, 4);
+    frame.set(bytes, 4 + json.length);
+    const { token, url } = this.#env.KOZE_LOCAL;
+    const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method };
+    try {
+      const response = await fetch(url, { method: "POST", headers, body: frame });
+      if (!response.ok) return failed(await response.text());
+      return answer(await response.arrayBuffer());
+    } catch {
+      return failed("`koze dev` does not answer any more: start it again");
+    }
+  }
+}
+
+/**
+ * The answer in a frame. Its bytes are of the fields that are named, one after the other.
+ * @template T
+ * @param {ArrayBuffer} frame
+ * @returns {Reply<T>}
+ */
+function answer(frame) {
+  let at = 4 + new DataView(frame).getUint32(0);
+  const json = new TextDecoder().decode(new Uint8Array(frame, 4, at - 4));
+  const { reply, bytes } = JSON.parse(json);
+  for (const [name, length] of Object.entries(bytes)) {
+    // A copy of its own: a view would be sent with all that lies around it.
+    reply.value[name] = new Uint8Array(frame.slice(at, at + length));
+    at += length;
+  }
+  return reply;
+}
+
+/**
+ * @param {string} message
+ * @returns {{ ok: false, error: Failure }}
+ */
+function failed(message) {
+  return { ok: false, error: { code: "unavailable", message: message.trim(), retryable: false } };
+}

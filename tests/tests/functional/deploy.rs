@@ -1,0 +1,261 @@
+//! `koze deploy`, and what it has in common with `koze dev`: wrangler is a program that notes how it is called.
+
+use std::os::unix::fs::PermissionsExt;
+
+use insta::assert_snapshot;
+use koze_tests::{Project, Run, eventually, koze, sleeps};
+
+use crate::common::{SHELL, built, plain, sandbox, shell};
+
+/// Notes its arguments, and where it runs.
+const WRANGLER: &str = "#!/bin/sh
+{ pwd; printf '%s\\n' \"$@\"; command -v node; } > \"$NOTES\"
+eval \"$DOES\"
+";
+
+/// A project in step, with such a wrangler.
+fn project() -> Project {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write("node_modules/wrangler/package.json", "{ \"version\": \"4.164.0\" }");
+    program(&project, "node_modules/.bin/wrangler", WRANGLER);
+    program(&project, "node_modules/.bin/node", "#!/bin/sh\necho v22.12.0\n");
+    built(&project);
+    let config = project.read("wrangler.jsonc");
+    let command = "koze build --check && worker-build --release";
+    assert!(config.contains(command), "{config}");
+    project.write("wrangler.jsonc", config.replace(command, "true"));
+    built(&project);
+    project
+}
+
+fn program(project: &Project, path: &str, text: &str) {
+    project.write(path, text);
+    fs_err::set_permissions(project.path(path), PermissionsExt::from_mode(0o755)).expect("its permissions");
+}
+
+/// Runs koze, with a wrangler that does this.
+fn run(project: &Project, args: &[&str], does: &str) -> Run {
+    let mut command = koze();
+    command.args(args).env("NOTES", project.path("notes")).env("DOES", does);
+    command.env("WRANGLER_DOCKER_BIN", project.path("docker")).env("XDG_STATE_HOME", project.path("state"));
+    project.run(command)
+}
+
+/// How wrangler was called: where, and with what; nothing where it was not.
+fn notes(project: &Project) -> String {
+    let notes = fs_err::read_to_string(project.path("notes")).unwrap_or_default();
+    notes.replace(&*project.dir().to_string_lossy(), "[PROJECT]")
+}
+
+/// Runs `koze deploy`, which must not come to wrangler, and gives what it says.
+fn refused(project: &Project, args: &[&str]) -> String {
+    let run = run(project, &[&["deploy"], args].concat(), "");
+    assert_eq!(notes(project), "", "{run:?}");
+    assert_ne!(run.code, 0, "{run:?}");
+    format!("{}{}", run.stdout, run.stderr)
+}
+
+#[test]
+fn wrangler_deploys_what_is_in_step() {
+    let project = project();
+    let run = run(
+        &project,
+        &["deploy", "--", "--dry-run", "--outdir", "a b"],
+        "echo done; echo warned >&2; exit 3",
+    );
+    assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (3, "done\n", "warned\n"));
+    assert_snapshot!(notes(&project), @"
+    [PROJECT]
+    deploy
+    --dry-run
+    --outdir
+    a b
+    [PROJECT]/node_modules/.bin/node
+    ");
+}
+
+#[test]
+fn an_environment_and_another_configuration() {
+    let project = project();
+    let config = project.read("wrangler.jsonc").replacen('{', "{ \"env\": { \"staging\": {} },", 1);
+    project.write("wrangler.jsonc", config);
+    built(&project);
+    assert_eq!(run(&project, &["deploy", "--env", "staging"], "").code, 0);
+    assert_snapshot!(notes(&project), @"
+    [PROJECT]
+    deploy
+    --env
+    staging
+    [PROJECT]/node_modules/.bin/node
+    ");
+    fs_err::rename(project.path("wrangler.jsonc"), project.path("other.jsonc")).expect("it was there");
+    let build = project.koze(&["build", "--config", "other.jsonc"]);
+    assert_eq!(build.code, 0, "{build:?}");
+    assert_eq!(run(&project, &["deploy"], "").code, 0);
+    assert_snapshot!(notes(&project), @"
+    [PROJECT]
+    deploy
+    --config
+    [PROJECT]/other.jsonc
+    [PROJECT]/node_modules/.bin/node
+    ");
+}
+
+#[test]
+fn what_is_not_in_step() {
+    let project = project();
+    sandbox(&project, SHELL, "#[sandbox(max_instances = 3)]\npub struct ShellSandbox;");
+    assert_snapshot!(refused(&project, &[]), @r#"
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    would update wrangler.jsonc
+    would update koze.lock
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -13,7 +13,8 @@
+           "name": "shell-sandbox",
+           "class_name": "ShellSandbox",
+           "image": "docker.io/cloudflare/sandbox:0.12.10",
+    -      "instance_type": "lite"
+    +      "instance_type": "lite",
+    +      "max_instances": 3
+         }
+       ],
+       "durable_objects": {
+    --- a/koze.lock
+    +++ b/koze.lock
+    @@ -22,6 +22,7 @@
+         "class_name",
+         "image",
+         "instance_type",
+    +    "max_instances",
+     ]
+     
+     [[migration]]
+    error: not in step: run `koze build` and commit what it changes, then deploy
+    "#);
+    let before = project.snapshot();
+    assert_eq!(project.diff(&before), "");
+}
+
+#[test]
+fn what_would_lose_storage() {
+    // The file of a class that has storage is gone.
+    let lost = project();
+    fs_err::remove_file(lost.path(SHELL)).expect("it was there");
+    assert!(refused(&lost, &[]).starts_with("error[K043]"));
+
+    // A migration says by hand that the storage of a class goes which a file declares.
+    let lost = project();
+    let config = lost.read("wrangler.jsonc");
+    let made = "\"new_sqlite_classes\": [\"ShellSandbox\"]\n    }";
+    assert!(config.contains(made), "{config}");
+    let deleted = format!("{made},\n    {{ \"tag\": \"v2\", \"deleted_classes\": [\"ShellSandbox\"] }}");
+    lost.write("wrangler.jsonc", config.replace(made, &deleted));
+    assert!(refused(&lost, &[]).contains("not in step"));
+
+    // What was deployed says something else now.
+    for (from, to) in
+        [("\"tag\": \"v1\"", "\"tag\": \"v0\""), ("[\"ShellSandbox\"]", "[\"ShellSandbox\", \"X\"]")]
+    {
+        let lost = project();
+        lost.write("wrangler.jsonc", lost.read("wrangler.jsonc").replace(from, to));
+        assert!(refused(&lost, &[]).starts_with("error[K045]"), "{to}");
+    }
+
+    // Nobody knows what koze owns.
+    let lost = project();
+    lost.write("koze.lock", format!("<<<<<<< ours\n{}", lost.read("koze.lock")));
+    assert!(refused(&lost, &[]).starts_with("error[K055]"));
+
+    // One class in place of another is a rename, which the migrations must say first.
+    let lost = project();
+    plain(&lost, SHELL, "BashSandbox");
+    assert!(refused(&lost, &[]).contains("not in step"));
+}
+
+#[test]
+fn environments_that_koze_does_not_look_at() {
+    let project = project();
+    let manifest = project.read("Cargo.toml");
+    project.write("Cargo.toml", format!("{manifest}\n[package.metadata.koze]\nenvironments = []\n"));
+    let config = project.read("wrangler.jsonc").replacen('{', "{ \"env\": { \"staging\": {} },", 1);
+    project.write("wrangler.jsonc", config);
+    built(&project);
+    assert_snapshot!(refused(&project, &["--env", "staging"]), @"error: koze does not look at the environment `staging`: add it to `package.metadata.koze.environments` in Cargo.toml, and run `koze build`");
+    assert_snapshot!(refused(&project, &["--env", "stagign"]), @"error: `wrangler.jsonc` has no environment `stagign`");
+}
+
+#[test]
+fn arguments_that_koze_has_to_know() {
+    let project = project();
+    let mut all = String::new();
+    for args in
+        [&["--config", "other.jsonc"][..], &["-c", "x"], &["--config=x"], &["--env", "staging"], &["-e", "x"]]
+    {
+        all += &refused(&project, &[&["--"], args].concat());
+    }
+    assert_snapshot!(all, @"
+    error: give `--config` before the `--`: koze has to know it, too
+    error: give `--config` before the `--`: koze has to know it, too
+    error: give `--config` before the `--`: koze has to know it, too
+    error: give `--env` before the `--`: koze has to know it, too
+    error: give `--env` before the `--`: koze has to know it, too
+    ");
+    assert_eq!(run(&project, &["dev", "--", "-e", "staging"], "").code, 2);
+}
+
+#[test]
+fn tools_that_are_missing() {
+    let lacking = project();
+    fs_err::remove_dir_all(lacking.path("node_modules/wrangler")).expect("it was there");
+    program(&lacking, "node_modules/.bin/node", "#!/bin/sh\necho v20.19.0\n");
+    assert_snapshot!(refused(&lacking, &[]), @"
+    error: node: v20.19.0
+      = help: wrangler needs Node 22.12.0 or newer: install one, or `npm install --save-dev node@22`
+    error: wrangler: not installed in this project
+      = help: run `npm install --save-dev wrangler`
+    ");
+    let dev = run(&lacking, &["dev", "--local"], "");
+    assert_eq!((dev.code, notes(&lacking)), (1, String::new()), "{dev:?}");
+    assert!(dev.stderr.contains("error: wrangler: not installed"), "{dev:?}");
+    assert!(!lacking.path(".wrangler").exists(), "something was started");
+
+    let bare = crate::common::package();
+    assert_snapshot!(refused(&bare, &[]), @"error: there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`");
+}
+
+#[test]
+fn containers_need_an_engine() {
+    let project = project();
+    let dev = run(&project, &["dev"], "");
+    assert_eq!((dev.code, notes(&project)), (1, String::new()), "{dev:?}");
+    assert_snapshot!(dev.stderr, @"error: no Docker engine answers, and sandboxes are containers here: start one, or run `koze dev --local`, which needs none");
+
+    program(&project, "docker", "#!/bin/sh\necho 27.0.0\n");
+    let dev =
+        run(&project, &["dev", "--port", "8080", "--", "--show-interactive-dev-session=false"], "exit 9");
+    assert_eq!(dev.code, 9, "{dev:?}");
+    assert_snapshot!(notes(&project), @"
+    [PROJECT]
+    dev
+    --port
+    8080
+    --show-interactive-dev-session=false
+    [PROJECT]/node_modules/.bin/node
+    ");
+    assert_eq!(run(&project, &["dev", "--state", "x"], "").code, 2, "a state without sandboxes here");
+}
+
+#[test]
+fn nothing_that_wrangler_started_outlives_it() {
+    let project = project();
+    program(&project, "docker", "#!/bin/sh\necho 27.0.0\n");
+    let does = "sleep 86394 > /dev/null 2>&1 & setsid sleep 86393 > /dev/null 2>&1 & \
+                sh -c 'sleep 86392 & exit' > /dev/null 2>&1; kill -USR1 $$";
+    let dev = run(&project, &["dev"], does);
+    assert_eq!(dev.code, 128 + 10, "{dev:?}");
+    for seconds in ["86394", "86393", "86392"] {
+        eventually("it is gone", || !sleeps(seconds));
+    }
+}

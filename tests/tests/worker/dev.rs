@@ -1,0 +1,7 @@
+//! `koze dev --local`: wrangler and workerd, and behind the Durable Objects sandboxes of this machine. A few lines of
+//! JavaScript stand where the Rust Worker would.
+
+mod contract;
+mod life;
+mod preview;
+mod run;

@@ -1,0 +1,222 @@
+//! The contract, through workerd into a sandbox and back.
+
+use koze_tests::eventually;
+use serde_json::{Value, json};
+
+use super::run::{Dev, worker};
+
+fn bytes(text: &str) -> Value {
+    use base64::Engine as _;
+    json!({ "base64": base64::prelude::BASE64_STANDARD.encode(text) })
+}
+
+fn at(path: &str) -> Value {
+    json!({ "root": "/", "path": path })
+}
+
+fn with(mut one: Value, more: Value) -> Value {
+    let (Value::Object(one_fields), Value::Object(more)) = (&mut one, more) else { panic!("two objects") };
+    one_fields.extend(more);
+    one
+}
+
+fn exec(argv: &Value, more: Value) -> Value {
+    let usual = json!({ "argv": argv, "workingDir": "/workspace", "env": [], "timeoutMs": 20_000, "maxOutput": 10_000 });
+    with(usual, more)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is called with what `json!` makes")]
+fn ok(value: Value) -> Value {
+    json!({ "ok": true, "value": value })
+}
+
+#[track_caller]
+fn fails(answer: &Value, code: &str) {
+    assert_eq!((&answer["ok"], &answer["error"]["code"]), (&json!(false), &json!(code)), "{answer}");
+    assert_eq!(answer["error"]["retryable"], false, "{answer}");
+}
+
+#[test]
+fn every_method_reaches_a_sandbox() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    unopened(&dev);
+    files(&dev);
+    programs(&dev);
+    large(&dev);
+    wrong_inputs(&dev);
+    destroyed(&dev);
+}
+
+fn unopened(dev: &Dev) {
+    let every = json!([
+        ["kozeExec", exec(&json!(["true"]), json!({}))],
+        ["kozeRead", with(at("/workspace/a"), json!({ "offset": 0, "limit": 1 }))],
+        ["kozeWrite", with(at("/workspace/a"), json!({ "bytes": bytes("a"), "append": false }))],
+        ["kozeList", at("/workspace")],
+        ["kozeStat", at("/workspace")],
+        ["kozeMakeDir", at("/workspace/a")],
+        ["kozeMakeLink", with(at("/workspace/a"), json!({ "target": "b" }))],
+        ["kozeSetMode", with(at("/workspace/a"), json!({ "mode": 0o600 }))],
+        ["kozeRemove", at("/workspace/a")],
+        ["kozeRename", { "from": at("/workspace/a"), "to": at("/workspace/b") }],
+        ["kozeExpose", { "port": 8080 }],
+    ]);
+    for answer in dev.call("a", &every) {
+        fails(&answer, "unopened");
+    }
+    let answers = dev.call(
+        "a",
+        &json!([
+            ["kozeStatus", {}],
+            ["kozeDestroy", {}],
+            ["kozeOpen", { "sleepAfterMs": null }],
+            ["kozeOpen", { "sleepAfterMs": 1000 }],
+            ["kozeStatus", {}],
+        ]),
+    );
+    let expected = [
+        ok(json!({ "opened": false, "status": "sleeping" })),
+        ok(json!({})),
+        ok(json!({ "created": true })),
+        ok(json!({ "created": false })),
+        ok(json!({ "opened": true, "status": "running" })),
+    ];
+    assert_eq!(answers, expected);
+    // Another object is another sandbox.
+    fails(&dev.call("b", &json!([["kozeStat", at("/workspace")]]))[0], "unopened");
+}
+
+fn files(dev: &Dev) {
+    // Of the directories above a file, permission bits depend on the guest; of files they are as written.
+    let stat = |kind: &str, size: u64, mode: u32, target: Value| json!({ "kind": kind, "target": target, "size": size, "mode": mode });
+    let answers = dev.call(
+        "a",
+        &json!([
+            ["kozeWrite", with(at("/workspace/d/a"), json!({ "bytes": { "base64": "AP8Kgg==" }, "append": false }))],
+            ["kozeWrite", with(at("/workspace/d/a"), json!({ "bytes": bytes("ä\n"), "append": true }))],
+            ["kozeRead", with(at("/workspace/d/a"), json!({ "offset": 1, "limit": 3 }))],
+            ["kozeRead", with(at("/workspace/d/a"), json!({ "offset": 100, "limit": 3 }))],
+            ["kozeSetMode", with(at("/workspace/d/a"), json!({ "mode": 0o640 }))],
+            ["kozeMakeLink", with(at("/workspace/d/l"), json!({ "target": "nowhere at all" }))],
+            ["kozeStat", at("/workspace/d/a")],
+            ["kozeStat", at("/workspace/d/l")],
+            ["kozeRename", { "from": at("/workspace/d/a"), "to": at("/workspace/d/b") }],
+            ["kozeRemove", at("/workspace/d/l")],
+            ["kozeMakeDir", at("/workspace/d")],
+            ["kozeList", at("/workspace/d")],
+            ["kozeStat", at("/workspace/d/a")],
+            ["kozeStat", { "root": "/workspace", "path": "/workspace/../etc/passwd" }],
+        ]),
+    );
+    let expected = [
+        ok(json!({ "size": 4 })),
+        ok(json!({ "size": 7 })),
+        ok(json!({ "bytes": { "base64": "/wqC" }, "size": 7 })),
+        ok(json!({ "bytes": { "base64": "" }, "size": 7 })),
+        ok(json!({})),
+        ok(json!({})),
+        ok(stat("file", 7, 0o640, Value::Null)),
+        ok(stat("link", 14, 0o777, json!("nowhere at all"))),
+        ok(json!({})),
+        ok(json!({})),
+        ok(json!({})),
+        ok(json!({ "entries": [{ "name": "b", "stat": stat("file", 7, 0o640, Value::Null) }] })),
+    ];
+    assert_eq!(answers[..expected.len()], expected);
+    fails(&answers[12], "not_found");
+    fails(&answers[13], "path_escape");
+}
+
+fn programs(dev: &Dev) {
+    let script = "printf '\\0\\377'; printf \"$V\" >&2; pwd; exit 7";
+    let answers = dev.call(
+        "a",
+        &json!([
+            [
+                "kozeExec",
+                exec(&json!(["sh", "-c", script]), json!({ "env": [["V", "a b\n"]], "workingDir": "/tmp" }))
+            ],
+            // What goes on after the time is killed, and what was printed is kept.
+            ["kozeExec", exec(&json!(["sh", "-c", "echo begun; sleep 86399"]), json!({ "timeoutMs": 300 }))],
+            [
+                "kozeExec",
+                exec(&json!(["sh", "-c", "ps ax 2>/dev/null | grep -c 'slee[p] 86399'; true"]), json!({}))
+            ],
+            ["kozeExec", exec(&json!(["no-such-program"]), json!({}))],
+            ["kozeExec", exec(&json!(["seq", "100000"]), json!({ "maxOutput": 1000 }))],
+        ]),
+    );
+    let output = |stdout: Value, stderr: &str, code: i32, timed_out: bool| {
+        ok(json!({ "stdout": stdout, "stderr": bytes(stderr), "exitCode": code, "timedOut": timed_out }))
+    };
+    assert_eq!(answers[0], output(json!({ "base64": "AP8vdG1wCg==" }), "a b\n", 7, false));
+    assert_eq!(answers[1], output(bytes("begun\n"), "", 124, true));
+    assert!(!koze_tests::sleeps("86399"), "the command that took too long goes on");
+    assert_eq!(answers[2]["ok"], true, "{}", answers[2]);
+    fails(&answers[3], "not_found");
+    let kept = answers[4]["value"]["stdout"]["base64"].as_str().expect("bytes").len();
+    assert!(kept <= 1000_usize.div_ceil(3) * 4, "{kept}");
+}
+
+fn large(dev: &Dev) {
+    let answer = dev.ask("return (await fetch(`${url}/pieces/a`, { method: 'POST' })).json()", &json!(null));
+    let largest = 8 << 20;
+    let expected = json!({
+        "written": ok(json!({ "size": largest })),
+        "appended": ok(json!({ "size": largest + 1 })),
+        "same": true,
+        "size": largest + 1,
+        "rest": true,
+        "refused": ["invalid_input", "invalid_input"],
+    });
+    assert_eq!(answer, expected);
+}
+
+fn wrong_inputs(dev: &Dev) {
+    for port in [0, 80, 1023, 3000] {
+        fails(&dev.call("a", &json!([["kozeExpose", { "port": port }]]))[0], "invalid_input");
+    }
+    let wrong = [
+        json!(["kozeExpose", { "port": 65_536 }]),
+        json!(["kozeExec", {}]),
+        json!(["kozeStat", { "root": 1, "path": [] }]),
+        json!(["kozeOpen", { "sleepAfterMs": -1 }]),
+    ];
+    for answer in dev.call("a", &json!(wrong)) {
+        fails(&answer, "invalid_input");
+    }
+    // No message names a place of the host's.
+    let here = "/state/koze";
+    let all = dev.call(
+        "a",
+        &json!([
+            ["kozeStat", at("/no/such/file")],
+            ["kozeRead", with(at("/workspace"), json!({ "offset": 0, "limit": 1 }))]
+        ]),
+    );
+    assert!(all.iter().all(|answer| answer["ok"] == false && !answer.to_string().contains(here)), "{all:?}");
+}
+
+fn destroyed(dev: &Dev) {
+    let answers = dev.call(
+        "a",
+        &json!([
+            ["kozeExpose", { "port": 8080 }],
+            ["kozeDestroy", {}],
+            ["kozeStatus", {}],
+            ["kozeStat", at("/workspace")],
+            ["kozeDestroy", {}],
+            ["kozeOpen", { "sleepAfterMs": 200 }],
+            ["kozeList", at("/workspace")],
+        ]),
+    );
+    assert_eq!(answers[2], ok(json!({ "opened": false, "status": "sleeping" })));
+    fails(&answers[3], "unopened");
+    assert_eq!(answers[5], ok(json!({ "created": true })));
+    assert_eq!(answers[6], ok(json!({ "entries": [] })), "files of the one before");
+    // It sleeps as it was opened to, and its object says so.
+    eventually("it sleeps", || {
+        dev.call("a", &json!([["kozeStatus", {}]])) == [ok(json!({ "opened": true, "status": "sleeping" }))]
+    });
+}

@@ -1,0 +1,226 @@
+//! How a run begins, goes on and ends.
+
+use std::path::Path;
+
+use koze_tests::{eventually, processes, root, signal, sleeps};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+
+use super::run::{Dev, command, worker};
+use crate::project::{self, STUB, Worker};
+
+fn exec(script: &str) -> Value {
+    json!(["kozeExec", {
+        "argv": ["sh", "-c", script], "workingDir": "/workspace", "env": [], "timeoutMs": 20_000, "maxOutput": 1000,
+    }])
+}
+
+fn open() -> Value {
+    json!(["kozeOpen", { "sleepAfterMs": null }])
+}
+
+fn env(dev: &Dev, name: &str) -> Value {
+    dev.ask("return (await fetch(`${url}/env/${data}`)).json()", &json!(name))
+}
+
+/// What runs of a project: wrangler, workerd and all that they have started name something below it.
+fn running(worker: &Worker) -> Vec<i32> {
+    let here = worker.project.dir().to_string_lossy().into_owned();
+    processes(|args| args.iter().any(|arg| arg.contains(&here)))
+}
+
+#[test]
+fn files_and_ports_last_from_run_to_run() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    let write = json!([open(), exec("echo kept > file"), ["kozeExpose", { "port": 8080 }]]);
+    assert_eq!(dev.call("a", &write)[2]["ok"], true);
+    let first = env(&dev, "KOZE_TOKEN");
+    assert!(dev.said().contains(first.as_str().expect("a token")), "the token was not said: {}", dev.said());
+    let staged = worker.project.path(".wrangler/koze-dev/wrangler.json");
+    assert!(staged.is_file());
+    dev.end();
+    assert!(!staged.exists(), "the run left its configuration behind");
+    assert_eq!(running(&worker), Vec::<i32>::new());
+
+    let dev = Dev::start(&worker);
+    let answers = dev.call("a", &json!([exec("cat file"), open()]));
+    assert_eq!(answers[0]["value"]["stdout"]["base64"], "a2VwdAo=", "{answers:?}");
+    assert_eq!(answers[1]["value"]["created"], false);
+    let port = dev.ask("return (await fetch(`${url}/port/a/8080/`)).status", &json!(null));
+    assert_eq!(port, 502, "the port is still exposed, and nothing listens there");
+    assert_eq!(env(&dev, "KOZE_TOKEN"), first, "clients would have to be told another token");
+    // The sandboxes of a run are listed as others are, and destroyed as others are, but by nobody else meanwhile.
+    let list = worker.project.run(command(&worker, &["sandboxes", "--session", "dev"]));
+    assert!(list.stdout.contains("running"), "{list:?}");
+}
+
+#[test]
+fn nothing_outlives_koze() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    let background = json!([open(), exec("sleep 86398 > /dev/null 2>&1 &")]);
+    assert_eq!(dev.call("a", &background)[1]["value"]["exitCode"], 0);
+    assert!(sleeps("86398"));
+    let workerd = processes(|args| args[0].ends_with("/workerd"));
+    assert!(!workerd.is_empty() && running(&worker).len() > 2);
+    signal(dev.id(), Signal::KILL);
+    eventually("the guest is gone", || !sleeps("86398"));
+    eventually("wrangler, and what it has started, is gone", || running(&worker).is_empty());
+    drop(dev);
+    // What it left in the project is in nobody's way.
+    let dev = Dev::start(&worker);
+    assert_eq!(dev.call("a", &json!([["kozeStatus", {}]]))[0]["value"]["opened"], true);
+}
+
+#[test]
+fn ctrl_c_ends_all() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    assert_eq!(dev.call("a", &json!([open(), exec("sleep 86395 > /dev/null 2>&1 &")]))[1]["ok"], true);
+    // As a terminal does it, which tells everything in the foreground.
+    let group = Pid::from_raw(dev.id()).expect("a process id");
+    kill_process_group(group, Signal::INT).expect("a process group");
+    dev.wait();
+    assert!(!sleeps("86395"));
+    assert_eq!(running(&worker), Vec::<i32>::new());
+    assert!(!worker.project.path(".wrangler/koze-dev").exists());
+}
+
+#[test]
+fn the_server_of_the_sandboxes_is_for_the_worker_alone() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    let server = env(&dev, "KOZE_LOCAL");
+    let object = format!("ShellSandbox/{}", "0".repeat(64));
+    let frame =
+        "const body = new Uint8Array([0, 0, 0, 21, ...new TextEncoder().encode('{\"sleepAfterMs\": null}')]);
+        body[3] = body.length - 4;
+        const response = await fetch(data.url, { method: 'POST', body, headers: data.headers });
+        return [response.status, await response.text()];";
+    let ask = |token: &Value, object: &str| {
+        let headers = json!({ "koze-token": token, "koze-object": object, "koze-method": "kozeOpen" });
+        dev.ask(frame, &json!({ "url": server["url"], "headers": headers }))
+    };
+    let token = server["token"].as_str().expect("a token");
+    for wrong in [
+        "",
+        "x",
+        &token[1..],
+        &token.replace(&token[..1], "g"),
+        &token.to_uppercase().replace(char::is_numeric, "A"),
+    ] {
+        let answer = ask(&json!(wrong), &object);
+        assert_eq!(answer[0], 401, "{wrong}: {answer}");
+        assert!(!answer.to_string().contains(token));
+    }
+    for wrong in [
+        "",
+        "ShellSandbox",
+        "ShellSandbox/x",
+        "Other/0",
+        &object.replace("Shell", "Other"),
+        &format!("{object}0"),
+    ] {
+        assert_eq!(ask(&server["token"], wrong)[0], 400, "{wrong}");
+    }
+    let answer = ask(&server["token"], &object);
+    assert_eq!(answer[0], 200, "{answer}");
+    // A call that is given up is killed: whoever runs a command in a sandbox waits for it.
+    let exec = exec("sleep 86391")[1].clone();
+    let given_up = "const json = new TextEncoder().encode(JSON.stringify(data.input));
+        const body = new Uint8Array([0, 0, 0, 0, ...json]);
+        new DataView(body.buffer).setUint32(0, json.length);
+        const signal = AbortSignal.timeout(2000);
+        return await fetch(data.url, { method: 'POST', body, headers: data.headers, signal }).catch((error) => error.name);";
+    let headers = json!({ "koze-token": token, "koze-object": object, "koze-method": "kozeExec" });
+    let data = json!({ "url": server["url"], "headers": headers, "input": exec });
+    assert_eq!(dev.ask(given_up, &data), "TimeoutError");
+    eventually("the command is killed", || !sleeps("86391"));
+    // It listens on the loopback interface alone.
+    assert!(server["url"].as_str().is_some_and(|url| url.starts_with("http://127.0.0.1:")), "{server}");
+    // What holds the tokens is for this user alone.
+    let mode = |path: &Path| {
+        use std::os::unix::fs::PermissionsExt as _;
+        path.metadata().expect("a directory").permissions().mode() & 0o777
+    };
+    assert_eq!(mode(&worker.project.path(".wrangler/koze-dev")), 0o700);
+    assert_eq!(mode(&worker.project.path(".wrangler/koze-dev/wrangler.json")), 0o600);
+    assert!(!dev.said().contains(token), "the token of the server was shown: {}", dev.said());
+}
+
+#[test]
+fn one_run_at_a_time() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    let second = worker.project.run(command(&worker, &["dev", "--local"]));
+    assert_eq!(second.code, 1, "{second:?}");
+    assert_eq!(second.stderr, "error: another `koze dev --local` runs in this project: end it first\n");
+    assert_eq!(dev.call("a", &json!([open()]))[0]["ok"], true);
+}
+
+#[test]
+fn a_run_follows_the_sandbox_files() {
+    let worker = worker();
+    worker.project.write(".dev.vars", "KOZE_TOKEN=\"mine, $HOME\"\n");
+    let dev = Dev::start(&worker);
+    assert_eq!(env(&dev, "KOZE_TOKEN"), "mine, $HOME");
+    assert!(dev.said().contains("the bearer token is yours"), "{}", dev.said());
+    assert_eq!(dev.call("a", &json!([open()]))[0]["ok"], true);
+    let greeting = || {
+        let answer = &dev.call("a", &json!([exec("printf %s \"$GREETING\"")]))[0];
+        answer["value"]["stdout"]["base64"].clone()
+    };
+    assert_eq!(greeting(), "");
+    let file = "src/server/shell.sandbox.rs";
+    let before = worker.project.read(file);
+    let changed = before.replacen("#[sandbox", "#[sandbox(env_vars(GREETING = \"hello\"))]\n//", 1);
+    worker.project.write(file, changed);
+    eventually("the sandbox has the variable", || greeting() == "aGVsbG8=");
+    // A class that comes while it runs is bound, and served.
+    worker
+        .project
+        .write("src/server/other.sandbox.rs", "use koze::prelude::*;\n\n#[sandbox]\npub struct Other;\n");
+    eventually("the new class is bound", || env(&dev, "OTHER_SANDBOX") != Value::Null);
+}
+
+/// The Durable Object of a user's own that some projects bind.
+const COUNTER: &str =
+    "import { DurableObject } from \"cloudflare:workers\";\nexport class Counter extends DurableObject {}\n";
+
+/// Whatever a configuration holds, its paths lead to the same files in a local run, and wrangler takes it.
+#[test]
+fn projects_of_every_kind_run() {
+    for worker in ["bindings", "environments", "keyword-names", "toml"].map(project::fixture) {
+        let stub = format!("{STUB}{COUNTER}");
+        // Some have a command that calls worker-build, and some have none.
+        worker.project.write("build/index.js", &stub);
+        fs_err::write(worker.build_dir().join("index.js"), stub).expect("the stub");
+        let dev = Dev::start(&worker);
+        let body = dev.ask("return (await fetch(url + '/no-asset')).text()", &json!(null));
+        assert_eq!(body, "ok", "{}: {}", worker.name, dev.said());
+    }
+}
+
+#[test]
+fn an_environment_runs_with_its_own_variables() {
+    let worker = project::fixture("environments");
+    let plain =
+        fs_err::read_to_string(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
+    worker.project.write("build/index.js", plain + COUNTER);
+    let config = worker.project.read("wrangler.jsonc");
+    let main = "\"vars\": { \"STAGE\": \"staging\" },";
+    assert!(config.contains(main), "{config}");
+    worker.project.write("wrangler.jsonc", config.replace(main, &format!("{main} \"main\": \"./own.mjs\",")));
+    worker.project.write(
+        "own.mjs",
+        "export * from \"./src/generated/worker.mjs\";\n\
+         import worker from \"./src/generated/worker.mjs\";\n\
+         export default { fetch: (request, env) => worker.fetch(request, { ...env, OWN: 1 }) };\n",
+    );
+    let dev = Dev::start_with(&worker, &["--env", "staging"]);
+    assert_eq!(env(&dev, "STAGE"), "staging");
+    assert_eq!(env(&dev, "OWN"), 1);
+    let answers = dev.call("a", &json!([open(), exec("exit 5")]));
+    assert_eq!(answers[1]["value"]["exitCode"], 5, "{answers:?}");
+}

@@ -1,0 +1,90 @@
+//! Requests to ports of a sandbox, by way of its object.
+
+use koze_tests::{eventually, root};
+use serde_json::{Value, json};
+
+use super::run::{Dev, worker};
+
+/// Starts the server that says what it was sent.
+fn serve(dev: &Dev, object: &str, port: u16) {
+    let program = fs_err::read_to_string(root().join("tests/tests/worker/echo.pl")).expect("the server");
+    let exec = |script: &str| {
+        json!(["kozeExec", {
+            "argv": ["bash", "-c", script, "bash", program, port.to_string()], "workingDir": "/workspace", "env": [],
+            "timeoutMs": 20_000, "maxOutput": 10_000,
+        }])
+    };
+    let start = exec("perl -e \"$1\" \"$2\" > log 2>&1 &");
+    let calls = json!([["kozeOpen", { "sleepAfterMs": null }], start]);
+    assert_eq!(dev.call(object, &calls)[1]["value"]["exitCode"], 0);
+    let listens = json!([exec("exec 3<> \"/dev/tcp/127.0.0.1/$2\"")]);
+    eventually("the server listens", || dev.call(object, &listens)[0]["value"]["exitCode"] == 0);
+}
+
+fn get(dev: &Dev, path: &str) -> Value {
+    let script = "const headers = { 'x-mine': '1', 'koze-token': 'a', 'koze-object': 'b', 'koze-method': 'kozeDestroy', \
+        'koze-host': 'c', authorization: 'Bearer mine' };
+        const response = await fetch(url + data, { method: 'POST', body: 'the body', headers });
+        return [response.status, await response.text(), response.headers.get('x-powered-by')];";
+    dev.ask(script, &json!(path))
+}
+
+#[test]
+fn a_port_answers_once_it_is_exposed() {
+    let worker = worker();
+    let dev = Dev::start(&worker);
+    serve(&dev, "a", 8080);
+    let closed = json!([404, "koze: no port of a sandbox answers here\n", null]);
+    for path in ["/port/a/8080/", "/port/a/3000/", "/port/a/x/", "/port/a//", "/fetch/a/", "/port/b/8080/"] {
+        assert_eq!(get(&dev, path), closed, "{path}");
+    }
+    assert_eq!(
+        dev.call("a", &json!([["kozeExpose", { "port": 8080 }], ["kozeExpose", { "port": 8081 }]]))[0]["ok"],
+        true
+    );
+    for path in ["/port/a/8082/", "/port/a/08080%20/", "/fetch/a/", "/port/b/8080/"] {
+        assert_eq!(get(&dev, path), closed, "{path}");
+    }
+
+    let answer = get(&dev, "/port/a/8080/one%2Ftwo//three?q=%20a");
+    assert_eq!((&answer[0], &answer[2]), (&json!(200), &json!("perl")), "{answer}");
+    let said = answer[1].as_str().expect("a text").to_lowercase();
+    assert!(said.starts_with("post /one%2ftwo//three?q=%20a http/1.1\r\n"), "{said}");
+    assert!(said.ends_with("\r\n\r\nthe body"), "{said}");
+    let host = dev.url.strip_prefix("http://").expect("a URL");
+    for line in [format!("host: {host}"), "x-mine: 1".to_owned(), "authorization: bearer mine".to_owned()] {
+        assert!(said.contains(&format!("\r\n{line}\r\n")), "{line}: {said}");
+    }
+    assert!(!said.contains("\r\nkoze-"), "{said}");
+
+    // Nothing listens there.
+    let answer = get(&dev, "/port/a/8081/");
+    assert_eq!(answer[0], 502, "{answer}");
+
+    websocket(&dev);
+
+    // What was exposed is not any more when the sandbox is gone, nor in the next one of its name.
+    let calls = json!([["kozeDestroy", {}], ["kozeOpen", { "sleepAfterMs": null }]]);
+    assert_eq!(dev.call("a", &calls)[1]["value"]["created"], true);
+    assert_eq!(get(&dev, "/port/a/8080/"), closed);
+}
+
+fn websocket(dev: &Dev) {
+    let script = "const socket = new WebSocket(url.replace('http', 'ws') + '/port/a/8080/socket');
+        socket.binaryType = 'arraybuffer';
+        const next = () => new Promise((done, failed) => {
+          socket.onmessage = (event) => done(event.data);
+          socket.onerror = () => failed(new Error('the socket broke'));
+          socket.onclose = () => failed(new Error('the socket was closed'));
+        });
+        await new Promise((done, failed) => { socket.onopen = done; socket.onerror = () => failed(new Error('no socket')); });
+        socket.send('a text, ä');
+        const text = await next();
+        socket.send(new Uint8Array([0, 255, 10]));
+        const bytes = [...new Uint8Array(await next())];
+        const closed = new Promise((done) => { socket.onclose = done; });
+        socket.close(1000);
+        await closed;
+        return [text, bytes];";
+    assert_eq!(dev.ask(script, &json!(null)), json!(["a text, ä", [0, 255, 10]]));
+}

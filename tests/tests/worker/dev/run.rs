@@ -1,0 +1,158 @@
+//! A project, and `koze dev --local` on it.
+
+use std::cell::RefCell;
+use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fs_err as fs;
+use koze_tests::{eventually, koze, root, run, signal};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::project::{self, TIMEOUT, Worker};
+
+/// How long is waited for a line that must come: wrangler starts, and builds.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A project as `koze new` makes it, with JavaScript in place of the Rust Worker.
+pub(super) fn worker() -> Worker {
+    let worker = project::made("local");
+    let plain = fs::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
+    fs::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
+    worker
+}
+
+/// A running `koze dev --local`, which ends when this is dropped.
+pub(super) struct Dev<'w> {
+    worker: &'w Worker,
+    child: Child,
+    lines: Receiver<String>,
+    /// What it has said so far.
+    said: RefCell<Vec<String>>,
+    /// Where the Worker answers.
+    pub(super) url: String,
+}
+
+/// koze in the project, with the tools of the tests, sandboxes below the project, and not a word to anybody else.
+pub(super) fn command(worker: &Worker, args: &[&str]) -> Command {
+    let mut command = koze();
+    for (name, value) in worker.tool("node").get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.args(args).current_dir(worker.project.dir());
+    command.env("XDG_STATE_HOME", worker.project.path("state"));
+    command
+        .env("CLOUDFLARE_CF_FETCH_ENABLED", "false")
+        .env("WRANGLER_REGISTRY_PATH", worker.project.path("registry"));
+    command
+}
+
+impl<'w> Dev<'w> {
+    /// Starts one, and waits until the Worker answers.
+    pub(super) fn start(worker: &'w Worker) -> Self {
+        Dev::start_with(worker, &[])
+    }
+
+    /// The same with further arguments.
+    pub(super) fn start_with(worker: &'w Worker, more: &[&str]) -> Self {
+        // Nothing of an account's, whatever a project binds.
+        let wrangler = ["--local", "--ip", "127.0.0.1", "--inspector-port", "0"];
+        let args = [&["dev", "--local", "--port", "0"], more, &["--"], &wrangler].concat();
+        let mut command = command(worker, &args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
+        let mut child = command.spawn().expect("koze starts");
+        let (send, lines) = mpsc::channel();
+        read(child.stdout.take().expect("a pipe"), send.clone());
+        read(child.stderr.take().expect("a pipe"), send);
+        let mut dev = Dev { worker, child, lines, said: RefCell::default(), url: String::new() };
+        let ready = dev.until("Ready on ");
+        let url = ready.split("Ready on ").nth(1).and_then(|url| url.split_whitespace().next());
+        url.expect("a URL").clone_into(&mut dev.url);
+        dev
+    }
+
+    /// Waits for a line with this in it.
+    pub(super) fn until(&self, what: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let line = self.lines.recv_timeout(left);
+            let line = line.unwrap_or_else(|_| panic!("never said {what:?}:\n{}", self.said()));
+            let found = line.contains(what);
+            self.said.borrow_mut().push(line.clone());
+            if found {
+                return line;
+            }
+        }
+    }
+
+    /// What it has said up to the last line that was waited for.
+    pub(super) fn said(&self) -> String {
+        self.said.borrow().join("\n")
+    }
+
+    pub(super) fn id(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process id")
+    }
+
+    /// What a few lines of JavaScript give, which have `url` and `data` at hand.
+    pub(super) fn ask(&self, script: &str, data: &Value) -> Value {
+        let mut node = self.worker.tool("node");
+        let program = format!(
+            "const [url, data] = [process.argv[1], JSON.parse(process.argv[2])]; console.log(JSON.stringify(await (async () => {{ {script} }})() ?? null));"
+        );
+        node.args(["--input-type=module", "--eval", &program, &self.url, &data.to_string()]);
+        let output = run(node, TIMEOUT);
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert!(output.status.success(), "{stdout}{stderr}");
+        serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"))
+    }
+
+    /// Calls methods on an object, one after the other, and gives all answers.
+    pub(super) fn call(&self, object: &str, calls: &Value) -> Vec<Value> {
+        let script = "const answers = [];
+            for (const [method, input] of data.calls) {
+              const body = JSON.stringify(input);
+              const response = await fetch(`${url}/call/${data.object}/${method}`, { method: 'POST', body });
+              answers.push(response.ok ? await response.json() : await response.text());
+            }
+            return answers;";
+        let answers = self.ask(script, &serde_json::json!({ "object": object, "calls": calls }));
+        answers.as_array().expect("a list").clone()
+    }
+
+    /// Ends it as a service manager would, and waits for it.
+    pub(super) fn end(self) {
+        signal(self.id(), Signal::TERM);
+        self.wait();
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn wait(mut self) {
+        eventually("koze has ended", || self.lines.try_recv() == Err(TryRecvError::Disconnected));
+        self.child.wait().expect("a child that can be waited for");
+    }
+}
+
+impl Drop for Dev<'_> {
+    fn drop(&mut self) {
+        // Also where a test has failed, all that it has started goes with it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(output: impl Read + Send + 'static, lines: Sender<String>) {
+    thread::spawn(move || {
+        BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
+    });
+}

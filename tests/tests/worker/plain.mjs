@@ -1,0 +1,62 @@
+// In place of the Rust Worker: it hands what a test says to the objects of the class `ShellSandbox`.
+//
+// POST /call/<object>/<method>   the method's input as JSON; in it and in the answer `{ "base64": … }` is bytes
+// POST /pieces/<object>          writes the largest piece of a file, reads it, and tells whether it came back
+// /fetch/<object>/<path>         a request to the object itself
+// /port/<object>/<port>/<path>   the same with the header that names a port
+
+import { Buffer } from "node:buffer";
+
+const LARGEST = 8 << 20;
+
+/** @param {unknown} value @returns {any} */
+function decoded(value) {
+  if (Array.isArray(value)) return value.map(decoded);
+  if (typeof value !== "object" || value === null) return value;
+  if ("base64" in value) return new Uint8Array(Buffer.from(value.base64, "base64"));
+  return Object.fromEntries(Object.entries(value).map(([name, value]) => [name, decoded(value)]));
+}
+
+/** @param {unknown} value @returns {any} */
+function encoded(value) {
+  if (value instanceof Uint8Array) return { base64: Buffer.from(value).toString("base64") };
+  if (Array.isArray(value)) return value.map(encoded);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, value]) => [name, encoded(value)]));
+}
+
+async function pieces(object) {
+  const bytes = new Uint8Array(LARGEST + 1);
+  for (let at = 0; at < bytes.length; at += 4096) crypto.getRandomValues(bytes.subarray(at, at + 4096));
+  const place = { root: "/", path: "/workspace/large" };
+  const largest = bytes.subarray(0, LARGEST);
+  const written = await object.kozeWrite({ ...place, bytes: largest, append: false });
+  const appended = await object.kozeWrite({ ...place, bytes: bytes.subarray(LARGEST), append: true });
+  const read = await object.kozeRead({ ...place, offset: 0, limit: LARGEST });
+  const rest = await object.kozeRead({ ...place, offset: LARGEST, limit: LARGEST });
+  const tooLarge = await object.kozeWrite({ ...place, bytes, append: false });
+  const tooLong = await object.kozeRead({ ...place, offset: 0, limit: LARGEST + 1 });
+  return {
+    written,
+    appended,
+    same: Buffer.compare(read.value.bytes, largest) === 0,
+    size: read.value.size,
+    rest: rest.value.bytes[0] === bytes[LARGEST] && rest.value.bytes.length === 1,
+    refused: [tooLarge.error.code, tooLong.error.code],
+  };
+}
+
+export default {
+  async fetch(request, env) {
+    const { pathname, search } = new URL(request.url);
+    const [, what, name, ...rest] = pathname.split("/");
+    if (what === "env") return Response.json(env[name] ?? null);
+    const object = env.SHELL_SANDBOX.getByName(name);
+    if (what === "call") return Response.json(encoded(await object[rest[0]](decoded(await request.json()))));
+    if (what === "pieces") return Response.json(await pieces(object));
+    const port = what === "port" ? rest.shift() : undefined;
+    const inner = new Request(new URL(`/${rest.join("/")}${search}`, request.url), request);
+    if (port !== undefined) inner.headers.set("koze-port", port);
+    return object.fetch(inner);
+  },
+};
