@@ -91,8 +91,15 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 5] =
-    ["placeholders.d.ts", "worker.mjs", "worker.d.mts", "local.mjs", "local-worker.mjs"];
+const TEMPLATES: [&str; 7] = [
+    "placeholders.d.ts",
+    "worker.mjs",
+    "worker.d.mts",
+    "sdk.mjs",
+    "sdk.d.mts",
+    "local.mjs",
+    "local-worker.mjs",
+];
 
 #[test]
 fn the_templates_pass_as_they_stand() {
