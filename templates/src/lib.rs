@@ -18,14 +18,14 @@ pub const WORKER: &str = include_str!("../files/worker/worker.mjs");
 /// Its types, `src/generated/worker.d.mts`.
 pub const WORKER_TYPES: &str = include_str!("../files/worker/worker.d.mts");
 
+/// The wrangler configuration of a project that has none.
+pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");
+
 /// The base of the classes of `koze dev --local`: sandboxes of this machine.
 pub const LOCAL: &str = include_str!("../files/worker/local.mjs");
 
 /// The Worker entry of `koze dev --local`.
 pub const LOCAL_WORKER: &str = include_str!("../files/worker/local-worker.mjs");
-
-/// The wrangler configuration of a project that has none.
-pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");
 
 /// The files of a new project: path, text.
 pub const PROJECT: &[(&str, &str)] = &[
