@@ -20,6 +20,8 @@ pub mod generate;
 pub mod images;
 pub mod lock;
 pub mod manifest;
+#[cfg(target_os = "linux")]
+mod mcp;
 pub mod output;
 pub mod paths;
 pub mod plan;

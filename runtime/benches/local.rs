@@ -89,6 +89,8 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
     assert!(filled.is_ok_and(|status| status.success()), "a large file");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..runs {
+        // Neither is to wait for the other's bytes to be written.
+        rustix::fs::sync();
         let start = Instant::now();
         let input =
             json!({ "from_sandbox": "a", "from_path": "large", "to_sandbox": "b", "to_path": "large" });
@@ -96,6 +98,7 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
         ours.push(start.elapsed());
         call(&pool, "shell", json!({ "command": "rm large", "sandbox": "b" })).await;
 
+        rustix::fs::sync();
         let start = Instant::now();
         let pipe = "tar -cf - -C \"$1\" large | tar -xf - -C \"$2\"";
         let piped = Command::new("sh").args(["-c", pipe, "sh"]).args([&from, &to]).status();

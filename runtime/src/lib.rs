@@ -31,6 +31,7 @@ pub mod pool;
 pub mod provider;
 mod run;
 pub mod sandbox;
+pub mod serve;
 mod time;
 pub mod tool;
 mod transfer;

@@ -102,7 +102,13 @@ pub struct SandboxState {
 }
 
 /// How many sandboxes a session may have, where nobody says.
-const AT_MOST: usize = 20;
+pub(crate) const AT_MOST: usize = 20;
+
+/// The error of a session that has as many sandboxes as it may.
+pub(crate) fn full(sandboxes: usize) -> Error {
+    let message = format!("this session has {sandboxes} sandboxes, as many as it may: use one of these");
+    Error::new(Code::Unavailable, message)
+}
 
 impl<P: Provider> Pool<P> {
     /// The sandboxes of a session.
@@ -247,11 +253,14 @@ impl<P: Provider> Pool<P> {
             return Ok(there);
         }
         let _one = self.shared.making.lock().await;
-        let there = self.list().await?;
-        if there.len() >= self.at_most && !there.iter().any(|info| info.name == id.name) {
-            let message =
-                format!("this session has {} sandboxes, as many as it may: use one of these", there.len());
-            return Err(Error::new(Code::Unavailable, message));
+        match self.list().await {
+            Ok(there) if there.len() >= self.at_most && !there.iter().any(|info| info.name == id.name) => {
+                return Err(full(there.len()));
+            }
+            Ok(_) => {}
+            // Who cannot list them cannot count them, either.
+            Err(error) if error.code == Code::Unsupported => {}
+            Err(error) => return Err(error),
         }
         let sleep_after = sleep_after.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
         self.shared.provider.open(&id, &Template { image, sleep_after }).await

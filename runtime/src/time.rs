@@ -1,4 +1,4 @@
-//! Waiting, where there is tokio and where there is not.
+//! Time, where there is tokio and where there is not.
 
 use std::time::Duration;
 
@@ -12,4 +12,22 @@ pub(crate) async fn sleep(time: Duration) {
 #[cfg(target_arch = "wasm32")]
 pub(crate) async fn sleep(time: Duration) {
     worker::Delay::from(time).await;
+}
+
+/// Milliseconds since 1970. In a Worker, time stands still between two things that are waited for.
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    millis(since)
+}
+
+/// Milliseconds since 1970. In a Worker, time stands still between two things that are waited for.
+#[cfg(target_arch = "wasm32")]
+pub(crate) fn now() -> u64 {
+    worker::Date::now().as_millis()
+}
+
+/// A time in whole milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

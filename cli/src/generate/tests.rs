@@ -81,7 +81,7 @@ fn generated_rust_parses_whatever_a_binding_is_called() {
 proptest::proptest! {
     #[test]
     fn every_binding_has_an_accessor_of_its_own(
-        names in proptest::collection::btree_set("[aAbx1_.\\-`é\n]{1,6}|kv_[aA_]{1,3}|(type|self|inner|t_sandbox)", 1..16),
+        names in proptest::collection::btree_set("[aAbx1_.\\-`é\n]{1,6}|kv_[aA_]{1,3}|(type|self|inner|session|t_sandbox)", 1..16),
         split in 0_usize..16,
     ) {
         let (kv, r2): (Vec<_>, Vec<_>) = names.iter().enumerate().partition(|(index, _)| *index < split);
@@ -94,8 +94,8 @@ proptest::proptest! {
         let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
         let methods: Vec<String> = syn::parse_file(text).unwrap().items.iter().flat_map(methods).collect();
         let distinct: HashSet<&String> = methods.iter().collect();
-        // `inner`, and the sandbox's.
-        assert_eq!((methods.len(), distinct.len()), (names.len() + 2, methods.len()), "{text}");
+        // `inner`, `session`, and the sandbox's.
+        assert_eq!((methods.len(), distinct.len()), (names.len() + 3, methods.len()), "{text}");
         let strings = literals(text);
         assert!(names.iter().all(|name| strings.contains(name)), "{text}");
     }

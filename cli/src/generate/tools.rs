@@ -53,6 +53,7 @@ fn one(sandbox: &Sandbox, image: &Image, default: bool) -> Fill {
         holes: vec![
             ("__KOZE_DOC__", format!("That of {}: {}.", code(&sandbox.file), code(&image.reference))),
             ("__KOZE_VARIANT__", sandbox.names.variant.clone()),
+            ("__KOZE_BINDING__", sandbox.names.binding.clone()),
             ("__KOZE_NAME__", image.name.clone()),
             ("__KOZE_REFERENCE__", image.reference.escape_debug().to_string()),
             ("__KOZE_INTERNET__", image.internet.to_string()),

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::{Command, Stdio};
@@ -15,7 +16,9 @@ use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
 use super::state::{self, State};
-use super::wire::{self, Answer, Ask, Request};
+use super::wire::{self, Act, Answer, Ask, Request};
+use crate::mcp::offering::Offering;
+use crate::mcp::stdio::Streams;
 
 /// How often a supervisor that is just ending is tried again.
 const TRIES: usize = 50;
@@ -24,6 +27,18 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// What a supervisor that is started says when it listens.
 pub(super) const READY: &str = "ready";
+
+/// A connection to a supervisor.
+type Stream = BufStream<UnixStream>;
+
+/// How long the supervisor served a client.
+#[derive(Debug)]
+pub(crate) enum Served {
+    /// Until the client ended, or until something went wrong with it.
+    ToItsEnd(std::result::Result<(), String>),
+    /// Until the supervisor ended.
+    ForAWhile,
+}
 
 /// The way to the sandboxes of a session.
 #[derive(Debug, Clone)]
@@ -40,7 +55,7 @@ impl Client {
 
     /// Calls a tool. Dropped before it is done, the call is cancelled: a command is killed.
     pub async fn call(&self, images: Images, tool: &str, input: Value) -> ToolResult {
-        match self.ask(Ask::Call { images, tool: tool.to_owned(), input }).await {
+        match self.ask(Act::Call { images, tool: tool.to_owned(), input }).await {
             Ok(Answer::Result(result)) => result,
             Ok(_) => refused(&odd()),
             Err(error) => refused(&error),
@@ -52,7 +67,7 @@ impl Client {
     /// # Errors
     /// [`Code::NotFound`] where there is none of this name, and those of the supervisor.
     pub async fn destroy(&self, name: &str) -> Result<()> {
-        match self.ask(Ask::Destroy { name: name.to_owned() }).await? {
+        match self.ask(Act::Destroy { name: name.to_owned() }).await? {
             Answer::Done => Ok(()),
             _ => Err(odd()),
         }
@@ -64,26 +79,68 @@ impl Client {
     /// Where it cannot be reached.
     pub async fn stop(&self) -> Result<()> {
         match self.connect() {
-            Ok(stream) => exchange(stream, Ask::Stop).await.map(drop),
+            Ok(stream) => {
+                let request = Request { program: program().to_owned(), ask: Ask::Do(Act::Stop) };
+                if let Some(mut stream) = begun(stream, &request).await? {
+                    let _ = wire::receive::<Answer>(&mut stream).await;
+                }
+                Ok(())
+            }
             Err(error) if nobody(&error) => Ok(()),
             Err(error) => Err(unreachable(&error)),
         }
     }
 
-    async fn ask(&self, ask: Ask) -> Result<Answer> {
-        let mut request = Some(ask);
+    /// Has the supervisor serve a client of the Model Context Protocol. `read` says what the project offers now.
+    ///
+    /// # Errors
+    /// Where there is no supervisor that could; the client has not been heard then.
+    pub(crate) async fn serve_mcp(&self, streams: &Streams, read: impl Fn() -> Offering) -> Result<Served> {
+        let mut stream = self.begin(Ask::Serve { offering: read() }).await?;
+        let descriptors = [streams.input.as_fd(), streams.output.as_fd()];
+        let handed = wire::hand_over(stream.get_ref(), descriptors).await;
+        handed.map_err(|error| unreachable(&error))?;
+        loop {
+            match wire::receive::<Answer>(&mut stream).await {
+                Ok(Some(Answer::Served(done))) => return Ok(Served::ToItsEnd(done)),
+                Ok(Some(Answer::Changed)) => {
+                    let sent = async {
+                        wire::send(&mut stream, &read()).await?;
+                        stream.flush().await
+                    };
+                    // Where nobody is there any more, the next answer says so.
+                    let _ = sent.await;
+                }
+                Ok(_) | Err(_) => return Ok(Served::ForAWhile),
+            }
+        }
+    }
+
+    async fn ask(&self, act: Act) -> Result<Answer> {
+        let mut stream = self.begin(Ask::Do(act)).await?;
+        match wire::receive::<Answer>(&mut stream).await {
+            Ok(Some(Answer::Failed(error))) => Err(error),
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(_) => Err(Error::new(
+                Code::Unavailable,
+                "the supervisor of this session ended during the call; the next call starts it again",
+            )),
+        }
+    }
+
+    /// Asks, and has it begun.
+    async fn begin(&self, ask: Ask) -> Result<Stream> {
+        let request = Request { program: program().to_owned(), ask };
         for _ in 0..TRIES {
             let stream = match self.connect() {
                 Ok(stream) => stream,
                 Err(error) if nobody(&error) => self.start().await?,
                 Err(error) => return Err(unreachable(&error)),
             };
-            let Some(ask) = request.take() else { break };
-            match exchange(stream, ask).await? {
-                Exchanged::Answered(answer) => return Ok(answer),
-                // It was about to end: the next one is asked.
-                Exchanged::NotBegun(ask) => request = Some(ask),
+            if let Some(stream) = begun(stream, &request).await? {
+                return Ok(stream);
             }
+            // It was about to end: the next one is asked.
             tokio::time::sleep(PAUSE).await;
         }
         Err(Error::new(Code::Unavailable, "the supervisor of this session ends again and again"))
@@ -140,35 +197,20 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     }
 }
 
-/// What came of asking.
-enum Exchanged {
-    Answered(Answer),
-    /// The supervisor ended, or is to end, before it did anything.
-    NotBegun(Ask),
-}
-
-async fn exchange(stream: UnixStream, ask: Ask) -> Result<Exchanged> {
+/// Sends a request; gives nothing where the supervisor ended, or is to end, before it did anything.
+async fn begun(stream: UnixStream, request: &Request) -> Result<Option<Stream>> {
     let mut stream = BufStream::new(stream);
-    let request = Request { program: program().to_owned(), ask };
     let sent = async {
-        wire::send(&mut stream, &request).await?;
+        wire::send(&mut stream, request).await?;
         stream.flush().await
     };
     // An answer may be there all the same.
     let _ = sent.await;
     match wire::receive::<Answer>(&mut stream).await {
-        Ok(Some(Answer::Begun)) => {}
-        Ok(Some(Answer::Failed(error))) => return Err(error),
-        Ok(Some(Answer::Stale) | None) | Err(_) => return Ok(Exchanged::NotBegun(request.ask)),
-        Ok(Some(_)) => return Err(odd()),
-    }
-    match wire::receive::<Answer>(&mut stream).await {
+        Ok(Some(Answer::Begun)) => Ok(Some(stream)),
         Ok(Some(Answer::Failed(error))) => Err(error),
-        Ok(Some(answer)) => Ok(Exchanged::Answered(answer)),
-        Ok(None) | Err(_) => Err(Error::new(
-            Code::Unavailable,
-            "the supervisor of this session ended during the call; the next call starts it again",
-        )),
+        Ok(Some(Answer::Stale) | None) | Err(_) => Ok(None),
+        Ok(Some(_)) => Err(odd()),
     }
 }
 

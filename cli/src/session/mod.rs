@@ -3,7 +3,8 @@
 //! Sandboxes end with the process that runs them. So that they live on from one command to the next, each session has
 //! a supervisor, a process in the background: the first command starts it, and it ends when nobody has needed it for a
 //! while and all its sandboxes sleep. Commands reach it over a socket in the project's state directory, one connection
-//! for one call; a connection that is closed early cancels its call.
+//! for one call; a connection that is closed early cancels its call. `koze mcp` hands the streams of its client over, and is
+//! one long call.
 //!
 //! | module | job |
 //! |---|---|
@@ -11,9 +12,11 @@
 //! | [`wire`] | what commands and supervisor say to each other |
 //! | [`client`] | a command's side; starts the supervisor where there is none |
 //! | [`supervisor`] | the process in the background |
+//! | `mcp` | a client of the Model Context Protocol that it serves itself |
 
 pub mod client;
 mod descriptors;
+mod mcp;
 pub mod state;
 pub mod supervisor;
 pub mod wire;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,13 @@ use koze::{
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::OwnedReadHalf;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::MissedTickBehavior;
 
 use super::client::{READY, program};
 use super::state::State;
-use super::wire::{self, Answer, Ask, Request};
-use super::{descriptors, no_sandbox};
+use super::wire::{self, Act, Answer, Ask, Request};
+use super::{descriptors, mcp, no_sandbox};
 
 /// The variable that says how long a supervisor stays without a call, in milliseconds.
 pub const IDLE: &str = "KOZE_SUPERVISOR_IDLE_MS";
@@ -55,7 +55,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     })?
 }
 
-struct Supervisor {
+pub(super) struct Supervisor {
     state: State,
     session: SessionId,
     provider: Local,
@@ -65,7 +65,7 @@ struct Supervisor {
     used: Mutex<Instant>,
     /// The socket, as the file system knows it: at its path there may be another's by now.
     place: Option<(u64, u64)>,
-    retired: AtomicBool,
+    retired: watch::Sender<bool>,
     idle: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Supervisor {
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             place: place(state, session),
-            retired: AtomicBool::new(false),
+            retired: watch::Sender::new(false),
             idle: told.map_or(IDLE_DEFAULT, Duration::from_millis),
         };
         Ok((Arc::new(supervisor), listener))
@@ -111,9 +111,14 @@ impl Supervisor {
 
     /// From here on, a new call starts a new supervisor.
     fn retire(&self) {
-        if !self.retired.swap(true, Ordering::AcqRel) && self.is_found() {
+        if !self.retired.send_replace(true) && self.is_found() {
             let _ = fs::remove_file(self.state.socket(&self.session));
         }
+    }
+
+    /// Until it is to end.
+    pub(super) async fn retiring(&self) {
+        let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
     }
 
     /// Whether the socket at the path is still this one's: somebody may have taken the state directory away.
@@ -141,7 +146,7 @@ impl Supervisor {
 
     /// Whether it was told to end, nobody can find it, or nobody needs it: no call for a while, and no sandbox runs.
     async fn needless(&self) -> bool {
-        if self.retired.load(Ordering::Acquire) || !self.is_found() {
+        if *self.retired.borrow() || !self.is_found() {
             return true;
         }
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,21 +159,24 @@ impl Supervisor {
     }
 
     async fn answer(self: Arc<Self>, stream: UnixStream) {
-        let (read, mut write) = stream.into_split();
+        let (read, write) = stream.into_split();
+        let write = Arc::new(AsyncMutex::new(write));
         let mut read = BufReader::new(read);
         if let Ok(Some(request)) = wire::receive::<Request>(&mut read).await {
             let answer = if request.program == program() {
-                if wire::send(&mut write, &Answer::Begun).await.is_ok() {
-                    self.until_gone(request.ask, read).await
-                } else {
-                    None
+                // A binding of its own: the lock must be free again before there is an answer.
+                let begun = wire::send(&mut *write.lock().await, &Answer::Begun).await;
+                match request.ask {
+                    _ if begun.is_err() => None,
+                    Ask::Serve { offering } => mcp::serve(Arc::clone(&self), offering, read, &write).await,
+                    Ask::Do(act) => self.until_gone(act, read).await,
                 }
             } else {
                 self.retire();
                 Some(Answer::Stale)
             };
             if let Some(answer) = answer {
-                let _ = wire::send(&mut write, &answer).await;
+                let _ = wire::send(&mut *write.lock().await, &answer).await;
             }
         }
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -176,27 +184,27 @@ impl Supervisor {
     }
 
     /// Does what is asked, for as long as the one who asked is there.
-    async fn until_gone(&self, ask: Ask, mut read: BufReader<OwnedReadHalf>) -> Option<Answer> {
+    async fn until_gone(&self, act: Act, mut read: BufReader<OwnedReadHalf>) -> Option<Answer> {
         let mut nothing = [0];
         tokio::select! {
-            done = self.act(ask) => Some(done.unwrap_or_else(Answer::Failed)),
+            done = self.act(act) => Some(done.unwrap_or_else(Answer::Failed)),
             _ = read.read(&mut nothing) => None,
         }
     }
 
-    async fn act(&self, ask: Ask) -> Result<Answer> {
-        match ask {
-            Ask::Call { images, tool, input } => {
+    async fn act(&self, act: Act) -> Result<Answer> {
+        match act {
+            Act::Call { images, tool, input } => {
                 let pool = self.pool(images).await?;
                 Ok(Answer::Result(agent::call_tool(&pool, &tool, input).await))
             }
-            Ask::Destroy { name } => {
+            Act::Destroy { name } => {
                 let id = SandboxId { session: self.session.clone(), name: SandboxName::new(&name)? };
                 let there = self.provider.find(&id).await?;
                 there.ok_or_else(|| no_sandbox(&name))?.sandbox.destroy().await?;
                 Ok(Answer::Done)
             }
-            Ask::Stop => {
+            Act::Stop => {
                 self.retire();
                 Ok(Answer::Done)
             }
@@ -204,7 +212,7 @@ impl Supervisor {
     }
 
     /// The sandboxes, with these images. Where they are others than before, what is there follows them.
-    async fn pool(&self, images: Images) -> Result<Arc<Pool<Local>>> {
+    pub(super) async fn pool(&self, images: Images) -> Result<Arc<Pool<Local>>> {
         let mut known = self.pool.lock().await;
         if let Some((same, pool)) = &*known
             && *same == images

@@ -24,6 +24,7 @@ const TAKEN: &[&str] = &[
     "from",
     "inner",
     "into",
+    "session",
     "to_owned",
     "try_from",
     "try_into",

@@ -20,6 +20,14 @@ impl Env {
     pub fn inner(&self) -> &::koze::__private::worker::Env {
         &self.0
     }
+    //#region served
+
+    /// The sandboxes of a session, by their names: what its tools work on.
+    #[must_use]
+    pub fn session(&self, id: ::koze::SessionId) -> ::koze::Pool<::koze::provider::cloudflare::Cloudflare> {
+        ::koze::serve::session::<super::__tools::Tools>(&self.0, id)
+    }
+    //#endregion
     //#region sandbox
     //#region public
 

@@ -129,4 +129,42 @@ pub async fn handle_tool_call<P: ::koze::Provider>(
     };
     reply.into()
 }
+
+/// What the Worker serves: these tools, in sandboxes behind its Durable Objects.
+#[derive(Debug, Clone, Copy)]
+pub struct Tools;
+
+impl ::koze::serve::Served for Tools {
+    const CLASSES: &'static [::koze::provider::cloudflare::Class] = &[
+//#endregion
+//#region image
+        ::koze::provider::cloudflare::Class { image: "__KOZE_NAME__", binding: "__KOZE_BINDING__" },
+//#endregion
+//#region served
+    ];
+
+    fn images() -> ::koze::Images {
+        images()
+    }
+
+    async fn call(
+        pool: &::koze::Pool<::koze::provider::cloudflare::Cloudflare>,
+        name: &str,
+        input: ::koze::__private::serde_json::Value,
+    ) -> ::koze::tool::ToolResult {
+        handle_tool_call(pool, name, input).await
+    }
+}
+
+/// Answers a request: the tools over HTTP and over the Model Context Protocol, and the ports of sandboxes by their
+/// hostnames. See [`koze::serve`](::koze::serve).
+///
+/// # Errors
+/// Where the platform fails; what is wrong with the request is an answer.
+pub async fn serve(
+    request: ::koze::__private::worker::Request,
+    env: super::Env,
+) -> ::koze::__private::worker::Result<::koze::__private::worker::Response> {
+    ::koze::serve::serve::<Tools>(request, env.inner()).await
+}
 //#endregion

@@ -1,11 +1,56 @@
-//! A server that runs while its project changes.
+//! A server that runs while its project changes, and while the process behind it ends.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
+use koze_tests::Sandboxes;
 use serde_json::{Value, json};
 
 use crate::server::project;
+
+/// A client that is no more than lines over pipes.
+struct Client {
+    server: Child,
+    requests: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    id: u64,
+}
+
+impl Client {
+    fn start(host: &Sandboxes) -> Self {
+        let mut command = host.command(&["mcp"]);
+        let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let requests = server.stdin.take().expect("a pipe");
+        let answers = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+        let mut client = Client { server, requests, answers, id: 0 };
+        let about = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+        client.ask("initialize", &about);
+        client.say(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.requests, "{message}").expect("it reads");
+    }
+
+    fn ask(&mut self, method: &str, params: &Value) -> Value {
+        self.id += 1;
+        self.say(&json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }));
+        let answer = self.answers.next().expect("an answer").expect("a line");
+        serde_json::from_str::<Value>(&answer).expect("JSON")["result"].clone()
+    }
+
+    /// What a command prints.
+    fn shell(&mut self, command: &str) -> Value {
+        let params = json!({ "name": "shell", "arguments": { "command": command } });
+        self.ask("tools/call", &params)["structuredContent"]["stdout"].clone()
+    }
+
+    fn end(mut self) {
+        drop(self.requests);
+        assert!(self.server.wait().expect("it ends").success());
+    }
+}
 
 #[test]
 fn it_follows_the_files_of_the_project() {
@@ -13,34 +58,40 @@ fn it_follows_the_files_of_the_project() {
     let file = "src/server/shell.sandbox.rs";
     let shut = host.read(file);
     host.write(file, shut.replace("#[sandbox(", "#[sandbox(internet = true, "));
-    let mut command = host.command(&["mcp"]);
-    let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-    let mut requests = server.stdin.take().expect("a pipe");
-    let mut answers = BufReader::new(server.stdout.take().expect("a pipe")).lines();
-    let mut ask = |id: u8, method: &str, params: Value| {
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        writeln!(requests, "{request}").expect("it reads");
-        if id == 1 {
-            writeln!(requests, "{}", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
-                .expect("it reads");
-        }
-        let answer = answers.next().expect("an answer").expect("a line");
-        serde_json::from_str::<Value>(&answer).expect("JSON")["result"].clone()
-    };
-    let about = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-    ask(1, "initialize", about);
-    let count =
-        json!({ "name": "shell", "arguments": { "command": "env | grep -c -i '_proxy=http'; true" } });
-    assert_eq!(ask(2, "tools/call", count.clone())["structuredContent"]["stdout"], "4\n");
+    let mut client = Client::start(&host);
+    let count = "env | grep -c -i '_proxy=http'; true";
+    assert_eq!(client.shell(count), "4\n");
     host.write(file, &shut);
-    assert_eq!(ask(3, "tools/call", count)["structuredContent"]["stdout"], "0\n");
+    assert_eq!(client.shell(count), "0\n");
     host.write(
         "src/server/node.sandbox.rs",
         "use koze::prelude::*;\n\n#[sandbox]\npub struct NodeSandbox;\n",
     );
     assert_eq!(host.koze(&["build"]).code, 0);
-    let tools = ask(4, "tools/list", json!({}))["tools"].to_string();
+    let tools = client.ask("tools/list", &json!({}))["tools"].to_string();
     assert!(tools.contains("\"node\""), "{tools}");
-    drop(requests);
-    assert!(server.wait().expect("it ends").success());
+    client.end();
+}
+
+#[test]
+fn it_goes_on_where_its_supervisor_is_killed() {
+    let host = project();
+    let mut client = Client::start(&host);
+    assert_eq!(client.shell("echo kept > file; cat file"), "kept\n");
+    for _ in 0..2 {
+        host.kill_supervisors();
+        assert_eq!(client.shell("cat file"), "kept\n");
+    }
+    assert_eq!(host.shell("cat file"), "kept\n");
+    client.end();
+}
+
+#[test]
+fn it_goes_on_where_its_supervisor_is_told_to_end() {
+    let host = project();
+    let mut client = Client::start(&host);
+    assert_eq!(client.shell("echo here > file; cat file"), "here\n");
+    assert_eq!(host.koze(&["destroy", "--all"]).code, 0);
+    assert_eq!(client.shell("cat file || echo anew"), "anew\n");
+    client.end();
 }

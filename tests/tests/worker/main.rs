@@ -10,5 +10,6 @@ mod dev;
 mod project;
 mod runs;
 mod rust;
+mod served;
 mod types;
 mod wrangler;

@@ -5,6 +5,9 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import * as rust from "./rust.js";
 
+// The Durable Object classes that Rust has.
+export * from "./rust.js";
+
 export default class extends WorkerEntrypoint {
   /** @param {Request} request */
   fetch(request) {

@@ -17,9 +17,11 @@ use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
+use super::offer::Here;
 use super::origins::Origins;
-use super::server::Server;
 use crate::commands::show;
+use crate::mcp::MAX_REQUEST;
+use crate::mcp::server::Server;
 
 /// The variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";
@@ -34,7 +36,7 @@ const SESSIONS: usize = 1024;
 /// How long such a client may say nothing: a person who thinks, a command that runs for as long as one may.
 const SILENCE: Duration = Duration::from_hours(2);
 
-type Service = StreamableHttpService<Server, LocalSessionManager>;
+type Service = StreamableHttpService<Server<Here>, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// Where to serve, and whom.
@@ -61,7 +63,7 @@ impl Place {
 }
 
 /// Serves until the program is ended.
-pub(super) async fn serve(server: Server, Place { address, origins }: Place) -> Result<(), String> {
+pub(super) async fn serve(server: Server<Here>, Place { address, origins }: Place) -> Result<(), String> {
     let (token, ours) = token()?;
     let listener = TcpListener::bind(address)
         .await
@@ -71,7 +73,7 @@ pub(super) async fn serve(server: Server, Place { address, origins }: Place) -> 
     sessions.session_config.keep_alive = Some(SILENCE);
     let sessions = Arc::new(sessions);
     // A foreign `Host` is refused as it is. Which origins may call, we have looked up before.
-    let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(super::MAX_REQUEST);
+    let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(MAX_REQUEST);
     let service = Service::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
     let expected = digest(format!("Bearer {token}").as_bytes());
     let endpoint = Arc::new(Endpoint { service, sessions, origins, expected });

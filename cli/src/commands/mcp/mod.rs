@@ -3,23 +3,18 @@
 mod http;
 mod offer;
 mod origins;
-mod server;
-mod stdio;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use rmcp::ServiceExt as _;
-use rmcp::service::ServerInitializeError;
-use rmcp::transport::async_rw::AsyncRwTransport;
-
-use self::offer::Offer;
-use self::server::Server;
-use super::here::{self, Here};
+use super::here::{self, Here as Place};
 use super::show;
 use crate::args;
+use crate::mcp::server::Server;
+use crate::mcp::stdio::{self, Begin, Streams};
+use crate::session::client::Served;
 
-/// The largest request in bytes: a file that a model writes, as JSON.
-const MAX_REQUEST: usize = 64 << 20;
+use self::offer::{Here, Project};
 
 pub(super) fn run(args: &args::Mcp) -> ExitCode {
     serve(args).unwrap_or_else(|code| code)
@@ -31,12 +26,12 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
         show::err(&format!("error: {why}\n"));
         ExitCode::from(2)
     })?;
-    let here = Here::find(&args.here)?;
-    let server = Server::new(here.client(), Offer::new(args.here.clone())?);
+    let client = Place::find(&args.here)?.client();
+    let here = Here { client, project: Arc::new(Project::new(args.here.clone())?) };
     let done = here::wait(async {
         match place {
-            Some(place) => http::serve(server, place).await,
-            None => on_stdio(server).await,
+            Some(place) => http::serve(Server(here), place).await,
+            None => on_stdio(here).await,
         }
     })?;
     Ok(done.map_or_else(
@@ -48,14 +43,18 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     ))
 }
 
-/// Until standard input ends.
-async fn on_stdio(server: Server) -> Result<(), String> {
-    let (read, write) = stdio::streams();
-    let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MAX_REQUEST);
-    match server.serve(transport).await {
-        Ok(running) => running.waiting().await.map(drop).map_err(|error| error.to_string()),
-        // It only looked whether somebody is here.
-        Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
+/// Until standard input ends. The supervisor serves the client itself; where it ends before, this does, and each call goes
+/// to the next one.
+async fn on_stdio(here: Here) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("the client cannot be heard: {error}");
+    let Some(streams) = Streams::standard().map_err(failed)? else {
+        return stdio::serve_blocking(Server(here)).await;
+    };
+    let begin = match here.client.serve_mcp(&streams, || here.project.now().0).await {
+        Ok(Served::ToItsEnd(done)) => return done,
+        Ok(Served::ForAWhile) => Begin::Midway,
+        // A client is to hear of it from each call.
+        Err(_) => Begin::Anew,
+    };
+    stdio::serve(Server(here), streams, begin).await
 }

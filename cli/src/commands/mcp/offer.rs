@@ -1,83 +1,66 @@
-//! What the server offers: the tools, with the images of the project as its files have them at the moment. A server runs
-//! for long, and what was shut in a file must not be open for it.
+//! What the server offers, as the files of the project have it at the moment.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
-use koze::Images;
-use koze::tool::agent;
-use rmcp::model::Tool;
+use koze::tool::ToolResult;
 use serde_json::Value;
 
 use crate::args;
 use crate::commands::here;
 use crate::commands::project::Offered;
+use crate::mcp::offering::{Offering, stamp_of};
+use crate::mcp::server::{Backend, Offer};
+use crate::session::Client;
 
-/// What a project offers, and how its files looked when they were read.
+/// A project, and what it offered when it was last read.
 #[derive(Debug)]
-pub(super) struct Offer {
+pub(super) struct Project {
     args: args::Here,
-    now: Mutex<Now>,
+    now: Mutex<(Offering, Arc<Offer>)>,
 }
 
-#[derive(Debug)]
-struct Now {
-    /// The sandbox files, and what `koze build` writes when there are others.
-    files: Vec<(PathBuf, Stamp)>,
-    images: Images,
-    tools: Arc<[Tool]>,
-}
-
-/// How a file looks from outside; nothing where it is gone.
-type Stamp = Option<(SystemTime, u64)>;
-
-impl Offer {
+impl Project {
     /// Reads the project; what is wrong is shown.
     pub(super) fn new(args: args::Here) -> Result<Self, ExitCode> {
         let now = Mutex::new(read(&args)?);
-        Ok(Offer { args, now })
+        Ok(Project { args, now })
     }
 
-    /// The images.
-    pub(super) fn images(&self) -> Images {
-        self.with(|now| now.images.clone())
-    }
-
-    /// The tools.
-    pub(super) fn tools(&self) -> Arc<[Tool]> {
-        self.with(|now| Arc::clone(&now.tools))
-    }
-
-    fn with<T>(&self, give: impl FnOnce(&Now) -> T) -> T {
+    /// What it offers, read again where its files have changed.
+    pub(super) fn now(&self) -> (Offering, Arc<Offer>) {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.files.iter().any(|(file, stamp)| stamp_of(file) != *stamp) {
+        if !now.0.holds() {
             match read(&self.args) {
                 Ok(new) => *now = new,
                 // What is wrong was shown. It is read again when it has changed again.
-                Err(_) => now.files.iter_mut().for_each(|(file, stamp)| *stamp = stamp_of(file)),
+                Err(_) => now.0.look_again(),
             }
         }
-        give(&now)
+        now.clone()
     }
 }
 
-fn read(args: &args::Here) -> Result<Now, ExitCode> {
+/// The sandboxes of a session, by way of its supervisor.
+#[derive(Debug, Clone)]
+pub(super) struct Here {
+    pub(super) client: Client,
+    pub(super) project: Arc<Project>,
+}
+
+impl Backend for Here {
+    async fn offer(&self) -> Arc<Offer> {
+        self.project.now().1
+    }
+
+    async fn call(&self, tool: &str, input: Value) -> ToolResult {
+        self.client.call(self.project.now().0.images, tool, input).await
+    }
+}
+
+fn read(args: &args::Here) -> Result<(Offering, Arc<Offer>), ExitCode> {
     let Offered { images, files, generated } = here::offered(args)?;
     let files = files.into_iter().chain([generated]).map(|file| (stamp_of(&file), file));
     let files = files.map(|(stamp, file)| (file, stamp)).collect();
-    let tools = agent::definitions(&images)
-        .into_iter()
-        .map(|definition| {
-            let Value::Object(schema) = definition.schema else { unreachable!("a schema is an object") };
-            Tool::new(definition.name, definition.description, schema)
-        })
-        .collect();
-    Ok(Now { files, images, tools })
-}
-
-fn stamp_of(file: &Path) -> Stamp {
-    let about = std::fs::metadata(file).ok()?;
-    Some((about.modified().ok()?, about.len()))
+    Ok((Offering::new(images.clone(), files), Arc::new(Offer::new(images))))
 }

@@ -15,7 +15,6 @@ use crate::sandbox::Status;
 /// The methods: their names in Rust and in JavaScript, what they take and what they give.
 ///
 /// `$with` is a macro that is handed all of them.
-#[cfg(test)]
 macro_rules! methods {
     ($with:ident) => {
         $with! {
@@ -54,6 +53,7 @@ macro_rules! methods {
         }
     };
 }
+pub(super) use methods;
 
 /// The answer of every method: in JavaScript `{ok: true, value}` or `{ok: false, error}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

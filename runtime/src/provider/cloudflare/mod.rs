@@ -1,3 +1,315 @@
 //! Sandboxes behind Durable Objects: what a Worker's tools run in.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`contract`] | what the class of a sandbox answers |
+//! | `object` | calls of it, made again where they may be |
+//! | `sandbox`, `write` | a sandbox over it |
+//! | `label` | the name of a sandbox's object |
+//! | `known` | what an isolate remembers of sandboxes |
+//! | `opens` | how many are opened at once |
+//! | [`registry`] | which sandboxes a session has, in a Durable Object |
+//! | [`preview`] | the URLs of their ports |
 
 pub mod contract;
+mod known;
+pub(crate) mod label;
+mod object;
+mod opens;
+pub mod preview;
+pub mod registry;
+mod sandbox;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use worker::send::SendFuture;
+use worker::{Env, ObjectNamespace};
+
+use self::contract::Nothing;
+use self::object::Object;
+pub use self::opens::Limits;
+use self::preview::Previews;
+use self::registry::{Record, Registry};
+pub use self::sandbox::CloudflareSandbox;
+use self::sandbox::WITHIN;
+use super::{Info, Opened, Provider, Template};
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::pool;
+use crate::sandbox::{MaybeSend, Status};
+use crate::time::{millis, now};
+
+/// A class of sandboxes: an image that agents may name, and where its sandboxes are bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Class {
+    /// The image's name: `python`.
+    pub image: &'static str,
+    /// The Durable Object binding: `PYTHON_SANDBOX`.
+    pub binding: &'static str,
+}
+
+/// The sandboxes of a Worker. A clone has the same ones.
+///
+/// With a [registry](registry) the sandboxes of a session are listed, and there are so many and no more. Without one, the
+/// object of a sandbox itself says whether it is there.
+#[derive(Debug, Clone)]
+pub struct Cloudflare {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Clone)]
+struct Shared {
+    env: Env,
+    classes: &'static [Class],
+    registry: Option<ObjectNamespace>,
+    previews: Option<Previews>,
+    limits: Limits,
+    at_most: usize,
+}
+
+/// A sandbox that sleeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hibernated {
+    /// Its name in the session.
+    pub name: SandboxName,
+    /// Its image's name.
+    pub image: String,
+    /// When it was last used, in milliseconds since 1970, to a minute.
+    pub last_used: u64,
+}
+
+impl Cloudflare {
+    /// The sandboxes of these classes, bound in an environment.
+    pub fn new(env: &Env, classes: &'static [Class]) -> Self {
+        let registry = env.durable_object(registry::BINDING).ok();
+        let (limits, at_most) = (Limits::default(), pool::AT_MOST);
+        let shared = Shared { env: env.clone(), classes, registry, previews: None, limits, at_most };
+        Cloudflare { shared: Arc::new(shared) }
+    }
+
+    /// The same, with URLs for the ports of sandboxes.
+    #[must_use]
+    pub fn with_previews(self, previews: Previews) -> Self {
+        self.changed(|shared| shared.previews = Some(previews))
+    }
+
+    /// The same, with other limits on openings at once.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        self.changed(|shared| shared.limits = limits)
+    }
+
+    /// The same, with at most so many sandboxes in a session, which the registry counts.
+    #[must_use]
+    pub fn with_at_most(self, sandboxes: usize) -> Self {
+        self.changed(|shared| shared.at_most = sandboxes)
+    }
+
+    /// The sandboxes of a session that sleep, in the order of their names.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] where the Worker has no registry.
+    pub fn list_hibernated(
+        &self,
+        session: &SessionId,
+    ) -> impl Future<Output = Result<Vec<Hibernated>>> + MaybeSend {
+        SendFuture::new(async move {
+            let all = self.look(session).await?.into_iter();
+            let sleeping = all.filter(|(_, _, status)| *status == Status::Sleeping);
+            let hibernated = |(name, record, _): (SandboxName, Record, Status)| Hibernated {
+                name,
+                image: record.image,
+                last_used: record.used,
+            };
+            Ok(sleeping.map(hibernated).collect())
+        })
+    }
+
+    fn changed(self, change: impl FnOnce(&mut Shared)) -> Self {
+        let mut shared = Arc::unwrap_or_clone(self.shared);
+        change(&mut shared);
+        Cloudflare { shared: Arc::new(shared) }
+    }
+
+    /// The classes, each with the name under which it is bound.
+    pub(crate) fn classes(&self) -> &'static [Class] {
+        self.shared.classes
+    }
+
+    pub(crate) fn namespace(&self, class: usize) -> Result<ObjectNamespace> {
+        let binding = self.shared.classes[class].binding;
+        self.shared.env.durable_object(binding).map_err(|_| {
+            let message =
+                format!("the Worker has no binding `{binding}`: run `koze build` and deploy once more");
+            Error::new(Code::Unsupported, message)
+        })
+    }
+
+    fn object(&self, id: &SandboxId, class: usize) -> Result<Object> {
+        Ok(Object::new(self.namespace(class)?, label::of(id)))
+    }
+
+    /// Which class has an image of this name.
+    fn class(&self, image: &str) -> Result<usize> {
+        self.shared.classes.iter().position(|class| class.image == image).ok_or_else(|| {
+            let known: Vec<&str> = self.shared.classes.iter().map(|class| class.image).collect();
+            pool::unknown_image(image, &known)
+        })
+    }
+
+    fn registry(&self, session: &SessionId) -> Option<Registry> {
+        self.shared.registry.clone().map(|namespace| Registry::new(namespace, session))
+    }
+
+    /// The URL of a port of a sandbox.
+    fn preview(&self, id: &SandboxId, class: usize, port: u16) -> Result<String> {
+        let Some(previews) = &self.shared.previews else { return Err(preview::unknown_host()) };
+        previews.url(self.shared.classes[class].binding, &label::of(id), port)
+    }
+
+    /// The sandbox where it is: as the registry says, else in the class whose object says that it was opened.
+    async fn locate(&self, id: &SandboxId) -> Result<Option<(usize, Option<u32>)>> {
+        if let Some(registry) = self.registry(&id.session) {
+            let Some(record) = registry.find(&id.name).await? else { return Ok(None) };
+            // An image that the project has no more is as good as none: what was in it, nobody can reach.
+            return Ok(self.class(&record.image).ok().map(|class| (class, record.sleep_after_ms)));
+        }
+        let objects = (0..self.shared.classes.len()).map(|class| self.object(id, class));
+        let objects = objects.collect::<Result<Vec<_>>>()?;
+        let states = join_all(objects.iter().map(|object| object.status(&Nothing {}, WITHIN))).await;
+        for (class, state) in states.into_iter().enumerate() {
+            if state?.opened {
+                return Ok(Some((class, None)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens the object of a sandbox, in the class that the registry says where there is one.
+    async fn open_object(
+        &self,
+        id: &SandboxId,
+        class: usize,
+        sleep_after_ms: Option<u32>,
+    ) -> Result<(Object, usize, bool)> {
+        let _leave = opens::wait(&id.session.key(), self.shared.limits, WITHIN).await?;
+        let registry = self.registry(&id.session);
+        let (mut class, mut sleep_after_ms, mut entered) = (class, sleep_after_ms, false);
+        if let Some(registry) = &registry {
+            let image = self.shared.classes[class].image.to_owned();
+            let record = Record { image, sleep_after_ms, used: now() };
+            let known = registry.enter(&id.name, &record, self.shared.at_most).await?;
+            entered = known.is_none();
+            if let Some(known) = known {
+                (class, sleep_after_ms) = (self.class(&known.image)?, known.sleep_after_ms);
+            }
+        }
+        let object = self.object(id, class)?;
+        match object.open(&contract::Open { sleep_after_ms }, WITHIN).await {
+            Ok(opened) => {
+                known::remember(id, class, sleep_after_ms, now());
+                Ok((object, class, opened.created))
+            }
+            Err(refused) => {
+                if let Some(registry) = registry.filter(|_| entered) {
+                    // What could not be made is not to count as one. That it was not is the error to tell.
+                    let _ = registry.leave(&id.name).await;
+                }
+                Err(refused.into())
+            }
+        }
+    }
+
+    /// Opens once more a sandbox whose object says that it is none: where it is by now, else where it was.
+    async fn reopen(&self, id: &SandboxId, class: usize) -> Result<Object> {
+        let sleep_after_ms = known::get(id).and_then(|known| known.sleep_after_ms);
+        known::forget(id);
+        let (class, sleep_after_ms) = self.locate(id).await?.unwrap_or((class, sleep_after_ms));
+        Ok(self.open_object(id, class, sleep_after_ms).await?.0)
+    }
+
+    /// Tells the registry that a sandbox is used. Where it does not hear it, the sandbox runs all the same.
+    async fn note_use(&self, id: &SandboxId) {
+        if let Some(registry) = self.registry(&id.session) {
+            let _ = registry.used(&id.name, now()).await;
+        }
+    }
+
+    /// Forgets a sandbox that was destroyed.
+    fn forget(&self, id: &SandboxId) -> impl Future<Output = Result<()>> + MaybeSend {
+        SendFuture::new(async move {
+            known::forget(id);
+            match self.registry(&id.session) {
+                Some(registry) => registry.leave(&id.name).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// The sandboxes of a session, each asked whether it runs.
+    async fn look(&self, session: &SessionId) -> Result<Vec<(SandboxName, Record, Status)>> {
+        let Some(registry) = self.registry(session) else { return Err(registry::missing()) };
+        let look = async |(name, record): (SandboxName, Record)| {
+            let id = SandboxId { session: session.clone(), name };
+            let state = match self.class(&record.image) {
+                Ok(class) => Some(self.object(&id, class)?.status(&Nothing {}, WITHIN).await?),
+                Err(_) => None,
+            };
+            // What is entered and not opened yet wakes with its first use.
+            let status = state.filter(|state| state.opened).map_or(Status::Sleeping, |state| state.status);
+            Ok((id.name, record, status))
+        };
+        join_all(registry.list().await?.into_iter().map(look)).await.into_iter().collect()
+    }
+}
+
+impl Provider for Cloudflare {
+    type Sandbox = CloudflareSandbox;
+
+    fn open(
+        &self,
+        id: &SandboxId,
+        template: &Template,
+    ) -> impl Future<Output = Result<Opened<CloudflareSandbox>>> + MaybeSend {
+        SendFuture::new(async move {
+            let class = self.class(&template.image.name)?;
+            let sleep = u32::try_from(millis(template.sleep_after.min(LONGEST_SLEEP))).ok();
+            let (_, class, created) = self.open_object(id, class, sleep).await?;
+            self.opened(id, class, created)
+        })
+    }
+
+    fn find(
+        &self,
+        id: &SandboxId,
+    ) -> impl Future<Output = Result<Option<Opened<CloudflareSandbox>>>> + MaybeSend {
+        SendFuture::new(async move {
+            if let Some(known) = known::get(id) {
+                return self.opened(id, known.class, false).map(Some);
+            }
+            let Some((class, sleep_after_ms)) = self.locate(id).await? else { return Ok(None) };
+            known::remember(id, class, sleep_after_ms, now());
+            self.opened(id, class, false).map(Some)
+        })
+    }
+
+    fn list(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Info>>> + MaybeSend {
+        SendFuture::new(async move {
+            let all = self.look(session).await?.into_iter();
+            Ok(all.map(|(name, record, status)| Info { name, image: record.image, status }).collect())
+        })
+    }
+}
+
+/// No container idles for longer than this, whoever asks.
+const LONGEST_SLEEP: Duration = Duration::from_hours(24 * 30);
+
+impl Cloudflare {
+    fn opened(&self, id: &SandboxId, class: usize, created: bool) -> Result<Opened<CloudflareSandbox>> {
+        let sandbox = CloudflareSandbox::of_session(self, id, class)?;
+        Ok(Opened { sandbox, image: self.shared.classes[class].image.to_owned(), created })
+    }
+}

@@ -14,6 +14,8 @@ use crate::sandbox::{Kind, Piece, Place, Stat};
 
 /// Files that say they are empty and are not, of `/proc`, are read this far at most.
 const PIECE: usize = 64 << 10;
+/// How much is read at once of a file that says how long it is.
+const STEP: usize = 16 << 20;
 
 pub(super) fn place(place: Place<'_>) -> message::Place {
     message::Place { root: place.root.to_owned(), path: place.path.to_owned() }
@@ -34,8 +36,8 @@ pub(super) fn odd() -> Error {
     Error::new(Code::Internal, "the guest answered something else")
 }
 
-/// Asks for a file. It is looked at once more: of a pipe, reading might never end.
-async fn open(running: &Running, number: u64, request: &Request) -> Result<File> {
+/// Asks for a file, and how long it is. It is looked at once more: of a pipe, reading might never end.
+async fn open(running: &Running, number: u64, request: &Request) -> Result<(File, u64)> {
     let received = running.ask(number, request, &[]).await?.await.map_err(|_| super::running::gone())?;
     if let message::Answer::Failed(fault) = received.message {
         return Err(super::running::error(fault));
@@ -43,7 +45,7 @@ async fn open(running: &Running, number: u64, request: &Request) -> Result<File>
     let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(odd)?;
     let file = File::from(file);
     match file.metadata() {
-        Ok(about) if about.is_file() => Ok(file),
+        Ok(about) if about.is_file() => Ok((file, about.len())),
         _ => Err(odd()),
     }
 }
@@ -51,22 +53,20 @@ async fn open(running: &Running, number: u64, request: &Request) -> Result<File>
 /// A piece of a file.
 pub(super) async fn read(running: &Running, path: message::Place, offset: u64, limit: u64) -> Result<Piece> {
     let name = path.path.clone();
-    let file = open(running, running.number(), &Request::Read(path)).await?;
+    let (file, size) = open(running, running.number(), &Request::Read(path)).await?;
+    let read = move || read_piece(&file, size, offset, limit).map_err(|error| failed(&error, &name));
     // What is short is there sooner than another thread would be.
-    if file.metadata().is_ok_and(|about| (1..=PIECE as u64).contains(&about.len())) {
-        return read_piece(&file, offset, limit).map_err(|error| failed(&error, &name));
-    }
-    engine::block(move || read_piece(&file, offset, limit).map_err(|error| failed(&error, &name))).await
+    if (1..=PIECE as u64).contains(&size) { read() } else { engine::block(read).await }
 }
 
-fn read_piece(file: &File, offset: u64, limit: u64) -> io::Result<Piece> {
-    let size = file.metadata()?.len();
+fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Piece> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
     while bytes.len() < limit {
         let at = offset.saturating_add(bytes.len() as u64);
-        let expected = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX);
-        let step = expected.clamp(PIECE, 16 << 20).min(limit - bytes.len());
+        // One more than there should be: reading less than that, it was the end.
+        let expected = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX).saturating_add(1);
+        let step = if size > 0 { expected.min(STEP) } else { PIECE }.min(limit - bytes.len());
         let start = bytes.len();
         bytes.resize(start + step, 0);
         let read = match file.read_at(&mut bytes[start..], at) {
@@ -79,7 +79,7 @@ fn read_piece(file: &File, offset: u64, limit: u64) -> io::Result<Piece> {
             read => read?,
         };
         bytes.truncate(start + read);
-        if read == 0 {
+        if read == 0 || (size > 0 && read < step) {
             break;
         }
     }
@@ -91,7 +91,7 @@ fn read_piece(file: &File, offset: u64, limit: u64) -> io::Result<Piece> {
 pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
     let name = path.path.clone();
     let create = running.number();
-    let mut file = open(running, create, &Request::Create(path)).await?;
+    let (mut file, _) = open(running, create, &Request::Create(path)).await?;
     let written = engine::block(move || {
         file.write_all(&bytes).map_err(|error| failed(&error, &name))?;
         Ok(bytes.len() as u64)
@@ -109,7 +109,7 @@ pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<
 /// Puts bytes behind those of a file, all or none.
 pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
     let name = path.path.clone();
-    let mut file = open(running, running.number(), &Request::Append(path)).await?;
+    let (mut file, _) = open(running, running.number(), &Request::Append(path)).await?;
     engine::block(move || {
         let before = file.metadata().map_err(|error| failed(&error, &name))?.len();
         if let Err(error) = file.write_all(&bytes) {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use koze_guest::channel::{self, Packet, Received};
 use koze_guest::message::{Answer, Fault, Request, Why};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 
@@ -55,8 +56,8 @@ impl Running {
         let flags = rustix::fs::fcntl_getfl(&socket).map_err(|error| failed(error.into()))?;
         rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)
             .map_err(|error| failed(error.into()))?;
-        let socket = watched(Arc::new(socket)).map_err(failed)?;
-        let end = watched(Arc::clone(&process)).map_err(failed)?;
+        let socket = watched(Arc::new(socket), Interest::READABLE).map_err(failed)?;
+        let end = watched(Arc::clone(&process), Interest::READABLE).map_err(failed)?;
         drop(registered);
         let wire = Arc::new(Wire { socket, waiting: Mutex::new(Some(HashMap::new())) });
         let (over, ended) = watch::channel(false);
@@ -119,13 +120,21 @@ impl Running {
         loop {
             match packet.send(self.wire.socket.get_ref(), descriptors) {
                 Ok(()) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let mut ready = self.wire.socket.writable().await.map_err(|_| gone())?;
-                    ready.clear_ready();
-                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
                 Err(_) => return Err(gone()),
             }
         }
+    }
+
+    /// Waits until the guest has read some of what it was sent.
+    async fn writable(&self) -> Result<()> {
+        let watched = || {
+            // One descriptor is watched once.
+            let socket = Arc::new(self.wire.socket.get_ref().try_clone()?);
+            let _engine = engine().map_err(io::Error::other)?.enter();
+            watched(socket, Interest::WRITABLE)
+        };
+        watched().map_err(|_| gone())?.writable().await.map(drop).map_err(|_| gone())
     }
 
     /// Asks, and waits for the answer.

@@ -1,22 +1,20 @@
 //! What the protocol asks, answered by the sandboxes of a session.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use koze::tool::ToolResult;
-use koze::{Code, Error};
+use koze::tool::{ToolResult, agent};
+use koze::{Code, Error, Images};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-
-use super::offer::Offer;
-use crate::session::Client;
 
 /// How often a client that asks for progress hears that a call still runs.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -30,18 +28,41 @@ const LONGEST: usize = 8 << 20;
 const INSTRUCTIONS: &str = "Tools to work in isolated Linux sandboxes. Each sandbox has files and processes of its own, which last \
                             from call to call; the first use of a name makes it. Without a name, the sandbox is `default`.";
 
-/// The tools of one session.
-#[derive(Debug, Clone)]
-pub(super) struct Server {
-    client: Client,
-    offer: Arc<Offer>,
+/// What the tools of a server are, and who runs them.
+pub(crate) trait Backend: Clone + Send + Sync + 'static {
+    /// What is offered at the moment.
+    fn offer(&self) -> impl Future<Output = Arc<Offer>> + Send;
+
+    /// Calls a tool. Dropped before it is done, the call is cancelled.
+    fn call(&self, tool: &str, input: Value) -> impl Future<Output = ToolResult> + Send;
 }
 
-impl Server {
-    pub(super) fn new(client: Client, offer: Offer) -> Self {
-        Server { client, offer: Arc::new(offer) }
-    }
+/// The tools, with the images of the project as its files have them.
+#[derive(Debug)]
+pub(crate) struct Offer {
+    pub(crate) images: Images,
+    tools: Vec<Tool>,
+}
 
+impl Offer {
+    /// The tools over these images.
+    pub(crate) fn new(images: Images) -> Self {
+        let tools = agent::definitions(&images)
+            .into_iter()
+            .map(|definition| {
+                let Value::Object(schema) = definition.schema else { unreachable!("a schema is an object") };
+                Tool::new(definition.name, definition.description, schema)
+            })
+            .collect();
+        Offer { images, tools }
+    }
+}
+
+/// The tools of one session.
+#[derive(Debug, Clone)]
+pub(crate) struct Server<B>(pub(crate) B);
+
+impl<B: Backend> Server<B> {
     /// Says every now and then that a call still runs.
     async fn tell_progress(context: &RequestContext<RoleServer>) {
         let Some(token) = context.meta.get_progress_token() else { return std::future::pending().await };
@@ -60,7 +81,7 @@ impl Server {
     }
 }
 
-impl ServerHandler for Server {
+impl<B: Backend> ServerHandler for Server<B> {
     fn get_info(&self) -> InitializeResult {
         InitializeResult::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("koze", env!("CARGO_PKG_VERSION")))
@@ -72,7 +93,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.offer.tools().to_vec()))
+        Ok(ListToolsResult::with_all_items(self.0.offer().await.tools.clone()))
     }
 
     async fn call_tool(
@@ -81,7 +102,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let input = Value::Object(request.arguments.unwrap_or_default());
-        let call = self.client.call(self.offer.images(), &request.name, input);
+        let call = self.0.call(&request.name, input);
         tokio::select! {
             result = call => Ok(in_mcp(result).into()),
             () = Self::tell_progress(&context) => unreachable!("it goes on for ever"),

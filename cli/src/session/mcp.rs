@@ -1,0 +1,88 @@
+//! A client of the Model Context Protocol that the supervisor serves itself, over the streams that `koze mcp` has handed
+//! over: a call takes no way through another process.
+
+use std::sync::Arc;
+
+use koze::Images;
+use koze::tool::{ToolResult, agent};
+use serde_json::Value;
+use tokio::io::BufReader;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Mutex, mpsc};
+
+use super::supervisor::Supervisor;
+use super::wire::{self, Answer};
+use crate::mcp::offering::Offering;
+use crate::mcp::server::{Backend, Offer, Server};
+use crate::mcp::stdio::{self, Begin, Streams};
+
+/// Serves the client; nothing where `koze mcp` ended, or the supervisor is to end.
+pub(super) async fn serve(
+    supervisor: Arc<Supervisor>,
+    offering: Offering,
+    mut read: BufReader<OwnedReadHalf>,
+    write: &Arc<Mutex<OwnedWriteHalf>>,
+) -> Option<Answer> {
+    let [input, output] = wire::take_over(stream_of(&read)).await.ok()?;
+    let (new, offerings) = mpsc::channel(1);
+    let offer = Arc::new(Offer::new(offering.images.clone()));
+    let now = Mutex::new(Now { offering, offer, offerings, write: Arc::clone(write) });
+    let here = Here { supervisor: Arc::clone(&supervisor), now: Arc::new(now) };
+    let told = async {
+        while let Ok(Some(offering)) = wire::receive::<Offering>(&mut read).await {
+            if new.send(offering).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        done = stdio::serve(Server(here), Streams { input, output }, Begin::Anew) => Some(Answer::Served(done)),
+        () = told => None,
+        () = supervisor.retiring() => None,
+    }
+}
+
+fn stream_of(read: &BufReader<OwnedReadHalf>) -> &UnixStream {
+    read.get_ref().as_ref()
+}
+
+/// The sandboxes of this process.
+#[derive(Clone)]
+struct Here {
+    supervisor: Arc<Supervisor>,
+    now: Arc<Mutex<Now>>,
+}
+
+/// What the project offers, and the way to `koze mcp`, which reads its files.
+struct Now {
+    offering: Offering,
+    offer: Arc<Offer>,
+    offerings: mpsc::Receiver<Offering>,
+    write: Arc<Mutex<OwnedWriteHalf>>,
+}
+
+impl Backend for Here {
+    async fn offer(&self) -> Arc<Offer> {
+        let mut now = self.now.lock().await;
+        if !now.offering.holds() {
+            let asked = wire::send(&mut *now.write.lock().await, &Answer::Changed).await;
+            // Where `koze mcp` has gone, this ends, too.
+            if asked.is_ok()
+                && let Some(offering) = now.offerings.recv().await
+            {
+                now.offer = Arc::new(Offer::new(offering.images.clone()));
+                now.offering = offering;
+            }
+        }
+        Arc::clone(&now.offer)
+    }
+
+    async fn call(&self, tool: &str, input: Value) -> ToolResult {
+        let images: Images = self.offer().await.images.clone();
+        match self.supervisor.pool(images).await {
+            Ok(pool) => agent::call_tool(&pool, tool, input).await,
+            Err(error) => ToolResult { content: error.to_string(), is_error: true },
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A Durable Object of a sandbox, called by its contract.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_wasm_bindgen::Serializer;
+use worker::js_sys::{Promise, Reflect};
+use worker::send::SendFuture;
+use worker::wasm_bindgen::{JsCast, JsValue};
+use worker::wasm_bindgen_futures::JsFuture;
+use worker::{ObjectNamespace, console_error, js_sys};
+
+use super::contract::{self, Failure, Reason, Reply, methods};
+use crate::error::{Code, Error, Result};
+use crate::sandbox::MaybeSend;
+use crate::time::{millis, now, sleep};
+
+/// The first wait before a call is made again, and the longest one.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// A Durable Object by its name. Each call takes a stub of its own: one that has lost its object stays lost.
+#[derive(Debug, Clone)]
+pub(super) struct Object {
+    namespace: ObjectNamespace,
+    name: String,
+}
+
+/// Why a call was not answered with a value.
+#[derive(Debug, PartialEq)]
+pub(super) enum Refused {
+    /// The sandbox is not there: open it, and call again.
+    Unopened,
+    /// For whoever called.
+    Error(Error),
+}
+
+/// What came of a call.
+pub(super) type Answer<T> = std::result::Result<T, Refused>;
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unopened => Error::new(Code::NotFound, "the sandbox was destroyed"),
+            Refused::Error(error) => error,
+        }
+    }
+}
+
+/// A method of the contract, and how a call of it reaches JavaScript.
+struct Method {
+    name: &'static str,
+    call: fn(&Remote, JsValue) -> std::result::Result<Promise, JsValue>,
+}
+
+macro_rules! bind {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident => $output:ident;)+) => {
+        /// The stub of an object whose class answers the contract, as JavaScript has it.
+        mod remote {
+            #![allow(unused_imports, reason = "the attribute imports what it may need")]
+
+            use worker::js_sys::Promise;
+            use worker::wasm_bindgen::JsValue;
+            use worker::wasm_bindgen::prelude::wasm_bindgen;
+
+            #[wasm_bindgen(wasm_bindgen = worker::wasm_bindgen, js_sys = worker::js_sys)]
+            extern "C" {
+                pub(super) type Remote;
+                $(
+                    #[wasm_bindgen(method, catch, js_name = $name)]
+                    pub(super) fn $method(this: &Remote, input: JsValue) -> Result<Promise, JsValue>;
+                )+
+            }
+        }
+
+        impl Object {
+            $(
+                $(#[doc = $doc])+
+                pub(super) async fn $method(
+                    &self,
+                    input: &contract::$input,
+                    within: Duration,
+                ) -> Answer<contract::$output> {
+                    self.call(Method { name: $name, call: Remote::$method }, input, within).await
+                }
+            )+
+        }
+    };
+}
+
+methods!(bind);
+use self::remote::Remote;
+
+impl Object {
+    /// The object of a name, which need not be there.
+    pub(super) fn new(namespace: ObjectNamespace, name: impl Into<String>) -> Self {
+        Object { namespace, name: name.into() }
+    }
+
+    /// Its stub, for a request.
+    pub(super) fn stub(&self) -> Result<worker::Stub> {
+        self.namespace.get_by_name(&self.name).map_err(|error| thrown("get", &error.into()))
+    }
+
+    /// Calls a method until it is done, failed for good, or the time is up; waits between the calls.
+    fn call<'a, I: Serialize, O: DeserializeOwned>(
+        &'a self,
+        method: Method,
+        input: &'a I,
+        within: Duration,
+    ) -> impl Future<Output = Answer<O>> + MaybeSend + use<'a, I, O> {
+        // Natively nothing of JavaScript is ever there to be sent.
+        SendFuture::new(async move {
+            let until = now().saturating_add(millis(within));
+            let mut wait = BACKOFF.0;
+            loop {
+                let reply: Reply<O> = self.once(&method, input, within).await.map_err(Refused::Error)?;
+                let failure = match reply {
+                    Reply { ok: true, value: Some(value), .. } => return Ok(value),
+                    Reply { ok: false, error: Some(failure), .. } => failure,
+                    Reply { .. } => {
+                        return Err(Refused::Error(no_reply(&method, "neither a value nor an error")));
+                    }
+                };
+                let Failure { code, message, retryable } = failure;
+                let code = match code {
+                    Reason::Unopened(_) => return Err(Refused::Unopened),
+                    Reason::Code(code) => code,
+                };
+                if !retryable || now().saturating_add(millis(wait)) >= until {
+                    return Err(Refused::Error(Error::new(code, message)));
+                }
+                sleep(jittered(wait)).await;
+                wait = (wait * 2).min(BACKOFF.1);
+            }
+        })
+    }
+
+    async fn once<I: Serialize, O: DeserializeOwned>(
+        &self,
+        method: &Method,
+        input: &I,
+        within: Duration,
+    ) -> Result<Reply<O>> {
+        let input = in_javascript(input).map_err(|error| {
+            Error::new(Code::Internal, format!("the input of `{}` is no value: {error}", method.name))
+        })?;
+        let remote: Remote = self.stub()?.into_rpc();
+        let promise = (method.call)(&remote, input).map_err(|error| thrown(method.name, &error))?;
+        match select(JsFuture::from(promise), pin!(sleep(within))).await {
+            Either::Left((Ok(value), _)) => serde_wasm_bindgen::from_value(value)
+                .map_err(|error| no_reply(method, &format!("something else: {error}"))),
+            Either::Left((Err(error), _)) => Err(thrown(method.name, &error)),
+            Either::Right(_) => {
+                let message = format!("the sandbox has not answered for {} s", within.as_secs());
+                Err(Error::new(Code::Timeout, message))
+            }
+        }
+    }
+}
+
+/// Data as the contract has it: absent values are `null`, bytes a `Uint8Array`.
+fn in_javascript(input: &impl Serialize) -> std::result::Result<JsValue, serde_wasm_bindgen::Error> {
+    input.serialize(&Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true))
+}
+
+/// Between a half and the whole of a wait, so that those who were refused together do not come back together.
+fn jittered(wait: Duration) -> Duration {
+    let random = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
+    wait / 2 + wait * random / 512
+}
+
+fn no_reply(method: &Method, what: &str) -> Error {
+    let message = format!(
+        "`{}` of the sandbox's class answered {what}: run `koze build` and deploy once more",
+        method.name
+    );
+    Error::new(Code::Internal, message)
+}
+
+/// What the platform or a class has thrown. Its text may hold anything: it goes to the Worker's log, and no further.
+fn thrown(method: &str, error: &JsValue) -> Error {
+    let text = |key: &str| Reflect::get(error, &JsValue::from_str(key)).ok()?.as_string();
+    let is = |key: &str| Reflect::get(error, &JsValue::from_str(key)).is_ok_and(|value| value.is_truthy());
+    let message = text("message").unwrap_or_default();
+    console_error!("koze: {method} of a sandbox's object threw: {message}");
+    if message.contains("does not implement the method")
+        || (error.is_instance_of::<js_sys::TypeError>() && message.contains("is not a function"))
+    {
+        let message = format!(
+            "the sandbox's class has no `{method}`: let wrangler's `main` be the entry that `koze build` writes, and deploy"
+        );
+        return Error::new(Code::Unsupported, message);
+    }
+    // `remote` says that the object itself has thrown, and not the way there.
+    if is("remote") && !is("retryable") && !is("overloaded") && !is("durableObjectReset") {
+        let message = "the class of the sandbox has failed: the Worker's log says why";
+        return Error::new(Code::Internal, message);
+    }
+    let why = if is("overloaded") { "has too much to do" } else { "cannot be reached" };
+    Error::new(Code::Unavailable, format!("the sandbox's Durable Object {why} now: try again later"))
+}

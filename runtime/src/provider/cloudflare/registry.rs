@@ -1,0 +1,201 @@
+//! Which sandboxes a session has: a Durable Object of `SQLite`, one for each session, which outlives every isolate.
+//!
+//! `koze build` writes its class, `KozeSessions`, where the package says `registry = true`. It is asked when a sandbox is
+//! made, destroyed, listed or met for the first time in an isolate, and never on the way of a call to a sandbox that is
+//! known.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use worker::{
+    Method, ObjectNamespace, Request, RequestInit, Response, SqlStorage, SqlStorageValue, State,
+    console_error,
+};
+
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxName, SessionId};
+
+/// The binding of the class.
+pub const BINDING: &str = "KOZE_SESSIONS";
+
+/// Nobody but the object sees it.
+const URL: &str = "https://koze-sessions/";
+
+/// What is known of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// Its image's name.
+    pub(super) image: String,
+    /// How long it may idle.
+    pub(super) sleep_after_ms: Option<u32>,
+    /// When it was last used, in milliseconds since 1970.
+    pub(super) used: u64,
+}
+
+/// What the object is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Ask {
+    /// The record of a sandbox.
+    Find { name: String },
+    /// Enters a sandbox unless it is there, or there are so many already: its record, where it was there.
+    Enter { name: String, record: Record, at_most: usize },
+    /// Notes when a sandbox was used.
+    Used { name: String, at: u64 },
+    /// Takes a sandbox out.
+    Leave { name: String },
+    /// All of them, in the order of their names.
+    List,
+}
+
+/// The registry of a session, as the Worker asks it.
+#[derive(Debug)]
+pub(super) struct Registry {
+    namespace: ObjectNamespace,
+    session: String,
+}
+
+impl Registry {
+    pub(super) fn new(namespace: ObjectNamespace, session: &SessionId) -> Self {
+        Registry { namespace, session: session.key() }
+    }
+
+    pub(super) async fn find(&self, name: &SandboxName) -> Result<Option<Record>> {
+        self.ask(&Ask::Find { name: name.to_string() }).await
+    }
+
+    /// Enters a sandbox; gives its record where it was there already.
+    pub(super) async fn enter(
+        &self,
+        name: &SandboxName,
+        record: &Record,
+        at_most: usize,
+    ) -> Result<Option<Record>> {
+        self.ask(&Ask::Enter { name: name.to_string(), record: record.clone(), at_most }).await
+    }
+
+    pub(super) async fn used(&self, name: &SandboxName, at: u64) -> Result<()> {
+        self.ask(&Ask::Used { name: name.to_string(), at }).await
+    }
+
+    pub(super) async fn leave(&self, name: &SandboxName) -> Result<()> {
+        self.ask(&Ask::Leave { name: name.to_string() }).await
+    }
+
+    pub(super) async fn list(&self) -> Result<Vec<(SandboxName, Record)>> {
+        let all: Vec<(String, Record)> = self.ask(&Ask::List).await?;
+        all.into_iter().map(|(name, record)| Ok((SandboxName::new(&name)?, record))).collect()
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
+        let failed = |error: worker::Error| {
+            console_error!("koze: the registry of sandboxes threw: {error}");
+            Error::new(Code::Unavailable, "the registry of sandboxes does not answer now: try again later")
+        };
+        let body = serde_json::to_string(ask).map_err(|error| failed(error.into()))?;
+        let mut init = RequestInit::new();
+        init.with_method(Method::Post).with_body(Some(body.into()));
+        let request = Request::new_with_init(URL, &init).map_err(failed)?;
+        let stub = self.namespace.get_by_name(&self.session).map_err(failed)?;
+        let mut response = stub.fetch_with_request(request).await.map_err(failed)?;
+        let answer: std::result::Result<T, Error> = response.json().await.map_err(failed)?;
+        answer
+    }
+}
+
+/// The error of a Worker that has no registry.
+pub(super) fn missing() -> Error {
+    let message = "this Worker does not record its sandboxes: say `registry = true` under `[package.metadata.koze]` in \
+                   Cargo.toml, run `koze build`, and deploy";
+    Error::new(Code::Unsupported, message)
+}
+
+/// The object itself: what the generated class `KozeSessions` hands its requests to.
+#[derive(Debug)]
+pub struct Sessions {
+    sql: SqlStorage,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    name: String,
+    image: String,
+    sleep_after_ms: Option<u32>,
+    used: f64,
+}
+
+impl Sessions {
+    /// The registry in the storage of an object.
+    #[allow(clippy::needless_pass_by_value, reason = "it is what the constructor of an object is handed")]
+    pub fn new(state: State) -> Self {
+        Sessions { sql: state.storage().sql() }
+    }
+
+    /// Answers a request of this Worker's own; no other reaches an object.
+    ///
+    /// # Errors
+    /// Where its storage fails.
+    pub async fn fetch(&self, mut request: Request) -> worker::Result<Response> {
+        let ask: Ask = request.json().await?;
+        self.sql.exec(
+            "create table if not exists sandboxes (
+                name text primary key, image text not null, sleep_after_ms integer, used integer not null
+             ) strict",
+            None,
+        )?;
+        match ask {
+            Ask::Find { name } => answer(&Ok(self.find(&name)?)),
+            Ask::Enter { name, record, at_most } => answer(&self.enter(&name, record, at_most)?),
+            Ask::Used { name, at } => {
+                let bindings = vec![whole(at), name.into()];
+                self.sql.exec("update sandboxes set used = max(used, ?) where name = ?", bindings)?;
+                answer(&Ok(()))
+            }
+            Ask::Leave { name } => {
+                self.sql.exec("delete from sandboxes where name = ?", vec![name.into()])?;
+                answer(&Ok(()))
+            }
+            Ask::List => answer(&Ok(self.rows("select * from sandboxes order by name", vec![])?)),
+        }
+    }
+
+    fn find(&self, name: &str) -> worker::Result<Option<Record>> {
+        let rows = self.rows("select * from sandboxes where name = ?", vec![name.into()])?;
+        Ok(rows.into_iter().next().map(|(_, record)| record))
+    }
+
+    /// Nothing is waited for in between: no other request is answered meanwhile.
+    fn enter(&self, name: &str, record: Record, at_most: usize) -> worker::Result<Result<Option<Record>>> {
+        if let Some(there) = self.find(name)? {
+            return Ok(Ok(Some(there)));
+        }
+        let count = self.rows("select * from sandboxes", vec![])?.len();
+        if count >= at_most {
+            return Ok(Err(crate::pool::full(count)));
+        }
+        let sleep = record.sleep_after_ms.map(i64::from);
+        let bindings = vec![name.into(), record.image.into(), sleep.into(), whole(record.used)];
+        self.sql.exec(
+            "insert into sandboxes (name, image, sleep_after_ms, used) values (?, ?, ?, ?)",
+            bindings,
+        )?;
+        Ok(Ok(None))
+    }
+
+    fn rows(&self, query: &str, bindings: Vec<SqlStorageValue>) -> worker::Result<Vec<(String, Record)>> {
+        let rows: Vec<Row> = self.sql.exec(query, bindings)?.to_array()?;
+        let record = |row: Row| {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of now")]
+            let used = row.used as u64;
+            (row.name, Record { image: row.image, sleep_after_ms: row.sleep_after_ms, used })
+        };
+        Ok(rows.into_iter().map(record).collect())
+    }
+}
+
+fn whole(number: u64) -> SqlStorageValue {
+    SqlStorageValue::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn answer<T: Serialize>(answer: &Result<T>) -> worker::Result<Response> {
+    Response::from_json(answer)
+}

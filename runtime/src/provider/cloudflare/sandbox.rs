@@ -1,0 +1,235 @@
+//! A sandbox behind a Durable Object.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use worker::send::SendFuture;
+
+use super::contract::{self, LARGEST_PIECE, Nothing};
+use super::object::{Answer, Object, Refused};
+use super::{Cloudflare, known, write};
+use crate::error::{Code, Error, Result};
+use crate::id::SandboxId;
+use crate::sandbox::{
+    Capabilities, Command, Entry, Kind, MaybeSend, Output, Piece, Place, Sandbox, Stat, Status, Write,
+};
+use crate::time::{millis, now};
+
+/// How long a call may take that runs no program: a container that starts is waited for.
+pub(super) const WITHIN: Duration = Duration::from_mins(1);
+
+/// A sandbox behind a Durable Object. A clone is the same sandbox.
+#[derive(Debug, Clone)]
+pub struct CloudflareSandbox {
+    object: Object,
+    origin: Origin,
+}
+
+/// How a sandbox was come by.
+#[derive(Debug, Clone)]
+enum Origin {
+    /// By its key in the namespace of a class.
+    Key,
+    /// As one of a session.
+    Session(Box<Member>),
+}
+
+/// A sandbox of a session.
+#[derive(Debug, Clone)]
+struct Member {
+    provider: Cloudflare,
+    id: SandboxId,
+    class: usize,
+}
+
+impl CloudflareSandbox {
+    /// The sandbox whose object has this name.
+    pub(crate) fn of_key(namespace: worker::ObjectNamespace, key: &str) -> Self {
+        CloudflareSandbox { object: Object::new(namespace, key), origin: Origin::Key }
+    }
+
+    /// The sandbox of a session, which is of this class.
+    pub(super) fn of_session(provider: &Cloudflare, id: &SandboxId, class: usize) -> Result<Self> {
+        let object = provider.object(id, class)?;
+        let member = Member { provider: provider.clone(), id: id.clone(), class };
+        Ok(CloudflareSandbox { object, origin: Origin::Session(Box::new(member)) })
+    }
+
+    /// Calls the object. One that was never opened, or destroyed elsewhere, is opened and called once more.
+    fn call<T>(
+        &self,
+        call: impl AsyncFn(&Object) -> Answer<T> + MaybeSend,
+    ) -> impl Future<Output = Result<T>> + MaybeSend {
+        SendFuture::new(async move {
+            let answer = match &self.origin {
+                Origin::Session(member) if known::is_to_be_noted(&member.id, now()) => {
+                    join(call(&self.object), member.provider.note_use(&member.id)).await.0
+                }
+                _ => call(&self.object).await,
+            };
+            match answer {
+                Err(Refused::Unopened) => {
+                    let object = self.open().await?;
+                    call(&object).await.map_err(Error::from)
+                }
+                answer => answer.map_err(Error::from),
+            }
+        })
+    }
+
+    async fn open(&self) -> Result<Object> {
+        match &self.origin {
+            Origin::Key => {
+                let open = contract::Open { sleep_after_ms: None };
+                self.object.open(&open, WITHIN).await?;
+                Ok(self.object.clone())
+            }
+            Origin::Session(member) => member.provider.reopen(&member.id, member.class).await,
+        }
+    }
+
+    /// A piece of a file that one call reads.
+    async fn read_piece(&self, place: Place<'_>, offset: u64, limit: u64) -> Result<contract::Piece> {
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
+        let input = contract::Read { root: place.root.into(), path: place.path.into(), offset, limit };
+        self.call(async |object: &Object| object.read(&input, WITHIN).await).await
+    }
+
+    /// Writes a piece that one call takes.
+    pub(super) async fn write_piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64> {
+        let (root, path) = (place.root.into(), place.path.into());
+        let input = contract::Write { root, path, bytes: bytes.to_vec().into(), append };
+        let written = self.call(async |object: &Object| object.write(&input, WITHIN).await).await?;
+        Ok(written.size)
+    }
+}
+
+impl Sandbox for CloudflareSandbox {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { exec: true, expose: matches!(self.origin, Origin::Session(_)) }
+    }
+
+    async fn exec(&self, command: Command) -> Result<Output> {
+        let within = command.timeout.saturating_add(WITHIN);
+        let input = contract::Exec {
+            argv: command.argv,
+            working_dir: command.working_dir,
+            env: command.env,
+            timeout_ms: u32::try_from(millis(command.timeout)).unwrap_or(u32::MAX),
+            max_output: u32::try_from(command.max_output).unwrap_or(u32::MAX),
+        };
+        let output = self.call(async |object: &Object| object.exec(&input, within).await).await?;
+        Ok(Output {
+            stdout: output.stdout.into_vec(),
+            stderr: output.stderr.into_vec(),
+            exit_code: output.exit_code,
+            timed_out: output.timed_out,
+        })
+    }
+
+    async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
+        let mut bytes = Vec::new();
+        loop {
+            let got = bytes.len() as u64;
+            let piece = self.read_piece(path, offset.saturating_add(got), limit - got).await?;
+            let more = piece.bytes.len() == LARGEST_PIECE as usize;
+            if bytes.is_empty() {
+                bytes = piece.bytes.into_vec();
+            } else {
+                bytes.extend_from_slice(&piece.bytes);
+            }
+            if !more || bytes.len() as u64 >= limit {
+                return Ok(Piece { bytes, size: piece.size });
+            }
+        }
+    }
+
+    async fn write(&self, path: Place<'_>, bytes: Vec<u8>, how: Write) -> Result<u64> {
+        if bytes.len() > LARGEST_PIECE as usize {
+            return write::in_pieces(self, path, &bytes, how).await;
+        }
+        let (root, path) = (path.root.into(), path.path.into());
+        let input = contract::Write { root, path, bytes: bytes.into(), append: how == Write::Append };
+        let written = self.call(async |object: &Object| object.write(&input, WITHIN).await).await?;
+        Ok(written.size)
+    }
+
+    async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
+        let input = in_contract(path);
+        let entries = self.call(async |object: &Object| object.list(&input, WITHIN).await).await?.entries;
+        Ok(entries.into_iter().map(|entry| Entry { name: entry.name, stat: entry.stat.into() }).collect())
+    }
+
+    async fn stat(&self, path: Place<'_>) -> Result<Stat> {
+        let input = in_contract(path);
+        self.call(async |object: &Object| object.stat(&input, WITHIN).await).await.map(Stat::from)
+    }
+
+    async fn make_dir(&self, path: Place<'_>) -> Result<()> {
+        let input = in_contract(path);
+        self.call(async |object: &Object| object.make_dir(&input, WITHIN).await).await.map(drop)
+    }
+
+    async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
+        let (root, path) = (path.root.into(), path.path.into());
+        let input = contract::MakeLink { root, path, target: target.into() };
+        self.call(async |object: &Object| object.make_link(&input, WITHIN).await).await.map(drop)
+    }
+
+    async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
+        let input = contract::SetMode { root: path.root.into(), path: path.path.into(), mode };
+        self.call(async |object: &Object| object.set_mode(&input, WITHIN).await).await.map(drop)
+    }
+
+    async fn remove(&self, path: Place<'_>) -> Result<()> {
+        let input = in_contract(path);
+        self.call(async |object: &Object| object.remove(&input, WITHIN).await).await.map(drop)
+    }
+
+    async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
+        let input = contract::Rename { from: in_contract(from), to: in_contract(to) };
+        self.call(async |object: &Object| object.rename(&input, WITHIN).await).await.map(drop)
+    }
+
+    async fn expose(&self, port: u16) -> Result<String> {
+        let Origin::Session(member) = &self.origin else {
+            let message = "a sandbox that was asked for by a key of any length has no URL: take it from a \
+                           session, with `env.session`";
+            return Err(Error::new(Code::Unsupported, message));
+        };
+        // Before anything is exposed: what nobody could reach stays shut.
+        let url = member.provider.preview(&member.id, member.class, port)?;
+        let input = contract::Expose { port };
+        self.call(async |object: &Object| object.expose(&input, WITHIN).await).await?;
+        Ok(url)
+    }
+
+    async fn status(&self) -> Result<Status> {
+        let state = self.object.status(&Nothing {}, WITHIN).await?;
+        if state.opened { Ok(state.status) } else { Err(Refused::Unopened.into()) }
+    }
+
+    async fn destroy(&self) -> Result<()> {
+        self.object.destroy(&Nothing {}, WITHIN).await?;
+        match &self.origin {
+            Origin::Key => Ok(()),
+            Origin::Session(member) => member.provider.forget(&member.id).await,
+        }
+    }
+}
+
+fn in_contract(place: Place<'_>) -> contract::Path {
+    contract::Path { root: place.root.into(), path: place.path.into() }
+}
+
+impl From<contract::Stat> for Stat {
+    fn from(stat: contract::Stat) -> Self {
+        let kind = match stat.kind {
+            contract::Kind::File => Kind::File,
+            contract::Kind::Directory => Kind::Directory,
+            contract::Kind::Link => Kind::Link(stat.target.unwrap_or_default()),
+            contract::Kind::Other => Kind::Other,
+        };
+        Stat { kind, size: stat.size, mode: stat.mode }
+    }
+}

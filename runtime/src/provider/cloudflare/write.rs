@@ -1,0 +1,111 @@
+//! Writes that are larger than one call takes: put together beside their place, and moved there whole.
+
+use super::contract::LARGEST_PIECE;
+use crate::error::{Code, Error, Result};
+use crate::sandbox::{Kind, Place, Sandbox, Stat, Write};
+
+/// How many links on the way to a file are followed: as many as Linux does.
+const LINKS: usize = 40;
+/// How often a file is put together anew that grew meanwhile.
+const TRIES: usize = 5;
+
+/// Writes a file in pieces, of a sandbox that takes each of them at once, and returns its size.
+pub(super) async fn in_pieces<S: Pieces>(
+    sandbox: &S,
+    place: Place<'_>,
+    bytes: &[u8],
+    how: Write,
+) -> Result<u64> {
+    let (path, mode) = target(sandbox, place).await?;
+    let place = Place { path: &path, ..place };
+    let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+    let beside = format!("{parent}/.koze-write-{}", uuid::Uuid::new_v4().simple());
+    let beside = Place { path: &beside, ..place };
+    let written = put_together(sandbox, place, beside, bytes, how, mode).await;
+    if written.is_err() {
+        // What is left of it, if anything is, helps nobody.
+        let _ = sandbox.remove(beside).await;
+    }
+    written.map_err(|error| Error { message: error.message.replace(beside.path, place.path), ..error })
+}
+
+/// A sandbox that takes a piece at once.
+pub(super) trait Pieces: Sandbox {
+    /// Writes a piece, and returns the size of the file.
+    async fn piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64>;
+}
+
+impl Pieces for super::CloudflareSandbox {
+    async fn piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64> {
+        self.write_piece(place, bytes, append).await
+    }
+}
+
+async fn put_together<S: Pieces>(
+    sandbox: &S,
+    place: Place<'_>,
+    beside: Place<'_>,
+    bytes: &[u8],
+    how: Write,
+    mode: Option<u32>,
+) -> Result<u64> {
+    for _ in 0..TRIES {
+        let mut size = sandbox.piece(beside, &[], false).await?;
+        let there =
+            if how == Write::Append && mode.is_some() { copy(sandbox, place, beside).await? } else { 0 };
+        for piece in bytes.chunks(LARGEST_PIECE as usize) {
+            size = sandbox.piece(beside, piece, true).await?;
+        }
+        if let Some(mode) = mode {
+            sandbox.set_mode(beside, mode).await?;
+        }
+        // What somebody has written behind it meanwhile is not to be lost.
+        if how == Write::Append && mode.is_some() && sandbox.stat(place).await?.size != there {
+            continue;
+        }
+        sandbox.rename(beside, place).await?;
+        return Ok(size);
+    }
+    let message = format!("`{}` is being written to all the time: try again", place.path);
+    Err(Error::new(Code::Unavailable, message))
+}
+
+/// Copies what is there, and returns its size.
+async fn copy<S: Pieces>(sandbox: &S, from: Place<'_>, to: Place<'_>) -> Result<u64> {
+    let mut offset = 0;
+    loop {
+        let piece = sandbox.read(from, offset, u64::from(LARGEST_PIECE)).await?;
+        if piece.bytes.is_empty() {
+            return Ok(offset);
+        }
+        sandbox.piece(to, &piece.bytes, true).await?;
+        offset += piece.bytes.len() as u64;
+    }
+}
+
+/// The path of the file itself, links followed, and its permission bits where it is there.
+async fn target<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<(String, Option<u32>)> {
+    let mut path = place.path.to_owned();
+    for _ in 0..LINKS {
+        match sandbox.stat(Place { path: &path, ..place }).await {
+            Ok(Stat { kind: Kind::File, mode, .. }) => return Ok((path, Some(mode))),
+            Ok(Stat { kind: Kind::Link(leads), .. }) if leads.starts_with('/') => path = leads,
+            Ok(Stat { kind: Kind::Link(leads), .. }) => {
+                let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                path = format!("{parent}/{leads}");
+            }
+            Ok(Stat { kind: Kind::Directory, .. }) => {
+                let message = format!("`{}` is a directory", place.path);
+                return Err(Error::new(Code::IsDirectory, message));
+            }
+            Ok(Stat { kind: Kind::Other, .. }) => {
+                let message = format!("`{}` is no file", place.path);
+                return Err(Error::new(Code::Unsupported, message));
+            }
+            Err(error) if error.code == Code::NotFound => return Ok((path, None)),
+            Err(error) => return Err(error),
+        }
+    }
+    let message = format!("`{}` is a link that leads to itself", place.path);
+    Err(Error::new(Code::InvalidInput, message))
+}

@@ -1,0 +1,89 @@
+//! Answers and refusals, as JSON.
+
+use serde::Serialize;
+use serde_json::json;
+use worker::{Headers, Response, ResponseBody, ResponseBuilder, console_error};
+
+use crate::error::Error;
+
+/// Why a request is not answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The HTTP status.
+    pub(super) status: u16,
+    /// The same in a word.
+    pub(super) code: &'static str,
+    /// What was wrong, what would be right.
+    pub(super) message: String,
+    /// A header that belongs to it.
+    pub(super) header: Option<(&'static str, &'static str)>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        Refusal { status, code, message: message.into(), header: None }
+    }
+
+    /// A request that cannot be.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Refusal::new(400, "invalid_input", message)
+    }
+
+    pub(super) fn with_header(self, name: &'static str, value: &'static str) -> Self {
+        Refusal { header: Some((name, value)), ..self }
+    }
+
+    pub(super) fn into_response(self) -> worker::Result<Response> {
+        let body = json!({ "error": { "code": self.code, "message": self.message } });
+        let headers = self.header.into_iter().chain([("content-type", "application/json")]);
+        respond(self.status, &body.to_string(), headers)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        use crate::error::Code;
+        let status = match error.code {
+            Code::Unsupported => 501,
+            Code::Unavailable => 503,
+            Code::Timeout => 504,
+            Code::Internal => 500,
+            Code::NotFound => 404,
+            _ => 400,
+        };
+        Refusal::new(status, error.code.as_str(), error.message)
+    }
+}
+
+impl From<worker::Error> for Refusal {
+    /// What the platform says may hold anything: it goes to the log.
+    fn from(error: worker::Error) -> Self {
+        console_error!("koze: {error}");
+        Refusal::new(500, "internal", "the Worker has failed: its log says why")
+    }
+}
+
+/// A value.
+pub(super) fn json(value: &impl Serialize) -> Result<Response, Refusal> {
+    let text = serde_json::to_string(value).map_err(worker::Error::from)?;
+    Ok(respond(200, &text, [("content-type", "application/json")])?)
+}
+
+/// A text for people.
+pub(super) fn text(text: &str) -> Result<Response, Refusal> {
+    Ok(respond(200, text, [("content-type", "text/plain; charset=utf-8")])?)
+}
+
+/// Nothing, and a status that says it all.
+pub(super) fn respond(
+    status: u16,
+    body: &str,
+    headers: impl IntoIterator<Item = (&'static str, &'static str)>,
+) -> worker::Result<Response> {
+    let all = Headers::new();
+    for (name, value) in headers {
+        all.set(name, value)?;
+    }
+    let body = ResponseBody::Body(body.as_bytes().to_vec());
+    Ok(ResponseBuilder::new().with_status(status).with_headers(all).body(body))
+}

@@ -1,0 +1,153 @@
+//! Who calls: the token of a request, and the tenant it belongs to.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use worker::Env;
+
+use super::answer::Refusal;
+use crate::id::SessionId;
+
+/// The secret with the one token there is, and the tenant it belongs to.
+const TOKEN: &str = "KOZE_TOKEN";
+const TENANT: &str = "default";
+/// The secret with the tokens of several tenants, as a JSON object: tenant, token.
+const TOKENS: &str = "KOZE_TOKENS";
+
+/// The shortest token, in bytes.
+const SHORTEST: usize = 16;
+
+/// The tokens of the Worker, by tenant.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Tokens {
+    tenants: Vec<(String, String)>,
+    secret: String,
+}
+
+impl Tokens {
+    /// Those that the secrets of the Worker hold.
+    pub(super) fn of(env: &Env) -> Result<Self, Refusal> {
+        let secret = |name: &str| match crate::binding::raw(env, name) {
+            Err(_) => Ok(None),
+            Ok(value) => value.as_string().map(Some).ok_or_else(|| unusable(name, "it is no text")),
+        };
+        Tokens::read(secret(TOKEN)?, secret(TOKENS)?)
+    }
+
+    /// Reads the two secrets.
+    fn read(one: Option<String>, several: Option<String>) -> Result<Self, Refusal> {
+        let mut tenants = Vec::new();
+        if let Some(token) = &one {
+            tenants.push((TENANT.to_owned(), token.clone(), TOKEN));
+        }
+        if let Some(text) = &several {
+            let map: BTreeMap<String, String> = serde_json::from_str(text)
+                .map_err(|_| unusable(TOKENS, "it is no JSON object from tenants to tokens"))?;
+            tenants.extend(map.into_iter().map(|(tenant, token)| (tenant, token, TOKENS)));
+        }
+        let Some(secret) = one.or(several).filter(|_| !tenants.is_empty()) else {
+            let message = format!(
+                "no token is set, so nobody may call: run `wrangler secret put {TOKEN}`, and give it {SHORTEST} bytes or more"
+            );
+            return Err(Refusal::new(503, "unavailable", message));
+        };
+        for (index, (tenant, token, name)) in tenants.iter().enumerate() {
+            if SessionId::new(tenant.as_str(), "s").is_err() {
+                return Err(unusable(name, "a tenant is named by 1 to 256 bytes without control characters"));
+            }
+            if token.len() < SHORTEST {
+                return Err(unusable(name, &format!("a token has {SHORTEST} bytes or more")));
+            }
+            if tenants[..index].iter().any(|(other, same, _)| same == token || other == tenant) {
+                return Err(unusable(TOKENS, "each tenant stands there once, and has a token of its own"));
+            }
+        }
+        let tenants = tenants.into_iter().map(|(tenant, token, _)| (tenant, token)).collect();
+        Ok(Tokens { tenants, secret })
+    }
+
+    /// What keys of the Worker's own follow from.
+    pub(super) fn secret(&self) -> &str {
+        &self.secret
+    }
+
+    /// The tenant whose token the header `Authorization` has. How long this takes says nothing of the tokens.
+    pub(super) fn tenant(&self, header: Option<&str>) -> Result<&str, Refusal> {
+        let given = header.and_then(bearer).map(Sha256::digest);
+        let given =
+            given.as_deref().ok_or_else(|| unauthorized("the header `Authorization: Bearer` is missing"))?;
+        let mut found = None;
+        for (tenant, token) in &self.tenants {
+            if bool::from(Sha256::digest(token).as_slice().ct_eq(given)) {
+                found = Some(tenant.as_str());
+            }
+        }
+        found.ok_or_else(|| unauthorized("the token is none of this Worker's"))
+    }
+}
+
+/// The token in a header; the scheme may be written in any case.
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start())
+}
+
+fn unauthorized(message: &str) -> Refusal {
+    Refusal::new(401, "unauthorized", message).with_header("www-authenticate", "Bearer")
+}
+
+fn unusable(name: &str, why: &str) -> Refusal {
+    let message =
+        format!("the secret {name} cannot be used: {why}; run `wrangler secret put {name}` once more");
+    Refusal::new(503, "unavailable", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "0123456789abcdef";
+
+    fn read(one: Option<&str>, several: Option<&str>) -> Result<Tokens, Refusal> {
+        Tokens::read(one.map(str::to_owned), several.map(str::to_owned))
+    }
+
+    #[test]
+    fn without_a_token_nobody_may_call() {
+        let long = format!("{{\"a\": \"{ONE}\", \"b\": \"{ONE}\"}}");
+        for (one, several, what) in [
+            (None, None, "wrangler secret put KOZE_TOKEN"),
+            (Some(""), None, "KOZE_TOKEN cannot be used: a token has 16"),
+            (Some(&ONE[1..]), None, "KOZE_TOKEN cannot be used: a token has 16"),
+            (None, Some(""), "no JSON object"),
+            (None, Some("{}"), "wrangler secret put KOZE_TOKEN"),
+            (None, Some("[]"), "no JSON object"),
+            (None, Some("{\"a\": 1}"), "no JSON object"),
+            (None, Some("{\"a\": \"short\"}"), "KOZE_TOKENS cannot be used: a token has 16"),
+            (None, Some("{\"\": \"0123456789abcdef\"}"), "a tenant is named"),
+            (Some(ONE), Some("{\"a\": \"short\"}"), "KOZE_TOKENS cannot be used: a token has 16"),
+            (Some(ONE), Some("{\"default\": \"fedcba9876543210\"}"), "each tenant stands there once"),
+            (Some(ONE), Some("{\"a\": \"0123456789abcdef\"}"), "a token of its own"),
+            (None, Some(long.as_str()), "a token of its own"),
+        ] {
+            let refusal = read(one, several).unwrap_err();
+            assert_eq!(refusal.status, 503);
+            assert!(refusal.message.contains(what), "{one:?} {several:?}: {}", refusal.message);
+        }
+    }
+
+    #[test]
+    fn a_token_is_a_tenants() {
+        let both = read(Some(ONE), Some("{\"a\": \"fedcba9876543210\"}")).unwrap();
+        let tenant = |header: &str| both.tenant(Some(header)).map_err(|refusal| refusal.status);
+        for header in [format!("Bearer {ONE}"), format!("bearer  {ONE}"), format!(" BEARER {ONE} ")] {
+            assert_eq!(tenant(&header), Ok("default"), "{header}");
+        }
+        assert_eq!(tenant("Bearer fedcba9876543210"), Ok("a"));
+        for header in ["", "Bearer", "Bearer ", "Basic 0123456789abcdef", ONE, "Bearer 0123456789abcdeF"] {
+            assert_eq!(tenant(header), Err(401), "{header}");
+        }
+        assert_eq!(both.tenant(None).unwrap_err().header, Some(("www-authenticate", "Bearer")));
+    }
+}

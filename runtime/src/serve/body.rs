@@ -1,0 +1,44 @@
+//! Bodies of requests, as long as they may be.
+
+use futures_util::StreamExt as _;
+use serde_json::Value;
+use worker::Request;
+
+use super::answer::Refusal;
+
+/// The longest body: a file that a model writes, as JSON.
+pub(super) const MOST: usize = 32 << 20;
+
+/// The body as JSON.
+pub(super) async fn json(request: Request) -> Result<Value, Refusal> {
+    let bytes = read(request).await?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        Refusal::invalid(format!("the body is no JSON: {error}; send the tool's input as a JSON object"))
+    })
+}
+
+/// The body.
+async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
+    let said = request.headers().get("content-length")?;
+    match said.and_then(|length| length.parse::<usize>().ok()) {
+        Some(length) if length > MOST => return Err(too_large()),
+        // The platform reads no more than was said.
+        Some(_) => return Ok(request.bytes().await?),
+        None if request.inner().body().is_none() => return Ok(Vec::new()),
+        None => {}
+    }
+    let mut bytes = Vec::new();
+    let mut stream = request.stream()?;
+    while let Some(chunk) = stream.next().await {
+        bytes.extend_from_slice(&chunk?);
+        if bytes.len() > MOST {
+            return Err(too_large());
+        }
+    }
+    Ok(bytes)
+}
+
+fn too_large() -> Refusal {
+    let message = format!("a body has {MOST} bytes at most: write a larger file in parts, with `append`");
+    Refusal::new(413, "too_large", message)
+}

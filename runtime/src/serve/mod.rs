@@ -1,0 +1,133 @@
+//! What the Worker of a project answers: the tools over HTTP and over the Model Context Protocol, and the ports of
+//! sandboxes by their hostnames.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /` | what this is |
+//! | `GET /tools?dialect=mcp`, `anthropic` or `openai` | the definitions of the tools |
+//! | `POST /sessions/:id/tools/:name` with the tool's input | `{content, isError}` |
+//! | `POST /mcp` | the Model Context Protocol, streamable HTTP |
+//! | any, at `<port>-<label>-<token>.<host>` | what the sandbox answers on the port |
+//!
+//! All but the first and the last want `Authorization: Bearer`.
+//!
+//! | module | job |
+//! |---|---|
+//! | `auth` | who calls: the tokens of the Worker |
+//! | `route` | what is wanted |
+//! | `body` | bodies, as long as they may be |
+//! | `answer` | answers and refusals |
+//! | `ports` | requests to a sandbox's port |
+
+mod answer;
+mod auth;
+mod body;
+mod ports;
+mod route;
+
+use serde_json::Value;
+use worker::{Env, Request, Response};
+
+use self::answer::{Refusal, json, text};
+use self::auth::Tokens;
+use self::route::{Query, Route};
+use crate::id::SessionId;
+use crate::pool::{Images, Pool};
+use crate::provider::cloudflare::preview::{Address, Key, Previews};
+use crate::provider::cloudflare::{Class, Cloudflare};
+use crate::tool::dialect::Dialect;
+use crate::tool::{ToolResult, agent};
+
+/// The variable with the host that previews are served below, where it is not the one that was called.
+const PREVIEW_HOST: &str = "KOZE_PREVIEW_HOST";
+
+/// What a project serves: `koze build` writes it.
+pub trait Served {
+    /// The classes of the sandboxes that agents may make.
+    const CLASSES: &'static [Class];
+
+    /// Their images.
+    fn images() -> Images;
+
+    /// Calls a tool.
+    fn call(pool: &Pool<Cloudflare>, name: &str, input: Value) -> impl Future<Output = ToolResult>;
+}
+
+/// Answers a request.
+///
+/// # Errors
+/// Where the platform fails; what is wrong with the request is an answer.
+pub async fn serve<S: Served>(request: Request, env: &Env) -> worker::Result<Response> {
+    match answer::<S>(request, env).await {
+        Ok(response) => Ok(response),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// The sandboxes of a session of a project, for a program of one's own: what the tools of that session work on.
+pub fn session<S: Served>(env: &Env, id: SessionId) -> Pool<Cloudflare> {
+    let mut provider = Cloudflare::new(env, S::CLASSES);
+    if let (Ok(tokens), Some(host)) = (Tokens::of(env), preview_host(env)) {
+        provider = provider.with_previews(Previews::new(Key::new(tokens.secret()), "https", host));
+    }
+    Pool::new(provider, id, S::images())
+}
+
+async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refusal> {
+    let tokens = Tokens::of(env)?;
+    let url = request.url()?;
+    let host = url.host_str().unwrap_or_default();
+    if let Some(address) = Address::parse(host) {
+        let provider = Cloudflare::new(env, S::CLASSES);
+        return ports::forward(request, &address, &Key::new(tokens.secret()), &provider).await;
+    }
+    if url.path() == "/" {
+        route::only("GET", request.method().as_ref())?;
+        return text(ABOUT);
+    }
+    let tenant = tokens.tenant(request.headers().get("authorization")?.as_deref())?;
+    let (route, query) = route::find(request.method().as_ref(), url.path(), url.query())?;
+    let pool = |session: &str| -> Result<_, Refusal> {
+        let id = SessionId::new(tenant, session)?;
+        let (scheme, below) = (url.scheme(), preview_host(env));
+        let below = below.unwrap_or_else(|| match url.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        });
+        let previews = Previews::new(Key::new(tokens.secret()), scheme, below);
+        Ok(Pool::new(Cloudflare::new(env, S::CLASSES).with_previews(previews), id, S::images()))
+    };
+    match route {
+        Route::Tools => json(&definitions::<S>(&query)?),
+        Route::Call { session, tool } => {
+            let pool = pool(&session)?;
+            let input = body::json(request).await?;
+            json(&S::call(&pool, &tool, input).await)
+        }
+    }
+}
+
+/// What stands at `/`, for a person who wonders.
+const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, made with koze.\n\n\
+    GET  /tools?dialect=mcp|anthropic|openai   the tools\n\
+    POST /sessions/:id/tools/:name             calls one\n\
+    POST /mcp                                  the same over the Model Context Protocol\n\n\
+    All of them want `Authorization: Bearer` with a token of this Worker.\n";
+
+fn preview_host(env: &Env) -> Option<String> {
+    crate::binding::text(env, PREVIEW_HOST).ok().filter(|host| !host.is_empty())
+}
+
+fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
+    let dialect = match query.get("dialect").map_or("mcp", String::as_str) {
+        "mcp" => Dialect::Mcp,
+        "anthropic" => Dialect::Anthropic,
+        "openai" => Dialect::OpenAi,
+        other => {
+            let message = format!("there is no dialect `{other}`: take mcp, anthropic or openai");
+            return Err(Refusal::invalid(message));
+        }
+    };
+    let tools = agent::definitions(&S::images());
+    Ok(Value::Array(tools.iter().map(|tool| tool.to_json(dialect)).collect()))
+}

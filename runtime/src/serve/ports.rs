@@ -1,0 +1,43 @@
+//! Requests to a port of a sandbox.
+
+use worker::{Request, Response};
+
+use super::answer::Refusal;
+use crate::provider::cloudflare::Cloudflare;
+use crate::provider::cloudflare::preview::{Address, Key};
+
+/// What tells the object which port is meant. It takes nothing without it.
+const PORT: &str = "koze-port";
+
+/// What begins the names of headers that speak to the Worker, to the object or to the SDK in it: a client's are not theirs.
+const TAKEN_OUT: [&str; 4] = ["koze-", "cf-container-", "x-sandbox-", "x-koze-"];
+
+/// Hands a request to the sandbox that its hostname names, if the hostname was given by this Worker. No object is
+/// touched before that is known.
+pub(super) async fn forward(
+    request: Request,
+    address: &Address<'_>,
+    key: &Key,
+    provider: &Cloudflare,
+) -> Result<Response, Refusal> {
+    // Each class is looked at, also after one has fitted.
+    let fits = |class: &usize| key.is_of(address, provider.classes()[*class].binding);
+    let fitting: Vec<usize> = (0..provider.classes().len()).filter(fits).collect();
+    let [class] = fitting[..] else {
+        return Err(Refusal::new(404, "not_found", "no port of a sandbox has this address"));
+    };
+    let mut request = request.clone_mut()?;
+    let names: Vec<String> = request.headers().keys().collect();
+    let headers = request.headers_mut()?;
+    for name in names {
+        if TAKEN_OUT.iter().any(|prefix| name.to_ascii_lowercase().starts_with(prefix)) {
+            headers.delete(&name)?;
+        }
+    }
+    headers.set(PORT, &address.port.to_string())?;
+    let stub = provider.namespace(class)?.get_by_name(address.label)?;
+    stub.fetch_with_request(request).await.map_err(|error| {
+        worker::console_error!("koze: a sandbox's object threw at a request to a port: {error}");
+        Refusal::new(502, "unavailable", "the sandbox does not answer on this port now")
+    })
+}

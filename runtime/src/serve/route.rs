@@ -1,0 +1,100 @@
+//! What a request wants, by its method and its path.
+
+use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
+
+use super::answer::Refusal;
+
+/// What is wanted.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// The definitions of the tools.
+    Tools,
+    /// A call to a tool.
+    Call {
+        /// The session.
+        session: String,
+        /// The tool.
+        tool: String,
+    },
+}
+
+/// What stands behind the question mark.
+pub(super) type Query = BTreeMap<String, String>;
+
+/// Finds it. A path is as URLs have it: parts are decoded one by one, so that a slash in a session's name stays in it.
+pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Route, Query), Refusal> {
+    let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+    let (route, with) = match parts[..] {
+        ["tools"] => (Route::Tools, "GET"),
+        ["sessions", session, "tools", tool] => {
+            (Route::Call { session: decoded(session)?, tool: decoded(tool)? }, "POST")
+        }
+        _ => {
+            let message = "there is nothing here: see `GET /` for what there is";
+            return Err(Refusal::new(404, "not_found", message));
+        }
+    };
+    only(with, method)?;
+    let query = query.into_iter().flat_map(|query| query.split('&')).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decoded(name)?, decoded(value)?))
+    });
+    Ok((route, query.collect::<Result<_, Refusal>>()?))
+}
+
+/// Refuses every other method.
+pub(super) fn only(wanted: &'static str, method: &str) -> Result<(), Refusal> {
+    if method == wanted {
+        return Ok(());
+    }
+    let message = format!("this takes {wanted}");
+    Err(Refusal::new(405, "method_not_allowed", message).with_header("allow", wanted))
+}
+
+fn decoded(part: &str) -> Result<String, Refusal> {
+    let decoded = percent_decode_str(part).decode_utf8();
+    decoded.map(Into::into).map_err(|_| Refusal::invalid("a part of the URL is no UTF-8 once it is decoded"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(method: &str, path: &str) -> Result<Route, u16> {
+        find(method, path, None).map(|(route, _)| route).map_err(|refusal| refusal.status)
+    }
+
+    #[test]
+    fn paths() {
+        let call = |session: &str, tool: &str| Ok(Route::Call { session: session.into(), tool: tool.into() });
+        assert_eq!(route("GET", "/tools"), Ok(Route::Tools));
+        assert_eq!(route("POST", "/sessions/a/tools/shell"), call("a", "shell"));
+        assert_eq!(route("POST", "/sessions/a%2Fb%20%C3%BC/tools/x"), call("a/b ü", "x"));
+        assert_eq!(route("POST", "/sessions/a%252Fb/tools/x"), call("a%2Fb", "x"), "decoded once");
+        assert_eq!(route("POST", "/sessions//tools/x"), call("", "x"), "which is no session's name");
+        for path in [
+            "/tools/",
+            "//tools",
+            "/Tools",
+            "/sessions/a/tools",
+            "/sessions/a/tools/x/",
+            "/sessions/a/b/tools/x",
+        ] {
+            assert_eq!(route("GET", path), Err(404), "{path}");
+        }
+        assert_eq!(route("POST", "/sessions/%FF/tools/x"), Err(400));
+        let wrong = find("PUT", "/tools", None).unwrap_err();
+        assert_eq!((wrong.status, wrong.header), (405, Some(("allow", "GET"))));
+        let wrong = find("GET", "/sessions/a/tools/x", None).unwrap_err();
+        assert_eq!((wrong.status, wrong.header), (405, Some(("allow", "POST"))));
+    }
+
+    #[test]
+    fn queries() {
+        let (_, query) = find("GET", "/tools", Some("dialect=open%61i&b&c=d=e")).unwrap();
+        let pairs: Vec<_> = query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(pairs, [("b", ""), ("c", "d=e"), ("dialect", "openai")]);
+    }
+}

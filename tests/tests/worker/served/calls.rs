@@ -1,0 +1,271 @@
+//! The tools over HTTP, and what comes of an object that does not do as it should.
+
+use serde_json::{Value, json};
+
+use super::host::{Host, TOKEN};
+
+#[test]
+fn definitions_in_each_dialect() {
+    let host = Host::start();
+    let names = |path: &str, name: &str, schema: &str| {
+        let answer = host.ask("GET", path, b"");
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+        let tools = answer.json();
+        for tool in tools.as_array().expect("a list") {
+            assert!(tool.pointer(schema).is_some_and(Value::is_object), "{tool}");
+        }
+        let name = |tool: &Value| tool.pointer(name).and_then(Value::as_str).expect("a name").to_owned();
+        tools.as_array().expect("a list").iter().map(name).collect::<Vec<_>>().join(" ")
+    };
+    let all = "shell read_file write_file glob browse sandbox_create sandbox_list transfer";
+    assert_eq!(names("/tools", "/name", "/inputSchema"), all);
+    assert_eq!(names("/tools?dialect=mcp", "/name", "/inputSchema"), all);
+    assert_eq!(names("/tools?dialect=anthropic", "/name", "/input_schema"), all);
+    assert_eq!(names("/tools?dialect=openai", "/function/name", "/function/parameters"), all);
+    let (status, code, message) = host.ask("GET", "/tools?dialect=latin", b"").refusal();
+    assert_eq!((status, code.as_str()), (400, "invalid_input"));
+    assert!(message.contains("mcp, anthropic or openai"), "{message}");
+}
+
+#[test]
+fn tools_over_http() {
+    let host = Host::start();
+    let shell = |command: &str| host.call("s", "shell", &json!({ "command": command }));
+    assert_eq!(shell("echo hello"), (false, json!({ "stdout": "hello\n", "stderr": "", "exit_code": 0 })));
+    assert_eq!(shell("exit 3"), (true, json!({ "stdout": "", "stderr": "", "exit_code": 3 })));
+    let binary = json!({ "stdout": "/wA=", "stdout_encoding": "base64", "stderr": "e", "exit_code": 0 });
+    let (failed, value) = shell("binary");
+    assert!(!failed && value == binary, "{value}");
+
+    let input: Value = serde_json::from_str(&host.shell("s", "input")).expect("the input of a call");
+    let expected = json!({
+        "argv": ["bash", "--noprofile", "--norc", "-c", "--", "input"],
+        "workingDir": "/home/user", "env": [], "timeoutMs": 30000, "maxOutput": 1 << 20,
+    });
+    assert_eq!(input, expected);
+
+    let content = "ü\u{0}\n".repeat(1000);
+    let written = host.call("s", "write_file", &json!({ "path": "a b", "content": content }));
+    assert_eq!(written, (false, json!({ "ok": true, "size": 4000 })));
+    let read = host.call("s", "read_file", &json!({ "path": "a b", "offset": 3992 }));
+    assert_eq!(read, (false, json!({ "content": "ü\u{0}\nü\u{0}\n", "size": 4000 })));
+    let (failed, error) = host.call("s", "read_file", &json!({ "path": "none" }));
+    assert_eq!((failed, error), (true, json!("not_found: /home/user/none is not there")));
+
+    for (tool, input, code) in [
+        ("bash", json!({}), "unknown_tool: "),
+        ("toString", json!({}), "unknown_tool: "),
+        ("shell", json!([]), "invalid_input: "),
+        ("shell", json!({ "command": 1 }), "invalid_input: "),
+        (
+            "sandbox_list",
+            json!({}),
+            "unsupported: this Worker does not record its sandboxes: say `registry = true`",
+        ),
+    ] {
+        let (failed, error) = host.call("s", tool, &input);
+        assert!(failed && error.as_str().is_some_and(|error| error.starts_with(code)), "{tool}: {error}");
+    }
+}
+
+#[test]
+fn sessions_and_sandboxes_have_objects_of_their_own() {
+    let host = Host::start();
+    host.call("a", "write_file", &json!({ "path": "f", "content": "of a" }));
+    for (session, sandbox) in [("b", "default"), ("a", "other"), ("a%2Fb", "default"), ("a%20", "default")] {
+        let (failed, error) = host.call(session, "read_file", &json!({ "path": "f", "sandbox": sandbox }));
+        assert!(failed && error.as_str().is_some_and(|error| error.starts_with("not_found")), "{error}");
+    }
+    assert_eq!(host.call("%61", "read_file", &json!({ "path": "f" })).1["content"], "of a");
+}
+
+#[test]
+fn each_image_has_its_class() {
+    let host = Host::start();
+    let class = |session: &str, sandbox: &str| {
+        host.call(session, "shell", &json!({ "sandbox": sandbox, "command": "class" })).1["stdout"].clone()
+    };
+    let create = |sandbox: &str, image: &str| {
+        host.call("s", "sandbox_create", &json!({ "sandbox": sandbox, "image": image }))
+    };
+    assert_eq!(create("py", "python"), (false, json!({ "sandbox": "py", "created": true })));
+    assert_eq!(create("py", "python"), (false, json!({ "sandbox": "py", "created": false })));
+    assert_eq!(class("s", "py"), "PythonSandbox");
+    assert_eq!(class("s", "default"), "ShellSandbox");
+    let (failed, error) = create("py", "shell");
+    assert!(failed && error.as_str().is_some_and(|error| error.starts_with("already_exists: ")), "{error}");
+    let (failed, error) = create("x", "perl");
+    assert!(failed && error.as_str().is_some_and(|error| error.starts_with("invalid_input: ")), "{error}");
+    let slow = json!({ "sandbox": "slow", "sleep_after_ms": 5000 });
+    assert!(!host.call("s", "sandbox_create", &slow).0);
+    let opened =
+        host.call("s", "shell", &json!({ "sandbox": "slow", "command": "opened" })).1["stdout"].clone();
+    assert_eq!(opened, "{\"sleepAfterMs\":5000}");
+}
+
+/// One call each way: nobody else is asked on the way to a sandbox that is known.
+#[test]
+fn a_warm_call_is_one_call() {
+    let host = Host::start();
+    let calls = || host.shell("s", "calls").parse::<u32>().expect("a number");
+    let first = calls();
+    assert_eq!([calls(), calls()], [first + 1, first + 2]);
+}
+
+#[test]
+fn a_sandbox_that_was_destroyed_elsewhere_is_opened_again() {
+    let host = Host::start();
+    host.call("s", "sandbox_create", &json!({ "sandbox": "py", "image": "python" }));
+    let shell = |command: &str| host.call("s", "shell", &json!({ "sandbox": "py", "command": command }));
+    shell("forget");
+    assert_eq!(shell("class"), (false, json!({ "stdout": "PythonSandbox", "stderr": "", "exit_code": 0 })));
+}
+
+#[test]
+fn what_may_be_called_again_is() {
+    let host = Host::start();
+    assert_eq!(host.shell("s", "busy 3"), "at last");
+    let calls = || host.shell("s", "calls").parse::<u32>().expect("a number");
+    let before = calls();
+    let (failed, error) = host.call("s", "shell", &json!({ "command": "refuse" }));
+    assert_eq!((failed, error), (true, json!("unavailable: no container is free")));
+    assert_eq!(calls(), before + 2, "a failure that is not retryable is final");
+}
+
+#[test]
+fn what_is_thrown_is_not_told() {
+    let host = Host::start();
+    let (failed, error) = host.call("s", "shell", &json!({ "command": "throw a secret" }));
+    assert!(failed, "{error}");
+    assert_eq!(error, "internal: the class of the sandbox has failed: the Worker's log says why");
+    let (failed, error) = host.call("s", "shell", &json!({ "command": "nothing" }));
+    let error = error.as_str().expect("a text");
+    assert!(
+        failed && error.starts_with("internal: `kozeExec` of the sandbox's class answered something else"),
+        "{error}"
+    );
+    // The Worker lives on.
+    assert_eq!(host.shell("s", "echo on"), "on\n");
+}
+
+#[test]
+fn large_files_go_in_pieces() {
+    let host = Host::start();
+    let part = "0123456789abcdef".repeat((9 << 20) / 16);
+    let write = |append: bool| {
+        host.call("s", "write_file", &json!({ "path": "large", "content": part, "append": append }))
+    };
+    assert_eq!(write(false), (false, json!({ "ok": true, "size": 9 << 20 })));
+    assert_eq!(write(true), (false, json!({ "ok": true, "size": 18 << 20 })));
+    let (failed, read) =
+        host.call("s", "read_file", &json!({ "path": "large", "offset": 16, "limit": 12 << 20 }));
+    assert!(!failed && read["size"] == 18 << 20 && read["next_offset"] == (12 << 20) + 16);
+    let content = read["content"].as_str().expect("a text");
+    assert!(
+        content.len() == 12 << 20 && content.as_bytes().chunks(16).all(|line| line == b"0123456789abcdef")
+    );
+    // Nothing is left beside it.
+    assert_eq!(host.call("s", "read_file", &json!({ "path": "large", "limit": 1 })).1["content"], "0");
+}
+
+#[test]
+fn requests_that_are_wrong() {
+    let host = Host::start();
+    let refused = |method: &str, path: &str, body: &[u8]| {
+        let answer = host.ask(method, path, body);
+        assert_eq!(answer.header("content-type"), Some("application/json"), "{answer:?}");
+        let (status, code, _) = answer.refusal();
+        let allow = answer.header("allow").map(str::to_owned);
+        (status, code, allow)
+    };
+    let is = |status, code: &str, allow: Option<&str>| (status, code.to_owned(), allow.map(str::to_owned));
+    assert_eq!(refused("GET", "/nothing", b""), is(404, "not_found", None));
+    assert_eq!(refused("POST", "/tools", b""), is(405, "method_not_allowed", Some("GET")));
+    assert_eq!(refused("GET", "/sessions/s/tools/shell", b""), is(405, "method_not_allowed", Some("POST")));
+    assert_eq!(refused("POST", "/", b""), is(405, "method_not_allowed", Some("GET")));
+    for session in ["", "%00", "a%0Ab", &"a".repeat(257)] {
+        let path = format!("/sessions/{session}/tools/shell");
+        assert_eq!(refused("POST", &path, b"{}"), is(400, "invalid_input", None), "{session}");
+    }
+    assert_eq!(refused("POST", "/sessions/%FF/tools/shell", b"{}"), is(400, "invalid_input", None));
+    for body in [&b""[..], b"{", b"\xff", b"{} {}"] {
+        assert_eq!(refused("POST", "/sessions/s/tools/shell", body), is(400, "invalid_input", None));
+    }
+}
+
+#[test]
+fn a_body_may_be_so_long_and_no_longer() {
+    const MOST: usize = 32 << 20;
+    let host = Host::start();
+    let body = |length: usize| {
+        let content = "a".repeat(length - "{'path':'f','content':''}".len());
+        format!("{{\"path\":\"f\",\"content\":\"{content}\"}}")
+    };
+    let path = "/sessions/s/tools/write_file";
+    let answer = host.ask("POST", path, body(MOST).as_bytes());
+    assert!(answer.status == 200 && answer.json()["isError"] == false, "{answer:?}");
+    // Who says beforehand how much it is need not send it.
+    let said = format!("content-length: {}\r\n\r\n", MOST + 1);
+    let refused = host.raw("POST", path, said.as_bytes());
+    assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains("too_large"), "{refused}");
+    let body = body(MOST + 1);
+    let chunked = format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let refused = host.raw("POST", path, chunked.as_bytes());
+    assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains("too_large"), "{refused}");
+}
+
+#[test]
+fn only_who_has_a_token_may_call() {
+    let (a, b) = ("the token of the tenant a", "the token of the tenant b");
+    let tokens = json!({ "a": a, "b": b }).to_string();
+    let host = Host::with(&json!({ "bindings": { "KOZE_TOKENS": tokens } }));
+    let call = |header: Option<&str>, tool: &str, input: Value| {
+        let headers: Vec<(&str, &str)> = header.map(|header| ("authorization", header)).into_iter().collect();
+        host.send("POST", &format!("/sessions/s/tools/{tool}"), &headers, input.to_string().as_bytes())
+    };
+    let bearer = |token: &str| format!("bearer {token}");
+    let written = call(Some(&bearer(a)), "write_file", json!({ "path": "f", "content": "of a" }));
+    assert_eq!(written.status, 200, "{written:?}");
+    let seen = |token: &str| call(Some(&bearer(token)), "read_file", json!({ "path": "f" })).json();
+    assert_eq!(
+        (&seen(a)["isError"], &seen(b)["isError"]),
+        (&json!(false), &json!(true)),
+        "b has a session s of its own"
+    );
+    for header in
+        [None, Some(""), Some("Bearer"), Some("Bearer x"), Some("Basic YTpi"), Some(a), Some(&bearer(TOKEN))]
+    {
+        let answer = call(header, "shell", json!({ "command": "echo" }));
+        assert_eq!(
+            (answer.refusal().0, answer.header("www-authenticate")),
+            (401, Some("Bearer")),
+            "{header:?}"
+        );
+        // What there is, and what not, is nobody's affair.
+        let headers: Vec<(&str, &str)> = header.map(|header| ("authorization", header)).into_iter().collect();
+        assert_eq!(host.send("GET", "/nothing", &headers, b"").status, 401);
+    }
+    let about = host.send("GET", "/", &[], b"");
+    assert!(
+        about.status == 200 && about.body.contains("koze") && !about.body.contains("token of the"),
+        "{about:?}"
+    );
+}
+
+#[test]
+fn without_a_token_of_its_own_the_worker_serves_nothing() {
+    for bindings in [json!({}), json!({ "KOZE_TOKEN": "short" }), json!({ "KOZE_TOKENS": "{}" })] {
+        let host = Host::with(&json!({ "bindings": bindings }));
+        for (method, path) in [
+            ("GET", "/"),
+            ("GET", "/tools"),
+            ("POST", "/sessions/s/tools/shell"),
+            ("POST", "/mcp"),
+            ("GET", "/x"),
+        ] {
+            let (status, code, message) = host.ask(method, path, b"").refusal();
+            assert_eq!((status, code.as_str()), (503, "unavailable"), "{path}");
+            assert!(message.contains("wrangler secret put KOZE_TOKEN"), "{message}");
+        }
+    }
+}

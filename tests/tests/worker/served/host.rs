@@ -1,0 +1,192 @@
+//! The Worker that `koze new` makes, served in workerd over sandboxes in memory.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use fs_err as fs;
+use koze_tests::{node_command, root};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::built::wasm;
+use crate::project;
+use crate::runs::link;
+
+/// What the Worker takes.
+pub(crate) const TOKEN: &str = "a token of the tests";
+/// How long workerd has to start.
+const PATIENCE: Duration = Duration::from_mins(2);
+/// The files beside the Rust Worker.
+const FILES: [&str; 2] = ["entry.mjs", "memory.mjs"];
+
+/// A directory with the Worker as workerd runs it: made once for all tests of a run.
+fn directory() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let worker = project::made("served");
+        let run = worker.project.koze(&["add", "python", "--variant", "python"]);
+        assert_eq!(run.code, 0, "{run:?}");
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("served");
+        // What an earlier run has left might be another Worker's.
+        let _ = fs::remove_dir_all(&place);
+        fs::create_dir_all(&place).expect("a directory in cargo's");
+        link(&wasm(&worker).expect("the Rust Worker"), &place);
+        for file in FILES {
+            fs::copy(root().join("tests/tests/worker/served").join(file), place.join(file)).expect("a file");
+        }
+        place
+    })
+}
+
+/// A Worker that runs, until this is dropped.
+pub(crate) struct Host {
+    child: Child,
+    url: String,
+    agent: ureq::Agent,
+}
+
+/// An answer.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Host {
+    /// The Worker with one token, without a registry.
+    pub(crate) fn start() -> Self {
+        Host::with(&json!({ "bindings": { "KOZE_TOKEN": TOKEN } }))
+    }
+
+    /// The Worker with a registry, whose objects live in a directory.
+    pub(crate) fn with_registry(persist: &TempDir) -> Self {
+        let persist = persist.path().to_str().expect("a path in Unicode");
+        Host::with(&json!({ "bindings": { "KOZE_TOKEN": TOKEN }, "registry": true, "persist": persist }))
+    }
+
+    /// The Worker with all this: see `serve.mjs`.
+    pub(crate) fn with(options: &Value) -> Self {
+        let mut node = node_command("node");
+        node.arg(root().join("tests/tests/worker/served/serve.mjs"))
+            .arg(directory())
+            .arg(options.to_string());
+        node.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = node.spawn().expect("node starts");
+        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (send, said) = mpsc::channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            let _ = stdout.read_line(&mut line);
+            let _ = send.send(line);
+            // What is logged must not fill the pipe.
+            let _ = stdout.read_to_end(&mut Vec::new());
+        });
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
+        let agent = agent.timeout_global(Some(PATIENCE)).build().into();
+        // Ends the child also where it says something else.
+        let mut host = Host { child, url: String::new(), agent };
+        let line = said.recv_timeout(PATIENCE).expect("workerd starts");
+        assert!(line.starts_with("http://127.0.0.1:"), "{line}");
+        line.trim().clone_into(&mut host.url);
+        host
+    }
+
+    /// Sends a request.
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let url = format!("{}{}", self.url, path.strip_prefix('/').expect("a path"));
+        let mut request = ureq::http::Request::builder().method(method).uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.to_vec()).expect("a request");
+        let response = self.agent.run(request).expect("an answer");
+        let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let headers =
+            response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        let status = response.status().as_u16();
+        let body = response.into_body().with_config().limit(64 << 20).read_to_string().expect("a text");
+        Answer { status, headers, body }
+    }
+
+    /// Sends a request with the token.
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+        self.send(method, path, &[("authorization", &format!("Bearer {TOKEN}"))], body)
+    }
+
+    /// Sends a request with the token, whose last headers and body are given as they are sent: all that comes back.
+    pub(crate) fn raw(&self, method: &str, path: &str, rest: &[u8]) -> String {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\n"
+        );
+        self.exchange(&[head.as_bytes(), rest].concat())
+    }
+
+    /// Asks for another protocol, and speaks it: all that comes back.
+    pub(crate) fn upgrade(&self, name: &str, headers: &str, said: &[u8]) -> String {
+        let head = format!("GET / HTTP/1.1\r\nhost: {name}\r\nconnection: upgrade\r\n{headers}");
+        self.exchange(&[head.as_bytes(), said].concat())
+    }
+
+    fn exchange(&self, sent: &[u8]) -> String {
+        let address = self.url.trim_start_matches("http://").trim_end_matches('/');
+        let mut stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.write_all(sent).expect("all of it is sent");
+        let mut answer = Vec::new();
+        // The connection may end as it likes: what counts is what was said before.
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Calls a tool of a session: what it gave, and whether it failed.
+    pub(crate) fn call(&self, session: &str, tool: &str, input: &Value) -> (bool, Value) {
+        let answer =
+            self.ask("POST", &format!("/sessions/{session}/tools/{tool}"), input.to_string().as_bytes());
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let value = answer.json();
+        let content = value["content"].as_str().expect("a text");
+        let failed = value["isError"].as_bool().expect("a Boolean");
+        (failed, serde_json::from_str(content).unwrap_or_else(|_| json!(content)))
+    }
+
+    /// Runs a command in the default sandbox of a session: its standard output.
+    pub(crate) fn shell(&self, session: &str, command: &str) -> String {
+        let (failed, value) = self.call(session, "shell", &json!({ "command": command }));
+        assert!(!failed, "{value}");
+        value["stdout"].as_str().expect("a text").to_owned()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // At the end of its input it ends workerd and itself.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Answer {
+    /// Its body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// A header.
+    pub(crate) fn header(&self, wanted: &str) -> Option<&str> {
+        self.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+    }
+
+    /// The code and the message of a refusal.
+    pub(crate) fn refusal(&self) -> (u16, String, String) {
+        let error = &self.json()["error"];
+        let text = |key: &str| error[key].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned();
+        (self.status, text("code"), text("message"))
+    }
+}

@@ -1,0 +1,211 @@
+// A class of sandboxes that is files in the object's own storage and a few commands: what the Rust Worker is tested
+// against. It does what `contract.d.ts` says, and counts what it is asked.
+
+import { DurableObject } from "cloudflare:workers";
+
+/** @import * as contract from "./contract.js" */
+
+/** @template T @param {T} value @returns {{ ok: true, value: T }} */
+const done = (value) => ({ ok: true, value });
+
+/**
+ * @param {contract.Failure["code"]} code
+ * @param {string} message
+ * @returns {{ ok: false, error: contract.Failure }}
+ */
+const failed = (code, message, retryable = false) => ({ ok: false, error: { code, message, retryable } });
+
+const text = (/** @type {string} */ text) => new TextEncoder().encode(text);
+
+/** @implements {contract.Contract} */
+export class Memory extends DurableObject {
+  calls = 0;
+  busy = 0;
+
+  /** @template T @param {() => contract.Reply<T> | Promise<contract.Reply<T>>} work @returns {Promise<contract.Reply<T>>} */
+  async opened(work) {
+    this.calls++;
+    if (!(await this.ctx.storage.get("opened"))) return failed("unopened", "this sandbox was never opened");
+    return work();
+  }
+
+  /** @param {contract.Open} input @returns {Promise<contract.Reply<contract.Opened>>} */
+  async kozeOpen(input) {
+    const created = !(await this.ctx.storage.get("opened"));
+    await this.ctx.storage.put("opened", { ...input });
+    return done({ created });
+  }
+
+  /** @param {contract.Exec} input @returns {Promise<contract.Reply<contract.Output>>} */
+  kozeExec(input) {
+    return this.opened(async () => {
+      const [verb, ...words] = (input.argv.at(-1) ?? "").split(" ");
+      const rest = words.join(" ");
+      const output = (/** @type {string} */ out, code = 0) =>
+        done({ stdout: text(out), stderr: new Uint8Array(), exitCode: code, timedOut: false });
+      switch (verb) {
+        case "echo":
+          return output(`${rest}\n`);
+        case "exit":
+          return output("", Number(rest));
+        case "input":
+          return output(JSON.stringify(input));
+        case "class":
+          return output(this.constructor.name);
+        case "opened":
+          return output(JSON.stringify(await this.ctx.storage.get("opened")));
+        case "calls":
+          return output(String(this.calls));
+        case "binary":
+          return done({ stdout: new Uint8Array([255, 0]), stderr: text("e"), exitCode: 0, timedOut: false });
+        case "throw":
+          throw new Error(`${rest} at /a/path/of/the/host`);
+        case "nothing":
+          return /** @type {any} */ (undefined);
+        case "busy":
+          this.busy = this.busy || Number(rest) + 1;
+          return --this.busy > 1 ? failed("unavailable", "a container starts", true) : output("at last");
+        case "refuse":
+          return failed("unavailable", "no container is free");
+        case "forget":
+          await this.ctx.storage.deleteAll();
+          return output("");
+        default:
+          return failed("internal", `no command ${verb}`);
+      }
+    });
+  }
+
+  /** @param {contract.Read} input @returns {Promise<contract.Reply<contract.Piece>>} */
+  kozeRead(input) {
+    return this.opened(async () => {
+      const bytes = await this.file(input.path);
+      if (!bytes) return failed("not_found", `${input.path} is not there`);
+      if (input.limit > 8 << 20) return failed("internal", "a piece is larger than the contract says");
+      return done({ bytes: bytes.slice(input.offset, input.offset + input.limit), size: bytes.length });
+    });
+  }
+
+  /** @param {contract.Write} input @returns {Promise<contract.Reply<contract.Written>>} */
+  kozeWrite(input) {
+    return this.opened(async () => {
+      if (input.bytes.length > 8 << 20) return failed("internal", "a piece is larger than the contract says");
+      if (input.path.endsWith("/full")) return failed("too_large", "the disk is full");
+      const before = (input.append && (await this.file(input.path))) || new Uint8Array();
+      const bytes = new Uint8Array(before.length + input.bytes.length);
+      bytes.set(before);
+      bytes.set(input.bytes, before.length);
+      this.files.set(input.path, bytes);
+      return done({ size: bytes.length });
+    });
+  }
+
+  /** @param {contract.Path} input @returns {Promise<contract.Reply<contract.Entries>>} */
+  kozeList(input) {
+    return this.opened(() => {
+      const below = input.path.endsWith("/") ? input.path : `${input.path}/`;
+      const names = [...this.files.keys()].filter((path) => path.startsWith(below)).map((path) => path.slice(below.length));
+      if (names.length === 0) return failed("not_found", `${input.path} is not there`);
+      const entries = names.filter((name) => !name.includes("/")).map((name) => ({ name, stat: this.about(below + name) }));
+      return done({ entries });
+    });
+  }
+
+  /** @param {contract.Path} input @returns {Promise<contract.Reply<contract.Stat>>} */
+  kozeStat(input) {
+    return this.opened(() => {
+      if (!this.files.has(input.path)) return failed("not_found", `${input.path} is not there`);
+      return done(this.about(input.path));
+    });
+  }
+
+  /** @returns {Promise<contract.Reply<contract.Done>>} */
+  kozeMakeDir() {
+    return this.opened(() => done({}));
+  }
+
+  /** @param {contract.MakeLink} input @returns {Promise<contract.Reply<contract.Done>>} */
+  kozeMakeLink(input) {
+    return this.opened(() => failed("unsupported", `${input.path}: there are no links here`));
+  }
+
+  /** @param {contract.SetMode} input @returns {Promise<contract.Reply<contract.Done>>} */
+  kozeSetMode(input) {
+    return this.opened(() => {
+      this.modes.set(input.path, input.mode);
+      return done({});
+    });
+  }
+
+  /** @param {contract.Path} input @returns {Promise<contract.Reply<contract.Done>>} */
+  kozeRemove(input) {
+    return this.opened(() => {
+      this.files.delete(input.path);
+      return done({});
+    });
+  }
+
+  /** @param {contract.Rename} input @returns {Promise<contract.Reply<contract.Done>>} */
+  kozeRename({ from, to }) {
+    return this.opened(() => {
+      const bytes = this.files.get(from.path);
+      if (!bytes) return failed("not_found", `${from.path} is not there`);
+      this.files.delete(from.path);
+      this.files.set(to.path, bytes);
+      return done({});
+    });
+  }
+
+  /** @param {contract.Expose} input @returns {Promise<contract.Reply<contract.Done>>} */
+  kozeExpose(input) {
+    return this.opened(async () => {
+      await this.ctx.storage.put(`port:${input.port}`, true);
+      return done({});
+    });
+  }
+
+  /** @returns {Promise<contract.Reply<contract.State>>} */
+  async kozeStatus() {
+    const opened = Boolean(await this.ctx.storage.get("opened"));
+    // What was not called since this object came to life sleeps.
+    return done({ opened, status: this.calls > 0 ? "running" : "sleeping" });
+  }
+
+  /** @returns {Promise<contract.Reply<contract.Done>>} */
+  async kozeDestroy() {
+    await this.ctx.storage.deleteAll();
+    this.files.clear();
+    return done({});
+  }
+
+  /** What a port answers: what it was asked. @override @param {Request} request */
+  async fetch(request) {
+    const port = request.headers.get("koze-port");
+    if (!(await this.ctx.storage.get(`port:${port}`))) return new Response("no such port", { status: 404 });
+    if (request.headers.get("upgrade") === "websocket") {
+      const { 0: client, 1: server } = new WebSocketPair();
+      server.accept();
+      server.addEventListener("message", (event) => server.send(`${port}: ${event.data}`));
+      return new Response(null, { status: 101, webSocket: client });
+    }
+    const headers = Object.fromEntries(request.headers);
+    const body = { class: this.constructor.name, method: request.method, url: request.url, headers, text: await request.text() };
+    return Response.json(body, { status: 201, headers: { "x-of-the-port": "yes" } });
+  }
+
+  /** @type {Map<string, Uint8Array>} */
+  files = new Map();
+  /** @type {Map<string, number>} */
+  modes = new Map();
+
+  /** @param {string} path */
+  async file(path) {
+    return this.files.get(path);
+  }
+
+  /** @param {string} path @returns {contract.Stat} */
+  about(path) {
+    const size = this.files.get(path)?.length ?? 0;
+    return { kind: "file", target: null, size, mode: this.modes.get(path) ?? 0o644 };
+  }
+}

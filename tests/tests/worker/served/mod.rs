@@ -1,0 +1,6 @@
+//! What the Worker of a new project answers, asked over HTTP.
+
+mod calls;
+mod host;
+mod ports;
+mod sessions;

@@ -1,0 +1,113 @@
+//! The ports of sandboxes, by their hostnames.
+
+use serde_json::{Value, json};
+
+use super::host::{Answer, Host, TOKEN};
+
+/// The URL that `browse` gives a client that calls the Worker by a host.
+fn browse(host: &Host, by: &str, port: u32) -> (bool, Value) {
+    let input = json!({ "port": port }).to_string();
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [("host", by), ("authorization", bearer.as_str())];
+    let answer = host.send("POST", "/sessions/s/tools/browse", &headers, input.as_bytes()).json();
+    let content = answer["content"].as_str().expect("a text");
+    let content = serde_json::from_str(content).unwrap_or_else(|_| json!(content));
+    (answer["isError"] == true, content)
+}
+
+/// The hostname of a preview.
+fn name(url: &Value) -> String {
+    let url = url["url"].as_str().expect("a URL");
+    url.strip_prefix("http://").and_then(|url| url.strip_suffix('/')).expect("a URL").to_owned()
+}
+
+#[test]
+fn a_port_answers_at_its_url() {
+    let host = Host::start();
+    let (failed, url) = browse(&host, "agents.example:8787", 8080);
+    assert!(!failed, "{url}");
+    let name = name(&url);
+    assert!(name.starts_with("8080-") && name.ends_with(".agents.example:8787"), "{name}");
+    assert_eq!(browse(&host, "agents.example:8787", 8080).1, url, "the same for as long as it lives");
+    let smuggled = [
+        ("host", name.as_str()),
+        ("koze-port", "3000"),
+        ("Koze-Session", "other"),
+        ("cf-container-target-port", "3000"),
+        ("x-sandbox-name", "other"),
+        ("x-mine", "yes"),
+    ];
+    let answer = host.send("PUT", "/a%20b?c=d&e", &smuggled, b"body");
+    assert_eq!((answer.status, answer.header("x-of-the-port")), (201, Some("yes")), "{answer:?}");
+    let seen = answer.json();
+    assert_eq!(
+        (&seen["method"], &seen["text"], &seen["class"]),
+        (&json!("PUT"), &json!("body"), &json!("ShellSandbox"))
+    );
+    assert!(seen["url"].as_str().is_some_and(|url| url.ends_with("/a%20b?c=d&e")), "{seen}");
+    assert_eq!((&seen["headers"]["koze-port"], &seen["headers"]["x-mine"]), (&json!("8080"), &json!("yes")));
+    for header in ["koze-session", "cf-container-target-port", "x-sandbox-name"] {
+        assert!(seen["headers"].get(header).is_none(), "{header} came through: {seen}");
+    }
+}
+
+#[test]
+fn a_port_that_was_not_given_answers_nothing() {
+    let host = Host::start();
+    let (_, url) = browse(&host, "agents.example", 8080);
+    let name = name(&url);
+    let parts: Vec<&str> = name.splitn(3, ['-', '.']).collect();
+    let [_, label, rest] = parts[..] else { panic!("{name}") };
+    let (token, _) = rest.split_once('.').expect("a token");
+    let other = |token: &str| {
+        let first = if token.starts_with('a') { 'b' } else { 'a' };
+        format!("{first}{}", &token[1..])
+    };
+    let get = |name: &str| host.send("GET", "/", &[("host", name)], b"");
+    assert_eq!(get(&name).status, 201);
+    let missing = |answer: &Answer| answer.status == 404 && answer.refusal().1 == "not_found";
+    for wrong in [
+        format!("8081-{label}-{token}.agents.example"),
+        format!("8080-{}-{token}.agents.example", other(label)),
+        format!("8080-{label}-{}.agents.example", other(token)),
+    ] {
+        let answer = get(&wrong);
+        assert!(missing(&answer), "{wrong}: {answer:?}");
+    }
+    // What is no address of a port is the Worker itself, and that of the control port is none.
+    for other in [format!("3000-{label}-{token}.agents.example"), format!("8080-{label}.agents.example")] {
+        assert_eq!(host.send("GET", "/tools", &[("host", &other)], b"").status, 401, "{other}");
+    }
+    for port in [3000, 80, 70000] {
+        let (failed, error) = browse(&host, "agents.example", port);
+        assert!(failed && error.as_str().is_some_and(|error| error.starts_with("invalid_input")), "{error}");
+    }
+}
+
+#[test]
+fn hosts_without_previews_say_what_to_do() {
+    let host = Host::start();
+    for (by, what) in [
+        ("agents.me.workers.dev", "a custom domain with a wildcard route"),
+        ("127.0.0.1:8787", "call the Worker by a name"),
+    ] {
+        let (failed, error) = browse(&host, by, 8080);
+        let error = error.as_str().expect("a text");
+        assert!(failed && error.starts_with("unsupported: ") && error.contains(what), "{error}");
+    }
+    let options = json!({ "bindings": { "KOZE_TOKEN": TOKEN, "KOZE_PREVIEW_HOST": "previews.example" } });
+    let host = Host::with(&options);
+    let (failed, url) = browse(&host, "agents.me.workers.dev", 8080);
+    assert!(!failed && name(&url).ends_with(".previews.example"), "{url}");
+}
+
+#[test]
+fn web_sockets_pass() {
+    let host = Host::start();
+    let (_, url) = browse(&host, "agents.example", 8080);
+    let headers = "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    // A masked frame with the text `hi`, and one that ends the connection.
+    let frames = [0x81, 0x82, 0, 0, 0, 0, b'h', b'i', 0x88, 0x80, 0, 0, 0, 0];
+    let answer = host.upgrade(&name(&url), headers, &frames);
+    assert!(answer.starts_with("HTTP/1.1 101 ") && answer.contains("8080: hi"), "{answer}");
+}
