@@ -1,6 +1,7 @@
 //! What stands under `src/generated`: the files of `koze-templates`, filled in.
 
 mod env;
+mod local;
 mod rust;
 mod template;
 mod tools;
@@ -35,7 +36,7 @@ pub struct Inputs<'a> {
 
 /// The Worker entry of a local run, which stands before the project's own, `main`.
 pub fn local(main: &str, classes: &[&str]) -> String {
-    worker::local(main, classes)
+    local::render(main, classes)
 }
 
 /// The files, by name.

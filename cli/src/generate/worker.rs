@@ -1,7 +1,7 @@
 //! `worker.mjs` and `worker.d.mts`: the Worker entry, and its types; and what its classes extend, each with its types.
 
 use koze_model::Sandbox;
-use koze_templates::{CONTRACT, LOCAL_WORKER, SDK, SDK_SCRIPT, SDK_TYPES, WORKER, WORKER_TYPES};
+use koze_templates::{CONTRACT, SDK, SDK_SCRIPT, SDK_TYPES, WORKER, WORKER_TYPES};
 use serde_json::{Value, json};
 
 use super::MARK;
@@ -47,17 +47,6 @@ pub(super) fn base(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
 /// Text as JavaScript over as many lines as it has.
 fn template(text: &str) -> String {
     format!("`{}`", text.replace('\\', r"\\").replace('`', r"\`").replace("${", r"\${"))
-}
-
-/// The entry of a local run: the project's own, with the classes of sandboxes replaced.
-pub(super) fn local(main: &str, classes: &[&str]) -> String {
-    let main = json!(main).to_string();
-    let main = main.trim_matches('"').to_owned();
-    let outer = Fill { holes: vec![("__KOZE_MAIN__", main)], regions: Vec::new() };
-    let class =
-        |class: &&str| Fill { holes: vec![("__KOZE_CLASS__", (*class).to_owned())], regions: Vec::new() };
-    let classes: Vec<Fill> = classes.iter().map(class).collect();
-    Template::new(LOCAL_WORKER).render(&outer, &|_| &classes)
 }
 
 /// Whether a sandbox has an egress policy, which needs its traffic intercepted.
