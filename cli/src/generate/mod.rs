@@ -43,7 +43,12 @@ pub fn local(main: &str, classes: &[&str]) -> String {
 pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
     let Inputs { sandboxes, kept, bindings, offered } = inputs;
     let rust = rust::render(sandboxes, bindings, offered.is_some());
-    rust.into_iter().chain(tools::render(sandboxes, offered)).chain(worker::render(sandboxes, kept)).collect()
+    let tools = tools::render(sandboxes, offered);
+    rust.into_iter()
+        .chain(tools)
+        .chain(worker::render(sandboxes, kept))
+        .chain(worker::base(sandboxes))
+        .collect()
 }
 
 #[cfg(test)]

@@ -37,8 +37,11 @@ fn a_project_in_an_empty_directory() {
     hello/README.md
     hello/koze.lock
     hello/package.json
+    hello/src/generated/contract.d.ts
     hello/src/generated/env.rs
     hello/src/generated/mod.rs
+    hello/src/generated/sdk.d.mts
+    hello/src/generated/sdk.mjs
     hello/src/generated/tools.json
     hello/src/generated/tools.rs
     hello/src/generated/worker.d.mts

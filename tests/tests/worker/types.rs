@@ -91,7 +91,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 3] = ["placeholders.d.ts", "worker.mjs", "worker.d.mts"];
+const TEMPLATES: [&str; 5] = ["placeholders.d.ts", "worker.mjs", "worker.d.mts", "sdk.mjs", "sdk.d.mts"];
 
 #[test]
 fn the_templates_pass_as_they_stand() {
