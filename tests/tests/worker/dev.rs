@@ -5,3 +5,4 @@ mod contract;
 mod life;
 mod preview;
 mod run;
+mod whole;
