@@ -31,12 +31,14 @@ pub struct Inputs<'a> {
     pub bindings: &'a Bindings<'a>,
     /// The images that agents may name; none where no sandbox serves agents.
     pub offered: Option<&'a Images>,
+    /// Whether the Worker records the sandboxes of its sessions.
+    pub registry: bool,
 }
 
 /// The files, by name.
 pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
-    let Inputs { sandboxes, kept, bindings, offered } = inputs;
-    let rust = rust::render(sandboxes, bindings, offered.is_some());
+    let Inputs { sandboxes, kept, bindings, offered, registry } = inputs;
+    let rust = rust::render(sandboxes, bindings, offered.is_some(), registry);
     rust.into_iter().chain(tools::render(sandboxes, offered)).chain(worker::render(sandboxes, kept)).collect()
 }
 

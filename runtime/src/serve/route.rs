@@ -20,6 +20,31 @@ pub(super) enum Route {
     },
 }
 
+/// A URL in its parts, as the platform has written it: in normal form, with a host and a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Url<'a> {
+    /// `https`.
+    pub(super) scheme: &'a str,
+    /// The host, with its port where that is not the scheme's own.
+    pub(super) host: &'a str,
+    /// The path, with the slash it begins with.
+    pub(super) path: &'a str,
+    /// What stands behind the question mark.
+    pub(super) query: Option<&'a str>,
+}
+
+impl<'a> Url<'a> {
+    /// Takes it to pieces.
+    pub(super) fn split(url: &'a str) -> Self {
+        let url = url.split_once('#').map_or(url, |(url, _)| url);
+        let (url, query) = url.split_once('?').map_or((url, None), |(url, query)| (url, Some(query)));
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        Url { scheme, host, path: if path.is_empty() { "/" } else { path }, query }
+    }
+}
+
 /// What stands behind the question mark.
 pub(super) type Query = BTreeMap<String, String>;
 
@@ -89,6 +114,19 @@ mod tests {
         assert_eq!((wrong.status, wrong.header), (405, Some(("allow", "GET"))));
         let wrong = find("GET", "/sessions/a/tools/x", None).unwrap_err();
         assert_eq!((wrong.status, wrong.header), (405, Some(("allow", "POST"))));
+    }
+
+    #[test]
+    fn urls() {
+        let url = |scheme, host, path, query| Url { scheme, host, path, query };
+        for (text, parts) in [
+            ("https://a.example/", url("https", "a.example", "/", None)),
+            ("http://a.example:8787/b/c?d=/?e#/f", url("http", "a.example:8787", "/b/c", Some("d=/?e"))),
+            ("https://u:p@a.example/@b#c?d", url("https", "a.example", "/@b", None)),
+            ("http://[::1]:80/x", url("http", "[::1]:80", "/x", None)),
+        ] {
+            assert_eq!(Url::split(text), parts);
+        }
     }
 
     #[test]
