@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `auth` | who calls: the tokens of the Worker |
 //! | `route` | what is wanted |
+//! | `mcp` | the protocol |
 //! | `body` | bodies, as long as they may be |
 //! | `answer` | answers and refusals |
 //! | `ports` | requests to a sandbox's port |
@@ -22,6 +23,7 @@
 mod answer;
 mod auth;
 mod body;
+mod mcp;
 mod ports;
 mod route;
 
@@ -99,6 +101,11 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             let pool = pool(&session)?;
             let input = body::json(request).await?;
             json(&S::call(&pool, &tool, input).await)
+        }
+        Route::Mcp => {
+            mcp::check_version(&request)?;
+            let pool = pool(&mcp::session(&request, &query)?)?;
+            mcp::answer::<S>(&body::read(request).await?, &pool).await
         }
     }
 }

@@ -11,6 +11,8 @@ use super::answer::Refusal;
 pub(super) enum Route {
     /// The definitions of the tools.
     Tools,
+    /// A message of the Model Context Protocol.
+    Mcp,
     /// A call to a tool.
     Call {
         /// The session.
@@ -53,6 +55,7 @@ pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Rou
     let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
     let (route, with) = match parts[..] {
         ["tools"] => (Route::Tools, "GET"),
+        ["mcp"] => (Route::Mcp, "POST"),
         ["sessions", session, "tools", tool] => {
             (Route::Call { session: decoded(session)?, tool: decoded(tool)? }, "POST")
         }
@@ -95,6 +98,8 @@ mod tests {
     fn paths() {
         let call = |session: &str, tool: &str| Ok(Route::Call { session: session.into(), tool: tool.into() });
         assert_eq!(route("GET", "/tools"), Ok(Route::Tools));
+        assert_eq!(route("POST", "/mcp"), Ok(Route::Mcp));
+        assert_eq!(route("GET", "/mcp"), Err(405), "there is no stream to listen to");
         assert_eq!(route("POST", "/sessions/a/tools/shell"), call("a", "shell"));
         assert_eq!(route("POST", "/sessions/a%2Fb%20%C3%BC/tools/x"), call("a/b ü", "x"));
         assert_eq!(route("POST", "/sessions/a%252Fb/tools/x"), call("a%2Fb", "x"), "decoded once");

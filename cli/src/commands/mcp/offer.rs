@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use koze::Images;
-use koze::tool::agent;
+use koze::tool::{agent, mcp};
 use rmcp::model::Tool;
-use serde_json::Value;
 
 use crate::args;
 use crate::commands::here;
@@ -67,13 +66,7 @@ fn read(args: &args::Here) -> Result<Now, ExitCode> {
     let Offered { images, files, generated } = here::offered(args)?;
     let files = files.into_iter().chain([generated]).map(|file| (stamp_of(&file), file));
     let files = files.map(|(stamp, file)| (file, stamp)).collect();
-    let tools = agent::definitions(&images)
-        .into_iter()
-        .map(|definition| {
-            let Value::Object(schema) = definition.schema else { unreachable!("a schema is an object") };
-            Tool::new(definition.name, definition.description, schema)
-        })
-        .collect();
+    let tools = mcp::tools(agent::definitions(&images)).into();
     Ok(Now { files, images, tools })
 }
 
