@@ -32,6 +32,8 @@ pub struct Inputs<'a> {
     pub bindings: &'a Bindings<'a>,
     /// The images that agents may name; none where no sandbox serves agents.
     pub offered: Option<&'a Images>,
+    /// Whether the Worker records the sandboxes of its sessions.
+    pub registry: bool,
 }
 
 /// The Worker entry of a local run, which stands before the project's own, `main`.
@@ -41,8 +43,8 @@ pub fn local(main: &str, classes: &[&str]) -> String {
 
 /// The files, by name.
 pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
-    let Inputs { sandboxes, kept, bindings, offered } = inputs;
-    let rust = rust::render(sandboxes, bindings, offered.is_some());
+    let Inputs { sandboxes, kept, bindings, offered, registry } = inputs;
+    let rust = rust::render(sandboxes, bindings, offered.is_some(), registry);
     let tools = tools::render(sandboxes, offered);
     rust.into_iter()
         .chain(tools)

@@ -69,6 +69,10 @@ fn what_stands_in_it() {
     [lib]
     crate-type = ["cdylib", "rlib"]
 
+    [package.metadata.koze]
+    # Record the sandboxes of each session, so that agents can list them.
+    registry = true
+
     [dependencies]
     koze = { path = "[RUNTIME]" }
     worker = "0.8.7"
@@ -109,6 +113,10 @@ fn what_stands_in_it() {
           {
             "name": "SHELL_SANDBOX",
             "class_name": "ShellSandbox"
+          },
+          {
+            "name": "KOZE_SESSIONS",
+            "class_name": "KozeSessions"
           }
         ]
       },
@@ -116,6 +124,10 @@ fn what_stands_in_it() {
         {
           "tag": "v1",
           "new_sqlite_classes": ["ShellSandbox"]
+        },
+        {
+          "tag": "v2",
+          "new_sqlite_classes": ["KozeSessions"]
         }
       ]
     }

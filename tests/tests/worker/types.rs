@@ -98,6 +98,15 @@ fn the_templates_pass_as_they_stand() {
     assert_eq!(tsc(&templates(), &TEMPLATES), Ok(()));
 }
 
+/// The class that the Rust Worker is tested against answers the contract.
+#[test]
+fn the_class_of_the_tests_answers_the_contract() {
+    let project = templates();
+    let class = fs::read(root().join("tests/tests/worker/served/memory.mjs")).expect("the class");
+    project.write("memory.mjs", class);
+    assert_eq!(tsc(&project, &["memory.mjs", "contract.d.ts"]), Ok(()));
+}
+
 #[test]
 fn a_wrong_type_in_a_hole_does_not() {
     for (right, wrong, field) in [

@@ -3,4 +3,5 @@
 mod calls;
 mod host;
 mod ports;
+mod protocol;
 mod sessions;
