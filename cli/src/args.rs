@@ -407,7 +407,7 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// The environment of the wrangler configuration [default: the top level]
+    /// The environment of the wrangler configuration [default: `CLOUDFLARE_ENV`, else the top level]
     #[arg(long, value_name = "NAME")]
     pub env: Option<String>,
 

@@ -12,7 +12,7 @@ use koze_model::{Rule, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
-use crate::finding::{Findings, Stop};
+use crate::finding::{Findings, Place, Stop};
 use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
 use crate::recover;
@@ -102,7 +102,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     }
     let removal = match &options.draft.removal {
         Some(removal) => {
-            let class = |name: &String| removed(name, removal.storage, &sandboxes, &lock, findings);
+            let class = |name: &String| removed(name, removal.storage, &project, &sandboxes, &lock, findings);
             let mut classes = removal.names.iter().map(class).collect::<Result<Vec<_>, Stop>>()?;
             // One sandbox may be named by its file and by its class.
             classes.sort();
@@ -177,12 +177,14 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
 fn removed(
     name: &str,
     storage: Storage,
+    project: &Project,
     sandboxes: &Sandboxes,
     lock: &Lock,
     findings: &mut Findings,
 ) -> Result<String, Stop> {
     let refuse = |why: String, remedy: String| Rule::NotRemovable { name: name.to_owned(), why, remedy };
-    let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class));
+    let registry = lock.registry.iter().map(|registry| (&registry.class, &registry.class));
+    let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class)).chain(registry);
     let kept = lock.kept.iter().map(|kept| (&kept.name, &kept.class));
     // What was kept can be deleted later; keeping it once more would change nothing.
     let known: Vec<_> = living.chain(kept.filter(|_| storage == Storage::Delete)).collect();
@@ -196,6 +198,12 @@ fn removed(
         let remedy = format!("koze has built {}: name one of these", koze_model::rules::listed(&names));
         return findings.fail(refuse("koze has not built it".to_owned(), remedy), None);
     };
+    if project.registry && lock.registry.as_ref().is_some_and(|registry| registry.class == **class) {
+        let why = "`Cargo.toml` asks for it".to_owned();
+        let remedy =
+            "take `registry = true` out of `[package.metadata.koze]` first; then run the command again";
+        return findings.fail(refuse(why, remedy.to_owned()), Some(Place::file("Cargo.toml".to_owned())));
+    }
     if let Some(sandbox) = sandboxes.list.iter().find(|sandbox| sandbox.class.value == **class) {
         let why = format!("`{}` declares it", sandbox.file);
         let remedy =

@@ -22,6 +22,8 @@ pub struct Project {
     pub name: String,
     /// The environments koze keeps in step; `None` means all of them.
     pub environments: Option<Vec<String>>,
+    /// Whether the Worker records the sandboxes of its sessions.
+    pub registry: bool,
 }
 
 /// The sandboxes of a project, checked, with the texts they stand in.
@@ -76,7 +78,7 @@ impl Project {
             return findings.fail(no_package("neither it nor a directory above it has a `Cargo.toml`"), None);
         };
         let dir = manifest.parent().unwrap_or(&absolute).to_owned();
-        let Manifest { name, environments } = manifest::read(&manifest, findings)?;
+        let Manifest { name, environments, registry } = manifest::read(&manifest, findings)?;
         let Some(name) = name else {
             let members = members(&manifest);
             let why = if members.is_empty() {
@@ -86,7 +88,7 @@ impl Project {
             };
             return findings.fail(no_package(&why), None);
         };
-        Ok(Project { dir, name, environments })
+        Ok(Project { dir, name, environments, registry })
     }
 
     /// Reads every `src/**/*.sandbox.rs` and checks them, one by one and together.

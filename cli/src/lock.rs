@@ -38,6 +38,9 @@ pub struct Lock {
     /// The blocks of the wrangler configuration that koze made: they go with their last entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<String>,
+    /// The class that records the sandboxes of sessions, where the last build had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<Registry>,
     /// The sandboxes of the last build, in the order of their files.
     #[serde(default, rename = "sandbox", skip_serializing_if = "Vec::is_empty")]
     pub sandboxes: Vec<Locked>,
@@ -50,6 +53,19 @@ pub struct Lock {
     /// The text this was read from; none where there is no file.
     #[serde(skip)]
     text: Option<String>,
+}
+
+/// The class that records the sandboxes of sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Registry {
+    /// The class.
+    pub class: String,
+    /// The binding.
+    pub binding: String,
+    /// The migration tag that made the class; none where `exports` declares it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<String>,
 }
 
 /// One sandbox.
@@ -172,7 +188,10 @@ impl Lock {
 
     /// Whether koze owns nothing.
     pub fn is_empty(&self) -> bool {
-        self.sandboxes.is_empty() && self.kept.is_empty() && self.migrations.is_empty()
+        self.sandboxes.is_empty()
+            && self.kept.is_empty()
+            && self.migrations.is_empty()
+            && self.registry.is_none()
     }
 
     /// The sandbox of a class.

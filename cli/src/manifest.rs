@@ -11,7 +11,7 @@ use crate::finding::{Findings, Place, Stop};
 use crate::source::{module, split_mark};
 
 /// The keys of `package.metadata.koze`; `sandbox-sdk` is that of the crate `koze` itself.
-const KEYS: &[&str] = &["environments", "sandbox-sdk"];
+const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk"];
 
 /// The root of a library whose manifest names no other.
 pub const LIBRARY: &str = "src/lib.rs";
@@ -23,6 +23,8 @@ pub struct Manifest {
     pub name: Option<String>,
     /// `package.metadata.koze.environments`: the environments koze keeps in step; `None` means all of them.
     pub environments: Option<Vec<String>>,
+    /// `package.metadata.koze.registry`: whether the Worker records the sandboxes of its sessions.
+    pub registry: bool,
 }
 
 /// Reads a manifest.
@@ -40,14 +42,14 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
         }
     };
     let Some(package) = document.get("package") else {
-        return Ok(Manifest { name: None, environments: None });
+        return Ok(Manifest { name: None, environments: None, registry: false });
     };
     let Some(name) = package.get("name").and_then(Item::as_str) else {
         let message = "`[package]` has no `name`".to_owned();
         return findings.fail(Rule::BadManifest { message }, place(package.span()));
     };
     let koze = package.get("metadata").and_then(|metadata| metadata.get("koze"));
-    let mut environments = None;
+    let (mut environments, mut registry) = (None, false);
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
             let near =
@@ -63,8 +65,15 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
                 findings.add(Rule::BadManifest { message }, place(value.span()));
             }
         }
+        if key == "registry" {
+            registry = value.as_bool().unwrap_or_else(|| {
+                let message = "`package.metadata.koze.registry` takes `true` or `false`".to_owned();
+                findings.add(Rule::BadManifest { message }, place(value.span()));
+                false
+            });
+        }
     }
-    Ok(Manifest { name: Some(name.to_owned()), environments })
+    Ok(Manifest { name: Some(name.to_owned()), environments, registry })
 }
 
 /// Whether a manifest depends on a package on every target, under whichever name.

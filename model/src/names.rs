@@ -187,6 +187,7 @@ pub fn reserved_class(class: &str) -> Option<&'static str> {
         "definitions",
         "handle_tool_call",
         "images",
+        "serve",
         "worker",
     ];
     if class.starts_with("r#") {

@@ -18,14 +18,26 @@ pub const WORKER: &str = include_str!("../files/worker/worker.mjs");
 /// Its types, `src/generated/worker.d.mts`.
 pub const WORKER_TYPES: &str = include_str!("../files/worker/worker.d.mts");
 
+/// The base class of sandboxes of the backend `sdk`, `src/generated/sdk.mjs`.
+pub const SDK: &str = include_str!("../files/worker/sdk.mjs");
+
+/// Its types, `src/generated/sdk.d.mts`.
+pub const SDK_TYPES: &str = include_str!("../files/worker/sdk.d.mts");
+
+/// What it runs in a container.
+pub const SDK_SCRIPT: &str = include_str!("../files/worker/sdk.bash");
+
+/// What every such base class answers, `src/generated/contract.d.ts`.
+pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
+
+/// The wrangler configuration of a project that has none.
+pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");
+
 /// The base of the classes of `koze dev --local`: sandboxes of this machine.
 pub const LOCAL: &str = include_str!("../files/worker/local.mjs");
 
 /// The Worker entry of `koze dev --local`.
 pub const LOCAL_WORKER: &str = include_str!("../files/worker/local-worker.mjs");
-
-/// The wrangler configuration of a project that has none.
-pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");
 
 /// The files of a new project: path, text.
 pub const PROJECT: &[(&str, &str)] = &[

@@ -8,11 +8,11 @@ use std::process::{Command, ExitCode};
 
 use koze_model::Level;
 
-use super::build;
-use super::show;
-use crate::args::{self, Format, Where};
+use super::with_wrangler::{environment, environment_name, failed, opened, place, ready};
+use super::{build, show};
+use crate::args;
 use crate::build::{self as builds, Build, Options};
-use crate::dev::wrangler::{self, Wrangler};
+use crate::dev::wrangler::Wrangler;
 use crate::discover::Project;
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
@@ -37,7 +37,7 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
         return Err(failed("not in step: run `koze build` and commit what it changes, then deploy"));
     }
     let (project, config) = opened(&place)?;
-    known(args.run.env.as_deref(), &config, &project)?;
+    known(environment_name(&args.run).as_deref(), &config, &project)?;
     ready(&project, &config)?;
     let Wrangler { program, path } = Wrangler::of(&project.dir);
     let mut command = Command::new(program);
@@ -66,55 +66,6 @@ fn known(environment: Option<&str>, config: &Config, project: &Project) -> Resul
     } else {
         format!("`{}` has no environment `{name}`", config.shown)
     }))
-}
-
-/// Where the project is. What decides which configuration is read must not be said to wrangler alone.
-pub(super) fn place(run: &args::Run, strict: bool) -> Result<Where, ExitCode> {
-    for (name, short) in [("--config", "-c"), ("--env", "-e")] {
-        let says = |arg: &String| arg == name || arg == short || arg.starts_with(&format!("{name}="));
-        if run.wrangler.iter().any(says) {
-            show::err(&format!("error: give `{name}` before the `--`: koze has to know it, too\n"));
-            return Err(ExitCode::from(2));
-        }
-    }
-    Ok(Where { project: run.project.clone(), config: run.config.clone(), strict, format: Format::Human })
-}
-
-/// The package, and the configuration as it stands now.
-pub(super) fn opened(place: &Where) -> Result<(Project, Config), ExitCode> {
-    let mut findings = Findings::new(false);
-    let found = Project::find(&place.project, &mut findings).and_then(|project| {
-        let config = builds::config(&project, &build::options(place), &mut findings)?;
-        Ok((project, config))
-    });
-    found.map_err(|_| {
-        show::findings(&findings);
-        ExitCode::FAILURE
-    })
-}
-
-/// Whether everything is there that wrangler needs; what is missing is shown.
-pub(super) fn ready(project: &Project, config: &Config) -> Result<(), ExitCode> {
-    if !config.exists {
-        return Err(failed("there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`"));
-    }
-    let missing = wrangler::missing(&project.dir, config);
-    for check in &missing {
-        let help = check.help.as_deref().unwrap_or_default();
-        show::err(&format!("error: {}: {}\n  = help: {help}\n", check.name, check.found));
-    }
-    if missing.is_empty() { Ok(()) } else { Err(ExitCode::FAILURE) }
-}
-
-/// What says to wrangler which environment is meant.
-pub(super) fn environment(run: &args::Run) -> Vec<&str> {
-    run.env.iter().flat_map(|name| ["--env", name]).collect()
-}
-
-/// Shows why a command cannot go on.
-pub(super) fn failed(why: &str) -> ExitCode {
-    show::err(&format!("error: {why}\n"));
-    ExitCode::FAILURE
 }
 
 /// Becomes another program: its exit code is this one's, and so are the signals it gets.

@@ -35,6 +35,7 @@ mod show;
 mod supervise;
 mod tools;
 mod watch;
+mod with_wrangler;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,7 @@
 //! What stands under `src/generated`: the files of `koze-templates`, filled in.
 
 mod env;
+mod local;
 mod rust;
 mod template;
 mod tools;
@@ -31,18 +32,25 @@ pub struct Inputs<'a> {
     pub bindings: &'a Bindings<'a>,
     /// The images that agents may name; none where no sandbox serves agents.
     pub offered: Option<&'a Images>,
+    /// Whether the Worker records the sandboxes of its sessions.
+    pub registry: bool,
 }
 
 /// The Worker entry of a local run, which stands before the project's own, `main`.
 pub fn local(main: &str, classes: &[&str]) -> String {
-    worker::local(main, classes)
+    local::render(main, classes)
 }
 
 /// The files, by name.
 pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
-    let Inputs { sandboxes, kept, bindings, offered } = inputs;
-    let rust = rust::render(sandboxes, bindings, offered.is_some());
-    rust.into_iter().chain(tools::render(sandboxes, offered)).chain(worker::render(sandboxes, kept)).collect()
+    let Inputs { sandboxes, kept, bindings, offered, registry } = inputs;
+    let rust = rust::render(sandboxes, bindings, offered.is_some(), registry);
+    let tools = tools::render(sandboxes, offered);
+    rust.into_iter()
+        .chain(tools)
+        .chain(worker::render(sandboxes, kept))
+        .chain(worker::base(sandboxes))
+        .collect()
 }
 
 #[cfg(test)]

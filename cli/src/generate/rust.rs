@@ -7,11 +7,13 @@ use super::env;
 use super::template::{Fill, Template};
 use crate::wrangler::bindings::Bindings;
 
-/// `mod.rs` and `env.rs`, whose templates have the same placeholders; `served` says whether agents get tools.
+/// `mod.rs` and `env.rs`, whose templates have the same placeholders; `served` says whether agents get tools, `registry`
+/// whether their sandboxes are recorded.
 pub(super) fn render(
     sandboxes: &[Sandbox],
     bindings: &Bindings,
     served: bool,
+    registry: bool,
 ) -> [(&'static str, String); 2] {
     let fills: Vec<Fill> = sandboxes.iter().map(sandbox).collect();
     let accessors = env::fills(bindings, sandboxes);
@@ -21,7 +23,8 @@ pub(super) fn render(
             "sandbox" => fills.as_slice(),
             "binding" => accessors.as_slice(),
             "served" if served => &standing,
-            "served" => &[],
+            "registry" if registry => &standing,
+            "served" | "registry" => &[],
             other => unreachable!("the template has a region {other} that nobody fills"),
         });
         (name, text)

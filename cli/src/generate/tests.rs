@@ -19,7 +19,13 @@ fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(&'static str
     let images: Vec<Resolved> = sandboxes.iter().map(image).collect();
     let first = sandboxes.iter().find(|sandbox| serves(sandbox)).map(|sandbox| sandbox.names.base.as_str());
     let offered = offered(sandboxes, &images, first);
-    files(Inputs { sandboxes, kept, bindings: &bindings::all(root), offered: offered.as_ref() })
+    files(Inputs {
+        sandboxes,
+        kept,
+        bindings: &bindings::all(root),
+        offered: offered.as_ref(),
+        registry: true,
+    })
 }
 
 /// Names of directories that would end a comment or a string, were they pasted.

@@ -1,9 +1,10 @@
-//! `worker.mjs` and `worker.d.mts`: the Worker entry, and its types.
+//! `worker.mjs` and `worker.d.mts`: the Worker entry, and its types; and what its classes extend, each with its types.
 
 use koze_model::Sandbox;
-use koze_templates::{LOCAL_WORKER, WORKER, WORKER_TYPES};
+use koze_templates::{CONTRACT, SDK, SDK_SCRIPT, SDK_TYPES, WORKER, WORKER_TYPES};
 use serde_json::{Value, json};
 
+use super::MARK;
 use super::template::{Fill, Template};
 
 /// The Rust Worker as worker-build leaves it, seen from `src/generated`.
@@ -32,15 +33,20 @@ pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, St
     })
 }
 
-/// The entry of a local run: the project's own, with the classes of sandboxes replaced.
-pub(super) fn local(main: &str, classes: &[&str]) -> String {
-    let main = json!(main).to_string();
-    let main = main.trim_matches('"').to_owned();
-    let outer = Fill { holes: vec![("__KOZE_MAIN__", main)], regions: Vec::new() };
-    let class =
-        |class: &&str| Fill { holes: vec![("__KOZE_CLASS__", (*class).to_owned())], regions: Vec::new() };
-    let classes: Vec<Fill> = classes.iter().map(class).collect();
-    Template::new(LOCAL_WORKER).render(&outer, &|_| &classes)
+/// The class that those of sandboxes extend; it is the same for all.
+pub(super) fn base(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
+    if sandboxes.is_empty() {
+        return Vec::new();
+    }
+    let script = Fill { holes: vec![("__KOZE_SCRIPT__", template(SDK_SCRIPT))], regions: Vec::new() };
+    let class = Template::new(SDK).render(&script, &|region| unreachable!("a region {region}"));
+    let contract = format!("// {MARK}\n//\n{CONTRACT}");
+    vec![("sdk.mjs", class), ("sdk.d.mts", SDK_TYPES.to_owned()), ("contract.d.ts", contract)]
+}
+
+/// Text as JavaScript over as many lines as it has.
+fn template(text: &str) -> String {
+    format!("`{}`", text.replace('\\', r"\\").replace('`', r"\`").replace("${", r"\${"))
 }
 
 /// Whether a sandbox has an egress policy, which needs its traffic intercepted.

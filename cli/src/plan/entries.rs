@@ -6,7 +6,7 @@ use koze_model::{Rule, names};
 
 use super::fate::Fate;
 use crate::finding::{Finding, Findings};
-use crate::lock::{self, Lock, Locked};
+use crate::lock::{self, Locked};
 use crate::wrangler::blocks::{self, Wanted};
 use crate::wrangler::document::{Edit, Step};
 use crate::wrangler::level::Level;
@@ -123,18 +123,15 @@ impl Owned {
         Owned { entries, kept_image: None }
     }
 
-    pub(super) fn locked(mut self, wanted: &Wanted, lifecycles: &[Lifecycle], lock: &Lock) -> Locked {
+    /// What the lock says of it; `new` is the tag under which this build makes classes.
+    pub(super) fn locked(mut self, wanted: &Wanted, lifecycles: &[Lifecycle], new: Option<&str>) -> Locked {
         let sandbox = wanted.sandbox;
         let top =
             self.entries.remove(&None).unwrap_or(lock::Entry { container: String::new(), keys: Vec::new() });
         let class = &sandbox.class.value;
         let made = lifecycles.first().and_then(|lifecycle| {
             let live = lifecycle.live.get(class).or_else(|| lifecycle.live.get(wanted.old?));
-            // A class that does not live yet is made by the tag this build writes, the last one.
-            live.map_or_else(
-                || lock.migrations.iter().rfind(|tag| tag.environment.is_none()).map(|tag| tag.tag.clone()),
-                |live| live.tag.clone(),
-            )
+            live.map_or_else(|| new.map(str::to_owned), |live| live.tag.clone())
         });
         Locked {
             name: sandbox.names.base.clone(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use koze_model::{Rule, Sandbox};
 
-use super::Inputs;
+use super::{Inputs, registry};
 use crate::draft::Storage;
 use crate::finding::{Finding, Findings};
 use crate::lock::{Kept, Lock, Locked};
@@ -23,6 +23,8 @@ pub(super) struct Fate<'a> {
     pub(super) unbound: Vec<&'a Kept>,
     /// Classes kept by an earlier build that are declared again.
     declared_again: Vec<&'a Kept>,
+    /// Whether the registry goes while its storage stays.
+    pub(super) shelved_registry: bool,
 }
 
 impl Fate<'_> {
@@ -34,12 +36,13 @@ impl Fate<'_> {
     /// The classes that are kept from now on.
     pub(super) fn kept(&self, lock: &Lock) -> Vec<Kept> {
         let goes = |kept: &Kept| self.unbound.contains(&kept) || self.declared_again.contains(&kept);
+        let registry = self.shelved_registry.then(registry::kept);
         let shelved = self.shelved.iter().map(|locked| Kept {
             name: locked.name.clone(),
             class: locked.class.clone(),
             binding: locked.binding.clone(),
         });
-        lock.kept.iter().filter(|kept| !goes(kept)).cloned().chain(shelved).collect()
+        lock.kept.iter().filter(|kept| !goes(kept)).cloned().chain(shelved).chain(registry).collect()
     }
 }
 
@@ -50,8 +53,9 @@ pub(super) fn resolve<'a>(
     lifecycles: &[Lifecycle],
     findings: &mut Findings,
 ) -> Fate<'a> {
-    let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
-    let judge = Judge { inputs, lifecycles, declared };
+    let declared = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
+    let registry = inputs.project.registry.then_some(registry::CLASS);
+    let judge = Judge { inputs, lifecycles, declared: declared.chain(registry).collect() };
     let mut fate = Fate { renames: inputs.draft.renames.clone(), ..Fate::default() };
     judge.declared_renames(&mut fate, findings);
     let new = judge.newcomers(&fate);
@@ -64,6 +68,7 @@ pub(super) fn resolve<'a>(
         gone.clear();
     }
     judge.check_renames(&fate, findings);
+    fate.shelved_registry = registry::is_shelved(inputs, lifecycles, findings);
     for locked in gone {
         findings.push(judge.missing(locked, &new));
     }

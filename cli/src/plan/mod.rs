@@ -5,6 +5,7 @@
 //! | `fate` | what became of the classes since the last build |
 //! | `storage` | migrations or exports |
 //! | `entries` | containers and bindings |
+//! | `registry` | the class that records sandboxes |
 //! | `leftovers` | nothing: reports entries of the user's to classes that no longer live |
 //! | `blocks` | which of koze's blocks go with their last entry |
 //! | `surroundings` | nothing: warns of what koze does not write |
@@ -13,6 +14,7 @@ mod blocks;
 mod entries;
 mod fate;
 mod leftovers;
+mod registry;
 mod storage;
 mod surroundings;
 
@@ -148,12 +150,13 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let mut made = lock.blocks.clone();
     for scope in &scopes {
         let level = Level::new(scope);
-        let more = entries::of_level(&level, &wanted, &fate, config, &mut owned, &mut notes, findings);
+        let mut more = entries::of_level(&level, &wanted, &fate, config, &mut owned, &mut notes, findings);
+        more.extend(registry::edits(inputs, &level, &lifecycles, &mut notes, findings));
         edits.extend(blocks::tidy(scope, config, more, &mut made));
         surroundings::check(inputs, &level, findings);
     }
     // New blocks stand in the order in which they are read: containers, bindings, then migrations.
-    let storage::Outcome { edits: more, tags, notes: renames, dead } =
+    let storage::Outcome { edits: more, tags, new: [new, new_registry], notes: renames, dead } =
         storage::edits(&lifecycles, inputs, &fate, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     edits.extend(more);
@@ -166,11 +169,12 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.blocks = made;
     new_lock.migrations = tags;
     new_lock.kept = fate.kept(lock);
+    new_lock.registry = registry::locked(inputs, &lifecycles, new_registry);
     let kept: Vec<Option<String>> = owned.iter_mut().map(|owned| owned.kept_image.take()).collect();
     new_lock.sandboxes = wanted
         .iter()
         .zip(owned)
-        .map(|(wanted, owned)| owned.locked(wanted, &lifecycles, &new_lock))
+        .map(|(wanted, owned)| owned.locked(wanted, &lifecycles, new.as_deref()))
         .collect();
     drop(wanted);
     for (image, kept) in images.iter_mut().zip(kept) {
@@ -242,9 +246,13 @@ fn outputs(
         return findings.fail(Rule::NotOurs { path: path.clone() }, Some(Place::file(path)));
     }
     let kept: Vec<&str> = new_lock.kept.iter().map(|kept| kept.class.as_str()).collect();
-    for (name, text) in
-        generate::files(generate::Inputs { sandboxes, kept: &kept, bindings: &bindings, offered })
-    {
+    for (name, text) in generate::files(generate::Inputs {
+        sandboxes,
+        kept: &kept,
+        bindings: &bindings,
+        offered,
+        registry: project.registry,
+    }) {
         files.push((generated.join(name), text));
     }
     files.push((project.dir.join(lock::FILE), new_lock.render_after(lock)));

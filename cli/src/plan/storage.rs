@@ -6,6 +6,7 @@ use koze_model::Rule;
 
 use super::Inputs;
 use super::fate::Fate;
+use super::registry;
 use crate::draft::Storage;
 use crate::finding::Findings;
 use crate::lock::Tag;
@@ -18,6 +19,8 @@ pub(super) struct Outcome {
     pub(super) edits: Vec<Edit>,
     /// The tags that koze answers for from now on.
     pub(super) tags: Vec<Tag>,
+    /// The tags that this build writes at the top level: that of the sandboxes, and that of the registry.
+    pub(super) new: [Option<String>; 2],
     /// What a person should know of.
     pub(super) notes: Vec<String>,
     /// The classes that lived once and do not from now on, of each lifecycle.
@@ -39,13 +42,17 @@ pub(super) fn edits(
     let mut tags = Vec::new();
     let mut notes = Vec::new();
     let mut dead = Vec::new();
+    let mut new = [None, None];
     for (index, lifecycle) in lifecycles.iter().enumerate() {
         check(lifecycle, &names, inputs, findings);
         let others = lifecycles.iter().enumerate().filter(|(other, _)| *other != index);
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
         let changes = lifecycle.changes(&declared, &renames, &deleted);
-        dead.push(lifecycle.dead(&changes).into_iter().map(str::to_owned).collect());
+        // With a tag of its own, the registry comes and goes alone.
+        let registry: &[&str] = if inputs.project.registry { &[registry::CLASS] } else { &[] };
+        let more = lifecycle.changes(registry, &[], &[]);
+        dead.push(lifecycle.dead(&changes.and(&more)).into_iter().map(str::to_owned).collect());
         let at = lifecycle
             .environment
             .as_ref()
@@ -53,8 +60,11 @@ pub(super) fn edits(
         for (old, new) in &changes.renamed {
             notes.push(format!("renamed the class `{old}` to `{new}`{at}: its storage stays"));
         }
-        let (more, written) = lifecycle.edits(&changes);
+        let (more, written) = lifecycle.edits([&changes, &more]);
         edits.extend(more);
+        if lifecycle.environment.is_none() {
+            new = written.each_ref().map(|written| written.as_ref().map(|written| written.tag.clone()));
+        }
         let locked = inputs.lock.migrations.iter().filter(|tag| tag.environment == lifecycle.environment);
         tags.extend(locked.cloned());
         // A class that koze takes over brings the tag that made it, under whichever name it lives here.
@@ -71,7 +81,7 @@ pub(super) fn edits(
                 tags.extend(lifecycle.tag(tag));
             }
         }
-        tags.extend(written);
+        tags.extend(written.into_iter().flatten());
     }
     // What koze wrote to an environment that it does not look at this time is koze's all the same.
     let root = inputs.config.document.value();
@@ -80,13 +90,14 @@ pub(super) fn edits(
         there.is_some() && !lifecycles.iter().any(|lifecycle| lifecycle.environment == tag.environment)
     };
     tags.extend(inputs.lock.migrations.iter().filter(skipped).cloned());
-    Outcome { edits, tags, notes, dead }
+    Outcome { edits, tags, new, notes, dead }
 }
 
 /// The declared classes, each followed by its former name.
 fn names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
     let classes = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
-    classes.flat_map(|class| std::iter::once(class).chain(fate.old(class))).collect()
+    let registry = inputs.project.registry.then_some(registry::CLASS);
+    classes.flat_map(|class| std::iter::once(class).chain(fate.old(class))).chain(registry).collect()
 }
 
 /// What stands in the way of a class's storage.

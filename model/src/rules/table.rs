@@ -408,4 +408,12 @@ pub struct ShellSandbox;"#;
         "no sandbox of this project serves agents"
         => "create one: `koze add shell`; where there is one, let its attribute say no `tools`, or `tools = [\"agent\"]`",
         eg "koze tools   # in a project without a sandbox";
+
+    // The registry.
+
+    /// Nothing asks for the registry, which has storage.
+    "K072" Error RegistryGone { class: String }
+        format!("`Cargo.toml` no longer asks for the registry of sandboxes, but its class `{class}` still has storage")
+        => format!("a build never deletes storage: say `registry = true` under `[package.metadata.koze]` again, or take the registry out, `koze remove {class}` with `--keep-storage` or `--delete-storage`"),
+        eg "[package.metadata.koze]   # registry = true was here";
 }

@@ -18,7 +18,7 @@ pub(super) async fn json(request: Request) -> Result<Value, Refusal> {
 }
 
 /// The body.
-async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
     let said = request.headers().get("content-length")?;
     match said.and_then(|length| length.parse::<usize>().ok()) {
         Some(length) if length > MOST => return Err(too_large()),

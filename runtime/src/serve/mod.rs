@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `auth` | who calls: the tokens of the Worker |
 //! | `route` | what is wanted |
+//! | `mcp` | the protocol |
 //! | `body` | bodies, as long as they may be |
 //! | `answer` | answers and refusals |
 //! | `ports` | requests to a sandbox's port |
@@ -22,6 +23,7 @@
 mod answer;
 mod auth;
 mod body;
+mod mcp;
 mod ports;
 mod route;
 
@@ -30,7 +32,7 @@ use worker::{Env, Request, Response};
 
 use self::answer::{Refusal, json, text};
 use self::auth::Tokens;
-use self::route::{Query, Route};
+use self::route::{Query, Route, Url};
 use crate::id::SessionId;
 use crate::pool::{Images, Pool};
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
@@ -75,26 +77,22 @@ pub fn session<S: Served>(env: &Env, id: SessionId) -> Pool<Cloudflare> {
 
 async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refusal> {
     let tokens = Tokens::of(env)?;
-    let url = request.url()?;
-    let host = url.host_str().unwrap_or_default();
-    if let Some(address) = Address::parse(host) {
+    let url = request.inner().url();
+    let url = Url::split(&url);
+    if let Some(address) = Address::parse(url.host) {
         let provider = Cloudflare::new(env, S::CLASSES);
         return ports::forward(request, &address, &Key::new(tokens.secret()), &provider).await;
     }
-    if url.path() == "/" {
+    if url.path == "/" {
         route::only("GET", request.method().as_ref())?;
         return text(ABOUT);
     }
     let tenant = tokens.tenant(request.headers().get("authorization")?.as_deref())?;
-    let (route, query) = route::find(request.method().as_ref(), url.path(), url.query())?;
+    let (route, query) = route::find(request.method().as_ref(), url.path, url.query)?;
     let pool = |session: &str| -> Result<_, Refusal> {
         let id = SessionId::new(tenant, session)?;
-        let (scheme, below) = (url.scheme(), preview_host(env));
-        let below = below.unwrap_or_else(|| match url.port() {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        });
-        let previews = Previews::new(Key::new(tokens.secret()), scheme, below);
+        let below = preview_host(env).unwrap_or_else(|| url.host.to_owned());
+        let previews = Previews::new(Key::new(tokens.secret()), url.scheme, below);
         Ok(Pool::new(Cloudflare::new(env, S::CLASSES).with_previews(previews), id, S::images()))
     };
     match route {
@@ -103,6 +101,11 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             let pool = pool(&session)?;
             let input = body::json(request).await?;
             json(&S::call(&pool, &tool, input).await)
+        }
+        Route::Mcp => {
+            mcp::check_version(&request)?;
+            let pool = pool(&mcp::session(&request, &query)?)?;
+            mcp::answer::<S>(&body::read(request).await?, &pool).await
         }
     }
 }

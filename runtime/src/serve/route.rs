@@ -11,6 +11,8 @@ use super::answer::Refusal;
 pub(super) enum Route {
     /// The definitions of the tools.
     Tools,
+    /// A message of the Model Context Protocol.
+    Mcp,
     /// A call to a tool.
     Call {
         /// The session.
@@ -18,6 +20,31 @@ pub(super) enum Route {
         /// The tool.
         tool: String,
     },
+}
+
+/// A URL in its parts, as the platform has written it: in normal form, with a host and a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Url<'a> {
+    /// `https`.
+    pub(super) scheme: &'a str,
+    /// The host, with its port where that is not the scheme's own.
+    pub(super) host: &'a str,
+    /// The path, with the slash it begins with.
+    pub(super) path: &'a str,
+    /// What stands behind the question mark.
+    pub(super) query: Option<&'a str>,
+}
+
+impl<'a> Url<'a> {
+    /// Takes it to pieces.
+    pub(super) fn split(url: &'a str) -> Self {
+        let url = url.split_once('#').map_or(url, |(url, _)| url);
+        let (url, query) = url.split_once('?').map_or((url, None), |(url, query)| (url, Some(query)));
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        Url { scheme, host, path: if path.is_empty() { "/" } else { path }, query }
+    }
 }
 
 /// What stands behind the question mark.
@@ -28,6 +55,7 @@ pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Rou
     let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
     let (route, with) = match parts[..] {
         ["tools"] => (Route::Tools, "GET"),
+        ["mcp"] => (Route::Mcp, "POST"),
         ["sessions", session, "tools", tool] => {
             (Route::Call { session: decoded(session)?, tool: decoded(tool)? }, "POST")
         }
@@ -70,6 +98,8 @@ mod tests {
     fn paths() {
         let call = |session: &str, tool: &str| Ok(Route::Call { session: session.into(), tool: tool.into() });
         assert_eq!(route("GET", "/tools"), Ok(Route::Tools));
+        assert_eq!(route("POST", "/mcp"), Ok(Route::Mcp));
+        assert_eq!(route("GET", "/mcp"), Err(405), "there is no stream to listen to");
         assert_eq!(route("POST", "/sessions/a/tools/shell"), call("a", "shell"));
         assert_eq!(route("POST", "/sessions/a%2Fb%20%C3%BC/tools/x"), call("a/b ü", "x"));
         assert_eq!(route("POST", "/sessions/a%252Fb/tools/x"), call("a%2Fb", "x"), "decoded once");
@@ -89,6 +119,19 @@ mod tests {
         assert_eq!((wrong.status, wrong.header), (405, Some(("allow", "GET"))));
         let wrong = find("GET", "/sessions/a/tools/x", None).unwrap_err();
         assert_eq!((wrong.status, wrong.header), (405, Some(("allow", "POST"))));
+    }
+
+    #[test]
+    fn urls() {
+        let url = |scheme, host, path, query| Url { scheme, host, path, query };
+        for (text, parts) in [
+            ("https://a.example/", url("https", "a.example", "/", None)),
+            ("http://a.example:8787/b/c?d=/?e#/f", url("http", "a.example:8787", "/b/c", Some("d=/?e"))),
+            ("https://u:p@a.example/@b#c?d", url("https", "a.example", "/@b", None)),
+            ("http://[::1]:80/x", url("http", "[::1]:80", "/x", None)),
+        ] {
+            assert_eq!(Url::split(text), parts);
+        }
     }
 
     #[test]

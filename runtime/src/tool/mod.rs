@@ -5,12 +5,14 @@
 //! | [`agent`] | the eight tools over a session's pool |
 //! | `bound` | tools that know what they work on |
 //! | [`dialect`] | definitions as MCP, Anthropic and OpenAI write them |
+//! | [`mcp`] | the same as values of the protocol |
 //! | `input` | what tools have in common: ranges, bytes as JSON |
 
 pub mod agent;
 mod bound;
 pub mod dialect;
 mod input;
+pub mod mcp;
 
 use std::future::Future;
 

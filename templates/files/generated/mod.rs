@@ -13,6 +13,34 @@ mod __tools;
 //#region served
 pub use __tools::{Image, definitions, handle_tool_call, images, serve};
 //#endregion
+//#region registry
+
+/// The registry of sandboxes.
+mod __registry {
+    // The macro below names it so.
+    use ::koze::__private::worker::wasm_bindgen;
+
+    /// Which sandboxes the sessions of agents have: a Durable Object for each session.
+    #[::koze::__private::worker::durable_object(fetch)]
+    pub struct KozeSessions {
+        sessions: ::koze::provider::cloudflare::registry::Sessions,
+    }
+
+    impl ::koze::__private::worker::DurableObject for KozeSessions {
+        fn new(state: ::koze::__private::worker::State, _: ::koze::__private::worker::Env) -> Self {
+            KozeSessions { sessions: ::koze::provider::cloudflare::registry::Sessions::new(state) }
+        }
+
+        async fn fetch(
+            &self,
+            request: ::koze::__private::worker::Request,
+        ) -> ::koze::__private::worker::Result<::koze::__private::worker::Response> {
+            self.sessions.fetch(request).await
+        }
+    }
+}
+pub use __registry::KozeSessions;
+//#endregion
 //#region sandbox
 
 /// The sandbox of `__KOZE_SOURCE__`.

@@ -1,4 +1,5 @@
 // What the placeholders stand for, so that the checker of TypeScript sees the templates as they are.
+declare const __KOZE_SCRIPT__: string;
 declare const __KOZE_ENV_VARS__: Record<string, string>;
 declare const __KOZE_SLEEP_AFTER__: string;
 declare const __KOZE_INTERNET__: boolean;

@@ -4,7 +4,7 @@
 // sandbox.
 
 //#region base
-import { Sandbox as KozeBase } from "@cloudflare/sandbox";
+import { KozeSandbox as KozeBase } from "./sdk.mjs";
 //#endregion
 //#region kept-base
 import { DurableObject as KozeKept } from "cloudflare:workers";

@@ -44,6 +44,9 @@ fn accessors_of(env: &str) -> String {
             let returned = returned.trim_end_matches(" {").replace("::koze::__private::", "");
             let _ = writeln!(lines, "{name} -> {returned}: {}", docs.join(" "));
             docs.clear();
+        } else if line.starts_with("pub fn ") {
+            // It takes something: no accessor.
+            docs.clear();
         }
     }
     lines

@@ -56,6 +56,9 @@ fn what_a_build_prints() {
     created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
+    created src/generated/sdk.mjs
+    created src/generated/sdk.d.mts
+    created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them
     ");

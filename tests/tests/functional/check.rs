@@ -156,6 +156,9 @@ fn json_of_a_build() {
             created("src/generated/tools.json"),
             created("src/generated/worker.mjs"),
             created("src/generated/worker.d.mts"),
+            created("src/generated/sdk.mjs"),
+            created("src/generated/sdk.d.mts"),
+            created("src/generated/contract.d.ts"),
             created("koze.lock"),
         ],
         "diagnostics": [],
@@ -165,7 +168,7 @@ fn json_of_a_build() {
     let again = document(&project.koze(&["build", "--format", "json"]));
     let actions: Vec<&Value> =
         again["changes"].as_array().expect("a list").iter().map(|change| &change["action"]).collect();
-    assert_eq!(actions, ["unchanged"; 8]);
+    assert_eq!(actions, ["unchanged"; 11]);
 }
 
 #[test]

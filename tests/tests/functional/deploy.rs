@@ -36,7 +36,7 @@ fn program(project: &Project, path: &str, text: &str) {
 /// Runs koze, with a wrangler that does this.
 fn run(project: &Project, args: &[&str], does: &str) -> Run {
     let mut command = koze();
-    command.args(args).env("NOTES", project.path("notes")).env("DOES", does);
+    command.args(args).env("NOTES", project.path("notes")).env("DOES", does).env_remove("CLOUDFLARE_ENV");
     command.env("WRANGLER_DOCKER_BIN", project.path("docker")).env("XDG_STATE_HOME", project.path("state"));
     project.run(command)
 }
@@ -134,8 +134,6 @@ fn what_is_not_in_step() {
      [[migration]]
     error: not in step: run `koze build` and commit what it changes, then deploy
     "#);
-    let before = project.snapshot();
-    assert_eq!(project.diff(&before), "");
 }
 
 #[test]
@@ -183,6 +181,10 @@ fn environments_that_koze_does_not_look_at() {
     project.write("wrangler.jsonc", config);
     built(&project);
     assert_snapshot!(refused(&project, &["--env", "staging"]), @"error: koze does not look at the environment `staging`: add it to `package.metadata.koze.environments` in Cargo.toml, and run `koze build`");
+    let mut named = koze();
+    named.arg("deploy").env("CLOUDFLARE_ENV", "staging").env("NOTES", project.path("notes"));
+    assert!(project.run(named).stderr.contains("koze does not look at the environment `staging`"));
+    assert_eq!(notes(&project), "");
     assert_snapshot!(refused(&project, &["--env", "stagign"]), @"error: `wrangler.jsonc` has no environment `stagign`");
 }
 
@@ -190,9 +192,14 @@ fn environments_that_koze_does_not_look_at() {
 fn arguments_that_koze_has_to_know() {
     let project = project();
     let mut all = String::new();
-    for args in
-        [&["--config", "other.jsonc"][..], &["-c", "x"], &["--config=x"], &["--env", "staging"], &["-e", "x"]]
-    {
+    for args in [
+        &["--config", "other.jsonc"][..],
+        &["-c", "x"],
+        &["--config=x"],
+        &["--env", "staging"],
+        &["-e", "x"],
+        &["--cwd", "x"],
+    ] {
         all += &refused(&project, &[&["--"], args].concat());
     }
     assert_snapshot!(all, @"
@@ -201,6 +208,7 @@ fn arguments_that_koze_has_to_know() {
     error: give `--config` before the `--`: koze has to know it, too
     error: give `--env` before the `--`: koze has to know it, too
     error: give `--env` before the `--`: koze has to know it, too
+    error: give `--project` before the `--`: koze has to know it, too
     ");
     assert_eq!(run(&project, &["dev", "--", "-e", "staging"], "").code, 2);
 }
@@ -220,6 +228,18 @@ fn tools_that_are_missing() {
     assert_eq!((dev.code, notes(&lacking)), (1, String::new()), "{dev:?}");
     assert!(dev.stderr.contains("error: wrangler: not installed"), "{dev:?}");
     assert!(!lacking.path(".wrangler").exists(), "something was started");
+
+    // What the configuration builds with is looked for, too.
+    let lacking = project();
+    let config = lacking.read("wrangler.jsonc");
+    lacking.write("wrangler.jsonc", config.replace("\"true\"", "\"worker-build --release\""));
+    built(&lacking);
+    let mut deploy = koze();
+    deploy.arg("deploy").env("PATH", "/usr/bin:/bin").env("NOTES", lacking.path("notes"));
+    let stderr = lacking.run(deploy).stderr;
+    assert!(stderr.contains("error: worker-build: not on the PATH"), "{stderr}");
+    assert!(stderr.contains("= help: run `cargo install worker-build`"), "{stderr}");
+    assert_eq!(notes(&lacking), "");
 
     let bare = crate::common::package();
     assert_snapshot!(refused(&bare, &[]), @"error: there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`");

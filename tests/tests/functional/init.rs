@@ -57,6 +57,9 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
+    created src/generated/sdk.mjs
+    created src/generated/sdk.d.mts
+    created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them
     next: npm install, which brings the sandbox SDK that the Worker entry imports
@@ -137,8 +140,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     let before = project.snapshot();
     let again = init(&project);
     assert_eq!((again.code, project.diff(&before).as_str()), (0, ""), "{}", again.stderr);
-    let check = project.koze(&["build", "--check"]);
-    assert_eq!(check.code, 0, "{}", check.stderr);
+    assert_eq!(project.koze(&["build", "--check"]).code, 0);
 }
 
 /// A Worker that worker-build builds: its entry and its command are extended, the rest stays.

@@ -31,6 +31,7 @@ mod names;
 mod new;
 mod ownership;
 mod package;
+mod registry;
 mod remove;
 mod rename;
 mod rules;

@@ -48,6 +48,9 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     created src/generated/tools.json
     created src/generated/worker.mjs
     created src/generated/worker.d.mts
+    created src/generated/sdk.mjs
+    created src/generated/sdk.d.mts
+    created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them
     next: what a class `Sandbox` of your own set (`sleepAfter`, `envVars`, hosts) belongs into the attribute

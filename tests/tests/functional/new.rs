@@ -37,8 +37,11 @@ fn a_project_in_an_empty_directory() {
     hello/README.md
     hello/koze.lock
     hello/package.json
+    hello/src/generated/contract.d.ts
     hello/src/generated/env.rs
     hello/src/generated/mod.rs
+    hello/src/generated/sdk.d.mts
+    hello/src/generated/sdk.mjs
     hello/src/generated/tools.json
     hello/src/generated/tools.rs
     hello/src/generated/worker.d.mts
@@ -65,6 +68,10 @@ fn what_stands_in_it() {
 
     [lib]
     crate-type = ["cdylib", "rlib"]
+
+    [package.metadata.koze]
+    # Record the sandboxes of each session, so that agents can list them.
+    registry = true
 
     [dependencies]
     koze = { path = "[RUNTIME]" }
@@ -106,6 +113,10 @@ fn what_stands_in_it() {
           {
             "name": "SHELL_SANDBOX",
             "class_name": "ShellSandbox"
+          },
+          {
+            "name": "KOZE_SESSIONS",
+            "class_name": "KozeSessions"
           }
         ]
       },
@@ -113,6 +124,10 @@ fn what_stands_in_it() {
         {
           "tag": "v1",
           "new_sqlite_classes": ["ShellSandbox"]
+        },
+        {
+          "tag": "v2",
+          "new_sqlite_classes": ["KozeSessions"]
         }
       ]
     }

@@ -6,3 +6,4 @@ mod contract;
 mod life;
 mod preview;
 mod run;
+mod whole;

@@ -10,6 +10,7 @@ mod dev;
 mod project;
 mod runs;
 mod rust;
+mod sdk;
 mod served;
 mod types;
 mod wrangler;

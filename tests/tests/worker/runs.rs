@@ -50,7 +50,10 @@ fn a_worker_answers_in_workerd() {
     let (answer, stderr) = answer(&worker);
     let bundle = worker.project.read("dist/worker.js");
     let class = bundle.lines().find(|line| line.contains("class") && line.contains("ShellSandbox"));
-    assert!(class.is_some_and(|line| line.contains("extends Sandbox")), "no class over the SDK's: {class:?}");
+    assert!(
+        class.is_some_and(|line| line.contains("extends KozeSandbox")),
+        "no class over the base: {class:?}"
+    );
     // Nobody has given it a token yet.
     let body = answer["body"].as_str().unwrap_or_default();
     assert!(answer["status"] == 503 && body.contains("wrangler secret put KOZE_TOKEN"), "{answer}\n{stderr}");

@@ -91,12 +91,20 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 5] =
-    ["placeholders.d.ts", "worker.mjs", "worker.d.mts", "local.mjs", "local-worker.mjs"];
+const TEMPLATES: [&str; 5] = ["placeholders.d.ts", "worker.mjs", "worker.d.mts", "sdk.mjs", "sdk.d.mts"];
 
 #[test]
 fn the_templates_pass_as_they_stand() {
     assert_eq!(tsc(&templates(), &TEMPLATES), Ok(()));
+}
+
+/// The class that the Rust Worker is tested against answers the contract.
+#[test]
+fn the_class_of_the_tests_answers_the_contract() {
+    let project = templates();
+    let class = fs::read(root().join("tests/tests/worker/served/memory.mjs")).expect("the class");
+    project.write("memory.mjs", class);
+    assert_eq!(tsc(&project, &["memory.mjs", "contract.d.ts"]), Ok(()));
 }
 
 #[test]
@@ -115,8 +123,16 @@ fn a_wrong_type_in_a_hole_does_not() {
     }
 }
 
+/// What `koze dev --local` writes.
+const LOCAL: [&str; 3] = ["placeholders.d.ts", "local.mjs", "local-worker.mjs"];
+
 #[test]
-fn a_class_that_answers_something_else_does_not() {
+fn the_local_templates_pass_as_they_stand() {
+    assert_eq!(tsc(&templates(), &LOCAL), Ok(()));
+}
+
+#[test]
+fn a_local_class_that_answers_something_else_does_not() {
     for (right, wrong, said) in [
         ("  kozeRename(input) {", "  kozeRenam(input) {", "kozeRename"),
         ("@returns {Promise<Reply<Piece>>}", "@returns {Promise<Reply<State>>}", "kozeRead"),
@@ -126,7 +142,7 @@ fn a_class_that_answers_something_else_does_not() {
         let class = project.read("local.mjs");
         assert!(class.contains(right), "{class}");
         project.write("local.mjs", class.replace(right, wrong));
-        let found = tsc(&project, &TEMPLATES).expect_err(wrong);
+        let found = tsc(&project, &LOCAL).expect_err(wrong);
         assert!(found.contains("local.mjs(") && found.contains(said), "{found}");
     }
 }

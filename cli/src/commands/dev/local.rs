@@ -13,9 +13,9 @@ use super::{Started, failed, follow, serve};
 use crate::args::{self, Where};
 use crate::build::Build;
 use crate::commands::build::drifted;
-use crate::commands::deploy::opened;
 use crate::commands::here;
 use crate::commands::show;
+use crate::commands::with_wrangler::{environment_name, opened};
 use crate::dev::stage::{Content, Stage};
 use crate::dev::{secrets, token};
 use crate::session::{self, State};
@@ -86,7 +86,7 @@ impl Run {
             vars.push((TOKEN, json!(token::remembered(kept.dir()).map_err(unkept)?)));
         }
         let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
-        Ok(Run { place, environment: args.run.env.clone(), stage, objects, vars, staged: None })
+        Ok(Run { place, environment: environment_name(&args.run), stage, objects, vars, staged: None })
     }
 
     /// Says what one has to know to use it.

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::thread;
 
-use super::deploy::{environment, failed, opened, place, ready};
+use super::with_wrangler::{environment, failed, opened, place, ready};
 use super::{build, show, watch};
 use crate::args::{self, Where};
 use crate::build::{self as builds, Build};

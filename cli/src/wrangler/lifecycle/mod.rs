@@ -29,6 +29,16 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// These and others.
+    #[must_use]
+    pub fn and(&self, others: &Changes) -> Changes {
+        let mut all = self.clone();
+        all.new.extend_from_slice(&others.new);
+        all.renamed.extend_from_slice(&others.renamed);
+        all.deleted.extend_from_slice(&others.deleted);
+        all
+    }
+
     fn is_empty(&self) -> bool {
         self.new.is_empty() && self.renamed.is_empty() && self.deleted.is_empty()
     }
@@ -245,20 +255,29 @@ impl<'a> Lifecycle<'a> {
         all.into_iter().filter(|class| !comes(class) && (goes(class) || !self.lives(class))).collect()
     }
 
-    /// The edits that bring the changes about, and the tag that was written.
-    pub fn edits(&self, changes: &Changes) -> (Vec<Edit>, Option<Tag>) {
-        if changes.is_empty() {
-            return (Vec::new(), None);
-        }
-        match &self.kind {
-            Kind::Exports(exports) => (exports::edits(&self.path, exports, changes), None),
-            Kind::Migrations(list) => {
-                let (tag, migration) = migrations::next(list, changes);
-                let hash = lock::hash(&migration);
-                let written = Tag { environment: self.environment.clone(), tag, hash };
-                (vec![Edit::Push { path: self.path.clone(), value: migration }], Some(written))
+    /// The edits that bring changes about, each of which has a tag of its own, and these tags: none for a change of
+    /// nothing, nor where there are no tags.
+    pub fn edits<const N: usize>(&self, changes: [&Changes; N]) -> (Vec<Edit>, [Option<Tag>; N]) {
+        let mut edits = Vec::new();
+        let mut all = match &self.kind {
+            Kind::Migrations(list) => list.to_vec(),
+            Kind::Exports(_) => Vec::new(),
+        };
+        let tags = changes.map(|changes| {
+            if changes.is_empty() {
+                return None;
             }
-        }
+            if let Kind::Exports(exports) = &self.kind {
+                edits.extend(exports::edits(&self.path, exports, changes));
+                return None;
+            }
+            let (tag, migration) = migrations::next(&all, changes);
+            let hash = lock::hash(&migration);
+            all.push(migration.clone());
+            edits.push(Edit::Push { path: self.path.clone(), value: migration });
+            Some(Tag { environment: self.environment.clone(), tag, hash })
+        });
+        (edits, tags)
     }
 
     /// The tag that a locked class was made by, to be recorded where koze takes a class over.

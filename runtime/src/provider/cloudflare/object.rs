@@ -5,17 +5,14 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_wasm_bindgen::Serializer;
 use worker::js_sys::{Promise, Reflect};
-use worker::send::SendFuture;
 use worker::wasm_bindgen::{JsCast, JsValue};
 use worker::wasm_bindgen_futures::JsFuture;
 use worker::{ObjectNamespace, console_error, js_sys};
 
-use super::contract::{self, Failure, Reason, Reply, methods};
+use super::contract::{self, Failure, Reason, methods};
 use crate::error::{Code, Error, Result};
-use crate::sandbox::MaybeSend;
 use crate::time::{millis, now, sleep};
 
 /// The first wait before a call is made again, and the longest one.
@@ -52,7 +49,7 @@ impl From<Refused> for Error {
 /// A method of the contract, and how a call of it reaches JavaScript.
 struct Method {
     name: &'static str,
-    call: fn(&Remote, JsValue) -> std::result::Result<Promise, JsValue>,
+    call: fn(&Remote, &JsValue) -> std::result::Result<Promise, JsValue>,
 }
 
 macro_rules! bind {
@@ -70,7 +67,7 @@ macro_rules! bind {
                 pub(super) type Remote;
                 $(
                     #[wasm_bindgen(method, catch, js_name = $name)]
-                    pub(super) fn $method(this: &Remote, input: JsValue) -> Result<Promise, JsValue>;
+                    pub(super) fn $method(this: &Remote, input: &JsValue) -> Result<Promise, JsValue>;
                 )+
             }
         }
@@ -83,7 +80,10 @@ macro_rules! bind {
                     input: &contract::$input,
                     within: Duration,
                 ) -> Answer<contract::$output> {
-                    self.call(Method { name: $name, call: Remote::$method }, input, within).await
+                    let method = Method { name: $name, call: Remote::$method };
+                    let input = in_javascript(&method, input)?;
+                    let value = self.call(&method, input, within).await?;
+                    serde_wasm_bindgen::from_value(value).map_err(|error| wrong_reply(&method, &error))
                 }
             )+
         }
@@ -105,53 +105,32 @@ impl Object {
     }
 
     /// Calls a method until it is done, failed for good, or the time is up; waits between the calls.
-    fn call<'a, I: Serialize, O: DeserializeOwned>(
-        &'a self,
-        method: Method,
-        input: &'a I,
-        within: Duration,
-    ) -> impl Future<Output = Answer<O>> + MaybeSend + use<'a, I, O> {
-        // Natively nothing of JavaScript is ever there to be sent.
-        SendFuture::new(async move {
-            let until = now().saturating_add(millis(within));
-            let mut wait = BACKOFF.0;
-            loop {
-                let reply: Reply<O> = self.once(&method, input, within).await.map_err(Refused::Error)?;
-                let failure = match reply {
-                    Reply { ok: true, value: Some(value), .. } => return Ok(value),
-                    Reply { ok: false, error: Some(failure), .. } => failure,
-                    Reply { .. } => {
-                        return Err(Refused::Error(no_reply(&method, "neither a value nor an error")));
-                    }
-                };
-                let Failure { code, message, retryable } = failure;
-                let code = match code {
-                    Reason::Unopened(_) => return Err(Refused::Unopened),
-                    Reason::Code(code) => code,
-                };
-                if !retryable || now().saturating_add(millis(wait)) >= until {
-                    return Err(Refused::Error(Error::new(code, message)));
-                }
-                sleep(jittered(wait)).await;
-                wait = (wait * 2).min(BACKOFF.1);
+    async fn call(&self, method: &Method, input: JsValue, within: Duration) -> Answer<JsValue> {
+        let until = now().saturating_add(millis(within));
+        let mut wait = BACKOFF.0;
+        loop {
+            let reply = self.once(method, &input, within).await.map_err(Refused::Error)?;
+            let Failure { code, message, retryable } = match outcome(method, &reply)? {
+                Ok(value) => return Ok(value),
+                Err(failure) => failure,
+            };
+            let code = match code {
+                Reason::Unopened(_) => return Err(Refused::Unopened),
+                Reason::Code(code) => code,
+            };
+            if !retryable || now().saturating_add(millis(wait)) >= until {
+                return Err(Refused::Error(Error::new(code, message)));
             }
-        })
+            sleep(jittered(wait)).await;
+            wait = (wait * 2).min(BACKOFF.1);
+        }
     }
 
-    async fn once<I: Serialize, O: DeserializeOwned>(
-        &self,
-        method: &Method,
-        input: &I,
-        within: Duration,
-    ) -> Result<Reply<O>> {
-        let input = in_javascript(input).map_err(|error| {
-            Error::new(Code::Internal, format!("the input of `{}` is no value: {error}", method.name))
-        })?;
+    async fn once(&self, method: &Method, input: &JsValue, within: Duration) -> Result<JsValue> {
         let remote: Remote = self.stub()?.into_rpc();
         let promise = (method.call)(&remote, input).map_err(|error| thrown(method.name, &error))?;
         match select(JsFuture::from(promise), pin!(sleep(within))).await {
-            Either::Left((Ok(value), _)) => serde_wasm_bindgen::from_value(value)
-                .map_err(|error| no_reply(method, &format!("something else: {error}"))),
+            Either::Left((Ok(reply), _)) => Ok(reply),
             Either::Left((Err(error), _)) => Err(thrown(method.name, &error)),
             Either::Right(_) => {
                 let message = format!("the sandbox has not answered for {} s", within.as_secs());
@@ -162,22 +141,40 @@ impl Object {
 }
 
 /// Data as the contract has it: absent values are `null`, bytes a `Uint8Array`.
-fn in_javascript(input: &impl Serialize) -> std::result::Result<JsValue, serde_wasm_bindgen::Error> {
-    input.serialize(&Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true))
+fn in_javascript(method: &Method, input: &impl Serialize) -> Answer<JsValue> {
+    let serializer = Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
+    input.serialize(&serializer).map_err(|error| {
+        let message = format!("the input of `{}` is no value: {error}", method.name);
+        Refused::Error(Error::new(Code::Internal, message))
+    })
+}
+
+/// What a reply says: a [`Reply`](super::contract::Reply), whose value is left as it is.
+fn outcome(method: &Method, reply: &JsValue) -> Answer<std::result::Result<JsValue, Failure>> {
+    let get = |key: &str| Reflect::get(reply, &JsValue::from_str(key)).unwrap_or_default();
+    match get("ok").as_bool() {
+        Some(true) => Ok(Ok(get("value"))),
+        Some(false) => {
+            let failure = serde_wasm_bindgen::from_value(get("error"));
+            failure.map(Err).map_err(|error| wrong_reply(method, &error))
+        }
+        None => Err(wrong_reply(method, &"neither a value nor an error")),
+    }
+}
+
+/// The error of a class that does not answer as the contract says.
+fn wrong_reply(method: &Method, what: &impl std::fmt::Display) -> Refused {
+    let message = format!(
+        "`{}` of the sandbox's class answered something else than it should: {what}; run `koze build` and deploy once more",
+        method.name
+    );
+    Refused::Error(Error::new(Code::Internal, message))
 }
 
 /// Between a half and the whole of a wait, so that those who were refused together do not come back together.
 fn jittered(wait: Duration) -> Duration {
     let random = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
     wait / 2 + wait * random / 512
-}
-
-fn no_reply(method: &Method, what: &str) -> Error {
-    let message = format!(
-        "`{}` of the sandbox's class answered {what}: run `koze build` and deploy once more",
-        method.name
-    );
-    Error::new(Code::Internal, message)
 }
 
 /// What the platform or a class has thrown. Its text may hold anything: it goes to the Worker's log, and no further.

@@ -209,12 +209,12 @@ impl Sandbox for CloudflareSandbox {
     }
 
     async fn status(&self) -> Result<Status> {
-        let state = self.object.status(&Nothing {}, WITHIN).await?;
+        let state = SendFuture::new(self.object.status(&Nothing {}, WITHIN)).await?;
         if state.opened { Ok(state.status) } else { Err(Refused::Unopened.into()) }
     }
 
     async fn destroy(&self) -> Result<()> {
-        self.object.destroy(&Nothing {}, WITHIN).await?;
+        SendFuture::new(self.object.destroy(&Nothing {}, WITHIN)).await?;
         match &self.origin {
             Origin::Key => Ok(()),
             Origin::Session(member) => member.provider.forget(&member.id).await,

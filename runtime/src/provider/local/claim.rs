@@ -10,7 +10,7 @@ use super::sandbox::state_failed;
 use crate::error::{Code, Error, Result};
 
 /// How long a sandbox that another program is about to let go of is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Takes a sandbox for this program alone. Two would run the same files with processes that do not see each other.
 pub(super) fn claim(directory: &Path) -> Result<File> {

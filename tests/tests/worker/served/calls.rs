@@ -141,7 +141,10 @@ fn what_is_thrown_is_not_told() {
     let (failed, error) = host.call("s", "shell", &json!({ "command": "nothing" }));
     let error = error.as_str().expect("a text");
     assert!(
-        failed && error.starts_with("internal: `kozeExec` of the sandbox's class answered something else"),
+        failed
+            && error.starts_with(
+                "internal: `kozeExec` of the sandbox's class answered something else than it should"
+            ),
         "{error}"
     );
     // The Worker lives on.

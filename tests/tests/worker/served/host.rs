@@ -121,6 +121,11 @@ impl Host {
         host
     }
 
+    /// Its URL, with a slash at the end.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Sends a request.
     pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let url = format!("{}{}", self.url, path.strip_prefix('/').expect("a path"));

@@ -3,6 +3,7 @@
 mod calls;
 mod host;
 mod ports;
+mod protocol;
 mod sessions;
 
 pub(crate) use host::rust_worker;

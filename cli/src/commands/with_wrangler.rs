@@ -1,0 +1,68 @@
+//! What `koze dev` and `koze deploy` share.
+
+use std::process::ExitCode;
+
+use super::build;
+use super::show;
+use crate::args::{self, Format, Where};
+use crate::build as builds;
+use crate::dev::wrangler;
+use crate::discover::Project;
+use crate::finding::Findings;
+use crate::wrangler::locate::Config;
+
+/// Where the project is. What decides which configuration is read must not be said to wrangler alone.
+pub(super) fn place(run: &args::Run, strict: bool) -> Result<Where, ExitCode> {
+    for (name, short, ours) in
+        [("--config", "-c", "--config"), ("--env", "-e", "--env"), ("--cwd", "--cwd", "--project")]
+    {
+        let says = |arg: &String| arg == name || arg == short || arg.starts_with(&format!("{name}="));
+        if run.wrangler.iter().any(says) {
+            show::err(&format!("error: give `{ours}` before the `--`: koze has to know it, too\n"));
+            return Err(ExitCode::from(2));
+        }
+    }
+    Ok(Where { project: run.project.clone(), config: run.config.clone(), strict, format: Format::Human })
+}
+
+/// The package, and the configuration as it stands now.
+pub(super) fn opened(place: &Where) -> Result<(Project, Config), ExitCode> {
+    let mut findings = Findings::new(false);
+    let found = Project::find(&place.project, &mut findings).and_then(|project| {
+        let config = builds::config(&project, &build::options(place), &mut findings)?;
+        Ok((project, config))
+    });
+    found.map_err(|_| {
+        show::findings(&findings);
+        ExitCode::FAILURE
+    })
+}
+
+/// Whether everything is there that wrangler needs; what is missing is shown.
+pub(super) fn ready(project: &Project, config: &Config) -> Result<(), ExitCode> {
+    if !config.exists {
+        return Err(failed("there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`"));
+    }
+    let missing = wrangler::missing(&project.dir, config);
+    for check in &missing {
+        let help = check.help.as_deref().unwrap_or_default();
+        show::err(&format!("error: {}: {}\n  = help: {help}\n", check.name, check.found));
+    }
+    if missing.is_empty() { Ok(()) } else { Err(ExitCode::FAILURE) }
+}
+
+/// The environment that wrangler would take.
+pub(super) fn environment_name(run: &args::Run) -> Option<String> {
+    run.env.clone().or_else(|| std::env::var("CLOUDFLARE_ENV").ok()).filter(|name| !name.is_empty())
+}
+
+/// What says to wrangler which environment is meant.
+pub(super) fn environment(run: &args::Run) -> Vec<&str> {
+    run.env.iter().flat_map(|name| ["--env", name]).collect()
+}
+
+/// Shows why a command cannot go on.
+pub(super) fn failed(why: &str) -> ExitCode {
+    show::err(&format!("error: {why}\n"));
+    ExitCode::FAILURE
+}

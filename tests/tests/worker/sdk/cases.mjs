@@ -1,0 +1,540 @@
+// What the class must do, each in a directory of its own of a sandbox that is open.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { WebSocket } from "ws";
+
+/** Waits for something that will be, for a time that no machine needs. */
+async function eventually(what, holds) {
+  for (let turn = 0; turn < 200; turn++) {
+    if (await holds()) return;
+    await sleep(50);
+  }
+  assert.fail(`it never came: ${what}`);
+}
+
+/** That a call is refused with a code, in words that say nothing of what is behind. */
+async function refused(call, code, retryable = false) {
+  const error = await call.then(
+    (value) => assert.fail(`done: ${JSON.stringify(value)}`),
+    (error) => error,
+  );
+  assert.equal(error.code, code, String(error));
+  assert.equal(error.retryable, retryable, String(error));
+  assert.doesNotMatch(error.text, /\n|bash:|at .*:[0-9]+|\/tmp\/|10\.0\.0\.|127\.0/);
+}
+
+/** Every byte there is, in an order that is no text. */
+const BYTES = Buffer.from(Array.from({ length: 256 }, (_, index) => (index * 7) % 256));
+
+/** What would be run, were it ever part of a command. */
+const NASTY = [
+  "$(touch /tmp/pwned)", "`touch /tmp/pwned`", "'; touch /tmp/pwned; '", '"; touch /tmp/pwned; "', "a\nb", "-rf", "*", "ü 漢",
+  "back\\slash", "${HOME}", "tab\there", "end ",
+];
+
+/** What is kept of an output, reckoned in another way than the class does. */
+function bounded(text, limit) {
+  if (text.length <= limit) return text;
+  const room = limit - `\n[... ${text.length} bytes left out ...]\n`.length;
+  const [first, last] = [Math.ceil(room / 2), Math.floor(room / 2)];
+  const end = last ? text.slice(-last) : "";
+  return `${text.slice(0, first)}\n[... ${text.length - first - last} bytes left out ...]\n${end}`;
+}
+
+/** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
+export const cases = {
+  async "an output is what was printed"(s) {
+    const done = await s.exec(["bash", "-c", "printf 'one\\n\\n'; echo two >&2; exit 3"]);
+    assert.deepEqual([String(done.stdout), String(done.stderr), done.exitCode, done.timedOut], ["one\n\n", "two\n", 3, false]);
+    assert.equal(await s.sh("printf x"), "x");
+    assert.equal(await s.sh(":"), "");
+  },
+
+  async "an output may be any bytes"(s, dir) {
+    await s.write(`${dir}/bytes`, BYTES);
+    assert.deepEqual((await s.exec(["cat", `${dir}/bytes`])).stdout, BYTES);
+  },
+
+  async "a signal is an exit code"(s) {
+    assert.equal((await s.exec(["bash", "-c", "kill -9 $$"])).exitCode, 137);
+    assert.equal((await s.exec(["bash", "-c", "kill -TERM $$"])).exitCode, 143);
+  },
+
+  async "each program starts anew"(s, dir) {
+    assert.equal(await s.sh("cd /usr && export LEFT=1 && pwd"), "/usr\n");
+    assert.equal(await s.sh("pwd; echo $LEFT"), "/home/user\n\n");
+    for (const name of NASTY.filter((name) => name.trim() === name)) {
+      await s.makeDir(`${dir}/${name}`);
+      assert.equal(await s.sh("pwd", { workingDir: `${dir}/${name}` }), `${dir}/${name}\n`);
+    }
+    await refused(s.exec(["true"], { workingDir: `${dir}/missing` }), "not_found");
+    await s.write(`${dir}/file`, "");
+    await refused(s.exec(["true"], { workingDir: `${dir}/file` }), "not_a_directory");
+    await refused(s.exec(["true"], { workingDir: "here" }), "invalid_input");
+  },
+
+  async "standard input is empty"(s) {
+    assert.equal(await s.sh("cat; echo done"), "done\n");
+  },
+
+  async "arguments arrive as they are"(s) {
+    const texts = [...NASTY, "", " ", "a=b"];
+    const { stdout } = await s.exec(["printf", "%s\\0", ...texts]);
+    assert.deepEqual(String(stdout).split("\0").slice(0, -1), texts);
+    assert.equal(await s.sh("ls /tmp/pwned 2>&1 | wc -l; test ! -e /tmp/pwned && echo safe"), "1\nsafe\n");
+    await refused(s.exec(["echo", "a\0b"]), "invalid_input");
+    await refused(s.exec([]), "invalid_input");
+  },
+
+  async "variables arrive as they are, and no others"(s) {
+    const env = [["A-B", "it's $(x)"], ["C", "two\nlines"], ["x y", ""], ["-u", "dash"], ["BASH_FUNC_echo%%", "() { :; }"]];
+    const { stdout } = await s.exec(["env", "-0"], { env });
+    const there = new Map(String(stdout).split("\0").map((pair) => pair.split(/=(.*)/s).slice(0, 2)));
+    for (const [name, value] of env) assert.equal(there.get(name), value);
+    // Of the class.
+    assert.equal(there.get("GREETING"), "hello 'you'");
+    assert.deepEqual([...there.keys()].filter((name) => name.startsWith("KOZE")), []);
+    await refused(s.exec(["true"], { env: [["A=B", ""]] }), "invalid_input");
+    await refused(s.exec(["true"], { env: [["", ""]] }), "invalid_input");
+  },
+
+  async "arguments may be many, and not too many"(s) {
+    const texts = Array.from({ length: 60 }, (_, index) => String(index).padEnd(10_000, "x"));
+    assert.equal((await s.exec(["printf", "%s", ...texts], { maxOutput: 1 << 20 })).stdout.length, 600_000);
+    assert.equal(await s.sh(`: ${"x".repeat(125_000)}; echo long`), "long\n");
+    await refused(s.exec(["echo", "x".repeat(131_072)]), "too_large");
+    await refused(s.exec(["echo", ...Array(20).fill("x".repeat(100_000))]), "too_large");
+  },
+
+  async "programs are found or not"(s, dir) {
+    await refused(s.exec(["no-such-program"]), "not_found");
+    await s.write(`${dir}/a=b`, "#!/bin/sh\necho \"$0 $1\"\n");
+    await refused(s.exec([`${dir}/a=b`]), "permission_denied");
+    await refused(s.exec([dir]), "permission_denied");
+    await s.setMode(`${dir}/a=b`, 0o755);
+    assert.equal(String((await s.exec([`${dir}/a=b`, "x"], { env: [["C", "d"]] })).stdout), `${dir}/a=b x\n`);
+    assert.equal(String((await s.exec([`${dir}/a=b`, "x"])).stdout), `${dir}/a=b x\n`);
+    assert.equal(String((await s.exec(["./a=b", "x"], { workingDir: dir })).stdout), "./a=b x\n");
+    await s.rename(`${dir}/a=b`, `${dir}/mine`);
+    assert.equal(String((await s.exec(["mine"], { env: [["PATH", `${dir}:/usr/bin:/bin`]] })).stdout), `${dir}/mine \n`);
+    assert.equal((await s.exec(["bash", "-c", "exit 127"])).exitCode, 127);
+  },
+
+  async "a program ends in its time, with all that came of it"(s, dir) {
+    // Its own group, its own session, and a child that nobody waits for.
+    const command = `
+      echo begun; echo partly >&2
+      setsid bash -c 'echo $$ >${dir}/session; exec sleep 1000' &
+      (set -m; sleep 1000 & echo $! >${dir}/group)
+      (sleep 1000 & echo $! >${dir}/orphan)
+      echo $$ >${dir}/program
+      sleep 1000`;
+    const done = await s.exec(["bash", "-c", command], { timeoutMs: 1500 });
+    assert.deepEqual([String(done.stdout), String(done.stderr)], ["begun\n", "partly\n"]);
+    assert.deepEqual([done.exitCode, done.timedOut], [124, true]);
+    // A zombie is dead.
+    const alive = `for name in session group orphan program; do
+      read -r pid <${dir}/$name; grep -q '^State:.[^Z]' /proc/$pid/status 2>/dev/null && echo $name; done; true`;
+    assert.equal(await s.sh(alive), "");
+  },
+
+  async "what is left in the background lives on"(s, dir) {
+    const command = `(until [ -e ${dir}/go ]; do sleep 0.05; done; head -c 40M /dev/zero && echo more >&2 && echo alive >${dir}/said) & echo begun`;
+    assert.equal(await s.sh(command, { timeoutMs: 3000 }), "begun\n");
+    await s.write(`${dir}/go`, "");
+    await eventually("a word from the background", () => s.read(`${dir}/said`).then((said) => String(said) === "alive\n", () => false));
+  },
+
+  async "an output is bounded"(s) {
+    const text = Array.from({ length: 30_000 }, (_, index) => `${index + 1}\n`).join("");
+    for (const maxOutput of [0, 1, 20, 60, 61, 1000, text.length - 1, text.length]) {
+      const { stdout, stderr } = await s.exec(["bash", "-c", "seq 30000; seq 30000 >&2"], { maxOutput });
+      if (maxOutput >= 60) assert.equal(String(stdout), bounded(text, maxOutput));
+      assert.ok(stdout.length <= maxOutput && stdout.equals(stderr));
+    }
+    // More than the disk holds, in pieces of every size, and once with nothing between.
+    const { stdout } = await s.exec(["bash", "-c", "echo first; head -c 250M /dev/zero; sleep 0.1; echo; echo last"], { maxOutput: 200 });
+    const missing = 250 * 1024 * 1024 + 12 - (200 - "\n[... 262144012 bytes left out ...]\n".length);
+    assert.match(String(stdout), new RegExp(`^first\n\0+\n\\[\\.\\.\\. ${missing} bytes left out \\.\\.\\.\\]\n\0+\nlast\n$`));
+    assert.equal(stdout.length, 200);
+    const lines = await s.sh("for n in {1..2000}; do echo $n; done", { maxOutput: 100 });
+    assert.match(lines, /^1\n2\n[^]*1999\n2000\n$/);
+  },
+
+  async "files hold any bytes"(s, dir) {
+    assert.deepEqual(await s.write(`${dir}/new/deep/file`, BYTES), { size: 256 });
+    assert.deepEqual(await s.read(`${dir}/new/deep/file`), BYTES);
+    assert.deepEqual(await s.write(`${dir}/empty`, ""), { size: 0 });
+    assert.deepEqual(await s.read(`${dir}/empty`), Buffer.alloc(0));
+    for (const name of NASTY) {
+      await s.write(`${dir}/${name}`, name);
+      assert.equal(String(await s.read(`${dir}/${name}`)), name);
+    }
+    assert.equal((await s.stat(`${dir}/empty`)).mode, 0o644);
+  },
+
+  async "files are read in pieces"(s, dir) {
+    await s.write(`${dir}/file`, "0123456789");
+    const piece = (offset, limit) => s.call("kozeRead", { root: "/", path: `${dir}/file`, offset, limit });
+    assert.deepEqual(await piece(3, 4), { bytes: Buffer.from("3456"), size: 10 });
+    assert.deepEqual(await piece(8, 100), { bytes: Buffer.from("89"), size: 10 });
+    assert.deepEqual(await piece(10, 100), { bytes: Buffer.alloc(0), size: 10 });
+    assert.deepEqual(await piece(1e12, 100), { bytes: Buffer.alloc(0), size: 10 });
+    assert.ok((await s.read("/proc/version")).length > 10);
+  },
+
+  async "files may be large"(s, dir) {
+    const bytes = Buffer.alloc(8 << 20, BYTES);
+    assert.deepEqual(await s.write(`${dir}/large`, bytes), { size: bytes.length });
+    assert.ok(bytes.equals(await s.read(`${dir}/large`)));
+    await refused(s.write(`${dir}/larger`, Buffer.alloc((8 << 20) + 1)), "too_large");
+    await s.sh(`truncate -s 40M ${dir}/large; printf end >>${dir}/large`);
+    const { bytes: end, size } = await s.call("kozeRead", { root: "/", path: `${dir}/large`, offset: (40 << 20) - 1, limit: 10 });
+    assert.deepEqual([String(end), size], ["\0end", (40 << 20) + 3]);
+    await s.remove(`${dir}/large`);
+  },
+
+  async "a file is replaced in one step and keeps its mode"(s, dir) {
+    await s.write(`${dir}/file`, "old");
+    await s.setMode(`${dir}/file`, 0o750);
+    await s.sh(`exec 9<file; ln file other`, { workingDir: dir });
+    await s.makeLink(`${dir}/link`, "file");
+    await s.write(`${dir}/link`, "new");
+    assert.deepEqual([String(await s.read(`${dir}/file`)), (await s.stat(`${dir}/file`)).mode], ["new", 0o750]);
+    // Whoever has the old file open reads it to its end.
+    assert.equal(String(await s.read(`${dir}/other`)), "old");
+    assert.equal((await s.stat(`${dir}/link`)).kind, "link");
+    await s.makeLink(`${dir}/dangling`, "made/here");
+    await s.write(`${dir}/dangling`, "there");
+    assert.equal(String(await s.read(`${dir}/made/here`)), "there");
+    await s.makeLink(`${dir}/round`, "round");
+    await refused(s.write(`${dir}/round`, ""), "invalid_input");
+    assert.equal(await s.sh("ls -A | grep -c koze || true", { workingDir: dir }), "0\n");
+  },
+
+  async "what does not fit leaves a file as it was"(s) {
+    await s.write("/small/replaced", "old");
+    await s.write("/small/appended", "old");
+    await refused(s.write("/small/replaced", Buffer.alloc(2 << 20)), "too_large");
+    await refused(s.write("/small/appended", Buffer.alloc(2 << 20), { append: true }), "too_large");
+    await refused(s.write("/small/new", Buffer.alloc(2 << 20), { append: true }), "too_large");
+    assert.deepEqual([String(await s.read("/small/replaced")), String(await s.read("/small/appended"))], ["old", "old"]);
+    assert.deepEqual((await s.list("/small")).map(({ name }) => name).sort(), ["appended", "replaced"]);
+    await s.sh("rm /small/*");
+  },
+
+  async "bytes are appended together"(s, dir) {
+    assert.deepEqual(await s.write(`${dir}/log`, "first\n", { append: true }), { size: 6 });
+    const parts = Array.from({ length: 6 }, (_, index) => Buffer.alloc(1 << 20, String(index)));
+    await Promise.all(parts.map((part) => s.write(`${dir}/log`, part, { append: true })));
+    // One run of each: bytes that are the same stand side by side.
+    const runs = await s.sh("tail -c +7 log | tr -s 0-9", { workingDir: dir });
+    assert.equal([...runs].sort().join(""), "012345");
+    assert.equal((await s.stat(`${dir}/log`)).size, 6 + (6 << 20));
+    await s.remove(`${dir}/log`);
+  },
+
+  async "files are refused for what they are"(s, dir) {
+    await s.write(`${dir}/file`, "");
+    await refused(s.read(`${dir}/missing`), "not_found");
+    await refused(s.read(dir), "is_directory");
+    await refused(s.write(dir, ""), "is_directory");
+    await refused(s.write(`${dir}/new/`, ""), "is_directory");
+    await refused(s.read(`${dir}/file/x`), "not_a_directory");
+    await refused(s.write(`${dir}/file/x`, ""), "not_a_directory");
+    await refused(s.read("/dev/zero"), "invalid_input");
+    await refused(s.write("/dev/null", ""), "invalid_input");
+    await refused(s.write("/usr/new", ""), "permission_denied");
+    await refused(s.read("relative"), "invalid_input");
+    await refused(s.read(`/${"x".repeat(300)}`), "invalid_input");
+    await refused(s.read(`/${"x/".repeat(3000)}`), "invalid_input");
+    await refused(s.read("/a\0b"), "invalid_input");
+    // bash would connect to a name like this.
+    await s.write("/dev/tcp/127.0.0.1/3000", "a file");
+    assert.equal(String(await s.read("/dev/tcp/127.0.0.1/3000")), "a file");
+  },
+
+  async "directories are listed with what is in them"(s, dir) {
+    await s.write(`${dir}/file`, "12345");
+    await s.makeDir(`${dir}/sub`);
+    await s.makeLink(`${dir}/link`, "to where\nnothing is");
+    await s.sh("mkfifo pipe; touch $'odd\\xff' .hidden $'new\\nline'; chmod 4755 file", { workingDir: dir });
+    const entries = Object.fromEntries((await s.list(dir)).map(({ name, stat }) => [name, stat]));
+    assert.deepEqual(Object.keys(entries).sort(), [".hidden", "file", "link", "new\nline", "odd\ufffd", "pipe", "sub"]);
+    assert.deepEqual(entries.file, { kind: "file", target: null, size: 5, mode: 0o4755 });
+    assert.deepEqual([entries.link.kind, entries.link.target], ["link", "to where\nnothing is"]);
+    assert.deepEqual([entries.pipe.kind, entries.sub.kind], ["other", "directory"]);
+    for (const name of ["file", "link", "pipe", "sub", "new\nline"]) assert.deepEqual(await s.stat(`${dir}/${name}`), entries[name]);
+    assert.deepEqual(await s.list(`${dir}/sub`), []);
+    await refused(s.list(`${dir}/missing`), "not_found");
+    await refused(s.list(`${dir}/file`), "not_a_directory");
+    await refused(s.stat(`${dir}/missing`), "not_found");
+    assert.equal((await s.stat("/")).kind, "directory");
+    assert.equal((await s.stat(`${dir}/sub/..`)).kind, "directory");
+  },
+
+  async "directories, links and modes are made"(s, dir) {
+    await s.makeDir(`${dir}/a/b/c`);
+    await s.makeDir(`${dir}/a/b/c`);
+    assert.equal((await s.stat(`${dir}/a/b/c`)).mode, 0o755);
+    await s.write(`${dir}/file`, "");
+    await refused(s.makeDir(`${dir}/file`), "not_a_directory");
+    await refused(s.makeDir(`${dir}/file/x`), "not_a_directory");
+    await s.makeLink(`${dir}/link`, "-x");
+    assert.equal((await s.stat(`${dir}/link`)).target, "-x");
+    await refused(s.makeLink(`${dir}/link`, "other"), "already_exists");
+    await refused(s.makeLink(`${dir}/missing/link`, "x"), "not_found");
+    await refused(s.makeLink(`${dir}/other`, ""), "invalid_input");
+    await s.setMode(`${dir}/file`, 0o600);
+    assert.equal((await s.stat(`${dir}/file`)).mode, 0o600);
+    await refused(s.setMode(`${dir}/missing`, 0o600), "not_found");
+    await refused(s.setMode(`${dir}/file`, 0o10000), "invalid_input");
+  },
+
+  async "things are taken away"(s, dir) {
+    await s.write(`${dir}/kept/file`, "kept");
+    await s.makeLink(`${dir}/link`, "kept");
+    await s.remove(`${dir}/link`);
+    assert.equal(String(await s.read(`${dir}/kept/file`)), "kept");
+    await s.write(`${dir}/tree/a/b`, "");
+    await s.remove(`${dir}/tree/`);
+    await refused(s.stat(`${dir}/tree`), "not_found");
+    await refused(s.remove(`${dir}/tree`), "not_found");
+    await s.write(`${dir}/-rf`, "");
+    await s.remove(`${dir}/-rf`);
+    await refused(s.remove("/"), "invalid_input");
+    await refused(s.remove("/usr/.."), "invalid_input");
+    await refused(s.remove("/usr/bin/bash"), "permission_denied");
+  },
+
+  async "things are moved"(s, dir) {
+    await s.write(`${dir}/one`, "1");
+    await s.write(`${dir}/two`, "2");
+    await s.rename(`${dir}/one`, `${dir}/two`);
+    assert.equal(String(await s.read(`${dir}/two`)), "1");
+    await s.rename(`${dir}/two`, `${dir}/two`);
+    await refused(s.rename(`${dir}/one`, `${dir}/x`), "not_found");
+    await refused(s.rename(`${dir}/two`, `${dir}/missing/x`), "not_found");
+    await s.write(`${dir}/full/file`, "");
+    await s.makeDir(`${dir}/sub`);
+    await refused(s.rename(`${dir}/sub`, `${dir}/full`), "already_exists");
+    await refused(s.rename(`${dir}/two`, `${dir}/full`), "is_directory");
+    await refused(s.rename(`${dir}/full`, `${dir}/two`), "not_a_directory");
+    await refused(s.rename(`${dir}/full`, `${dir}/full/in`), "invalid_input");
+    await s.rename(`${dir}/full`, `${dir}/sub`);
+    assert.deepEqual((await s.list(`${dir}/sub`)).map(({ name }) => name), ["file"]);
+    // To another file system, where it must not be there by half.
+    await s.rename(`${dir}/sub`, "/small/sub");
+    assert.deepEqual((await s.list("/small/sub")).map(({ name }) => name), ["file"]);
+    await refused(s.stat(`${dir}/sub`), "not_found");
+    await s.write(`${dir}/heavy`, Buffer.alloc(2 << 20));
+    await refused(s.rename(`${dir}/heavy`, "/small/heavy"), "too_large");
+    await s.remove("/small/sub");
+    assert.deepEqual(await s.list("/small"), []);
+    assert.equal((await s.stat(`${dir}/heavy`)).size, 2 << 20);
+  },
+
+  async "nothing leads out of a root"(s, dir) {
+    const root = `${dir}/root`;
+    await s.write(`${dir}/secret`, "secret");
+    await s.write(`${root}/in/file`, "inside");
+    await s.makeLink(`${root}/out`, "..");
+    await s.makeLink(`${root}/leak`, "../secret");
+    await s.makeLink(`${root}/round`, `${root}/in`);
+    await s.makeLink(`${dir}/root-link`, "root");
+    assert.equal(String(await s.read(`${root}/round/file`, { root })), "inside");
+    assert.equal(String(await s.read(`${dir}/root-link/in/file`, { root: `${dir}/root-link` })), "inside");
+    assert.equal((await s.stat(root, root)).kind, "directory");
+    const leads = ["leak", "out/secret", "../secret", "in/../../secret"].map((path) => `${root}/${path}`);
+    for (const path of leads) {
+      await refused(s.read(path, { root }), "path_escape");
+      await refused(s.write(path, "", { root }), "path_escape");
+      await refused(s.write(path, "", { root, append: true }), "path_escape");
+      await refused(s.setMode(path, 0o777, root), "path_escape");
+    }
+    for (const path of leads.slice(1)) {
+      await refused(s.stat(path, root), "path_escape");
+      await refused(s.remove(path, root), "path_escape");
+      await refused(s.rename(path, `${root}/stolen`, root), "path_escape");
+      await refused(s.rename(`${root}/in`, path, root), "path_escape");
+      await refused(s.makeLink(`${path}-link`, "x", root), "path_escape");
+    }
+    await refused(s.list(`${root}/out`, root), "path_escape");
+    await refused(s.list(`${dir}/rootless`, root), "not_found");
+    await refused(s.makeDir(`${root}/out/made`, root), "path_escape");
+    await refused(s.makeDir(`${dir}/root2/made`, root), "path_escape");
+    await refused(s.remove(root, root), "path_escape");
+    assert.equal((await s.stat(`${root}/leak`, root)).kind, "link");
+    assert.equal(String(await s.read(`${dir}/secret`)), "secret");
+    assert.deepEqual((await s.list(dir)).map(({ name }) => name).sort(), ["root", "root-link", "secret"]);
+  },
+
+  async "nobody is let in by the class but to ports that were exposed"(s, dir, stage) {
+    const server = `
+      const http = require("http"), crypto = require("crypto");
+      http.createServer((q, r) => {
+        if (q.url === "/moved") return r.writeHead(302, { location: "http://127.0.0.1:3000/" }).end();
+        let body = ""; q.on("data", (part) => (body += part)).on("end", () => r.end(JSON.stringify({ url: q.url, headers: q.headers, body })));
+      }).on("upgrade", (q, socket) => {
+        const key = crypto.createHash("sha1").update(q.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
+        socket.write("HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Accept: " + key + "\\r\\n\\r\\n");
+        socket.on("data", () => socket.write(Buffer.from([0x81, 2, 0x68, 0x69])));
+      }).listen(8080, "127.0.0.1", () => require("fs").writeFileSync("${dir}/up", ""));`;
+    await s.exec(["bash", "-c", `/opt/node -e "$1" & sleep 0`, "x", server]);
+    await eventually("a server", () => s.stat(`${dir}/up`).then(() => true, () => false));
+    const ask = async (path, headers = {}, init = {}) => {
+      const response = await fetch(s.url(path), { headers, redirect: "manual", ...init });
+      return { status: response.status, text: await response.text(), headers: response.headers };
+    };
+    const port = { "koze-port": "8080" };
+    assert.equal((await ask("/", port)).status, 404);
+    for (const wrong of [80, 1023, 3000, 65536, 8080.5, "8080"]) await refused(s.expose(wrong), "invalid_input");
+    await s.expose(8080);
+    await s.expose(8080);
+    const { status, text } = await ask("/a?b=c", { ...port, "x-mine": "yes" }, { method: "POST", body: "hello" });
+    const seen = JSON.parse(text);
+    assert.deepEqual([status, seen.url, seen.body, seen.headers["x-mine"]], [200, "/a?b=c", "hello", "yes"]);
+    const smuggled = {
+      ...port,
+      "koze-token": "x",
+      "cf-container-target-port": "3000",
+      "x-sandbox-preview-proxy": "1",
+      "x-sandbox-preview-port": "3000",
+      "x-sandbox-name": "other",
+    };
+    const { headers } = JSON.parse((await ask("/", smuggled)).text);
+    assert.deepEqual(Object.keys(headers).filter((name) => /koze|sandbox|container/.test(name)), []);
+    // The SDK's own ways in, and what is not quite a port.
+    const others = [{}, { "cf-container-target-port": "3000" }, { "x-sandbox-preview-proxy": "1", "x-sandbox-preview-port": "3000" }];
+    const values = ["3000", "8081", "08080", "8080, 3000", "8080.0", "0x1f90", "+8080", "808", "-1", "8080a"];
+    for (const one of [...others, ...values.map((value) => ({ "koze-port": value }))]) {
+      for (const path of ["/", "/api/execute", "/rpc", "/proxy/3000/", "//127.0.0.1:3000/"]) {
+        assert.deepEqual([(await ask(path, one)).status, path, one], [404, path, one]);
+      }
+    }
+    const moved = await ask("/moved", port);
+    assert.deepEqual([moved.status, moved.headers.get("location")], [302, "http://127.0.0.1:3000/"]);
+    const socket = new WebSocket(s.url("/socket"), { headers: port });
+    await once(socket, "open");
+    socket.send("hello");
+    assert.equal(String((await once(socket, "message"))[0]), "hi");
+    socket.terminate();
+    const control = new WebSocket(s.url("/rpc"), { headers: { "koze-port": "3000" } });
+    const [error] = await once(control, "error");
+    assert.match(String(error), /404/);
+    await s.expose(8099);
+    const nothing = await ask("/", { "koze-port": "8099" });
+    assert.deepEqual([nothing.status, nothing.text], [502, "Nothing answers at port 8099 of the sandbox\n"]);
+  },
+};
+
+/** The same, each in a sandbox that is its own, and not open yet. */
+export const lives = {
+  async "a sandbox is opened, and destroyed"(s) {
+    const path = { root: "/", path: "/home/user/file" };
+    const inputs = {
+      kozeExec: { argv: ["true"], workingDir: "/", env: [], timeoutMs: 1000, maxOutput: 10 },
+      kozeRead: { ...path, offset: 0, limit: 1 },
+      kozeWrite: { ...path, bytes: {}, append: false },
+      kozeList: path,
+      kozeStat: path,
+      kozeMakeDir: path,
+      kozeMakeLink: { ...path, target: "x" },
+      kozeSetMode: { ...path, mode: 0 },
+      kozeRemove: path,
+      kozeRename: { from: path, to: path },
+      kozeExpose: { port: 8080 },
+    };
+    const unopened = async () => {
+      for (const [method, input] of Object.entries(inputs)) await refused(s.call(method, input), "unopened", true);
+      assert.deepEqual(await s.status(), { opened: false, status: "sleeping" });
+    };
+    await unopened();
+    assert.equal(s.engine.container(await s.id()), undefined);
+    assert.deepEqual([await s.open(), await s.open()], [{ created: true }, { created: false }]);
+    await s.write("/home/user/file", "here");
+    await s.expose(8080);
+    assert.deepEqual(await s.status(), { opened: true, status: "running" });
+    await s.destroy();
+    await unopened();
+    assert.ok(!s.engine.container(await s.id())?.running);
+    assert.deepEqual(await s.open(), { created: true });
+    await refused(s.read("/home/user/file"), "not_found");
+    assert.equal((await fetch(s.url("/"), { headers: { "koze-port": "8080" } })).status, 404);
+    await s.destroy();
+    await s.destroy();
+  },
+
+  async "a sandbox is there again at once"(s) {
+    for (let round = 0; round < 3; round++) {
+      await s.open();
+      assert.equal(await s.sh("echo there"), "there\n");
+      await s.destroy();
+    }
+  },
+
+  async "a sandbox sleeps when it was idle for as long as it was opened for"(s) {
+    await s.open(2000);
+    await s.sh("true");
+    await eventually("sleep", async () => (await s.status()).status === "sleeping");
+    assert.equal((await s.status()).opened, true);
+    assert.equal(await s.sh("echo awake"), "awake\n");
+  },
+
+  async "a container that does not start is unavailable"(s) {
+    s.engine.breakDown(await s.id());
+    await s.open();
+    await refused(s.exec(["true"]), "unavailable", true);
+    await refused(s.read("/etc/passwd"), "unavailable", true);
+  },
+
+  async "a container that ends leaves open what was done"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.sh("true");
+    const running = s.exec(["sleep", "1000"], { timeoutMs: 600_000 });
+    const seen = refused(running, "unavailable");
+    await eventually("the program", async () => (await s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).includes("sleep 1000 "));
+    s.engine.kill(id);
+    await seen;
+    assert.equal(await s.sh("echo again"), "again\n");
+  },
+
+  async "the network is what the attribute says"(s, _, stage) {
+    await s.open();
+    await s.sh("true");
+    const { egress, spec } = s.engine.container(await s.id());
+    assert.deepEqual(egress.internet, { enabled: false });
+    assert.deepEqual(egress.dns.allowHostnames, []);
+    assert.ok(spec.Env.includes("GREETING=hello 'you'"), JSON.stringify(spec.Env));
+    const net = stage.sandbox("net", { variant: s.variant, Class: "NetSandbox" });
+    await net.open();
+    await net.sh("true");
+    const allowed = stage.engine.container(await net.id());
+    assert.deepEqual(allowed.egress.internet, { enabled: false });
+    assert.deepEqual(new Set(allowed.egress.dns.allowHostnames), new Set(["*"]));
+    assert.ok(allowed.spec.Env.includes("SANDBOX_INTERCEPT_HTTPS=1"));
+    await net.destroy();
+  },
+
+  async "nothing is left behind"(s) {
+    await s.open();
+    await s.write("/home/user/large", Buffer.alloc(1 << 20));
+    await s.write("/home/user/large", Buffer.alloc(1 << 20), { append: true });
+    await s.exec(["printf", "%s", ...Array(20).fill("x".repeat(10_000))]);
+    await s.exec(["sleep", "1000"], { timeoutMs: 200 });
+    await refused(s.exec(["no-such-program", ...Array(20).fill("x".repeat(10_000))]), "not_found");
+    // But for the directory of this very command.
+    assert.equal(await s.sh("ls -A /tmp | wc -l; ls -A /home/user"), "1\nlarge\n");
+    await eventually("the end of all that ran", async () => !(await s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).includes("sleep 1000"));
+  },
+
+  async "a name may be odd"(s, _, stage) {
+    const odd = stage.sandbox("a b/../c ü'$(x)", { variant: s.variant });
+    await odd.open();
+    assert.equal(await odd.sh("echo there"), "there\n");
+    await odd.destroy();
+  },
+};

@@ -1,0 +1,184 @@
+// A stand-in for the program in the official image of @cloudflare/sandbox 0.12.10: its control port, as far as the SDK
+// and the tests ask for it, with every trap that it has. Commands are really run. It is the first process of a
+// container, and listens on port 3000 of its own network, and on a socket through which the engine reaches its ports.
+
+import { spawn } from "node:child_process";
+import { mkdir, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import http from "node:http";
+import net from "node:net";
+import { constants } from "node:os";
+import { dirname } from "node:path";
+import { RpcTarget, newWebSocketRpcSession } from "capnweb";
+import { WebSocketServer } from "ws";
+
+const LARGEST = 32 << 20;
+const FRESH = "__DISABLE_SESSION__";
+
+/** The shells that stay: their directories and variables. */
+const sessions = new Map();
+
+function session(id) {
+  if (!sessions.has(id)) sessions.set(id, { cwd: "/workspace", env: {} });
+  return sessions.get(id);
+}
+
+/** An error as it goes over the wire. */
+const failed = (code, message, details = {}) => Object.assign(new Error(message), { code, details });
+
+/** Runs bash: what it prints, taken for UTF-8, until the last process that holds its outputs has ended. */
+function bash(args, options) {
+  const child = spawn("/bin/bash", args, { ...options, stdio: ["ignore", "pipe", "pipe"], detached: true });
+  const text = (stream) =>
+    new Promise((done) => {
+      const parts = [];
+      stream.on("data", (part) => parts.push(part));
+      // Trap: the last newline goes, and what is no UTF-8 is lost.
+      stream.on("close", () => done(Buffer.concat(parts).toString("utf8").replace(/\n$/, "")));
+    });
+  const ended = new Promise((done, fail) => {
+    child.on("error", fail);
+    child.on("exit", (code, signal) => done(code ?? 128 + constants.signals[signal]));
+  });
+  return { child, ended, printed: Promise.all([text(child.stdout), text(child.stderr)]) };
+}
+
+/** A shell of its own for each command. */
+async function fresh(command, { cwd = "/workspace", env = {}, timeoutMs }) {
+  const { child, ended, printed } = bash(["-c", command], { cwd, env: { ...process.env, ...env } });
+  let late;
+  const timer =
+    timeoutMs &&
+    setTimeout(() => {
+      late = true;
+      // Trap: of what has a group of its own, nothing ends.
+      process.kill(-child.pid, "SIGTERM");
+      setTimeout(() => child.exitCode ?? child.signalCode ?? process.kill(-child.pid, "SIGKILL"), 1000);
+    }, timeoutMs);
+  const exitCode = await ended;
+  clearTimeout(timer);
+  const [stdout, stderr] = await printed;
+  return late ? { exitCode: 124, stdout, stderr: `${stderr}\nCommand timed out` } : { exitCode, stdout, stderr };
+}
+
+/** The shell of a session. */
+async function lasting(id, command, { cwd, env = {}, timeoutMs }) {
+  const shell = session(id);
+  // Trap: names of variables are pasted into the shell as they are.
+  const exports = Object.entries({ ...shell.env, ...env }).map(([name, value]) => `export ${name}='${value.replaceAll("'", "'\\''")}'`);
+  const where = `/tmp/.cwd-${Math.random()}`;
+  // Trap: `cd` outlives the command.
+  const script = `${exports.join("\n")}\n${command}\ncode=$?; pwd >${where}; exit $code`;
+  const { ended, printed } = bash(["-c", script], { cwd: cwd ?? shell.cwd, env: process.env });
+  const work = (async () => {
+    const exitCode = await ended;
+    const [stdout, stderr] = await printed;
+    const left = await readFile(where, "utf8").catch(() => undefined);
+    await rm(where, { force: true });
+    // Trap: a command that ends its shell ends the session.
+    if (left === undefined) throw failed("SESSION_TERMINATED", "The shell of the session has ended", { sessionId: id });
+    if (!cwd) shell.cwd = left.trimEnd();
+    return { exitCode, stdout, stderr };
+  })();
+  if (!timeoutMs) return work;
+  // Trap: the caller is told, and the command goes on.
+  const late = new Promise((_, fail) =>
+    setTimeout(() => fail(failed("COMMAND_EXECUTION_ERROR", `Command timeout after ${timeoutMs}ms`, { command })), timeoutMs),
+  );
+  return Promise.race([work, late]);
+}
+
+class Commands extends RpcTarget {
+  async execute(command, sessionId, options = {}) {
+    const done = await (sessionId === FRESH ? fresh(command, options) : lasting(sessionId, command, options));
+    return { success: done.exitCode === 0, command, timestamp: new Date().toISOString(), ...done };
+  }
+}
+
+const missing = (path) => failed("FILE_NOT_FOUND", `File not found: ${path}`, { path });
+
+class Files extends RpcTarget {
+  async readFile(path, _session, { encoding } = {}) {
+    const bytes = await readFile(path).catch(() => Promise.reject(missing(path)));
+    // Trap: large files are refused, and those that look binary come as base64.
+    if (bytes.length > LARGEST) throw failed("FILE_TOO_LARGE", "File too large", { path });
+    const binary = encoding === "base64" || (encoding === undefined && bytes.includes(0));
+    const content = bytes.toString(binary ? "base64" : "utf8");
+    return { success: true, content, path, encoding: binary ? "base64" : "utf-8", isBinary: binary, size: bytes.length };
+  }
+
+  async writeFile(path, content, _session, { encoding } = {}) {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, content, encoding === "base64" ? "base64" : "utf8").catch((error) => {
+      throw failed("FILESYSTEM_ERROR", `Failed to write file '${path}': ${error.message}`, { path });
+    });
+    return { success: true, path };
+  }
+
+  async deleteFile(path) {
+    const found = await stat(path).catch(() => Promise.reject(missing(path)));
+    if (found.isDirectory()) throw failed("IS_DIRECTORY", `Cannot delete directory ${path}`, { path });
+    await rm(path);
+    return { success: true, path };
+  }
+
+  async renameFile(path, newPath) {
+    await rename(path, newPath).catch(() => Promise.reject(missing(path)));
+    return { success: true, path, newPath };
+  }
+
+  async mkdir(path, _session, { recursive = false } = {}) {
+    await mkdir(path, { recursive });
+    return { success: true, path, recursive };
+  }
+
+  async listFiles(path) {
+    const files = (await readdir(path).catch(() => Promise.reject(missing(path)))).map((name) => ({ name }));
+    return { success: true, files, count: files.length, path };
+  }
+}
+
+class Utils extends RpcTarget {
+  getVersion() {
+    return "0.12.10";
+  }
+
+  createSession({ id, env = {}, cwd = "/workspace" }) {
+    sessions.set(id, { cwd, env });
+    return { success: true, id, message: "" };
+  }
+}
+
+class Control extends RpcTarget {
+  get commands() {
+    return new Commands();
+  }
+
+  get files() {
+    return new Files();
+  }
+
+  get utils() {
+    return new Utils();
+  }
+}
+
+const control = http.createServer((request, response) => response.end(`the control port: ${request.method} ${request.url}\n`));
+const sockets = new WebSocketServer({ server: control, path: "/rpc", maxPayload: 16 << 20 });
+sockets.on("connection", (socket) => newWebSocketRpcSession(socket, new Control()));
+control.listen(3000, "0.0.0.0");
+
+// The engine's way in: `CONNECT` to one of the ports, as the sidecar of workerd's containers has it.
+const door = http.createServer();
+door.on("connect", (request, client, head) => {
+  client.setNoDelay?.();
+  const port = Number((request.headers["x-dst-addr"] ?? request.url).split(":").at(-1));
+  const server = net.connect({ port, host: "127.0.0.1", noDelay: true }, () => {
+    client.write("HTTP/1.1 200 OK\r\n\r\n");
+    server.write(head);
+    client.pipe(server).pipe(client);
+  });
+  server.on("error", () => client.end("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n"));
+  client.on("error", () => server.destroy());
+});
+door.listen("/opt/door/socket");
+process.on("SIGTERM", () => process.exit(0));

@@ -1,0 +1,180 @@
+// A stand-in for the Docker engine: what workerd asks of one to run containers for Durable Objects, on a UNIX socket.
+// A container is a process in namespaces of its own (`container.sh`); the sidecar through which workerd reaches its
+// ports, and which stands between it and the network, is in this process.
+
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import http from "node:http";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+
+/** Containers and sidecars by name. */
+export class Engine {
+  #directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
+  #containers = new Map();
+  #broken = new Set();
+  #server = http.createServer((request, response) => this.#answer(request, response));
+
+  /** @param {string} modules `node_modules` with Node 22, capnweb and ws */
+  constructor(modules) {
+    this.modules = modules;
+  }
+
+  /** Where it listens. */
+  get socket() {
+    return join(this.#directory, "socket");
+  }
+
+  listen() {
+    return new Promise((done) => this.#server.listen(this.socket, done));
+  }
+
+  /**
+   * The container of an object: whether it runs, what it was made with, and what its sidecar was told of the network.
+   *
+   * @param {string} id of the object
+   */
+  container(id) {
+    const found = [...this.#containers.values()].find(({ name }) => name.endsWith(id));
+    if (!found) return undefined;
+    const { running, spec } = found;
+    return { running, spec, egress: this.#containers.get(`${found.name}-proxy`)?.egress };
+  }
+
+  /** Makes containers of an object end as soon as they start. */
+  breakDown(id) {
+    this.#broken.add(id);
+  }
+
+  /** Ends the container of an object from outside. */
+  kill(id) {
+    [...this.#containers.values()].find(({ name }) => name.endsWith(id))?.process?.kill("SIGKILL");
+  }
+
+  /** Ends all that it started. */
+  async close() {
+    await Promise.all([...this.#containers.values()].map((container) => this.#end(container)));
+    this.#server.closeAllConnections();
+    this.#server.close();
+    rmSync(this.#directory, { recursive: true, force: true });
+  }
+
+  async #answer(request, response) {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    const body = Buffer.concat(parts);
+    const url = new URL(request.url, "http://engine");
+    const path = url.pathname.replace(/^\/v[0-9.]+/, "");
+    const [, kind, name, action] = path.split("/").map(decodeURIComponent);
+    const send = (status, value) => {
+      response.writeHead(status, { "content-type": "application/json" });
+      response.end(value === undefined ? undefined : JSON.stringify(value));
+    };
+    if (path === "/version") return send(200, { ApiVersion: "1.47", MinAPIVersion: "1.24", Os: "linux" });
+    if (path === "/networks/bridge") return send(200, { IPAM: { Config: [{ Subnet: "127.0.0.0/8", Gateway: "127.0.0.1" }] } });
+    if (kind === "volumes") return send(200, { Volumes: [] });
+    if (kind === "images") return send(200, { Id: "sha256:0", Config: { ExposedPorts: { "3000/tcp": {} } } });
+    if (kind !== "containers") return send(404, { message: `no such thing here: ${path}` });
+    if (name === "json") return send(200, []);
+    if (name === "create") return send(201, await this.#create(url.searchParams.get("name"), JSON.parse(body)));
+    const container = this.#containers.get(name);
+    if (!container) return send(404, { message: `No such container: ${name}` });
+    if (request.method === "DELETE") {
+      this.#containers.delete(name);
+      await this.#end(container);
+      return send(204);
+    }
+    if (action === "start") {
+      await this.#start(container);
+      return send(204);
+    }
+    if (action === "json") return send(200, this.#describe(container));
+    if (action === "archive") return send(200);
+    if (action === "wait") return send(200, { StatusCode: await container.ended });
+    if (action === "kill" || action === "stop") {
+      container.process?.kill("SIGKILL");
+      return send(204);
+    }
+    return send(404, { message: `no such action here: ${action}` });
+  }
+
+  async #create(name, spec) {
+    const container = { name, spec, running: false, code: 0 };
+    container.ended = new Promise((done) => (container.end = done));
+    this.#containers.set(name, container);
+    return { Id: name, Warnings: [] };
+  }
+
+  async #start(container) {
+    container.running = true;
+    if (container.name.endsWith("-proxy")) return this.#startSidecar(container);
+    container.directory = mkdtempSync(join(this.#directory, "c-"));
+    const [root, door] = ["root", "door"].map((name) => mkdtempSync(join(container.directory, name)));
+    container.door = join(door, "socket");
+    const env = Object.fromEntries((container.spec.Env ?? []).map((pair) => pair.split(/=(.*)/s).slice(0, 2)));
+    const node = join(this.modules, "node/bin/node");
+    const unshare = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"];
+    if (process.getuid() !== 0) unshare.push("--user", "--map-root-user");
+    const broken = [...this.#broken].some((id) => container.name.endsWith(id));
+    const script = broken ? ["false"] : ["bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE];
+    container.process = spawn("unshare", [...unshare, ...script], {
+      env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", HOME: "/root", ...env },
+      stdio: ["ignore", "inherit", "inherit"],
+    });
+    container.process.on("exit", (code, signal) => {
+      container.running = false;
+      container.code = code ?? (signal === "SIGKILL" ? 137 : 143);
+      container.end(container.code);
+    });
+  }
+
+  /** The sidecar: plain requests configure it, `CONNECT` leads into the container that shares its network. */
+  async #startSidecar(container) {
+    const server = http.createServer(async (request, response) => {
+      const parts = [];
+      for await (const part of request) parts.push(part);
+      if (request.url === "/egress") container.egress = JSON.parse(Buffer.concat(parts));
+      response.end(request.url === "/ca" ? "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n" : "");
+    });
+    server.on("connect", (request, client) => {
+      client.setNoDelay();
+      const inside = this.#containers.get(container.name.replace(/-proxy$/, ""));
+      const refuse = () => client.end("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n");
+      client.on("error", () => {});
+      if (!inside?.door) return refuse();
+      const server = net.connect(inside.door, () => {
+        server.write(`CONNECT x HTTP/1.1\r\nx-dst-addr: ${request.headers["x-dst-addr"]}\r\n\r\n`);
+        client.pipe(server).pipe(client);
+      });
+      server.on("error", refuse);
+      client.on("close", () => server.destroy());
+    });
+    await new Promise((done) => server.listen(0, "127.0.0.1", done));
+    container.server = server;
+    container.port = server.address().port;
+  }
+
+  #describe({ name, spec, running, code, port }) {
+    const ports = port ? { "39001/tcp": [{ HostIp: "127.0.0.1", HostPort: String(port) }] } : {};
+    return {
+      Id: name,
+      Config: { Labels: spec.Labels ?? {}, Image: spec.Image },
+      State: { Status: running ? "running" : "exited", Running: running, ExitCode: code },
+      HostConfig: { NetworkMode: spec.HostConfig?.NetworkMode },
+      NetworkSettings: { Ports: ports },
+    };
+  }
+
+  async #end(container) {
+    container.server?.closeAllConnections();
+    container.server?.close();
+    if (container.running && container.process) container.process.kill("SIGKILL");
+    else container.end(0);
+    await container.ended;
+    if (container.directory) rmSync(container.directory, { recursive: true, force: true });
+  }
+}

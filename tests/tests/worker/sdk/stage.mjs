@@ -1,0 +1,223 @@
+// The stage of the tests: a Worker in workerd whose sandboxes run in the stand-in of the Docker engine. It has the
+// classes that `koze build` made for a project, and of the first of them as many variants as there are mutations.
+
+import { readFileSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { Miniflare, convertV4MiniflareOptions } from "miniflare";
+import { Engine } from "./engine.mjs";
+
+const IMAGE = "docker.io/cloudflare/sandbox:0.12.10";
+
+// Bytes go through JSON as base64. Everything but `/call` is handed to the object as it comes.
+const ENTRY = `
+const pack = (value) =>
+  value instanceof Uint8Array ? { base64: value.toBase64() }
+  : Array.isArray(value) ? value.map(pack)
+  : value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([key, one]) => [key, pack(one)]))
+  : value;
+const unpack = (_, value) => (value?.base64 === undefined ? value : Uint8Array.fromBase64(value.base64));
+export default {
+  async fetch(request, env) {
+    const [, Class, name, ...path] = new URL(request.url).pathname.split("/");
+    const stub = env[Class].get(env[Class].idFromName(decodeURIComponent(name)));
+    if (path[0] === "fetch") {
+      const url = new URL(request.url);
+      url.pathname = "/" + path.slice(1).join("/");
+      return stub.fetch(new Request(url, new Request(request, { redirect: "manual" })));
+    }
+    if (path[0] === "id") return new Response(stub.id.toString());
+    const reply = await stub[path[0]](JSON.parse(await request.text(), unpack)).catch((error) => ({ thrown: String(error) }));
+    return Response.json(pack(reply));
+  },
+};
+`;
+
+export class Stage {
+  /**
+   * @param {string} project where `koze build` ran
+   * @param {{ name: string, file: string, from: string, to: string }[]} mutations of the generated files
+   */
+  static async open(project, mutations) {
+    const stage = new Stage();
+    const modules = realpathSync(join(project, "node_modules"));
+    stage.engine = new Engine(modules);
+    await stage.engine.listen();
+    const sdk = await build({
+      stdin: { contents: `export * from "@cloudflare/sandbox";`, resolveDir: project },
+      bundle: true,
+      format: "esm",
+      external: ["cloudflare:*", "node:*"],
+      conditions: ["workerd", "worker"],
+      write: false,
+    });
+    const texts = { "sdk-bundle.mjs": sdk.outputFiles[0].text };
+    const read = (name) => readFileSync(join(project, "src/generated", name), "utf8");
+    const files = { "worker.mjs": read("worker.mjs"), "sdk.mjs": read("sdk.mjs") };
+    const classes = [...files["worker.mjs"].matchAll(/^export class (\w+)/gm)].map(([, name]) => name);
+    let entry = `${ENTRY}\nexport { ContainerProxy } from "./as-built/src/generated/worker.mjs";\n`;
+    const all = [{ name: "as-built" }, ...mutations];
+    const exported = [];
+    for (const [index, { name, file, from, to }] of all.entries()) {
+      for (const [one, text] of Object.entries(files)) {
+        if (one === file && text.split(from).length !== 2) throw new Error(`${name}: not once in ${file}: ${from}`);
+        const changed = one === file ? text.replace(from, () => to) : text;
+        texts[`${name}/src/generated/${one}`] = changed.replaceAll(`"@cloudflare/sandbox"`, `"../../../sdk-bundle.mjs"`);
+      }
+      texts[`${name}/build/index.js`] = "export default {};";
+      for (const Class of classes) {
+        exported.push(`${Class}_${index}`);
+        entry += `import { ${Class} as Base_${Class}_${index} } from "./${name}/src/generated/worker.mjs";\n`;
+        entry += `export class ${Class}_${index} extends Base_${Class}_${index} {}\n`;
+      }
+    }
+    stage.variants = all.map(({ name }) => name);
+    // No Docker is asked what it can do.
+    process.env.WRANGLER_DOCKER_BIN = "/bin/false";
+    stage.miniflare = new Miniflare(
+      convertV4MiniflareOptions({
+        host: "127.0.0.1",
+        port: 0,
+        cf: false,
+        // What the SDK logs of containers that are made to fail is no news.
+        handleStructuredLogs: ({ message }) => process.env.KOZE_TEST_LOGS && console.error(message),
+        containerEngine: {
+          localDocker: { socketPath: `unix://${stage.engine.socket}`, containerEgressInterceptorImage: "sidecar" },
+        },
+        workers: [
+          {
+            name: "w",
+            modulesRoot: "/",
+            modules: [
+              { type: "ESModule", path: "/entry.mjs", contents: entry },
+              ...Object.entries(texts).map(([path, contents]) => ({ type: "ESModule", path: `/${path}`, contents })),
+            ],
+            compatibilityDate: "2026-04-21",
+            compatibilityFlags: ["nodejs_compat"],
+            bindings: { SANDBOX_LOG_LEVEL: "error" },
+            durableObjects: Object.fromEntries(
+              exported.map((name) => [name, { className: name, useSQLite: true, container: { imageName: IMAGE } }]),
+            ),
+          },
+        ],
+      }),
+    );
+    stage.url = await stage.miniflare.ready;
+    return stage;
+  }
+
+  /** An object of a class, as a variant has it. */
+  sandbox(name, { variant = "as-built", Class = "ShellSandbox" } = {}) {
+    return new Sandbox(this, `${Class}_${this.variants.indexOf(variant)}`, name);
+  }
+
+  async close() {
+    await this.miniflare.dispose();
+    await this.engine.close();
+  }
+}
+
+/** What a method answered that was not done. */
+export class Refused extends Error {
+  constructor({ code, message, retryable }) {
+    super(`${code}: ${message}`);
+    Object.assign(this, { code, text: message, retryable });
+  }
+}
+
+/** A sandbox: the methods of the contract, by way of RPC. */
+class Sandbox {
+  constructor(stage, Class, name) {
+    Object.assign(this, { stage, engine: stage.engine, base: `/${Class}/${encodeURIComponent(name)}/` });
+  }
+
+  /** The id of the object, which its container has in its name. */
+  async id() {
+    return (await fetch(new URL(`${this.base}id`, this.stage.url))).text();
+  }
+
+  /** Where requests reach the object's `fetch`. */
+  url(path) {
+    return new URL(`${this.base}fetch${path}`, this.stage.url);
+  }
+
+  async call(method, input = {}) {
+    const body = JSON.stringify(input, (_, value) => (value instanceof Bytes ? { base64: value.base64 } : value));
+    const response = await fetch(new URL(this.base + method, this.stage.url), { method: "POST", body });
+    const reply = JSON.parse(await response.text(), (_, value) =>
+      value?.base64 === undefined ? value : Buffer.from(value.base64, "base64"),
+    );
+    if (reply.ok === true) return reply.value;
+    if (reply.ok === false) throw new Refused(reply.error);
+    throw new Error(`${method} answered ${JSON.stringify(reply)}`);
+  }
+
+  open(sleepAfterMs = null) {
+    return this.call("kozeOpen", { sleepAfterMs });
+  }
+
+  exec(argv, options = {}) {
+    const { workingDir = "/home/user", env = [], timeoutMs = 30_000, maxOutput = 100_000 } = options;
+    return this.call("kozeExec", { argv, workingDir, env, timeoutMs, maxOutput });
+  }
+
+  /** What a command in bash prints. */
+  async sh(command, options) {
+    return (await this.exec(["bash", "-c", command], options)).stdout.toString();
+  }
+
+  async read(path, { root = "/", offset = 0, limit = 8 << 20 } = {}) {
+    return (await this.call("kozeRead", { root, path, offset, limit })).bytes;
+  }
+
+  write(path, bytes, { root = "/", append = false } = {}) {
+    return this.call("kozeWrite", { root, path, bytes: new Bytes(bytes), append });
+  }
+
+  list(path, root = "/") {
+    return this.call("kozeList", { root, path }).then(({ entries }) => entries);
+  }
+
+  stat(path, root = "/") {
+    return this.call("kozeStat", { root, path });
+  }
+
+  makeDir(path, root = "/") {
+    return this.call("kozeMakeDir", { root, path });
+  }
+
+  makeLink(path, target, root = "/") {
+    return this.call("kozeMakeLink", { root, path, target });
+  }
+
+  setMode(path, mode, root = "/") {
+    return this.call("kozeSetMode", { root, path, mode });
+  }
+
+  remove(path, root = "/") {
+    return this.call("kozeRemove", { root, path });
+  }
+
+  rename(from, to, root = "/") {
+    return this.call("kozeRename", { from: { root, path: from }, to: { root, path: to } });
+  }
+
+  expose(port) {
+    return this.call("kozeExpose", { port });
+  }
+
+  status() {
+    return this.call("kozeStatus");
+  }
+
+  destroy() {
+    return this.call("kozeDestroy");
+  }
+}
+
+/** Bytes, which JSON has none of. */
+class Bytes {
+  constructor(bytes) {
+    this.base64 = Buffer.from(bytes).toString("base64");
+  }
+}
