@@ -162,7 +162,8 @@ impl Host {
         self.exchange(&[head.as_bytes(), said].concat())
     }
 
-    fn exchange(&self, sent: &[u8]) -> String {
+    /// Sends what is given, and nothing else: all that comes back until the connection ends.
+    pub(crate) fn exchange(&self, sent: &[u8]) -> String {
         let address = self.url.trim_start_matches("http://").trim_end_matches('/');
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");

@@ -2,6 +2,7 @@
 
 mod calls;
 mod host;
+mod hostile;
 mod ports;
 mod protocol;
 mod sessions;
