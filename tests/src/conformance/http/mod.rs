@@ -56,8 +56,12 @@ impl Http {
     /// Where nothing answers, the token is none of the Worker's, or it lacks an image.
     pub fn lacks(&self) -> Result<Vec<(Capability, String)>, Box<dyn Error>> {
         let request = ureq::http::Request::get(format!("{}/tools", self.url));
-        let (status, body) =
-            self.send(request, Vec::new()).map_err(|error| format!("{}: {error}", self.url))?;
+        let (status, body) = self.send(request, Vec::new()).map_err(|error| {
+            format!(
+                "nothing answers at {} ({error}): start a Worker, with `koze dev --local` for one",
+                self.url
+            )
+        })?;
         if status != 200 {
             return Err(format!("{} answers {status}: {}", self.url, message(&body)).into());
         }
