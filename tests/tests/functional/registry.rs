@@ -29,6 +29,7 @@ fn ask_no_more(project: &Project) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "it shows all that changes")]
 fn it_comes_with_a_tag_and_a_binding_of_its_own() {
     let project = project(false);
     let before = project.snapshot();

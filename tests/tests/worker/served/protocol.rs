@@ -33,7 +33,7 @@ fn the_official_clients_use_the_tools() {
             assert_eq!(result["isError"] == true, failed, "{sdk} {call}: {result}");
             match expected {
                 Value::Object(_) => {
-                    assert_eq!(&result["structuredContent"], expected, "{sdk} {call}: {result}")
+                    assert_eq!(&result["structuredContent"], expected, "{sdk} {call}: {result}");
                 }
                 _ => assert_eq!(&result["content"][0]["text"], expected, "{sdk} {call}: {result}"),
             }
