@@ -167,9 +167,8 @@ fn bodies_that_are_none() {
     let answer = host.ask("POST", path, twice).json();
     assert!(answer["content"].as_str().is_some_and(|content| content.contains("twice")), "{answer}");
     // Two lengths for one body are none.
-    let both = format!("{}\r\ntransfer-encoding: chunked\r\n{}", post(path, ""), bearer(TOKEN));
-    let smuggled = format!("0\r\n\r\n{}", CALL);
-    let refused = status(&host, &both.replace("\r\n\r\n", "\r\n"), smuggled.as_bytes());
+    let both = format!("transfer-encoding: chunked\r\n{}", bearer(TOKEN));
+    let refused = status(&host, &post(path, &both), format!("0\r\n\r\n{CALL}").as_bytes());
     assert!((400..500).contains(&refused), "{refused}");
 }
 
@@ -307,7 +306,7 @@ fn headers_do_not_reach_the_control_port() {
         "koze-port: 3000",
         "KOZE-PORT: 3000",
         "koze-port: 8080\r\nkoze-port: 3000",
-        "connection: koze-port\r\nkoze-port: 3000",
+        "connection: close, koze-port\r\nkoze-port: 3000",
         "koze-port : 3000",
         " koze-port: 3000",
         "x: y\r\n koze-port: 3000",
@@ -318,10 +317,7 @@ fn headers_do_not_reach_the_control_port() {
         "koze-object: ShellSandbox/0\r\nkoze-method: kozeDestroy\r\nkoze-token: x\r\nkoze-host: localhost:3000",
         "x-koze-port: 3000\r\nkoze-scheme: https",
     ] {
-        let head = format!("GET /?a HTTP/1.1\r\nhost: {name}\r\n{lines}\r\n\r\n").replace(
-            "\r\n\r\n",
-            if lines.contains("connection:") { "\r\n\r\n" } else { "\r\nconnection: close\r\n\r\n" },
-        );
+        let head = format!("GET /?a HTTP/1.1\r\nhost: {name}\r\nconnection: close\r\n{lines}\r\n\r\n");
         let answer = host.exchange(head.as_bytes());
         silent(&answer, lines);
         if answer.starts_with("HTTP/1.1 400 ") {
