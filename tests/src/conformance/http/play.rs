@@ -45,5 +45,8 @@ pub fn play(name: &str, host: &Arc<dyn Host>, options: &Options) -> bool {
     let arguments =
         Arguments { filter: options.filter.clone(), test_threads: options.at_once, ..Arguments::default() };
     let Conclusion { num_passed, num_failed, .. } = libtest_mimic::run(&arguments, trials);
+    if num_passed + num_failed == 0 {
+        println!("no case was played: the filter fits none that this host can do");
+    }
     num_passed > 0 && num_failed == 0
 }
