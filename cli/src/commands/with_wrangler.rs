@@ -14,9 +14,13 @@ use crate::wrangler::locate::Config;
 /// Where the project is. What decides which configuration is read must not be said to wrangler alone.
 pub(super) fn place(run: &args::Run, strict: bool) -> Result<Where, ExitCode> {
     for (name, short, ours) in
-        [("--config", "-c", "--config"), ("--env", "-e", "--env"), ("--cwd", "--cwd", "--project")]
+        [("config", "c", "--config"), ("env", "e", "--env"), ("cwd", "cwd", "--project")]
     {
-        let says = |arg: &String| arg == name || arg == short || arg.starts_with(&format!("{name}="));
+        // wrangler takes one hyphen for two, and a value behind a sign of equality.
+        let says = |arg: &String| {
+            let said = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
+            said.and_then(|said| said.split('=').next()).is_some_and(|said| said == name || said == short)
+        };
         if run.wrangler.iter().any(says) {
             show::err(&format!("error: give `{ours}` before the `--`: koze has to know it, too\n"));
             return Err(ExitCode::from(2));

@@ -45,11 +45,16 @@ impl Streams {
             input: io::stdin().as_fd().try_clone_to_owned()?,
             output: io::stdout().as_fd().try_clone_to_owned()?,
         };
-        let good = |stream: &OwnedFd| {
+        let good = |stream: &OwnedFd, write| {
             let mode = rustix::fs::fstat(stream)?.st_mode;
-            io::Result::Ok(matches!(FileType::from_raw_mode(mode), FileType::Socket | FileType::Fifo))
+            io::Result::Ok(match FileType::from_raw_mode(mode) {
+                FileType::Socket => true,
+                // Another user's cannot be opened once more.
+                FileType::Fifo => reopened(stream, write).is_ok(),
+                _ => false,
+            })
         };
-        Ok((good(&streams.input)? && good(&streams.output)?).then_some(streams))
+        Ok((good(&streams.input, false)? && good(&streams.output, true)?).then_some(streams))
     }
 }
 

@@ -2,6 +2,8 @@
 //! over: a call takes no way through another process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use koze::Images;
 use koze::tool::{ToolResult, agent};
@@ -17,6 +19,11 @@ use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer, Server};
 use crate::mcp::stdio::{self, Begin, Streams};
 
+/// How often it is looked whether the last call has ended.
+const LOOK: Duration = Duration::from_millis(20);
+/// How often a project is read again that changes all the while.
+const READINGS: usize = 3;
+
 /// Serves the client; nothing where `koze mcp` ended, or the supervisor is to end.
 pub(super) async fn serve(
     supervisor: Arc<Supervisor>,
@@ -28,7 +35,15 @@ pub(super) async fn serve(
     let (new, offerings) = mpsc::channel(1);
     let offer = Arc::new(Offer::new(offering.images.clone()));
     let now = Mutex::new(Now { offering, offer, offerings, write: Arc::clone(write) });
-    let here = Here { supervisor: Arc::clone(&supervisor), now: Arc::new(now) };
+    let here = Here { supervisor: Arc::clone(&supervisor), now: Arc::new(now), calls: Arc::default() };
+    let calls = Arc::clone(&here.calls);
+    // What runs already comes to its end; `koze mcp` itself serves what is asked next.
+    let handed_back = async {
+        supervisor.retiring().await;
+        while calls.load(Ordering::Acquire) > 0 {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
     let told = async {
         while let Ok(Some(offering)) = wire::receive::<Offering>(&mut read).await {
             if new.send(offering).await.is_err() {
@@ -39,7 +54,7 @@ pub(super) async fn serve(
     tokio::select! {
         done = stdio::serve(Server(here), Streams { input, output }, Begin::Anew) => Some(Answer::Served(done)),
         () = told => None,
-        () = supervisor.retiring() => None,
+        () = handed_back => None,
     }
 }
 
@@ -52,6 +67,24 @@ fn stream_of(read: &BufReader<OwnedReadHalf>) -> &UnixStream {
 struct Here {
     supervisor: Arc<Supervisor>,
     now: Arc<Mutex<Now>>,
+    /// How many calls there are.
+    calls: Arc<AtomicUsize>,
+}
+
+/// A call that counts for as long as this is kept.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(calls: &Arc<AtomicUsize>) -> Self {
+        calls.fetch_add(1, Ordering::AcqRel);
+        Counted(Arc::clone(calls))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// What the project offers, and the way to `koze mcp`, which reads its files.
@@ -65,7 +98,12 @@ struct Now {
 impl Backend for Here {
     async fn offer(&self) -> Arc<Offer> {
         let mut now = self.now.lock().await;
-        if !now.offering.holds() {
+        for _ in 0..READINGS {
+            if now.offering.holds() {
+                break;
+            }
+            // What a call asked for that was given up since is old.
+            while now.offerings.try_recv().is_ok() {}
             let asked = wire::send(&mut *now.write.lock().await, &Answer::Changed).await;
             // Where `koze mcp` has gone, this ends, too.
             if asked.is_ok()
@@ -79,6 +117,7 @@ impl Backend for Here {
     }
 
     async fn call(&self, tool: &str, input: Value) -> ToolResult {
+        let _counted = Counted::new(&self.calls);
         let images: Images = self.offer().await.images.clone();
         match self.supervisor.pool(images).await {
             Ok(pool) => agent::call_tool(&pool, tool, input).await,

@@ -46,12 +46,14 @@ impl Tokens {
                 .map_err(|_| unusable(TOKENS, "it is no JSON object from tenants to tokens"))?;
             tenants.extend(map.into_iter().map(|(tenant, token)| (tenant, token, TOKENS)));
         }
-        let Some(secret) = one.or(several).filter(|_| !tenants.is_empty()) else {
+        // Of both: what follows from one alone, the tenant whose token that is could make for the others.
+        let secret = serde_json::json!([one, several]).to_string();
+        if tenants.is_empty() {
             let message = format!(
                 "no token is set, so nobody may call: run `wrangler secret put {TOKEN}`, and give it {SHORTEST} bytes or more"
             );
             return Err(Refusal::new(503, "unavailable", message));
-        };
+        }
         for (index, (tenant, token, name)) in tenants.iter().enumerate() {
             if SessionId::new(tenant.as_str(), "s").is_err() {
                 return Err(unusable(name, "a tenant is named by 1 to 256 bytes without control characters"));
@@ -134,6 +136,15 @@ mod tests {
             let refusal = read(one, several).unwrap_err();
             assert_eq!(refusal.status, 503);
             assert!(refusal.message.contains(what), "{one:?} {several:?}: {}", refusal.message);
+        }
+    }
+
+    #[test]
+    fn no_tenant_knows_the_secret_of_all() {
+        let several = "{\"a\": \"fedcba9876543210\"}";
+        let both = read(Some(ONE), Some(several)).unwrap();
+        for alone in [read(Some(ONE), None).unwrap(), read(None, Some(several)).unwrap()] {
+            assert_ne!(both.secret(), alone.secret());
         }
     }
 

@@ -322,6 +322,13 @@ kill_all() {
   kill -STOP "$1" 2>/dev/null
   for ((round = 0; round < 64; round++)); do
     fresh=
+    # What has left both its parent and its session still has the variable.
+    while read -r -d '' file; do
+      file=${file#/proc/} pid=${file%/*}
+      [[ ! ${hit[$pid]} ]] || continue
+      kill -STOP "$pid" 2>/dev/null
+      hit[$pid]=1 fresh=1
+    done < <(grep -lzxsF -Z -- "KOZE_RUN=$id" /proc/[0-9]*/environ)
     for file in /proc/[0-9]*/stat; do
       { read -r stat <"$file"; } 2>/dev/null || continue
       # The name in brackets may hold anything, brackets included.
@@ -339,6 +346,8 @@ kill_all() {
 
 # Becomes the program; says why it could not.
 become() {
+  # A PATH of the program's own is not this script's.
+  local setsid=$(type -P setsid) env=$(type -P env) nice=$(type -P nice)
   local variables=("${text[@]:4:$((2 * count))}") argv=("${text[@]:$((4 + 2 * count))}") assigned=() found n
   cd -- "${text[2]}" || exit
   for ((n = 0; n < ${#variables[@]}; n += 2)); do
@@ -352,9 +361,10 @@ become() {
     echo NO_EXECUTABLE >"$dir/fault"
   else
     # env takes what holds a sign of equality for a variable; nice takes it for a program.
-    [[ $count == 0 || ${argv[0]} != *=* ]] || argv=(nice -n 0 -- "${argv[@]}")
-    ((count == 0)) || argv=(env -- "${assigned[@]}" "${argv[@]}")
-    exec setsid -- "${argv[@]}"
+    [[ $count == 0 || ${argv[0]} != *=* ]] || argv=("$nice" -n 0 -- "${argv[@]}")
+    ((count == 0)) || argv=("$env" -- "${assigned[@]}" "${argv[@]}")
+    export KOZE_RUN=$id
+    exec "$setsid" -- "${argv[@]}"
   fi
   exit 127
 }

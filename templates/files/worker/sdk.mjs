@@ -348,8 +348,11 @@ export class KozeSandbox extends Sandbox {
    * of the container before only then, and ends what hangs on it.
    */
   async #wake() {
-    if (this.ctx.container?.running) return;
-    this.#waking ??= this.startAndWaitForPorts({ ports: CONTROL_PORT }).finally(() => (this.#waking = undefined));
+    // It counts as running from the moment it is started: who comes then waits with the first.
+    if (!this.#waking) {
+      if (this.ctx.container?.running) return;
+      this.#waking = this.startAndWaitForPorts({ ports: CONTROL_PORT }).finally(() => (this.#waking = undefined));
+    }
     await this.#waking.catch((error) => {
       console.error("koze:", error);
       throw notUp();

@@ -71,6 +71,7 @@ fn a_new_project_is_built_by_its_command() {
     let worker = project::made("commanded");
     let config = &wrangler::resolve(&worker)[0];
     assert_eq!(config.build.as_deref(), Some(BUILD));
+    prepare(&worker, config, &worker.sandboxes());
     assert!(!worker.project.path("build").exists());
     assert!(dry_run(&worker, config).status.success());
     // Nothing but the stand-in for worker-build makes it.

@@ -29,7 +29,7 @@ use worker::send::SendFuture;
 use worker::{Env, ObjectNamespace};
 
 use self::contract::Nothing;
-use self::object::Object;
+use self::object::{Object, Refused};
 pub use self::opens::Limits;
 use self::preview::Previews;
 use self::registry::{Record, Registry};
@@ -214,8 +214,11 @@ impl Cloudflare {
                 Ok((object, class, opened.created))
             }
             Err(refused) => {
-                if let Some(registry) = registry.filter(|_| entered) {
-                    // What could not be made is not to count as one. That it was not is the error to tell.
+                // What could not be made is not to count as one; of what did not answer, nobody knows.
+                let unknown =
+                    matches!(&refused, Refused::Error(Error { code: Code::Timeout | Code::Unavailable, .. }));
+                if let Some(registry) = registry.filter(|_| entered && !unknown) {
+                    // That it was not made is the error to tell.
                     let _ = registry.leave(&id.name).await;
                 }
                 Err(refused.into())
@@ -255,7 +258,8 @@ impl Cloudflare {
         let look = async |(name, record): (SandboxName, Record)| {
             let id = SandboxId { session: session.clone(), name };
             let state = match self.class(&record.image) {
-                Ok(class) => Some(self.object(&id, class)?.status(&Nothing {}, WITHIN).await?),
+                // One that does not answer hides no other; the log says why.
+                Ok(class) => self.object(&id, class)?.status(&Nothing {}, WITHIN).await.ok(),
                 Err(_) => None,
             };
             // What is entered and not opened yet wakes with its first use.

@@ -109,7 +109,8 @@ impl Object {
         let until = now().saturating_add(millis(within));
         let mut wait = BACKOFF.0;
         loop {
-            let reply = self.once(method, &input, within).await.map_err(Refused::Error)?;
+            let left = Duration::from_millis(until.saturating_sub(now()));
+            let reply = self.once(method, &input, left).await.map_err(Refused::Error)?;
             let Failure { code, message, retryable } = match outcome(method, &reply)? {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
