@@ -32,16 +32,16 @@ impl Tokens {
             Err(_) => Ok(None),
             Ok(value) => value.as_string().map(Some).ok_or_else(|| unusable(name, "it is no text")),
         };
-        Tokens::read(secret(TOKEN)?, secret(TOKENS)?)
+        Tokens::read(secret(TOKEN)?.as_deref(), secret(TOKENS)?.as_deref())
     }
 
     /// Reads the two secrets.
-    fn read(one: Option<String>, several: Option<String>) -> Result<Self, Refusal> {
+    fn read(one: Option<&str>, several: Option<&str>) -> Result<Self, Refusal> {
         let mut tenants = Vec::new();
-        if let Some(token) = &one {
-            tenants.push((TENANT.to_owned(), token.clone(), TOKEN));
+        if let Some(token) = one {
+            tenants.push((TENANT.to_owned(), token.to_owned(), TOKEN));
         }
-        if let Some(text) = &several {
+        if let Some(text) = several {
             let map: BTreeMap<String, String> = serde_json::from_str(text)
                 .map_err(|_| unusable(TOKENS, "it is no JSON object from tenants to tokens"))?;
             tenants.extend(map.into_iter().map(|(tenant, token)| (tenant, token, TOKENS)));
@@ -111,10 +111,6 @@ mod tests {
 
     const ONE: &str = "0123456789abcdef";
 
-    fn read(one: Option<&str>, several: Option<&str>) -> Result<Tokens, Refusal> {
-        Tokens::read(one.map(str::to_owned), several.map(str::to_owned))
-    }
-
     #[test]
     fn without_a_token_nobody_may_call() {
         let long = format!("{{\"a\": \"{ONE}\", \"b\": \"{ONE}\"}}");
@@ -133,7 +129,7 @@ mod tests {
             (Some(ONE), Some("{\"a\": \"0123456789abcdef\"}"), "a token of its own"),
             (None, Some(long.as_str()), "a token of its own"),
         ] {
-            let refusal = read(one, several).unwrap_err();
+            let refusal = Tokens::read(one, several).unwrap_err();
             assert_eq!(refusal.status, 503);
             assert!(refusal.message.contains(what), "{one:?} {several:?}: {}", refusal.message);
         }
@@ -142,15 +138,15 @@ mod tests {
     #[test]
     fn no_tenant_knows_the_secret_of_all() {
         let several = "{\"a\": \"fedcba9876543210\"}";
-        let both = read(Some(ONE), Some(several)).unwrap();
-        for alone in [read(Some(ONE), None).unwrap(), read(None, Some(several)).unwrap()] {
+        let both = Tokens::read(Some(ONE), Some(several)).unwrap();
+        for alone in [Tokens::read(Some(ONE), None).unwrap(), Tokens::read(None, Some(several)).unwrap()] {
             assert_ne!(both.secret(), alone.secret());
         }
     }
 
     #[test]
     fn a_token_is_a_tenants() {
-        let both = read(Some(ONE), Some("{\"a\": \"fedcba9876543210\"}")).unwrap();
+        let both = Tokens::read(Some(ONE), Some("{\"a\": \"fedcba9876543210\"}")).unwrap();
         let tenant = |header: &str| both.tenant(Some(header)).map_err(|refusal| refusal.status);
         for header in [format!("Bearer {ONE}"), format!("bearer  {ONE}"), format!(" BEARER {ONE} ")] {
             assert_eq!(tenant(&header), Ok("default"), "{header}");
