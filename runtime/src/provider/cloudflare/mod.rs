@@ -53,7 +53,7 @@ pub struct Class {
 
 /// The sandboxes of a Worker. A clone has the same ones.
 ///
-/// With a [registry](registry) the sandboxes of a session are listed, and there are so many and no more. Without one, the
+/// With a [registry] the sandboxes of a session are listed, and there are so many and no more. Without one, the
 /// object of a sandbox itself says whether it is there.
 #[derive(Debug, Clone)]
 pub struct Cloudflare {
