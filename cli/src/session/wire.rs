@@ -74,7 +74,7 @@ pub enum Answer {
     Stale,
     /// What a tool gave.
     Result(ToolResult),
-    /// The files of the project look different: an [`Offering`] is to come on this connection.
+    /// The files of the project look different: what it offers now is to come on this connection.
     Changed,
     /// A client was served to its end, or why not.
     Served(std::result::Result<(), String>),
