@@ -6,6 +6,10 @@
 // /port/<object>/<port>/<path>   the same with the header that names a port
 
 import { Buffer } from "node:buffer";
+import { DurableObject } from "cloudflare:workers";
+
+/** Where the registry of the Rust Worker would be. */
+export class KozeSessions extends DurableObject {}
 
 const LARGEST = 8 << 20;
 

@@ -185,14 +185,13 @@ fn a_run_follows_the_sandbox_files() {
 }
 
 /// The Durable Object of a user's own that some projects bind.
-const COUNTER: &str =
-    "import { DurableObject } from \"cloudflare:workers\";\nexport class Counter extends DurableObject {}\n";
+const COUNTER: &str = "export class Counter extends DurableObject {}\n";
 
 /// Whatever a configuration holds, its paths lead to the same files in a local run, and wrangler takes it.
 #[test]
 fn projects_of_every_kind_run() {
     for worker in ["bindings", "environments", "keyword-names", "toml"].map(project::fixture) {
-        let stub = format!("{STUB}{COUNTER}");
+        let stub = format!("import {{ DurableObject }} from \"cloudflare:workers\";\n{STUB}{COUNTER}");
         // Some have a command that calls worker-build, and some have none.
         worker.project.write("build/index.js", &stub);
         fs_err::write(worker.build_dir().join("index.js"), stub).expect("the stub");
