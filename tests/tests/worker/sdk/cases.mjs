@@ -95,7 +95,7 @@ export const cases = {
     for (const [name, value] of env) assert.equal(there.get(name), value);
     // Of the class.
     assert.equal(there.get("GREETING"), "hello 'you'");
-    assert.deepEqual([...there.keys()].filter((name) => name.startsWith("KOZE")), []);
+    assert.deepEqual([...there.keys()].filter((name) => name.startsWith("KOZE")), ["KOZE_RUN"]);
     await refused(s.exec(["true"], { env: [["A=B", ""]] }), "invalid_input");
     await refused(s.exec(["true"], { env: [["", ""]] }), "invalid_input");
   },
@@ -129,13 +129,14 @@ export const cases = {
       setsid bash -c 'echo $$ >${dir}/session; exec sleep 1000' &
       (set -m; sleep 1000 & echo $! >${dir}/group)
       (sleep 1000 & echo $! >${dir}/orphan)
+      (setsid bash -c 'echo $$ >${dir}/gone; exec sleep 1000' &)
       echo $$ >${dir}/program
       sleep 1000`;
     const done = await s.exec(["bash", "-c", command], { timeoutMs: 1500 });
     assert.deepEqual([String(done.stdout), String(done.stderr)], ["begun\n", "partly\n"]);
     assert.deepEqual([done.exitCode, done.timedOut], [124, true]);
     // A zombie is dead.
-    const alive = `for name in session group orphan program; do
+    const alive = `for name in session group orphan gone program; do
       read -r pid <${dir}/$name; grep -q '^State:.[^Z]' /proc/$pid/status 2>/dev/null && echo $name; done; true`;
     assert.equal(await s.sh(alive), "");
   },

@@ -45,6 +45,7 @@ export const mutations = [
   naive("output-unbounded", "kozeExec", NAIVE_EXEC, "an output is bounded"),
   sdk("session-shared", `const FRESH = "__DISABLE_SESSION__"`, `const FRESH = "koze"`, "each program starts anew"),
   sdk("only-the-group-killed", `kill -KILL "\\\${!hit[@]}"`, `kill -KILL -- "-$1"`, "a program ends in its time, with all that came of it"),
+  sdk("orphans-with-a-session-forgotten", `"KOZE_RUN=$id" /proc`, `"KOZE_RUN=" /proc`, "a program ends in its time, with all that came of it"),
   sdk("timer-missing", `if [[ $ended == "$timer" ]]; then`, `if false; then`, "a program ends in its time, with all that came of it"),
   sdk("pipe-closed", `  exec cat\n}`, `}`, "what is left in the background lives on"),
   sdk("variables-leaked", `unset KOZE_SCRIPT KOZE_OP`, `unset KOZE_SCRIPT`, "variables arrive as they are, and no others"),
@@ -69,7 +70,7 @@ export const mutations = [
   // The object.
   sdk("never-unopened", `if (!this.#memory) throw`, `if (false) throw`, "a sandbox is opened, and destroyed"),
   sdk("not-forgotten", `await this.#remember(undefined);`, ``, "a sandbox is opened, and destroyed"),
-  sdk("not-woken", `if (this.ctx.container?.running) return;\n    this.#waking`, `if (true) return;\n    this.#waking`, "a sandbox is there again at once"),
+  sdk("not-woken", `if (this.ctx.container?.running) return;`, `if (true) return;`, "a sandbox is there again at once"),
   sdk("own-fetch", `const fetch = (request) => Sandbox.prototype.fetch.call(this, request);`, `const fetch = (request) => this.fetch(request);`, "an output is what was printed"),
   sdk("control-port-open", `if (!this.#memory?.ports.includes(port)) return`, `if (!port) return super.fetch(request);\n    if (!this.#memory?.ports.includes(port)) return`, "nobody is let in by the class but to ports that were exposed"),
   sdk("any-port", `if (!this.#memory?.ports.includes(port)) return`, `if (!port) return`, "nobody is let in by the class but to ports that were exposed"),
