@@ -16,6 +16,8 @@ pub use __tools::{Image, definitions, handle_tool_call, images, serve};
 //#region registry
 
 /// The registry of sandboxes.
+// What the macro below makes has no documentation.
+#[allow(missing_docs)]
 mod __registry {
     // The macro below names it so.
     use ::koze::__private::worker::wasm_bindgen;

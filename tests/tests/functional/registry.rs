@@ -83,11 +83,13 @@ fn it_comes_with_a_tag_and_a_binding_of_its_own() {
      impl ::core::convert::From<::koze::__private::worker::Env> for Env {
     --- a/src/generated/mod.rs
     +++ b/src/generated/mod.rs
-    @@ -12,6 +12,32 @@
+    @@ -12,6 +12,34 @@
      mod __tools;
      pub use __tools::{Image, definitions, handle_tool_call, images, serve};
      
     +/// The registry of sandboxes.
+    +// What the macro below makes has no documentation.
+    +#[allow(missing_docs)]
     +mod __registry {
     +    // The macro below names it so.
     +    use ::koze::__private::worker::wasm_bindgen;
