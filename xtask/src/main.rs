@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need (Node 22, wrangler, tsc, the wasm target); does nothing when it is there
+    /// Install what the tests need (Node 22, wrangler, tsc, the wasm target, podman); does nothing when it is there
     Setup,
     /// Run `setup`, then every test of the workspace
     Test {

@@ -1,5 +1,6 @@
 //! `cargo xtask setup`: what the tests need and cargo does not bring.
 
+mod containers;
 pub(crate) mod npm;
 pub(crate) mod wasm;
 
@@ -10,7 +11,8 @@ use crate::Result;
 /// Installs everything, or says in one line each that it is there.
 pub(crate) fn run(root: &Path) -> Result<()> {
     npm::install(&root.join("tests"))?;
-    wasm::install(false)
+    wasm::install(false)?;
+    containers::install()
 }
 
 /// One line about one step.

@@ -1,0 +1,4 @@
+//! Sandboxes in real containers: the class and the guest as `koze build` puts them together, behind a Worker that
+//! wrangler runs, with podman as its Docker engine.
+
+mod engine;
