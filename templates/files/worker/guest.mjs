@@ -32,7 +32,7 @@ const QUIET_MS = 10_000;
 const LINGER_MS = 5_000;
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder("utf-8", { fatal: true });
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** The connection was not made or has ended, or the time was up. */
 export class Lost extends Error {
@@ -83,10 +83,9 @@ export class Connection {
   #heard = Date.now();
   /** @type {Lost | undefined} */
   #ended;
-  /** @type {ReturnType<typeof setInterval> | undefined} */
-  #watch;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #linger;
+  /** The timers that see to it: while somebody waits, and while nobody does. */
+  #watch = 0;
+  #linger = 0;
   /** What is told of the welcome, or that there is none. @type {((error?: Error) => void) | undefined} */
   #greeted;
 
@@ -110,7 +109,7 @@ export class Connection {
    */
   static async open(port, token, within) {
     const connection = new Connection(port.connect(`10.0.0.1:${PORT}`));
-    let timer;
+    let timer = 0;
     const welcome = new Promise((/** @type {(value?: undefined) => void} */ done, fail) => {
       connection.#greeted = (error) => (error ? fail(error) : done());
       timer = setTimeout(() => connection.end("it does not answer"), within);
@@ -140,7 +139,7 @@ export class Connection {
     await this.#turn(until);
     if (this.#ended) throw this.#ended;
     const number = this.#next++;
-    let timer;
+    let timer = 0;
     try {
       return await new Promise((done, failed) => {
         this.#enter(number, { done, failed }, most);
@@ -175,7 +174,7 @@ export class Connection {
   /** Waits until there are few enough calls. @param {number} until */
   async #turn(until) {
     while (!this.#ended && this.#calls.size >= AT_ONCE) {
-      let timer;
+      let timer = 0;
       await new Promise((/** @type {(value?: undefined) => void} */ wake) => {
         this.#waiting.push(wake);
         timer = setTimeout(wake, Math.max(0, until - Date.now()));
@@ -190,7 +189,7 @@ export class Connection {
     const streams = { parts: [[], [], []], room: [0, out, err], owed: [0, 0, 0] };
     this.#calls.set(number, { done, failed, answer: [], ...streams, credit: CREDIT, wake() {}, over: false });
     clearTimeout(this.#linger);
-    if (this.#watch !== undefined) return;
+    if (this.#watch) return;
     this.#heard = Date.now();
     this.#watch = setInterval(() => this.#look(), QUIET_MS / 2);
   }
@@ -210,7 +209,7 @@ export class Connection {
   /** Nobody waits for anything. */
   #rest() {
     clearInterval(this.#watch);
-    this.#watch = undefined;
+    this.#watch = 0;
     clearTimeout(this.#linger);
     this.#linger = setTimeout(() => this.end("nobody needs it"), LINGER_MS);
   }

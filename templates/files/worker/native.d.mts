@@ -5,6 +5,15 @@ import type { Contract } from "./contract.d.ts";
 
 /** A sandbox in a container with koze's own guest, which answers the contract of koze. */
 export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> implements Contract {
+  /** Variables in the container. */
+  protected envVars: Record<string, string>;
+  /** How long it may idle, in milliseconds. */
+  protected sleepAfterMs: number;
+  /** Whether it reaches the internet, and which hosts where it does not reach all. */
+  protected enableInternet: boolean;
+  protected allowedHosts: string[] | undefined;
+  protected deniedHosts: string[] | undefined;
+
   kozeOpen: Contract["kozeOpen"];
   kozeExec: Contract["kozeExec"];
   kozeRead: Contract["kozeRead"];

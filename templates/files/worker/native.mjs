@@ -456,7 +456,7 @@ export class KozeSandbox extends DurableObject {
  * @returns {Promise<T>}
  */
 async function soon(promise, within, late) {
-  let timer;
+  let timer = 0;
   const never = new Promise((/** @type {(value: never) => void} */ _, fail) => {
     timer = setTimeout(() => fail(late()), within);
   });
