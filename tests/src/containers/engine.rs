@@ -125,6 +125,11 @@ impl Engine {
         names.lines().filter(|name| !name.ends_with("-proxy")).map(str::to_owned).collect()
     }
 
+    /// Has an image under another name, too: nothing is fetched for it then.
+    pub fn tag(&self, image: &Image, name: &str) {
+        self.podman(&["tag", &image.0, name]);
+    }
+
     /// Builds an image.
     pub fn build(&self, tag: &str, dockerfile: &str, context: &Path) -> Image {
         let file = TempDir::with_prefix("koze-image-").expect("a temporary directory");

@@ -15,7 +15,7 @@ use crate::binary;
 use crate::process::run;
 
 /// Raised where what is made of the programs changes.
-const RECIPE: u32 = 2;
+const RECIPE: u32 = 3;
 
 /// The programs that are in the image, as far as this machine has them.
 const PROGRAMS: &[&str] = &[
@@ -57,7 +57,8 @@ pub(super) fn base(engine: &Engine) -> Image {
         let mut pack = Command::new("tar");
         pack.args(["--numeric-owner", "-cf"]).arg(&tar).arg("-C").arg(root.path().join("root")).arg(".");
         succeeds(pack);
-        engine.podman(&["import", "--quiet", tar.to_str().expect("a path in Unicode"), &image.0]);
+        let tar = tar.to_str().expect("a path in Unicode");
+        engine.podman(&["import", "--quiet", "--change", "USER 1000:1000", tar, &image.0]);
     }
     image
 }
@@ -75,7 +76,7 @@ pub(super) fn sidecar(engine: &Engine) -> Image {
     fs::copy(program, context.path().join("sidecar")).expect("a copy");
     // As a first process it would not hear the usual signal, and be waited for.
     let dockerfile = format!(
-        "FROM {}\nCOPY sidecar /sidecar\nEXPOSE 39001\nSTOPSIGNAL SIGKILL\nENTRYPOINT [\"/sidecar\"]\n",
+        "FROM {}\nCOPY sidecar /sidecar\nUSER 0\nEXPOSE 39001\nSTOPSIGNAL SIGKILL\nENTRYPOINT [\"/sidecar\"]\n",
         engine.base().0
     );
     engine.build(&image.0, &dockerfile, context.path())
