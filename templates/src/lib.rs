@@ -45,9 +45,6 @@ pub const EGRESS_TYPES: &str = include_str!("../files/worker/egress.d.mts");
 /// What installs the guest, at the end of a Dockerfile.
 pub const NATIVE_DOCKERFILE: &str = include_str!("../files/worker/native.Dockerfile");
 
-/// koze's guest as the first process of a container: a program for Linux on x86-64 that needs nothing of its image.
-pub const GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64");
-
 /// What every such base class answers, `src/generated/contract.d.ts`.
 pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
 

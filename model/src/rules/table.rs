@@ -434,7 +434,7 @@ pub struct ShellSandbox;"#;
     /// The backend of a class was changed in the source alone.
     "K075" Error BackendChanged { class: String, name: String, from: String, to: Backend }
         format!("`{class}` was built with the backend `{from}`, and its attribute says `{to}` now")
-        => format!("another image takes the place of its containers, and the files in them are lost: run `koze migrate --backend {to} {name}`, which says what changes, with `backend = \"{from}\"` in the attribute as before"),
+        => format!("another image takes the place of its containers, and the files in them are lost: run `koze migrate --backend {to} {name}`, which says what changes, or let the attribute say `{from}` again"),
         eg r#"#[sandbox(backend = "native", image = "debian:12-slim")]   // where koze.lock says `backend = "sdk"`"#;
     /// A `.dockerignore` keeps koze's guest out of the build of an image.
     "K076" Error GuestIgnored { pattern: String, guest: String }

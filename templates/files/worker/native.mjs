@@ -250,7 +250,7 @@ export class KozeSandbox extends DurableObject {
     // It would start with no program that listens.
     if (!this.#container.running) return new Response("The sandbox sleeps\n", { status: 503 });
     const headers = new Headers(request.headers);
-    for (const [name] of request.headers) if (/^koze-/i.test(name)) headers.delete(name);
+    for (const [name] of request.headers) if (/^(koze-|x-sandbox-|cf-container-)/i.test(name)) headers.delete(name);
     const inside = new Request(request.url.replace(/^https:/, "http:"), new Request(request, { headers, redirect: "manual" }));
     try {
       return await this.#container.getTcpPort(port).fetch(inside);
