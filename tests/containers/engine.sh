@@ -49,8 +49,9 @@ export CONTAINERS_CONF=$dir/containers.conf CONTAINERS_STORAGE_CONF=$dir/storage
 export CONTAINERS_REGISTRIES_CONF=$dir/registries.conf
 unset CONTAINER_HOST DOCKER_HOST
 
+# A sidecar goes after the container that shares its network.
 end() {
-  podman rm --all --force --time 0 >&2 9>&- || true
+  podman rm --all --force --time 0 --depend >&2 9>&- || true
 }
 # What an earlier one has left that was killed.
 end

@@ -8,7 +8,6 @@ mod built;
 mod containers;
 mod deploy;
 mod dev;
-mod native;
 mod project;
 mod runs;
 mod rust;
