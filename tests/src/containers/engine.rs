@@ -92,6 +92,11 @@ impl Engine {
         &self.base
     }
 
+    /// What stands beside each container.
+    pub fn sidecar(&self) -> &Image {
+        &self.sidecar
+    }
+
     /// What wrangler has to find in its environment.
     pub fn env(&self) -> Vec<(&'static str, String)> {
         let host = self.host();
