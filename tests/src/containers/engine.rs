@@ -71,11 +71,10 @@ impl Engine {
         fs::create_dir_all(dir).expect("a directory for the engine");
         let dir = fs::canonicalize(dir).expect("its path");
         let socket = TempDir::with_prefix("koze-engine-").expect("a temporary directory");
-        let log = fs::File::create(dir.join("engine.log")).expect("a file for what it says");
         let mut command = Command::new("unshare");
         command.args(["--pid", "--mount", "--mount-proc", "--fork", "--kill-child=KILL", "--", "bash"]);
         command.arg(workspace().join("tests/containers/engine.sh")).arg(&dir).arg(socket.path().join("socket"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.into_parts().0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut init = command.spawn().expect("unshare starts");
         let said = first_line(&mut init);
         let (base, sidecar) = (Image(String::new()), Image(String::new()));
