@@ -13,15 +13,7 @@ use crate::Hosted;
 /// What takes long is the same by any way that leads to these sandboxes.
 pub(crate) const HOST: Hosted = Hosted {
     name: "koze call",
-    can: &[
-        Capability::Exec,
-        Capability::Expose,
-        Capability::AtOnce,
-        Capability::List,
-        Capability::Sleep,
-        Capability::Restart,
-        Capability::LongInput,
-    ],
+    lacks: &[Capability::Big, Capability::ManyFiles, Capability::Limits, Capability::ManyCalls],
     start: || Box::new(Called::new()),
 };
 
