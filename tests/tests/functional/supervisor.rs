@@ -138,8 +138,8 @@ fn another_build_of_koze_may_ask_anything() {
     let [supervisor] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
     let dir = host.path(host.state().expect("it is made")).join("supervisors");
     let is_socket = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".socket");
-    let names = fs::read_dir(&dir).expect("its directory").flatten().map(|entry| entry.file_name());
-    let socket = names.filter(is_socket).next().expect("its socket");
+    let mut names = fs::read_dir(&dir).expect("its directory").flatten().map(|entry| entry.file_name());
+    let socket = names.find(is_socket).expect("its socket");
     // The path of a socket is 107 bytes at most.
     let open = fs::File::open(&dir).expect("its directory");
     let path = format!("/proc/self/fd/{}/{}", open.as_raw_fd(), socket.to_string_lossy());
