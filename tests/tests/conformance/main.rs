@@ -34,7 +34,10 @@ fn hosts() -> Vec<Hosted> {
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     koze::provider::local::init();
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // As the standard harness does it.
+    let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
+    arguments.test_threads = arguments.test_threads.or_else(threads);
     #[cfg(target_os = "linux")]
     if plain::is_plain() {
         return run(&arguments, vec![plain::LOCAL], Vec::new());
