@@ -4,11 +4,15 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use crate::{Result, process, setup};
+use crate::{Result, guest, process, setup};
 
 /// Runs `cargo test` on this terminal, so that its closing lines stand as cargo prints them.
 pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     setup::run(root)?;
+    if args.is_empty() {
+        // Sooner said than after all tests.
+        guest::run(root, &guest::Args { check: true })?;
+    }
     let mut all = cargo(root)?;
     all.args(["test", "--workspace", "--no-fail-fast"]).args(args);
     let mut code = run_one(&mut all)?;
