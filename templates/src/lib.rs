@@ -30,6 +30,10 @@ pub const SDK_SCRIPT: &str = include_str!("../files/worker/sdk.bash");
 /// What every such base class answers, `src/generated/contract.d.ts`.
 pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
 
+/// The guest of containers (x86-64, static): what is the first process of a sandbox of the backend `native`, at
+/// `/.koze/guest` of its image. Its version is that of this crate; `cargo xtask guest` makes it.
+pub const GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64");
+
 /// The wrangler configuration of a project that has none.
 pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");
 
