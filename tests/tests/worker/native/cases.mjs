@@ -115,7 +115,7 @@ export const lives = {
     const id = await s.id();
     await s.write("/home/user/file", "kept");
     const path = join(s.engine.shared(id), "count");
-    const running = s.exec(["bash", "-c", "echo once >>/opt/door/count; sleep 1000"], { timeoutMs: 600_000 }).catch((error) => error);
+    const running = s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }).catch((error) => error);
     await eventually("the program", () => lines(path) === 1);
     await s.abort();
     assert.ok((await running) instanceof Error);
@@ -131,7 +131,7 @@ export const lives = {
     const id = await s.id();
     await s.sh("true");
     const path = join(s.engine.shared(id), "count");
-    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/door/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
+    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
     await eventually("the program", () => lines(path) === 1);
     s.engine.kill(id);
     await running;
@@ -156,7 +156,7 @@ export const lives = {
     const id = await s.id();
     await s.sh("true");
     const path = join(s.engine.shared(id), "count");
-    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/door/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
+    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
     await eventually("the program", () => lines(path) === 1);
     s.engine.signal(id, "SIGSTOP");
     await running;
