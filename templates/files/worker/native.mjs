@@ -361,7 +361,7 @@ export class KozeSandbox extends DurableObject {
     guest.onend = () => {
       if (this.#guest === guest) this.#guest = undefined;
       // From now on the object may end at any time.
-      this.ctx.storage.put(USED, this.#used);
+      if (this.#memory) this.ctx.storage.put(USED, this.#used);
     };
     this.#guest = guest;
     return guest;
@@ -456,7 +456,8 @@ export class KozeSandbox extends DurableObject {
 
   async #kill() {
     this.#guest?.end("the container is ended");
-    await this.ctx.storage.delete(TOKEN);
+    await this.ctx.storage.delete([TOKEN, USED]);
+    await this.ctx.storage.deleteAlarm();
     if (!this.#container.running) return;
     await this.#container.destroy();
     // Until then it counts as one that runs.
