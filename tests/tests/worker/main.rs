@@ -7,6 +7,7 @@ mod bindings;
 mod built;
 mod deploy;
 mod dev;
+mod native;
 mod project;
 mod runs;
 mod rust;
