@@ -1,6 +1,7 @@
 //! The operations on files.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -14,8 +15,6 @@ use crate::tree;
 
 /// How many links one after the other may lead nowhere, and how often a name may come and go under our hands.
 const TURNS: usize = 40;
-/// `PROC_SUPER_MAGIC`.
-const PROC: i64 = 0x9fa0;
 
 /// A new file that is not yet where it belongs. Dropped, it goes away.
 pub(crate) struct Pending {
@@ -61,7 +60,7 @@ pub(crate) fn append(place: &Place) -> Result<OwnedFd, Fault> {
                 file_mode(&at, place)?;
                 let kind =
                     rustix::fs::fstatfs(&at.descriptor).map_err(|error| fault(&error.into(), &place.path))?;
-                if kind.f_type == PROC {
+                if kind.f_type == place::PROC {
                     return Err(fault(&Errno::ACCESS.into(), &place.path));
                 }
                 return again(&at, OFlags::WRONLY | OFlags::APPEND, place);
@@ -79,7 +78,27 @@ pub(crate) fn append(place: &Place) -> Result<OwnedFd, Fault> {
 
 /// Opens a new file beside the place.
 pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
-    let (directory, name, mode) = match target(place)? {
+    let (directory, name, mode) = beside(place)?;
+    let (file, temporary) = temporary(&directory, mode).map_err(|error| fault(&error, &place.path))?;
+    Ok((file, Pending { directory, temporary: Some(temporary), name, place: place.clone() }))
+}
+
+/// Opens a file without a name beside the place, to write and then to read; what is appended waits there.
+pub(crate) fn nameless(place: &Place) -> Result<File, Fault> {
+    let (directory, ..) = beside(place)?;
+    let nameless = || {
+        let name = unused()?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&directory.descriptor, &name, flags, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::unlinkat(&directory.descriptor, &name, AtFlags::empty())?;
+        Ok(File::from(file))
+    };
+    nameless().map_err(|error: io::Error| fault(&error, &place.path))
+}
+
+/// The directory of the file that is written, its name there, and its permission bits.
+fn beside(place: &Place) -> Result<(At, OsString, u32), Fault> {
+    match target(place)? {
         Target::There(at) => {
             let mode = file_mode(&at, place)?;
             // A file that its owner made read-only is meant to stay.
@@ -87,12 +106,10 @@ pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
                 .map_err(|error| fault(&error.into(), &place.path))?;
             let cut = at.real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
             let directory = place::known(&at.real[..cut.max(1)], place)?;
-            (directory, OsStr::from_bytes(&at.real[cut + 1..]).to_owned(), mode)
+            Ok((directory, OsStr::from_bytes(&at.real[cut + 1..]).to_owned(), mode))
         }
-        Target::Missing(directory, name) => (directory, name, 0o644),
-    };
-    let (file, temporary) = temporary(&directory, mode).map_err(|error| fault(&error, &place.path))?;
-    Ok((file, Pending { directory, temporary: Some(temporary), name, place: place.clone() }))
+        Target::Missing(directory, name) => Ok((directory, name, 0o644)),
+    }
 }
 
 enum Target {
@@ -165,7 +182,7 @@ fn new(directory: &At, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<Own
 }
 
 /// A name that nobody has.
-fn unused() -> io::Result<OsString> {
+pub(crate) fn unused() -> io::Result<OsString> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!(".koze-{:016x}", u64::from_ne_bytes(bytes)).into())
@@ -179,10 +196,22 @@ fn temporary(directory: &At, mode: u32) -> io::Result<(OwnedFd, OsString)> {
 
 /// What is in a directory.
 pub(crate) fn list(place: &Place) -> Result<Vec<(String, Found)>, Fault> {
+    let mut all = Vec::new();
+    each(place, |name, found| {
+        all.push((name, found));
+        Ok::<_, Fault>(())
+    })?;
+    Ok(all)
+}
+
+/// The same one after the other.
+pub(crate) fn each<E: From<Fault>>(
+    place: &Place,
+    mut with: impl FnMut(String, Found) -> Result<(), E>,
+) -> Result<(), E> {
     let at = place::directory(place)?;
     let opened = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
     let failed = |error: Errno| fault(&error.into(), &place.path);
-    let mut all = Vec::new();
     for entry in Dir::read_from(&opened).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
@@ -193,14 +222,14 @@ pub(crate) fn list(place: &Place) -> Result<Vec<(String, Found)>, Fault> {
             Ok(stat) => {
                 let link = rustix::fs::readlinkat(&opened, name, Vec::new()).ok();
                 let link = link.map(|target| target.to_string_lossy().into_owned());
-                all.push((name.to_string_lossy().into_owned(), found(&stat, link)));
+                with(name.to_string_lossy().into_owned(), found(&stat, link))?;
             }
             // Gone since.
             Err(Errno::NOENT) => {}
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(failed(error).into()),
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 /// What is at a place.

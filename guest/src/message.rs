@@ -152,6 +152,7 @@ impl Fault {
 
 /// Why something could not be done: those of koze's error codes that a guest can give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "documented at koze::Code")]
 pub enum Why {
     InvalidInput,

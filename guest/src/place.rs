@@ -16,6 +16,8 @@ use crate::message::{Fault, Place, Why};
 
 /// The longest path, in bytes.
 const LONGEST: usize = 4096;
+/// `PROC_SUPER_MAGIC`: the file system of processes.
+pub(crate) const PROC: i64 = 0x9fa0;
 
 /// Something that was found: opened with `O_PATH`, and where it lay at that moment.
 pub(crate) struct At {
@@ -94,17 +96,24 @@ pub(crate) fn directory(place: &Place) -> Result<At, Fault> {
 
 /// A directory, made where it is missing, and those above it too.
 pub(crate) fn make_dir(place: &Place) -> Result<At, Fault> {
-    match directory(place) {
-        Err(fault) if fault.why == Why::NotFound => {}
-        done => return done,
+    let at = |path: &str| Place { root: place.root.clone(), path: path.to_owned() };
+    // Up to what is there, and down again: as a loop, for a path may be deeper than a stack.
+    let (mut path, mut missing) = (&*place.path, Vec::new());
+    let mut above = loop {
+        match directory(&at(path)) {
+            Err(fault) if fault.why == Why::NotFound && path != "/" => missing.push(path),
+            done => break done?,
+        }
+        path = split(path).0;
+    };
+    for path in missing.into_iter().rev() {
+        above = match rustix::fs::mkdirat(&above.descriptor, split(path).1, Mode::from_raw_mode(0o755)) {
+            // Somebody else may have made it, or a link there may lead nowhere.
+            Ok(()) | Err(Errno::EXIST) => directory(&at(path))?,
+            Err(error) => return Err(fault(&error.into(), path)),
+        };
     }
-    let (above, name) = split(&place.path);
-    let above = make_dir(&Place { root: place.root.clone(), path: above.to_owned() })?;
-    match rustix::fs::mkdirat(&above.descriptor, name, Mode::from_raw_mode(0o755)) {
-        // Somebody else may have made it, or a link there may lead nowhere.
-        Ok(()) | Err(Errno::EXIST) => directory(place),
-        Err(error) => Err(fault(&error.into(), &place.path)),
-    }
+    Ok(above)
 }
 
 /// The path above, and the last name; slashes at the end do not count.
@@ -134,11 +143,27 @@ fn open(path: impl rustix::path::Arg, flags: OFlags) -> io::Result<At> {
 }
 
 fn confine(at: At, place: &Place) -> Result<At, Fault> {
-    // The guest's own memory and environment: what it opens there it may write.
-    if at.real.starts_with(b"/proc/1/") {
+    if of_the_guest(&at) {
         return Err(Fault::new(Why::PermissionDenied, format!("{} is not for tools", place.path)));
     }
     if inside(&at.real, &place.root)? { Ok(at) } else { Err(escape(place)) }
+}
+
+/// Whether it is the guest's own memory, environment or the like: what it opens there it may read and write. Every one of
+/// its threads is there by a number of its own.
+fn of_the_guest(at: &At) -> bool {
+    if at.real.starts_with(b"/proc/1/") {
+        return true;
+    }
+    let own = |name: &[u8]| {
+        let number = std::str::from_utf8(name).ok().and_then(|name| name.parse::<u32>().ok());
+        number.is_some_and(|number| {
+            rustix::fs::access(format!("/proc/self/task/{number}"), rustix::fs::Access::EXISTS).is_ok()
+        })
+    };
+    // A file system that cannot be asked is looked at, too.
+    let proc = rustix::fs::fstatfs(&at.descriptor).map_or(true, |kind| kind.f_type == PROC);
+    proc && at.real.split(|byte| *byte == b'/').any(own)
 }
 
 fn inside(real: &[u8], root: &str) -> Result<bool, Fault> {

@@ -1,9 +1,11 @@
 //! Programs: how they start, and how all that came of one ends.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
@@ -16,10 +18,10 @@ use crate::spawn::{Program, spawn};
 const ROUNDS: usize = 64;
 
 /// Starts a program, and gives its process id.
-pub(crate) fn start(
+pub(crate) fn start<T: AsRef<OsStr>>(
     argv: &[String],
     cwd: &str,
-    env: &[(String, String)],
+    env: &[(T, T)],
     descriptors: Vec<OwnedFd>,
 ) -> Result<Pid, Fault> {
     let Ok([stdout, stderr]) = <[OwnedFd; 2]>::try_from(descriptors) else {
@@ -28,10 +30,12 @@ pub(crate) fn start(
     let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
         return Err(Fault::new(Why::InvalidInput, "there is no program to run"));
     };
-    if argv.iter().chain(env.iter().flat_map(|(name, value)| [name, value])).any(|text| text.contains('\0')) {
+    let variables = || env.iter().map(|(name, value)| (name.as_ref().as_bytes(), value.as_ref().as_bytes()));
+    let texts = argv.iter().map(String::as_bytes).chain(variables().flat_map(|(name, value)| [name, value]));
+    if texts.into_iter().any(|text| text.contains(&0)) {
         return Err(Fault::new(Why::InvalidInput, "arguments and variables hold no NUL byte"));
     }
-    if env.iter().any(|(name, _)| name.is_empty() || name.contains('=')) {
+    if variables().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
         return Err(Fault::new(Why::InvalidInput, "a variable's name is not empty, and holds no `=`"));
     }
     place::check(cwd)?;
@@ -78,7 +82,19 @@ fn code(status: WaitStatus) -> i32 {
 ///
 /// The program is stopped first, not killed: while it lives, it is the one that orphans below it are given to.
 pub(crate) fn kill_tree(root: Pid) {
-    let mut stopped = HashSet::new();
+    let _ = rustix::process::kill_process(root, Signal::STOP);
+    kill_those_below(root);
+    let _ = rustix::process::kill_process_group(root, Signal::KILL);
+    let _ = rustix::process::kill_process(root, Signal::KILL);
+}
+
+/// Kills all that came of this process.
+pub(crate) fn kill_below() {
+    kill_those_below(rustix::process::getpid());
+}
+
+fn kill_those_below(root: Pid) {
+    let mut stopped = HashSet::from([root]);
     for _ in 0..ROUNDS {
         let mut new = false;
         for pid in below(root) {
@@ -95,8 +111,6 @@ pub(crate) fn kill_tree(root: Pid) {
     for pid in stopped {
         let _ = rustix::process::kill_process(pid, Signal::KILL);
     }
-    let _ = rustix::process::kill_process_group(root, Signal::KILL);
-    let _ = rustix::process::kill_process(root, Signal::KILL);
 }
 
 /// A process and all below it.

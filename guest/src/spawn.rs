@@ -2,9 +2,10 @@
 //! would take longer than the whole rest.
 #![allow(unsafe_code, reason = "a child in this process's memory has no safe form")]
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
 use rustix::process::Pid;
@@ -13,10 +14,10 @@ use rustix::process::Pid;
 const STACK: usize = 64 << 10;
 
 /// A program that is ready to start. None of its texts holds a NUL byte.
-pub(crate) struct Program<'a> {
+pub(crate) struct Program<'a, T> {
     pub(crate) argv: &'a [String],
     pub(crate) cwd: &'a str,
-    pub(crate) env: &'a [(String, String)],
+    pub(crate) env: &'a [(T, T)],
     /// What it has as standard input, output and error.
     pub(crate) streams: [BorrowedFd<'a>; 3],
 }
@@ -35,9 +36,11 @@ struct Plan {
 
 /// Starts it: in a session of its own, with no signal blocked, and adopting what its children leave behind, so that all
 /// that came of it is below it while it lives.
-pub(crate) fn spawn(program: &Program<'_>) -> io::Result<Pid> {
+pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid> {
     let argv = program.argv.iter().map(|text| CString::new(&**text)).collect::<Result<Vec<_>, _>>()?;
-    let env = program.env.iter().map(|(name, value)| CString::new(format!("{name}={value}")));
+    let env = program.env.iter().map(|(name, value)| {
+        CString::new([name.as_ref().as_bytes(), b"=", value.as_ref().as_bytes()].concat())
+    });
     let env = env.collect::<Result<Vec<_>, _>>()?;
     let mut plan = Plan {
         files: files(program)?,
@@ -49,9 +52,12 @@ pub(crate) fn spawn(program: &Program<'_>) -> io::Result<Pid> {
     };
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: with CLONE_VFORK this thread, the only one, waits until the child has another program's memory or has
-    // ended. Until then the child runs on a stack of its own, and of this memory changes that stack, `errno` (libc's too)
-    // and `plan.errno` alone. All that `plan` points to lives until the end of this function.
+    // SAFETY: with CLONE_VFORK this thread waits until the child has another program's memory or has ended. Until then the
+    // child runs on a stack of its own, and of this memory changes that stack, `errno` (this thread's, as the kernel gives
+    // it the same thread-local memory) and `plan.errno` alone. All that `plan` points to lives until the end of this
+    // function. Other threads, in a container, go on meanwhile: the child touches nothing that they do, takes no lock that
+    // one of them may hold, and has copies of their descriptors, all of which close with exec; its directory, descriptors
+    // and signal handlers are its own from the start, for neither CLONE_FS, CLONE_FILES nor CLONE_SIGHAND is given.
     let pid = unsafe {
         let top = stack.as_mut_ptr_range().end.cast::<c_void>();
         libc::clone(child, top, flags, (&raw mut plan).cast())
@@ -70,18 +76,18 @@ pub(crate) fn spawn(program: &Program<'_>) -> io::Result<Pid> {
 }
 
 /// Where a program may lie: at its own path, or in one of the directories on its `PATH`.
-fn files(program: &Program<'_>) -> io::Result<Vec<CString>> {
-    let name = &program.argv[0];
+fn files<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Vec<CString>> {
+    let name = &*program.argv[0];
     if name.contains('/') {
-        return Ok(vec![CString::new(&**name)?]);
+        return Ok(vec![CString::new(name)?]);
     }
-    let path = program.env.iter().rev().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
-    path.split(':')
-        .map(|directory| match directory {
-            "" => CString::new(format!("./{name}")),
-            directory => CString::new(format!("{directory}/{name}")),
+    let path = program.env.iter().rev().find(|(name, _)| name.as_ref() == "PATH");
+    let path = path.map_or(&b""[..], |(_, path)| path.as_ref().as_bytes());
+    path.split(|byte| *byte == b':')
+        .map(|directory| {
+            let directory = if directory.is_empty() { b"." } else { directory };
+            Ok(CString::new([directory, b"/", name.as_bytes()].concat())?)
         })
-        .map(|file| file.map_err(io::Error::from))
         .collect()
 }
 

@@ -9,8 +9,12 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::files;
+
 /// How deep a tree is walked down with a descriptor a level; what is deeper is moved up first.
 const DEEPEST: usize = 100;
+/// How deep a tree is that can be copied: each level takes two descriptors and a piece of the stack.
+const DEEPEST_COPY: usize = 400;
 /// How often a directory is emptied into which something keeps writing.
 const TURNS: usize = 100;
 
@@ -21,7 +25,7 @@ const TURNS: usize = 100;
 /// # Errors
 /// Those of the kernel.
 pub fn remove(directory: BorrowedFd<'_>, name: &OsStr, force: bool) -> io::Result<()> {
-    let mut removal = Removal { top: directory, moved: Vec::new(), count: 0, force };
+    let mut removal = Removal { top: directory, moved: Vec::new(), force };
     removal.entry(directory, name, 0)?;
     while let Some(name) = removal.moved.pop() {
         removal.entry(directory, &name, 0)?;
@@ -33,7 +37,6 @@ struct Removal<'a> {
     top: BorrowedFd<'a>,
     /// What was too deep and lies at the top now.
     moved: Vec<OsString>,
-    count: usize,
     force: bool,
 }
 
@@ -66,8 +69,7 @@ impl Removal<'_> {
                 self.entry(opened.as_fd(), &name, depth + 1)?;
                 continue;
             }
-            self.count += 1;
-            let up = OsString::from(format!(".koze-gone-{}-{}", std::process::id(), self.count));
+            let up = files::unused()?;
             rustix::fs::renameat(&opened, &name, self.top, &up)?;
             self.moved.push(up);
         }
@@ -78,6 +80,19 @@ impl Removal<'_> {
 /// Copies what has the first name to the second, which nothing has: files, directories and links, with their
 /// permission bits. Pipes, sockets and devices are refused.
 pub(crate) fn copy(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> io::Result<()> {
+    copy_below(from, old, to, new, 0)
+}
+
+fn copy_below(
+    from: BorrowedFd<'_>,
+    old: &OsStr,
+    to: BorrowedFd<'_>,
+    new: &OsStr,
+    depth: usize,
+) -> io::Result<()> {
+    if depth > DEEPEST_COPY {
+        return Err(Errno::NAMETOOLONG.into());
+    }
     let stat = rustix::fs::statat(from, old, AtFlags::SYMLINK_NOFOLLOW)?;
     let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
     match FileType::from_raw_mode(stat.st_mode) {
@@ -94,7 +109,7 @@ pub(crate) fn copy(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &
             rustix::fs::mkdirat(to, new, Mode::RWXU)?;
             let target = open_directory(to, new)?;
             for name in names(&source)? {
-                copy(source.as_fd(), &name, target.as_fd(), &name)?;
+                copy_below(source.as_fd(), &name, target.as_fd(), &name, depth + 1)?;
             }
             Ok(rustix::fs::fchmod(&target, mode)?)
         }

@@ -1,8 +1,9 @@
-//! The workspace's own tasks: `cargo xtask setup | test | conformance | bench | fuzz | wasm-toolchain`.
+//! The workspace's own tasks: `cargo xtask setup | test | guest | conformance | bench | fuzz | wasm-toolchain`.
 
 mod bench;
 mod conformance;
 mod fuzz;
+mod guest;
 mod process;
 mod setup;
 mod test;
@@ -27,7 +28,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need (Node 22, wrangler, tsc, the wasm target); does nothing when it is there
+    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman); does nothing when it is there
     Setup,
     /// Run `setup`, then every test of the workspace
     Test {
@@ -35,11 +36,13 @@ enum Task {
         #[arg(last = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Build the guest of containers, which is committed
+    Guest(guest::Args),
     /// Play the conformance suite of the agent's tools on a running Worker
     Conformance(conformance::Args),
     /// Time `koze build` as a whole process, beside its peers
     Bench(bench::Args),
-    /// Try the editors of wrangler configurations on any input
+    /// Try the editors of wrangler configurations, and the guest's connection, on any input
     Fuzz(fuzz::Args),
     /// Install the wasm32-unknown-unknown target alone, and say what was found
     WasmToolchain,
@@ -50,10 +53,11 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
         Task::Test { args } => test::run(&root, &args),
+        Task::Guest(args) => guest::run(&root, &args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Bench(args) => bench::run(&root, &args).map(|()| ExitCode::SUCCESS),
         Task::Fuzz(args) => fuzz::run(&root, &args),
-        Task::WasmToolchain => setup::wasm::install(true).map(|()| ExitCode::SUCCESS),
+        Task::WasmToolchain => setup::target::install(setup::target::WASM, true).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error}");

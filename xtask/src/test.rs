@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::{Result, process, setup};
+use crate::{Result, guest, process, setup};
 
 /// How many tests of one program run at once: the standard harness takes it from here, and so do ours.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -13,6 +13,10 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// Runs `cargo test` on this terminal, so that its closing lines stand as cargo prints them.
 pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     setup::run(root)?;
+    if args.is_empty() {
+        // Sooner said than after all tests.
+        guest::run(root, &guest::Args { check: true })?;
+    }
     let mut all = cargo(root)?;
     all.args(["test", "--workspace", "--no-fail-fast"]).args(args);
     if args.is_empty() {

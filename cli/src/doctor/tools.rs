@@ -83,7 +83,7 @@ fn docker(build: &Build) -> Check {
     let from_dockerfiles: Vec<&str> = build
         .sandboxes
         .iter()
-        .filter(|sandbox| sandbox.dockerfile().is_some())
+        .filter(|sandbox| sandbox.is_built())
         .map(|sandbox| sandbox.file.as_str())
         .collect();
     match (engine(), from_dockerfiles.is_empty()) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use koze_guest::message::{Answer, Request};
+use koze_guest::output::Kept;
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::os::fd::AsFd;
 use tokio::net::unix::pipe::Receiver;
@@ -11,7 +12,6 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::engine::engine;
-use super::output::Kept;
 use super::running::{Running, error, gone};
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Command, Output};

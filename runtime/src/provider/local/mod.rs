@@ -50,7 +50,6 @@ mod filter;
 mod launch;
 mod layout;
 mod network;
-mod output;
 mod ready;
 mod registry;
 mod running;

@@ -1,10 +1,10 @@
-//! What is kept of a stream.
+//! What is kept of a stream that a program writes: one rule, wherever the program runs.
 
 use std::collections::VecDeque;
 
 /// The first and the last bytes of a stream, and how many there were.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub struct Kept {
     limit: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
@@ -13,12 +13,12 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Keeps at most so many bytes, the mark included.
-    pub(super) fn new(limit: usize) -> Self {
+    pub fn new(limit: usize) -> Self {
         Kept { limit, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
 
     /// More of the stream.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         // All of the limit is kept at both ends: it may yet turn out that nothing needs to go.
         let half = self.limit.div_ceil(2);
@@ -32,7 +32,7 @@ impl Kept {
     }
 
     /// What is kept, with a mark where something is missing.
-    pub(super) fn finish(self) -> Vec<u8> {
+    pub fn finish(self) -> Vec<u8> {
         let Kept { limit, mut head, tail, total } = self;
         let tail = Vec::from(tail);
         if total <= limit as u64 {

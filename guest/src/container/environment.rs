@@ -1,0 +1,81 @@
+//! The variables of programs: the container's own, and on top of them those of a call.
+
+use std::ffi::OsString;
+
+/// Where programs are looked for in an image that does not say.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Variables, each name once.
+#[derive(Debug, Clone)]
+pub(super) struct Environment(Vec<(OsString, OsString)>);
+
+impl Environment {
+    /// The container's own, without those that are the guest's, and with a `PATH` and a `HOME`.
+    pub(super) fn of_the_container(own: &[&str]) -> Self {
+        let all = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == own));
+        let mut environment = Environment(Vec::new());
+        all.for_each(|(name, value)| environment.set(name, value));
+        if !environment.has("PATH") {
+            environment.set("PATH".into(), PATH.into());
+        }
+        if !environment.has("HOME") {
+            let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+            environment.set("HOME".into(), home(&users, rustix::process::getuid().as_raw()).into());
+        }
+        environment
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, value)| known == name && !value.is_empty())
+    }
+
+    fn set(&mut self, name: OsString, value: OsString) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// With those of a call.
+    pub(super) fn with(&self, call: Vec<(String, String)>) -> Vec<(OsString, OsString)> {
+        let mut all = self.clone();
+        for (name, value) in call {
+            all.set(name.into(), value.into());
+        }
+        all.0
+    }
+}
+
+/// The home of a user, of the text of `/etc/passwd`.
+fn home(users: &str, user: u32) -> String {
+    let of = |line: &str| -> Option<String> {
+        let fields: Vec<_> = line.split(':').collect();
+        let known = fields.get(2)?.parse::<u32>().ok()? == user;
+        fields.get(5).filter(|home| known && home.starts_with('/')).map(|home| (*home).to_owned())
+    };
+    users.lines().find_map(of).unwrap_or_else(|| if user == 0 { "/root" } else { "/" }.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes() {
+        let users =
+            "root:x:0:0:root:/home/of-root:/bin/sh\nbroken\nnode:x:1000:1000::/home/node:/bin/sh\nx:x:7:7";
+        assert_eq!(home(users, 0), "/home/of-root");
+        assert_eq!(home(users, 1000), "/home/node");
+        assert_eq!(home(users, 7), "/");
+        assert_eq!(home("", 0), "/root");
+    }
+
+    #[test]
+    fn a_call_has_the_last_word() {
+        let environment = Environment(vec![("A".into(), "1".into()), ("B".into(), "2".into())]);
+        let all = environment.with(vec![("B".into(), "3".into()), ("C".into(), String::new())]);
+        let all: Vec<_> =
+            all.iter().map(|(name, value)| (name.to_str().unwrap(), value.to_str().unwrap())).collect();
+        assert_eq!(all, [("A", "1"), ("B", "3"), ("C", "")]);
+    }
+}

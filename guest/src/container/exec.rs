@@ -1,0 +1,167 @@
+//! A program, from its start to its end, its time being up, or nobody waiting for it any more.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::Guest;
+use super::bell::Bell;
+use super::call::{Call, End};
+use super::drain::Drain;
+use super::request::{Exec, LARGEST_OUTPUT};
+use crate::message::{Fault, Why};
+use crate::output::Kept;
+
+/// How long a program that was killed may take to be gone. One that the kernel does not let go of is left to itself.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How much is read of what lay in a pipe when its program ended: the most that a pipe holds.
+const PIPE: usize = 1 << 20;
+/// How much is read at once.
+const PIECE: usize = 64 << 10;
+/// The exit code of a program whose time was up.
+const TIMEOUT: i32 = 124;
+
+/// What came of a program.
+pub(super) struct Ended {
+    pub(super) stdout: Vec<u8>,
+    pub(super) stderr: Vec<u8>,
+    pub(super) exit_code: i32,
+    pub(super) timed_out: bool,
+}
+
+struct Stream {
+    pipe: OwnedFd,
+    kept: Kept,
+    open: bool,
+}
+
+impl Stream {
+    /// A stream, and the end that the program writes to.
+    fn new(limit: usize) -> io::Result<(Self, OwnedFd)> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        let flags = rustix::fs::fcntl_getfl(&read)?;
+        rustix::fs::fcntl_setfl(&read, flags | OFlags::NONBLOCK)?;
+        Ok((Stream { pipe: read, kept: Kept::new(limit), open: true }, write))
+    }
+
+    /// Reads what is there, at most one piece; gives how much that was.
+    fn read(&mut self, buffer: &mut [u8]) -> usize {
+        loop {
+            match rustix::io::read(&self.pipe, &mut *buffer) {
+                Ok(read) => {
+                    self.open = read > 0;
+                    self.kept.push(&buffer[..read]);
+                    return read;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return 0,
+                Err(_) => {
+                    self.open = false;
+                    return 0;
+                }
+            }
+        }
+    }
+
+    /// What is kept. What is left behind in the background goes on writing.
+    fn finish(mut self, buffer: &mut [u8], drain: &Drain) -> Vec<u8> {
+        let mut left = PIPE;
+        while self.open && left > 0 {
+            match self.read(buffer) {
+                0 => break,
+                read => left = left.saturating_sub(read),
+            }
+        }
+        if self.open {
+            drain.add(self.pipe);
+        }
+        self.kept.finish()
+    }
+}
+
+/// Runs a program. Its time, and that of the caller, includes nothing but the run itself: what is kept is sent after.
+pub(super) fn exec(guest: &Guest, call: &Call, what: Exec) -> Result<Ended, End> {
+    let Exec { argv, cwd, env, timeout_ms, max_output } = what;
+    let failed = |error: io::Error| Fault::new(Why::Unavailable, format!("no pipe for the program: {error}"));
+    let limit = max_output.min(LARGEST_OUTPUT) as usize;
+    let bell = Arc::new(Bell::new().map_err(failed)?);
+    let (mut stdout, out) = Stream::new(limit).map_err(failed)?;
+    let (mut stderr, err) = Stream::new(limit).map_err(failed)?;
+    let env = guest.environment.with(env);
+    let running = guest.programs.start(&argv, &cwd, &env, vec![out, err], Arc::clone(&bell))?;
+    drop((argv, env));
+    call.streams.ring_when_stopped(&bell);
+
+    let mut buffer = vec![0; PIECE];
+    let mut until = Instant::now().checked_add(Duration::from_millis(timeout_ms));
+    let (mut late, mut stopped) = (false, false);
+    let code = loop {
+        if let Some(code) = running.code.get() {
+            break Some(*code);
+        }
+        if !stopped && call.streams.stopped() {
+            stopped = true;
+            guest.programs.kill(&running);
+            until = Some(Instant::now() + PATIENCE);
+        }
+        if until.is_some_and(|until| Instant::now() >= until) {
+            if late || stopped {
+                break None;
+            }
+            late = true;
+            guest.programs.kill(&running);
+            until = Some(Instant::now() + PATIENCE);
+            continue;
+        }
+        wait(&mut stdout, &mut stderr, &bell, until, &mut buffer);
+    };
+    let (stdout, stderr) =
+        (stdout.finish(&mut buffer, &guest.drain), stderr.finish(&mut buffer, &guest.drain));
+    match code {
+        _ if stopped => Err(End::Stopped),
+        _ if late => Ok(Ended { stdout, stderr, exit_code: TIMEOUT, timed_out: true }),
+        Some(exit_code) => Ok(Ended { stdout, stderr, exit_code, timed_out: false }),
+        // Only what was killed is left to itself.
+        None => Err(End::Stopped),
+    }
+}
+
+/// Waits for output, the bell or the time, and reads a piece of each stream that has one.
+fn wait(stdout: &mut Stream, stderr: &mut Stream, bell: &Bell, until: Option<Instant>, buffer: &mut [u8]) {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    // One that is too long for the kernel is as good as none.
+    let timeout = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
+    let flags = |open| if open { PollFlags::IN } else { PollFlags::empty() };
+    let mut ready = [
+        PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(stdout.pipe.as_fd(), flags(stdout.open)),
+        PollFd::from_borrowed_fd(stderr.pipe.as_fd(), flags(stderr.open)),
+    ];
+    // A stream that ended is always ready: it is left out.
+    let ready = match (stdout.open, stderr.open) {
+        (false, false) => &mut ready[..1],
+        (true, false) => &mut ready[..2],
+        (false, true) => {
+            ready.swap(1, 2);
+            &mut ready[..2]
+        }
+        (true, true) => &mut ready[..],
+    };
+    if poll(ready, timeout.as_ref()).is_err() {
+        return;
+    }
+    if !ready[0].revents().is_empty() {
+        bell.hush();
+    }
+    for stream in [stdout, stderr] {
+        if stream.open {
+            stream.read(buffer);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The frames that go over a connection, both ways: `u32` length of the rest, `u32` call, `u8` kind, payload; numbers are
+//! little-endian.
+//!
+//! | kind | name | from | payload |
+//! |---|---|---|---|
+//! | 0 | hello | class, call 0, first of all | JSON of [`Hello`](super::request::Hello) |
+//! | 1 | welcome | guest, call 0 | JSON of [`Welcome`](super::request::Welcome) |
+//! | 2 | request | class | JSON of a [`Request`](super::request::Request), in pieces: the last is the first that is shorter than [`PIECE`] |
+//! | 3 | answer | guest | JSON of an [`Answer`](super::request::Answer), in pieces likewise; nothing of the call comes behind it |
+//! | 4 | data | both | `u8` stream, at most [`PIECE`] bytes |
+//! | 5 | end | both | `u8` stream: nothing more comes on it |
+//! | 6 | credit | both | `u8` stream, `u32` bytes: so many more may be sent on it |
+//! | 7 | cancel | class | nothing: the call is given up |
+//!
+//! Stream 0 goes to the guest, 1 and 2 come from it; each begins with [`CREDIT`].
+
+use std::fmt;
+
+/// The most bytes of a stream, of a request or of an answer in one frame.
+pub const PIECE: usize = 64 << 10;
+/// The longest frame, in bytes, without the four that say how long it is.
+pub const LONGEST: usize = PIECE + 16;
+/// How many bytes may be sent on a stream before any credit was given.
+pub const CREDIT: u32 = 256 << 10;
+/// What stands in front of a payload: length, call, kind.
+pub const HEAD: usize = 9;
+/// What stands in front of the bytes of a stream: the same, and the stream.
+pub const DATA_HEAD: usize = HEAD + 1;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "in the table above")]
+pub enum Kind {
+    Hello,
+    Welcome,
+    Request,
+    Answer,
+    Data,
+    End,
+    Credit,
+    Cancel,
+}
+
+/// All kinds, by their numbers.
+const KINDS: [Kind; 8] = [
+    Kind::Hello,
+    Kind::Welcome,
+    Kind::Request,
+    Kind::Answer,
+    Kind::Data,
+    Kind::End,
+    Kind::Credit,
+    Kind::Cancel,
+];
+
+/// A frame that came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Which call it belongs to; 0 is the handshake.
+    pub call: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// What it carries.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// The stream that the payload begins with, and what follows.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn stream(&self) -> Result<(u8, &'a [u8]), Broken> {
+        let (stream, rest) = self.payload.split_first().ok_or(Broken("a frame names no stream"))?;
+        Ok((*stream, rest))
+    }
+}
+
+/// Which rule a connection broke: that is its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broken(pub &'static str);
+
+impl fmt::Display for Broken {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(self.0)
+    }
+}
+
+/// What stands in front of a payload of so many bytes.
+pub fn head(call: u32, kind: Kind, payload: usize) -> [u8; HEAD] {
+    // No payload is longer than a frame.
+    let length = u32::try_from(payload + HEAD - 4).unwrap_or(u32::MAX);
+    let mut head = [0; HEAD];
+    head[..4].copy_from_slice(&length.to_le_bytes());
+    head[4..8].copy_from_slice(&call.to_le_bytes());
+    head[8] = kind as u8;
+    head
+}
+
+/// What stands in front of so many bytes of a stream.
+pub fn data_head(call: u32, stream: u8, bytes: usize) -> [u8; DATA_HEAD] {
+    let mut all = [stream; DATA_HEAD];
+    all[..HEAD].copy_from_slice(&head(call, Kind::Data, bytes + 1));
+    all
+}
+
+/// A whole frame. The payload is at most [`PIECE`] long, and one byte more where that names a stream.
+pub fn encode(call: u32, kind: Kind, payload: &[u8]) -> Vec<u8> {
+    [&head(call, kind, payload.len())[..], payload].concat()
+}
+
+/// The frames of a text that may be longer than one: every piece but the last is [`PIECE`] long.
+pub fn encode_text(call: u32, kind: Kind, text: &[u8]) -> Vec<u8> {
+    let mut frames = Vec::with_capacity(text.len() + HEAD * (text.len() / PIECE + 1));
+    let mut rest = text;
+    loop {
+        let (piece, after) = rest.split_at(rest.len().min(PIECE));
+        frames.extend_from_slice(&head(call, kind, piece.len()));
+        frames.extend_from_slice(piece);
+        if piece.len() < PIECE {
+            return frames;
+        }
+        rest = after;
+    }
+}
+
+/// Makes frames of the bytes that come, in whatever pieces they come. Takes no more memory than it has at first.
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    longest: usize,
+}
+
+impl Decoder {
+    /// For frames of at most so many bytes.
+    pub fn new(longest: usize) -> Self {
+        // Room for two: the beginning of the next one seldom has to move.
+        Decoder { buffer: vec![0; 2 * (longest + 4)].into(), start: 0, end: 0, longest }
+    }
+
+    /// The same for longer frames, with the bytes that have come already.
+    #[must_use]
+    pub fn lengthened(self, longest: usize) -> Self {
+        let mut longer = Decoder::new(longest.max(self.longest));
+        let left = &self.buffer[self.start..self.end];
+        longer.buffer[..left.len()].copy_from_slice(left);
+        longer.end = left.len();
+        longer
+    }
+
+    /// Where the next bytes belong; never empty once [`next`](Self::next) has given all there is.
+    pub fn space(&mut self) -> &mut [u8] {
+        // Half a frame of room is enough for a read; less than a whole one stands at the front then.
+        if self.start > 0 && (self.start == self.end || self.buffer.len() - self.end < self.longest / 2) {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        &mut self.buffer[self.end..]
+    }
+
+    /// So many bytes are there now.
+    pub fn filled(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.buffer.len());
+    }
+
+    /// The next frame, if all of it has come.
+    ///
+    /// # Errors
+    /// Where what came is no frame.
+    #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
+    pub fn next(&mut self) -> Result<Option<Frame<'_>>, Broken> {
+        let (start, end) = (self.start, self.end);
+        let Some(prefix) = self.buffer[start..end].first_chunk() else { return Ok(None) };
+        let length = u32::from_le_bytes(*prefix) as usize;
+        if length > self.longest {
+            return Err(Broken("a frame is too long"));
+        }
+        if length < HEAD - 4 {
+            return Err(Broken("a frame is too short"));
+        }
+        if end - start < length + 4 {
+            return Ok(None);
+        }
+        self.start += length + 4;
+        let frame = &self.buffer[start + 4..start + 4 + length];
+        let (call, rest) = frame.split_first_chunk().ok_or(Broken("a frame is too short"))?;
+        let (kind, payload) = rest.split_first().ok_or(Broken("a frame is too short"))?;
+        let kind = *KINDS.get(usize::from(*kind)).ok_or(Broken("a frame is of no kind there is"))?;
+        Ok(Some(Frame { call: u32::from_le_bytes(*call), kind, payload }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All frames of some bytes that come in pieces of these lengths, one after the other.
+    fn decoded(bytes: &[u8], pieces: &[usize], longest: usize) -> Result<Vec<(u32, Kind, Vec<u8>)>, Broken> {
+        let mut decoder = Decoder::new(longest);
+        let (mut all, mut rest, mut pieces) = (Vec::new(), bytes, pieces.iter().cycle());
+        while !rest.is_empty() {
+            let space = decoder.space();
+            assert!(!space.is_empty(), "there is always room for more");
+            let length = rest.len().min(space.len()).min(*pieces.next().unwrap());
+            space[..length].copy_from_slice(&rest[..length]);
+            decoder.filled(length);
+            rest = &rest[length..];
+            while let Some(frame) = decoder.next()? {
+                all.push((frame.call, frame.kind, frame.payload.to_vec()));
+            }
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn as_the_table_says() {
+        assert_eq!(encode(7, Kind::Cancel, &[]), [5, 0, 0, 0, 7, 0, 0, 0, 7]);
+        assert_eq!(data_head(0x0102_0304, 2, 3), [9, 0, 0, 0, 4, 3, 2, 1, 4, 2]);
+        for (number, kind) in (0..).zip(KINDS) {
+            assert_eq!(encode(1, kind, &[])[8], number);
+        }
+    }
+
+    #[test]
+    fn lengths_that_are_none() {
+        for length in [0, 1, 4, u32::try_from(LONGEST).unwrap() + 1, u32::MAX] {
+            let mut bytes = length.to_le_bytes().to_vec();
+            bytes.extend([0; 16]);
+            assert!(decoded(&bytes, &[99], LONGEST).is_err(), "{length}");
+        }
+        let mut odd = encode(1, Kind::Cancel, &[]);
+        odd[8] = 8;
+        assert!(decoded(&odd, &[99], LONGEST).is_err());
+        let long = encode(1, Kind::Data, &[0; PIECE + 1]);
+        assert_eq!(decoded(&long, &[usize::MAX], LONGEST).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn texts_end_in_a_piece_that_is_shorter() {
+        for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5] {
+            let text: Vec<u8> = (0..=255).cycle().take(length).collect();
+            let frames = decoded(&encode_text(3, Kind::Request, &text), &[1 << 20], LONGEST).unwrap();
+            assert_eq!(frames.len(), length / PIECE + 1);
+            let (last, first) = frames.split_last().unwrap();
+            assert!(last.2.len() < PIECE && first.iter().all(|frame| frame.2.len() == PIECE));
+            assert_eq!(frames.iter().flat_map(|frame| frame.2.clone()).collect::<Vec<_>>(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back(
+            frames in vec((any::<u32>(), 0..8_usize, vec(any::<u8>(), 0..300)), 0..20),
+            pieces in vec(1..700_usize, 1..8),
+        ) {
+            let frames: Vec<_> = frames.into_iter().map(|(call, kind, load)| (call, KINDS[kind], load)).collect();
+            let bytes: Vec<u8> = frames.iter().flat_map(|(call, kind, load)| encode(*call, *kind, load)).collect();
+            prop_assert_eq!(decoded(&bytes, &pieces, 305).unwrap(), frames);
+        }
+
+        #[test]
+        fn any_bytes_in_any_pieces_mean_the_same(
+            bytes in vec(any::<u8>(), 0..400),
+            pieces in vec(1..50_usize, 1..8),
+        ) {
+            prop_assert_eq!(decoded(&bytes, &pieces, 60), decoded(&bytes, &[1], 60));
+        }
+
+        #[test]
+        fn lengthened_in_the_middle(load in vec(any::<u8>(), 0..500), cut in 0..60_usize) {
+            let bytes = [encode(0, Kind::Hello, b"{}"), encode(1, Kind::Data, &load)].concat();
+            let cut = cut.min(bytes.len());
+            let mut decoder = Decoder::new(40);
+            decoder.space()[..cut].copy_from_slice(&bytes[..cut]);
+            decoder.filled(cut);
+            let hello = decoder.next().unwrap().is_some();
+            let mut decoder = decoder.lengthened(600);
+            let rest = bytes.len() - cut;
+            decoder.space()[..rest].copy_from_slice(&bytes[cut..]);
+            decoder.filled(rest);
+            if !hello {
+                prop_assert_eq!(decoder.next().unwrap().unwrap().kind, Kind::Hello);
+            }
+            prop_assert_eq!(decoder.next().unwrap().unwrap().payload, &load[..]);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The streams of one call: what has come and is not yet used, and how much may be sent. The reader of the connection
+//! puts in, the thread that works on the call takes out and waits.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::bell::Bell;
+use super::budget::Held;
+use super::frame::{Broken, CREDIT};
+
+/// How many bytes are used before credit for them is given back: a quarter of what a stream begins with.
+const GIVE_BACK: u32 = CREDIT / 4;
+
+/// The call was given up, or its connection is gone: whoever works on it stops, and tells nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped;
+
+/// The streams of a call.
+#[derive(Debug)]
+pub struct Streams {
+    state: Mutex<State>,
+    changed: Condvar,
+    bell: OnceLock<Arc<Bell>>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Whether the call takes a stream at all.
+    takes: bool,
+    /// What came on stream 0 and nobody has taken.
+    arrived: VecDeque<u8>,
+    held: Held,
+    /// How much more may come on it.
+    room: u32,
+    /// What was taken and not yet given back as credit.
+    used: u32,
+    ended: bool,
+    /// How much may be sent on the streams 1 and 2.
+    credit: [u32; 2],
+    stopped: bool,
+}
+
+impl Streams {
+    /// Those of a new call; `takes` says whether it has a stream 0.
+    pub fn new(takes: bool) -> Self {
+        let state = State {
+            takes,
+            arrived: VecDeque::new(),
+            held: Held::default(),
+            room: CREDIT,
+            used: 0,
+            ended: false,
+            credit: [CREDIT; 2],
+            stopped: false,
+        };
+        Streams { state: Mutex::new(state), changed: Condvar::new(), bell: OnceLock::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// More of a stream has come.
+    ///
+    /// # Errors
+    /// Where nothing may.
+    pub fn arrived(&self, stream: u8, bytes: &[u8]) -> Result<(), Broken> {
+        let mut state = self.state();
+        state.open(stream)?;
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        state.room =
+            state.room.checked_sub(length).ok_or(Broken("more data came than there was credit for"))?;
+        state.held.more(bytes.len())?;
+        state.arrived.extend(bytes);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Nothing more comes on a stream.
+    ///
+    /// # Errors
+    /// Where it had ended, or is none of this call.
+    pub fn ended(&self, stream: u8) -> Result<(), Broken> {
+        let mut state = self.state();
+        state.open(stream)?;
+        state.ended = true;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// So much more may be sent on a stream.
+    ///
+    /// # Errors
+    /// Where that is more than can be counted, or the stream does not come from the guest.
+    pub fn credit(&self, stream: u8, bytes: u32) -> Result<(), Broken> {
+        let mut state = self.state();
+        let credit = outgoing(stream).and_then(|index| state.credit.get_mut(index));
+        let credit = credit.ok_or(Broken("credit came for a stream that does not come from the guest"))?;
+        *credit = credit.checked_add(bytes).ok_or(Broken("more credit came than can be counted"))?;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// The call is over, whether or not it was done.
+    pub fn stop(&self) {
+        self.state().stopped = true;
+        self.changed.notify_all();
+        // Whoever hangs it up later looks at the state after that.
+        if let Some(bell) = self.bell.get() {
+            bell.ring();
+        }
+    }
+
+    /// Whether it was stopped.
+    pub fn stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    /// Rings this bell when the call is stopped from now on.
+    pub fn ring_when_stopped(&self, bell: &Arc<Bell>) {
+        let _ = self.bell.set(Arc::clone(bell));
+        if self.stopped() {
+            bell.ring();
+        }
+    }
+
+    /// Waits for what comes on stream 0 and gives how many bytes there are now, none at its end; and how much credit is to
+    /// be given for them.
+    pub fn take(&self, to: &mut [u8]) -> Result<(usize, Option<u32>), Stopped> {
+        let waits = |state: &mut State| !state.stopped && !state.ended && state.arrived.is_empty();
+        let mut state = self.changed.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+        if state.stopped {
+            return Err(Stopped);
+        }
+        let length = state.arrived.len().min(to.len());
+        let (first, second) = state.arrived.as_slices();
+        let cut = first.len().min(length);
+        to[..cut].copy_from_slice(&first[..cut]);
+        to[cut..length].copy_from_slice(&second[..length - cut]);
+        state.arrived.drain(..length);
+        state.held.less(length);
+        // No more comes at once than there is credit for.
+        state.used += u32::try_from(length).unwrap_or_default();
+        let give = (state.used >= GIVE_BACK && !state.ended).then(|| std::mem::take(&mut state.used));
+        state.room += give.unwrap_or_default();
+        Ok((length, give))
+    }
+
+    /// Waits until something may be sent on a stream, and gives how much; [`sent`](Self::sent) takes it off.
+    pub fn may_send(&self, stream: u8) -> Result<usize, Stopped> {
+        let index = outgoing(stream).unwrap_or_default();
+        let waits = |state: &mut State| !state.stopped && state.credit[index] == 0;
+        let state = self.changed.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+        if state.stopped { Err(Stopped) } else { Ok(state.credit[index] as usize) }
+    }
+
+    /// So much was sent on a stream.
+    pub fn sent(&self, stream: u8, bytes: usize) {
+        let credit = &mut self.state().credit[outgoing(stream).unwrap_or_default()];
+        *credit = credit.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+}
+
+impl State {
+    fn open(&self, stream: u8) -> Result<(), Broken> {
+        if stream != 0 || !self.takes {
+            return Err(Broken("data came for a stream that the call does not have"));
+        }
+        if self.ended { Err(Broken("data came behind the end of its stream")) } else { Ok(()) }
+    }
+}
+
+/// Where the credit of a stream stands.
+fn outgoing(stream: u8) -> Option<usize> {
+    usize::from(stream).checked_sub(1).filter(|index| *index < 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credit_is_what_may_come() {
+        let streams = Streams::new(true);
+        let piece = vec![7; CREDIT as usize / 2];
+        streams.arrived(0, &piece).unwrap();
+        streams.arrived(0, &piece).unwrap();
+        assert!(streams.arrived(0, &[1]).is_err());
+        let mut to = vec![0; CREDIT as usize / 4 - 1];
+        assert_eq!(streams.take(&mut to).unwrap(), (to.len(), None));
+        assert_eq!(streams.take(&mut [0]).unwrap(), (1, Some(CREDIT / 4)));
+        streams.arrived(0, &piece[..CREDIT as usize / 4]).unwrap();
+        assert!(streams.arrived(0, &[1]).is_err());
+    }
+
+    #[test]
+    fn an_end_is_the_end() {
+        let streams = Streams::new(true);
+        streams.arrived(0, b"ab").unwrap();
+        streams.ended(0).unwrap();
+        assert!(streams.ended(0).is_err());
+        assert!(streams.arrived(0, &[]).is_err());
+        assert_eq!(streams.take(&mut [0; 9]).unwrap().0, 2);
+        assert_eq!(streams.take(&mut [0; 9]).unwrap().0, 0);
+    }
+
+    #[test]
+    fn only_its_own_streams() {
+        assert!(Streams::new(false).arrived(0, b"a").is_err());
+        assert!(Streams::new(false).ended(0).is_err());
+        let streams = Streams::new(true);
+        assert!(streams.arrived(1, b"a").is_err());
+        assert!(streams.ended(2).is_err());
+        assert!(streams.credit(0, 1).is_err());
+        assert!(streams.credit(3, 1).is_err());
+        streams.credit(1, u32::MAX - CREDIT).unwrap();
+        assert!(streams.credit(1, 1).is_err());
+        assert_eq!(streams.may_send(1).unwrap(), u32::MAX as usize);
+        streams.sent(1, u32::MAX as usize - 5);
+        assert_eq!(streams.may_send(1).unwrap(), 5);
+        assert_eq!(streams.may_send(2).unwrap(), CREDIT as usize);
+    }
+
+    #[test]
+    fn who_waits_is_woken() {
+        let streams = Arc::new(Streams::new(true));
+        streams.sent(1, CREDIT as usize);
+        let waiting = |work: fn(&Streams) -> Result<usize, Stopped>| {
+            let streams = Arc::clone(&streams);
+            std::thread::spawn(move || work(&streams))
+        };
+        let sends = waiting(|streams| streams.may_send(1));
+        streams.credit(1, 3).unwrap();
+        assert_eq!(sends.join().unwrap(), Ok(3));
+        let takes = waiting(|streams| streams.take(&mut [0; 4]).map(|(length, _)| length));
+        streams.arrived(0, b"xy").unwrap();
+        assert_eq!(takes.join().unwrap(), Ok(2));
+        let takes = waiting(|streams| streams.take(&mut [0; 4]).map(|(length, _)| length));
+        let bell = Arc::new(Bell::new().unwrap());
+        streams.ring_when_stopped(&bell);
+        streams.stop();
+        assert_eq!(takes.join().unwrap(), Err(Stopped));
+        assert_eq!(rustix::io::read(&*bell, &mut [0; 8]), Ok(8));
+        let late = Arc::new(Bell::new().unwrap());
+        let stopped = Streams::new(false);
+        stopped.stop();
+        stopped.ring_when_stopped(&late);
+        assert_eq!(rustix::io::read(&*late, &mut [0; 8]), Ok(8));
+    }
+}

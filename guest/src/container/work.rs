@@ -1,0 +1,195 @@
+//! What is done for each request. A thread that works on a call waits for files, programs and its peer as long as they
+//! take; nothing else waits for it.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek, Write as _};
+use std::os::unix::fs::FileExt;
+
+use super::Guest;
+use super::call::{Call, End, Writer};
+use super::exec::exec;
+use super::frame::PIECE;
+use super::request::{Done, Entry, Exec, MakeLink, Read, Rename, Request, SetMode, Stat, Write};
+use super::streams::Stopped;
+use crate::files;
+use crate::message::{Fault, Place, Why};
+use crate::place::fault;
+
+/// What is appended waits in memory up to this length, in bytes, and in a file beyond.
+const IN_MEMORY: usize = 1 << 20;
+
+/// Does what a call asks for, and gives the answer, unless it was given up.
+pub(super) fn work(
+    guest: &Guest,
+    call: &Call,
+    request: Result<Request, Fault>,
+) -> Result<Result<Done, Fault>, Stopped> {
+    let done = request.map_err(End::Fault).and_then(|request| {
+        guest.usable()?;
+        one(guest, call, request)
+    });
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(End::Fault(fault)) => Ok(Err(fault)),
+        Err(End::Stopped) => Err(Stopped),
+    }
+}
+
+fn one(guest: &Guest, call: &Call, request: Request) -> Result<Done, End> {
+    let nothing = |()| Done::Nothing {};
+    Ok(match request {
+        Request::Exec(what) => run(guest, call, what)?,
+        Request::Read(what) => read(call, what)?,
+        Request::Write(what) => write(guest, call, what)?,
+        Request::List(place) => list(call, &place)?,
+        Request::Stat(place) => files::stat(&place).map(|found| Done::Stat(Stat::new(found)))?,
+        Request::MakeDir(place) => files::make_dir(&place).map(nothing)?,
+        Request::MakeLink(MakeLink { root, path, target }) => {
+            files::make_link(&Place { root, path }, &target).map(nothing)?
+        }
+        Request::SetMode(SetMode { root, path, mode }) => {
+            files::set_mode(&Place { root, path }, mode).map(nothing)?
+        }
+        Request::Remove(place) => files::remove(&place).map(nothing)?,
+        Request::Rename(Rename { from, to }) => {
+            if !files::rename(&from, &to)? {
+                files::copy_over(&from, &to)?;
+            }
+            Done::Nothing {}
+        }
+        // Done by whoever read it.
+        Request::KillAll {} => Done::Nothing {},
+    })
+}
+
+fn run(guest: &Guest, call: &Call, what: Exec) -> Result<Done, End> {
+    let ended = exec(guest, call, what)?;
+    for (stream, bytes) in [(1, ended.stdout), (2, ended.stderr)] {
+        call.send(stream, &bytes)?;
+        call.end(stream)?;
+    }
+    Ok(Done::Ended { exit_code: ended.exit_code, timed_out: ended.timed_out })
+}
+
+fn read(call: &Call, what: Read) -> Result<Done, End> {
+    let Read { root, path, offset, limit } = what;
+    let place = Place { root, path };
+    let file = File::from(files::open(&place)?);
+    let failed = |error: &io::Error| End::Fault(fault(error, &place.path));
+    let size = file.metadata().map_err(|error| failed(&error))?.len();
+    let (mut sent, mut buffer) = (0, Vec::new());
+    let next = |to: &mut [u8], at: u64| loop {
+        return match file.read_at(to, at) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // Some files of /proc know no offsets this large.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && at > size => Ok(0),
+            read => read.map_err(|error| failed(&error)),
+        };
+    };
+    while sent < limit {
+        let most = usize::try_from(limit - sent).unwrap_or(PIECE);
+        let at = offset.saturating_add(sent);
+        let piece = call.piece(1, most, &mut buffer, &mut |to| next(to, at))?;
+        if piece == 0 {
+            break;
+        }
+        sent += piece as u64;
+    }
+    call.end(1)?;
+    // Of a file of /proc, or one that grew.
+    let size = if sent == 0 { size } else { size.max(offset.saturating_add(sent)) };
+    Ok(Done::Size { size })
+}
+
+fn write(guest: &Guest, call: &Call, what: Write) -> Result<Done, End> {
+    let Write { root, path, append } = what;
+    let place = Place { root, path };
+    let size = if append { self::append(guest, call, &place)? } else { replace(guest, call, &place)? };
+    Ok(Done::Size { size })
+}
+
+/// Replaces a file in one step. Where it does not come to that, the new one goes away.
+fn replace(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
+    let (file, pending) = files::create(place)?;
+    let mut file = File::from(file);
+    let (mut size, mut buffer) = (0, vec![0; PIECE]);
+    loop {
+        let length = call.take(&mut buffer)?;
+        if length == 0 {
+            break;
+        }
+        file.write_all(&buffer[..length]).map_err(|error| fault(&error, &place.path))?;
+        size += length as u64;
+    }
+    let _one = guest.one_writer();
+    pending.commit()?;
+    Ok(size)
+}
+
+/// Puts bytes behind those of a file, all or none, once all have come.
+fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
+    let failed = |error: io::Error| fault(&error, &place.path);
+    let (mut memory, mut beyond, mut buffer) = (Vec::new(), None, vec![0; PIECE]);
+    loop {
+        let length = call.take(&mut buffer)?;
+        if length == 0 {
+            break;
+        }
+        memory.extend_from_slice(&buffer[..length]);
+        if memory.len() >= IN_MEMORY {
+            let file = match &mut beyond {
+                Some(file) => file,
+                none => none.insert(files::nameless(place)?),
+            };
+            file.write_all(&memory).map_err(failed)?;
+            memory.clear();
+        }
+    }
+    // Paths that differ may lead to one file: one writer at a time.
+    let _one = guest.one_writer();
+    let mut file = File::from(files::append(place)?);
+    let before = file.metadata().map_err(failed)?.len();
+    let written = (|| {
+        if let Some(mut beyond) = beyond {
+            beyond.rewind()?;
+            loop {
+                match beyond.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(length) => file.write_all(&buffer[..length])?,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        file.write_all(&memory)
+    })();
+    if let Err(error) = written {
+        // Part of it may be there.
+        let _ = file.set_len(before);
+        return Err(failed(error).into());
+    }
+    Ok(file.metadata().map_err(failed)?.len())
+}
+
+/// A directory may have any number of entries: none is kept longer than it takes to send it.
+fn list(call: &Call, place: &Place) -> Result<Done, End> {
+    let mut to = Writer::new(call, 1);
+    // Sending fails where nobody listens any more; making JSON of texts and numbers does not.
+    let stopped = |_| End::Stopped;
+    let mut between = "[";
+    files::each(place, |name, found| {
+        to.write_all(between.as_bytes()).map_err(stopped)?;
+        between = ",";
+        serde_json::to_writer(&mut to, &Entry::new(name, found)).map_err(|_| End::Stopped)
+    })?;
+    to.write_all(if between == "[" { b"[]" } else { b"]" }).and_then(|()| to.flush()).map_err(stopped)?;
+    call.end(1)?;
+    Ok(Done::Nothing {})
+}
+
+/// What is said of every call where the container has no file system of processes.
+pub(super) fn no_proc() -> Fault {
+    let text =
+        "the container has no /proc: the guest finds files and processes by it, and does nothing without";
+    Fault::new(Why::Unsupported, text)
+}

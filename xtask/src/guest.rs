@@ -1,0 +1,135 @@
+//! `cargo xtask guest`: the program that `koze build` puts into images, for the only machine that Cloudflare's containers
+//! run on.
+//!
+//! It is committed, like an import library: `cargo install koze-cli` brings it along, and builds for no other target.
+//! The same source and the same compiler give the same bytes, wherever the checkout lies: no linker or library of the host
+//! takes part, and no path of it is left in.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use fs_err as fs;
+
+use crate::{Result, process, setup};
+
+/// What it is built for.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
+/// The most that it may take in every image, in bytes.
+const LARGEST: usize = 2 << 20;
+/// Where it is committed, and beside it the compiler that made it.
+const BINARY: &str = "templates/files/guest/koze-guest-x86_64";
+const COMPILER: &str = "templates/files/guest/koze-guest-x86_64.rustc";
+
+const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Write nothing; exit with 1 where the committed program is not what its source gives
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    setup::target::install(TARGET, false)?;
+    let compiler = compiler()?;
+    let committed = fs::read_to_string(root.join(COMPILER)).unwrap_or_default();
+    if args.check && committed.trim_end() != compiler {
+        return Err(format!(
+            "`{BINARY}` was made by {}, and this is {compiler}: other bytes are no surprise, and nothing was compared. \
+             Check it with that compiler, or make it anew with this one: `cargo xtask guest`",
+            committed.trim_end()
+        )
+        .into());
+    }
+    let built = build(root)?;
+    let bytes = fs::read(&built)?;
+    if let Some(wrong) = wrong(&bytes) {
+        return Err(format!("{} {wrong}", built.display()).into());
+    }
+    let same = fs::read(root.join(BINARY)).is_ok_and(|committed| committed == bytes);
+    let size = format!("{} KiB", bytes.len().div_ceil(1024));
+    match (args.check, same) {
+        (_, true) if committed.trim_end() == compiler => {
+            eprintln!("guest: {BINARY} is what its source gives, {size}")
+        }
+        (true, _) => {
+            return Err(format!(
+                "`{BINARY}` is not what its source gives: run `cargo xtask guest`, and commit it with the change"
+            )
+            .into());
+        }
+        (false, _) => {
+            fs::create_dir_all(root.join(BINARY).parent().ok_or("the program lies in no directory")?)?;
+            fs::write(root.join(BINARY), &bytes)?;
+            fs::write(root.join(COMPILER), format!("{compiler}\n"))?;
+            eprintln!("guest: wrote {BINARY}, {size}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds it apart from everything else, for it has flags of its own.
+fn build(root: &Path) -> Result<PathBuf> {
+    let out = root.join("target/guest");
+    let mut cargo = process::cargo(root);
+    cargo
+        .args(["build", "--locked", "--package", "koze-guest", "--bin", "koze-guest"])
+        .args(["--profile", "guest", "--target", TARGET, "--target-dir"])
+        .arg(&out);
+    // No flags of whoever runs this, and none of a configuration above the checkout.
+    for variable in ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+        cargo.env_remove(variable);
+    }
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(root)?);
+    let status = process::status(&mut cargo, NO_RUSTUP)?;
+    if !status.success() {
+        return Err("the guest does not build".into());
+    }
+    Ok(out.join(TARGET).join("guest/koze-guest"))
+}
+
+/// Rust's own linker and libraries; and the places on this machine under other names.
+fn flags(root: &Path) -> Result<OsString> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let cargo =
+        cargo.ok_or("neither CARGO_HOME nor HOME is set, and paths below them would be left in the guest")?;
+    let mut flags = OsString::from("-Clinker=rust-lld\x1f-Clink-self-contained=yes");
+    for (from, to) in [(&*cargo, "/cargo"), (root, "/koze")] {
+        flags.push("\x1f--remap-path-prefix=");
+        flags.push(from);
+        flags.push("=");
+        flags.push(to);
+    }
+    Ok(flags)
+}
+
+/// The compiler that the checkout's cargo takes.
+fn compiler() -> Result<String> {
+    process::stdout(Command::new("rustc").arg("--version"), NO_RUSTUP)
+}
+
+/// What is wrong with a program that is to run in any image.
+fn wrong(program: &[u8]) -> Option<String> {
+    /// `PT_INTERP`: the program needs a loader of the image.
+    const LOADER: u32 = 3;
+    let number = |at: usize, width: usize| -> Option<u64> {
+        let mut bytes = [0; 8];
+        bytes[..width].copy_from_slice(program.get(at..at + width)?);
+        Some(u64::from_le_bytes(bytes))
+    };
+    // ELF, 64 bits, little-endian; and x86-64.
+    if !program.starts_with(b"\x7fELF\x02\x01") || number(18, 2) != Some(62) {
+        return Some(format!("is no program for {TARGET}"));
+    }
+    if program.len() > LARGEST {
+        return Some(format!("has {} bytes, and {LARGEST} are the most", program.len()));
+    }
+    let (table, width, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    let kinds = (0..count).map(|n| usize::try_from(table + n * width).ok().and_then(|at| number(at, 4)));
+    kinds
+        .flatten()
+        .any(|kind| kind == u64::from(LOADER))
+        .then(|| "is not static: it needs a loader".to_owned())
+}
