@@ -35,7 +35,7 @@ pub enum Command {
     Rename(Rename),
     /// Take sandboxes whose files are gone out of the wrangler configuration
     Remove(Remove),
-    /// Make a sandbox file of a container of the class `Sandbox`, the pattern of earlier versions
+    /// Move sandboxes to another backend, or make one of a container of the class `Sandbox`
     Migrate(Migrate),
     /// Print the definitions of the tools that agents get in this project
     Tools(Tools),
@@ -166,13 +166,35 @@ pub struct Rename {
 /// `koze migrate`.
 #[derive(Debug, Args)]
 pub struct Migrate {
-    /// The sandbox that the class `Sandbox` becomes: the name of its file without `.sandbox.rs`
-    #[arg(default_value = "shell")]
-    pub name: String,
+    /// The sandbox that the class `Sandbox` becomes: the name of its file without `.sandbox.rs`, `shell` where none is
+    /// given. With `--backend`, the one that moves, by the name of its file or its class: all, where none is given
+    pub name: Option<String>,
+
+    /// Move sandboxes to another backend: `native` is koze's own guest in any image, `sdk` Cloudflare's Sandbox SDK.
+    /// Classes, bindings and storage stay
+    #[arg(long, value_name = "BACKEND")]
+    pub backend: Option<Backend>,
 
     /// Where, and how.
     #[command(flatten)]
     pub edit: Edit,
+}
+
+/// What runs behind the class of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
+pub enum Backend {
+    Native,
+    Sdk,
+}
+
+impl From<Backend> for koze_model::Backend {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Native => Self::Native,
+            Backend::Sdk => Self::Sdk,
+        }
+    }
 }
 
 /// `koze doctor`.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use koze_model::image::ImageSource;
-use koze_model::{Rule, Sandbox};
+use koze_model::{Backend, Rule, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
@@ -69,9 +69,16 @@ pub struct Summary {
     pub image: String,
     /// What decided the image.
     pub image_source: ImageSource,
+    /// What runs behind the class.
+    pub backend: Backend,
 }
 
 impl Summary {
+    /// Whether wrangler builds the image.
+    pub fn is_built(&self) -> bool {
+        self.backend == Backend::Native || self.dockerfile().is_some()
+    }
+
     /// The Dockerfile that the image is built from, relative to the wrangler configuration.
     pub fn dockerfile(&self) -> Option<&str> {
         let image = self.image.as_str();
@@ -115,17 +122,19 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         return plan::of_nothing(&project, &config, findings);
     }
 
+    let native = |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native;
     let sdk = match &options.sdk {
-        Some(sdk) => sdk.clone(),
-        None => sdk::resolve(&project, findings)?,
+        Some(sdk) => Some(sdk.clone()),
+        None if !sandboxes.list.is_empty() && sandboxes.list.iter().all(native) => None,
+        None => Some(sdk::resolve(&project, findings)?),
     };
-    build.sdk = Some(sdk.clone());
+    build.sdk.clone_from(&sdk);
     let inputs = Inputs {
         project: &project,
         sandboxes: &sandboxes,
         config: &config,
         lock: &lock,
-        sdk: &sdk,
+        sdk: sdk.as_ref(),
         draft: &options.draft,
         removal: removal.as_ref().map(|(classes, storage)| (classes.as_slice(), *storage)),
     };
@@ -251,6 +260,7 @@ fn summaries(sandboxes: &Sandboxes, plan: &Plan) -> Vec<Summary> {
             container: container.clone(),
             image: image.image.clone(),
             image_source: image.source,
+            backend: sandbox.attributes.backend(),
         })
         .collect()
 }

@@ -14,6 +14,8 @@ pub struct Draft {
     pub settings: Vec<Edit>,
     /// Classes that go on under another name: old, new.
     pub renames: Vec<(String, String)>,
+    /// Classes that go on with another backend.
+    pub moved: Vec<String>,
     /// Sandboxes to take out.
     pub removal: Option<Removal>,
 }

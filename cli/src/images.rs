@@ -1,17 +1,21 @@
 //! Which image each sandbox runs, as the wrangler configuration writes it.
 
+pub mod guest;
 mod offered;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use koze_model::image::{self, Image, ImageSource};
-use koze_model::{Rule, Sandbox};
+use koze_model::{Backend, Rule, Sandbox};
 
 use crate::discover::{DOCKERFILE, Project, Sandboxes};
+use crate::draft::Draft;
 use crate::finding::{Findings, Place};
 use crate::paths;
 use crate::sdk::Sdk;
+
+use self::guest::{From, Guest};
 
 pub use offered::{classes, offered, serves};
 
@@ -22,28 +26,65 @@ pub struct Resolved {
     pub image: String,
     /// What decided.
     pub source: ImageSource,
+    /// How koze's guest gets into it, where that is the backend.
+    pub guest: Option<Guest>,
+}
+
+impl Resolved {
+    /// An image as it is.
+    pub fn new(image: String, source: ImageSource) -> Self {
+        Resolved { image, source, guest: None }
+    }
+
+    /// What the entry of the container says, in a configuration in this directory.
+    pub fn entry(&self, config_dir: &Path) -> String {
+        self.guest.as_ref().map_or_else(|| self.image.clone(), |guest| paths::dotted(&guest.dockerfile, config_dir))
+    }
+}
+
+/// Where images are looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Surroundings<'a> {
+    /// The package.
+    pub project: &'a Project,
+    /// Its sandboxes.
+    pub sandboxes: &'a Sandboxes,
+    /// The directory of the wrangler configuration.
+    pub config_dir: &'a Path,
+    /// The SDK version; none where no sandbox needs it.
+    pub sdk: Option<&'a Sdk>,
+    /// What the command changes beside.
+    pub draft: &'a Draft,
 }
 
 /// The image of a sandbox: `image`, `variant`, the Dockerfile beside the source, or the SDK's own.
 ///
-/// `config_dir` is the directory of the wrangler configuration.
-pub fn resolve(
-    sandbox: &Sandbox,
-    sandboxes: &Sandboxes,
-    project: &Project,
-    config_dir: &Path,
-    sdk: &Sdk,
-    findings: &mut Findings,
-) -> Resolved {
+/// # Panics
+/// Where a sandbox needs the SDK, and there is no version of it.
+pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings) -> Resolved {
+    let Surroundings { project, sandboxes, config_dir, sdk, draft } = around;
     let source_dir = directory(sandbox, project);
     let attributes = &sandbox.attributes;
+    let native = attributes.backend() == Backend::Native;
     let built = |path: PathBuf, source, findings: &mut Findings| {
-        check_from(&path, project, sdk, findings);
-        Resolved { image: paths::dotted(&path, config_dir), source }
+        let image = paths::dotted(&path, config_dir);
+        let guest = native.then(|| {
+            let beside = || paths::normal(path.parent().unwrap_or(&path));
+            let context = attributes.image_build_context.as_ref();
+            let context = context.map_or_else(beside, |dir| paths::normal(&source_dir.join(&dir.value)));
+            let from = From::Dockerfile(paths::normal(&path), context);
+            guest::of(sandbox, from, &project.dir, draft, findings)
+        });
+        if let (None, Some(sdk)) = (&guest, sdk) {
+            check_from(&path, project, sdk, findings);
+        }
+        Resolved { image, source, guest }
     };
     match attributes.image.as_ref().map(|image| &image.value) {
         Some(Image::Registry(reference)) => {
-            return Resolved { image: reference.clone(), source: ImageSource::Attribute };
+            let from = From::Registry(reference);
+            let guest = native.then(|| guest::of(sandbox, from, &project.dir, draft, findings));
+            return Resolved { image: reference.clone(), source: ImageSource::Attribute, guest };
         }
         Some(Image::Dockerfile(path)) => {
             return built(source_dir.join(path), ImageSource::Attribute, findings);
@@ -58,7 +99,14 @@ pub fn resolve(
         }
     }
     let source = if variant.is_some() { ImageSource::Variant } else { ImageSource::Default };
-    Resolved { image: image::default_image(&sdk.version, variant), source }
+    if native {
+        let rule =
+            Rule::NoNativeImage { class: sandbox.class.value.clone(), base: sandbox.names.base.clone() };
+        findings.add(rule, Some(sandboxes.place(sandbox, sandbox.class.span)));
+        return Resolved::new(String::new(), source);
+    }
+    let version = &sdk.expect("a sandbox on the SDK has a version of it").version;
+    Resolved::new(image::default_image(version, variant), source)
 }
 
 /// The directory of a sandbox's source file.

@@ -38,6 +38,10 @@ pub struct Lock {
     /// The blocks of the wrangler configuration that koze made: they go with their last entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<String>,
+    /// The files that koze wrote to build the images of sandboxes with its guest, relative to the package: they go with
+    /// the last sandbox that needs them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
     /// The class that records the sandboxes of sessions, where the last build had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<Registry>,

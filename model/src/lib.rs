@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`syntax`] | finds the `#[sandbox]` items of a file |
 //! | [`attrs`] | the grammar of the attribute |
+//! | [`backend`] | what runs behind the class of a sandbox |
 //! | [`names`] | every derived name, made in one place |
 //! | [`image`] | image references, and which image a sandbox runs |
 //! | [`instance`] | how large a sandbox is |
@@ -18,6 +19,7 @@
 //! | [`report`] | collects diagnostics |
 
 pub mod attrs;
+pub mod backend;
 pub mod image;
 pub mod instance;
 pub mod names;
@@ -31,6 +33,7 @@ pub mod syntax;
 mod value;
 
 pub use attrs::Attributes;
+pub use backend::Backend;
 pub use names::Names;
 pub use report::{Diagnostic, Report, Spot};
 pub use rules::{Level, Rule};

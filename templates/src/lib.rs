@@ -27,6 +27,24 @@ pub const SDK_TYPES: &str = include_str!("../files/worker/sdk.d.mts");
 /// What it runs in a container.
 pub const SDK_SCRIPT: &str = include_str!("../files/worker/sdk.bash");
 
+/// The base class of sandboxes of the backend `native`, `src/generated/native.mjs`.
+pub const NATIVE: &str = include_str!("../files/worker/native.mjs");
+
+/// Its types, `src/generated/native.d.mts`.
+pub const NATIVE_TYPES: &str = include_str!("../files/worker/native.d.mts");
+
+/// Its connection to the guest, `src/generated/guest.mjs`.
+pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
+
+/// What stands between it and the hosts that it may reach, `src/generated/egress.mjs`.
+pub const EGRESS: &str = include_str!("../files/worker/egress.mjs");
+
+/// Its types, `src/generated/egress.d.mts`.
+pub const EGRESS_TYPES: &str = include_str!("../files/worker/egress.d.mts");
+
+/// What installs the guest, at the end of a Dockerfile.
+pub const NATIVE_DOCKERFILE: &str = include_str!("../files/worker/native.Dockerfile");
+
 /// What every such base class answers, `src/generated/contract.d.ts`.
 pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
 

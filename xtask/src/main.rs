@@ -28,7 +28,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest); does nothing when it is there
+    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman); does nothing when it is there
     Setup,
     /// Run `setup`, then every test of the workspace
     Test {

@@ -2,17 +2,28 @@
 
 use std::process::ExitCode;
 
+use koze_model::Backend;
+
 use super::show;
 use crate::args::{self, Format, Where};
 use crate::build::{self, Build, Options};
 use crate::draft::Draft;
 use crate::finding::Findings;
 use crate::output;
+use crate::sdk;
 use crate::write::Action;
 
 pub(super) fn run(args: &args::Build) -> ExitCode {
     let options = Options { write: !args.check && !args.dry_run, ..options(&args.place) };
-    run_with(&args.place, &options, args.check)
+    let (code, build) = built(&args.place, &options, args.check);
+    if args.place.format == Format::Human && build.sandboxes.iter().any(|one| one.backend == Backend::Sdk) {
+        show::err(&format!(
+            "note: Cloudflare ends {} 0.x on {}; `koze migrate --backend native` moves sandboxes to koze's own guest\n",
+            sdk::PACKAGE,
+            sdk::END_OF_SUPPORT
+        ));
+    }
+    code
 }
 
 /// The options of a build that writes.
@@ -29,6 +40,10 @@ pub(super) fn options(place: &Where) -> Options {
 
 /// Builds and shows what came of it; with `check`, drift is a failure.
 pub(super) fn run_with(place: &Where, options: &Options, check: bool) -> ExitCode {
+    built(place, options, check).0
+}
+
+fn built(place: &Where, options: &Options, check: bool) -> (ExitCode, Build) {
     let mut findings = Findings::new(place.strict);
     let mut build = Build::default();
     let done = build::run(options, &mut build, &mut findings).is_ok();
@@ -37,9 +52,9 @@ pub(super) fn run_with(place: &Where, options: &Options, check: bool) -> ExitCod
         if place.format == Format::Human {
             show::err("not in step: run `koze build` and commit what it changes\n");
         }
-        return ExitCode::FAILURE;
+        return (ExitCode::FAILURE, build);
     }
-    code
+    (code, build)
 }
 
 /// Shows what a build found and did.

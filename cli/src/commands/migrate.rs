@@ -1,4 +1,5 @@
-//! `koze migrate`: the class `Sandbox` of earlier versions becomes a sandbox with a file; its storage stays.
+//! `koze migrate`: the class `Sandbox` of earlier versions becomes a sandbox with a file, or sandboxes move to another
+//! backend; storage stays.
 
 use std::process::ExitCode;
 
@@ -6,7 +7,7 @@ use koze_model::names::SUFFIX;
 use koze_model::{Rule, image, sandbox};
 use serde_json::Value;
 
-use super::{add, drafted, rename};
+use super::{add, backend, drafted, rename};
 use crate::args;
 use crate::build::{self, Options};
 use crate::discover::Project;
@@ -18,11 +19,17 @@ use crate::wrangler::legacy::{self, Legacy};
 use crate::wrangler::scope;
 
 pub(super) fn run(args: &args::Migrate) -> ExitCode {
-    drafted::run(&args.edit, |project, options, findings| migrate(args, project, options, findings))
+    drafted::run(&args.edit, |project, options, findings| match args.backend {
+        Some(to) => backend::draft(to.into(), args.name.as_deref(), project, options, findings),
+        None => migrate(args.name.as_deref().unwrap_or(NAME), project, options, findings),
+    })
 }
 
+/// What the class `Sandbox` becomes where nobody says.
+const NAME: &str = "shell";
+
 fn migrate(
-    args: &args::Migrate,
+    name: &str,
     project: &Project,
     options: &mut Options,
     findings: &mut Findings,
@@ -33,7 +40,7 @@ fn migrate(
     if legacy.containers.is_empty() {
         return findings.fail(Rule::NothingToMigrate { config: config.shown.clone() }, None);
     }
-    let names = add::names(&args.name, findings)?;
+    let names = add::names(name, findings)?;
     let class = sandbox::class_of(&names);
     let dir = add::usual_dir(project, findings)?;
     let file = format!("{dir}/{}{SUFFIX}", names.base);

@@ -1,6 +1,7 @@
 //! One module for each command.
 
 mod add;
+mod backend;
 mod build;
 #[cfg(target_os = "linux")]
 mod call;

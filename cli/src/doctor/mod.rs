@@ -7,9 +7,10 @@ pub(crate) mod tools;
 
 use std::time::SystemTime;
 
+use koze_model::Backend;
 use serde::Serialize;
 
-use crate::build::Build;
+use crate::build::{Build, Summary};
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
 
@@ -69,7 +70,10 @@ impl Check {
 /// would edit.
 pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now: SystemTime) -> Vec<Check> {
     let mut checks = project::checks(build, findings, now);
-    checks.extend(config.map(project::flags));
+    let native = |summary: &Summary| summary.backend == Backend::Native;
+    if build.sandboxes.is_empty() || !build.sandboxes.iter().all(native) {
+        checks.extend(config.map(project::flags));
+    }
     checks.extend(tools::checks(build));
     checks
 }

@@ -10,6 +10,7 @@ use super::Check;
 use crate::build::{Build, Summary};
 use crate::finding::Findings;
 use crate::manifest;
+use crate::sdk::END_OF_SUPPORT as END;
 use crate::wrangler::document::Step;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
@@ -49,12 +50,12 @@ fn state(build: &Build, findings: &Findings) -> Check {
 fn support(version: &str, source: &str, now: SystemTime) -> Check {
     let found = format!("@cloudflare/sandbox {version}, from {source}");
     let ended = now >= UNIX_EPOCH + Duration::from_secs(END_OF_SUPPORT);
-    let help = "0.12 is the last release with the class that koze builds on; 1.0 is another interface, to which a later \
-                koze will move projects: keep the version pinned until then";
+    let help = "1.0 has no class that koze builds on: `koze migrate --backend native` moves sandboxes to koze's own guest, which \
+                needs no SDK; storage stays, and `--dry-run` shows what changes";
     if ended {
-        Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ended on 2026-12-31"), help)
+        Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ended on {END}"), help)
     } else {
-        Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ends on 2026-12-31"), help)
+        Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ends on {END}"), help)
     }
 }
 
@@ -87,7 +88,7 @@ fn images(build: &Build) -> Option<Check> {
 }
 
 /// Whether Node's modules are on at every level: the sandbox SDK imports them, and without them the Worker does not
-/// start.
+/// start. Without the SDK, nothing of koze's needs them.
 pub(super) fn flags(config: &Config) -> Check {
     let root = config.document.value();
     let environments = root.get("env").and_then(Value::as_object).into_iter().flatten();

@@ -21,7 +21,7 @@ const WRANGLER: Version = Version::new(4, 0, 0);
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// How long a tool may think about what it is.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) fn checks(build: &Build) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
@@ -83,7 +83,7 @@ fn docker(build: &Build) -> Check {
     let from_dockerfiles: Vec<&str> = build
         .sandboxes
         .iter()
-        .filter(|sandbox| sandbox.dockerfile().is_some())
+        .filter(|sandbox| sandbox.is_built())
         .map(|sandbox| sandbox.file.as_str())
         .collect();
     match (engine(), from_dockerfiles.is_empty()) {

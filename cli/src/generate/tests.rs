@@ -15,7 +15,7 @@ fn sandbox(file: &str, text: &str) -> Sandbox {
 
 /// The files, with an image for each sandbox whose reference is its directory.
 fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(&'static str, String)> {
-    let image = |sandbox: &Sandbox| Resolved { image: sandbox.file.clone(), source: ImageSource::Attribute };
+    let image = |sandbox: &Sandbox| Resolved::new(sandbox.file.clone(), ImageSource::Attribute);
     let images: Vec<Resolved> = sandboxes.iter().map(image).collect();
     let first = sandboxes.iter().find(|sandbox| serves(sandbox)).map(|sandbox| sandbox.names.base.as_str());
     let offered = offered(sandboxes, &images, first);

@@ -1,7 +1,10 @@
 //! `worker.mjs` and `worker.d.mts`: the Worker entry, and its types; and what its classes extend, each with its types.
 
-use koze_model::Sandbox;
-use koze_templates::{CONTRACT, SDK, SDK_SCRIPT, SDK_TYPES, WORKER, WORKER_TYPES};
+use koze_model::{Backend, Sandbox};
+use koze_templates::{
+    CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_TYPES, SDK, SDK_SCRIPT, SDK_TYPES, WORKER,
+    WORKER_TYPES,
+};
 use serde_json::{Value, json};
 
 use super::MARK;
@@ -13,7 +16,8 @@ const RUST_WORKER: &str = "../../build/index.js";
 /// The entry and its types, whose templates have the same regions.
 pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
-    let classes: Vec<Fill> = sandboxes.iter().map(class).collect();
+    let of = |backend| sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend() == backend);
+    let [classes, native] = Backend::ALL.map(|backend| of(backend).map(class).collect::<Vec<Fill>>());
     let kept: Vec<Fill> = kept
         .iter()
         .map(|class| Fill { holes: vec![("__KOZE_KEPT__", (*class).to_owned())], regions: Vec::new() })
@@ -23,9 +27,12 @@ pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, St
     [("worker.mjs", WORKER), ("worker.d.mts", WORKER_TYPES)].map(|(name, template)| {
         let text = Template::new(template).render(&outer, &|region| match region {
             "base" => once(!classes.is_empty()),
+            "native-base" => once(!native.is_empty()),
             "kept-base" => once(!kept.is_empty()),
-            "egress" => once(sandboxes.iter().any(has_policy)),
+            "egress" => once(of(Backend::Sdk).any(has_policy)),
+            "native-egress" => once(of(Backend::Native).any(has_policy)),
             "class" => &classes,
+            "native" => &native,
             "kept" => &kept,
             other => unreachable!("the template has a region {other} that nobody fills"),
         });
@@ -33,15 +40,28 @@ pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, St
     })
 }
 
-/// The class that those of sandboxes extend; it is the same for all.
-pub(super) fn base(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
-    if sandboxes.is_empty() {
-        return Vec::new();
+/// The classes that those of sandboxes extend, one a backend, with what they need; each is the same for all.
+pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
+    let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
+    let mut files = Vec::new();
+    if uses(Backend::Sdk) {
+        let script = Fill { holes: vec![("__KOZE_SCRIPT__", template(SDK_SCRIPT))], regions: Vec::new() };
+        let class = Template::new(SDK).render(&script, &|region| unreachable!("a region {region}"));
+        files.extend([("sdk.mjs", class), ("sdk.d.mts", SDK_TYPES.to_owned())]);
     }
-    let script = Fill { holes: vec![("__KOZE_SCRIPT__", template(SDK_SCRIPT))], regions: Vec::new() };
-    let class = Template::new(SDK).render(&script, &|region| unreachable!("a region {region}"));
-    let contract = format!("// {MARK}\n//\n{CONTRACT}");
-    vec![("sdk.mjs", class), ("sdk.d.mts", SDK_TYPES.to_owned()), ("contract.d.ts", contract)]
+    if uses(Backend::Native) {
+        let own = [("native.mjs", NATIVE), ("native.d.mts", NATIVE_TYPES), ("guest.mjs", GUEST_CONNECTION)];
+        files.extend(own.map(|(name, text)| (name, text.to_owned())));
+        let has_policy =
+            |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native && has_policy(sandbox);
+        if sandboxes.iter().any(has_policy) {
+            files.extend([("egress.mjs", EGRESS.to_owned()), ("egress.d.mts", EGRESS_TYPES.to_owned())]);
+        }
+    }
+    if !files.is_empty() {
+        files.push(("contract.d.ts", format!("// {MARK}\n//\n{CONTRACT}")));
+    }
+    files
 }
 
 /// Text as JavaScript over as many lines as it has.
@@ -60,10 +80,12 @@ fn class(sandbox: &Sandbox) -> Fill {
     let mut fill = Fill {
         holes: vec![
             ("__KOZE_CLASS__", sandbox.class.value.clone()),
+            ("__KOZE_NATIVE__", sandbox.class.value.clone()),
             // A directory's name could otherwise end the comment it stands in.
             ("__KOZE_SOURCE__", sandbox.file.replace("*/", "*\\/")),
             ("__KOZE_BINDING__", sandbox.names.binding.clone()),
             ("__KOZE_INTERNET__", internet.to_string()),
+            ("__KOZE_SLEEP_AFTER_MS__", attributes.idle().unwrap_or_default().as_millis().to_string()),
         ],
         regions: Vec::new(),
     };

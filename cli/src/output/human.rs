@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use koze_model::rules::listed;
-use koze_model::{Level, Rule};
+use koze_model::{Backend, Level, Rule};
 
 use crate::build::Build;
 use crate::finding::Findings;
@@ -59,11 +59,12 @@ pub fn sandboxes(build: &Build) -> String {
     let class = widest(&|sandbox| sandbox.class.chars().count());
     let binding = widest(&|sandbox| sandbox.binding.chars().count());
     for sandbox in &build.sandboxes {
-        let _ = writeln!(
+        let _ = write!(
             text,
             "  {:file$}  {:class$}  {:binding$}  {}",
             sandbox.file, sandbox.class, sandbox.binding, sandbox.image
         );
+        text.push_str(if sandbox.backend == Backend::Native { ", with koze's guest\n" } else { "\n" });
     }
     text
 }

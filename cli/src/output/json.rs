@@ -66,10 +66,24 @@ struct Sandbox<'a> {
     class: &'a str,
     /// Its container application at the top level of the configuration.
     container: &'a str,
-    /// Its image at the top level: a reference, or the path of a Dockerfile relative to the configuration.
+    /// Its image at the top level: a reference, or the path of a Dockerfile relative to the configuration; with the
+    /// backend `native`, the one that koze's guest is added to.
     image: &'a str,
     /// What decided the image.
     image_source: Source,
+    /// What runs behind the class.
+    backend: Backend,
+}
+
+/// What runs behind a class.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+enum Backend {
+    /// Cloudflare's Sandbox SDK.
+    Sdk,
+    /// koze's own guest.
+    Native,
 }
 
 /// What decided an image.
@@ -194,6 +208,10 @@ fn sandbox(sandbox: &Summary) -> Sandbox<'_> {
             ImageSource::SiblingDockerfile => Source::SiblingDockerfile,
             ImageSource::Default => Source::Default,
             ImageSource::Configuration => Source::Configuration,
+        },
+        backend: match sandbox.backend {
+            koze_model::Backend::Sdk => Backend::Sdk,
+            koze_model::Backend::Native => Backend::Native,
         },
     }
 }

@@ -139,7 +139,7 @@ impl Owned {
             class: class.clone(),
             binding: sandbox.names.binding.clone(),
             migration: made,
-            backend: "sdk".to_owned(),
+            backend: sandbox.attributes.backend().word().to_owned(),
             container: top.container,
             keys: top.keys,
             environments: self

@@ -5,6 +5,7 @@
 //! | `fate` | what became of the classes since the last build |
 //! | `storage` | migrations or exports |
 //! | `entries` | containers and bindings |
+//! | `guests` | the files that images with koze's guest are built from |
 //! | `registry` | the class that records sandboxes |
 //! | `leftovers` | nothing: reports entries of the user's to classes that no longer live |
 //! | `blocks` | which of koze's blocks go with their last entry |
@@ -13,6 +14,7 @@
 mod blocks;
 mod entries;
 mod fate;
+mod guests;
 mod leftovers;
 mod registry;
 mod storage;
@@ -33,7 +35,7 @@ use crate::draft::Draft;
 use crate::draft::Storage;
 use crate::finding::{Findings, Place, Stop};
 use crate::generate;
-use crate::images::{self, Resolved};
+use crate::images::{self, Resolved, Surroundings};
 use crate::lock::{self, Lock, Locked};
 use crate::paths;
 use crate::sdk::Sdk;
@@ -44,7 +46,7 @@ use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
-use crate::write::Change;
+use crate::write::{Action, Change};
 
 /// What the plan is made from.
 pub struct Inputs<'a> {
@@ -56,8 +58,8 @@ pub struct Inputs<'a> {
     pub config: &'a Config,
     /// What koze owns in it.
     pub lock: &'a Lock,
-    /// The SDK version.
-    pub sdk: &'a Sdk,
+    /// The SDK version; none where no sandbox needs it.
+    pub sdk: Option<&'a Sdk>,
     /// What the command changes beside.
     pub draft: &'a Draft,
     /// The classes that the user said to take out, and what is to become of their storage.
@@ -117,10 +119,15 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
 
     let fate = fate::resolve(inputs, &lifecycles, findings);
     let mut notes = Vec::new();
-    let mut images: Vec<Resolved> = sandboxes
-        .iter()
-        .map(|sandbox| images::resolve(sandbox, inputs.sandboxes, project, config.dir(), sdk, findings))
-        .collect();
+    let around = Surroundings {
+        project,
+        sandboxes: inputs.sandboxes,
+        config_dir: config.dir(),
+        sdk: *sdk,
+        draft: inputs.draft,
+    };
+    let mut images: Vec<Resolved> =
+        sandboxes.iter().map(|sandbox| images::resolve(sandbox, around, findings)).collect();
     findings.checked()?;
 
     let locked: HashMap<&str, &Locked> =
@@ -134,6 +141,9 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
             let locked = locked.get(class).or_else(|| locked.get(old?)).copied();
             let kept = lock.kept.iter().find(|kept| kept.class == class || Some(kept.class.as_str()) == old);
             let place = inputs.sandboxes.place(sandbox, sandbox.class.span);
+            if let Some(locked) = locked {
+                check_backend(inputs, sandbox, locked, findings);
+            }
             Wanted {
                 sandbox,
                 image,
@@ -179,8 +189,10 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     drop(wanted);
     for (image, kept) in images.iter_mut().zip(kept) {
         if let Some(kept) = kept {
-            images::check_kept(&kept, config.dir(), project, sdk, findings);
-            *image = Resolved { image: kept, source: ImageSource::Configuration };
+            if let Some(sdk) = sdk {
+                images::check_kept(&kept, config.dir(), project, sdk, findings);
+            }
+            *image = Resolved::new(kept, ImageSource::Configuration);
         }
     }
     let container = |locked: &Locked| {
@@ -190,8 +202,25 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let containers = new_lock.sandboxes.iter().map(container).collect();
     let offered = images::offered(sandboxes, &images, new_lock.default.as_deref());
     let classes = images::classes(sandboxes, &images);
-    let changes = outputs(inputs, &edits, new_lock, offered.as_ref(), findings)?;
+    let changes = outputs(inputs, &edits, new_lock, &images, offered.as_ref(), findings)?;
     Ok(Plan { changes, images, offered, classes, containers, notes })
+}
+
+/// A class changes its backend where the command says so, and not by a word in its source: its containers go.
+fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: &Locked, findings: &mut Findings) {
+    let (class, attributes) = (&sandbox.class, &sandbox.attributes);
+    let to = attributes.backend();
+    if locked.backend == to.word() || inputs.draft.moved.contains(&class.value) {
+        return;
+    }
+    let span = attributes.backend.as_ref().map_or(class.span, |backend| backend.span);
+    let rule = Rule::BackendChanged {
+        class: class.value.clone(),
+        name: sandbox.names.base.clone(),
+        from: locked.backend.clone(),
+        to,
+    };
+    findings.add(rule, Some(inputs.sandboxes.place(sandbox, span)));
 }
 
 /// The first sandbox ever built, of those that serve agents: what an agent gets when it names none and no attribute
@@ -217,7 +246,8 @@ fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
 fn outputs(
     inputs: &Inputs,
     edits: &[Edit],
-    new_lock: Lock,
+    mut new_lock: Lock,
+    images: &[Resolved],
     offered: Option<&Images>,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
@@ -238,7 +268,7 @@ fn outputs(
     let edited = (text != config.document.text())
         .then(|| Document::parse(config.document.format(), text.clone()).expect("what koze edited parses"));
     let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
-    let mut files: Vec<(PathBuf, String)> = vec![(config.path.clone(), text)];
+    let mut files: Vec<(PathBuf, Vec<u8>)> = vec![(config.path.clone(), text.into_bytes())];
     let generated = project.dir.join(generate::DIR);
     let outside = fs_err::canonicalize(&generated).is_ok_and(|dir| !dir.starts_with(&project.dir));
     if outside || (generated.exists() && !generated.is_dir()) {
@@ -253,24 +283,32 @@ fn outputs(
         offered,
         registry: project.registry,
     }) {
-        files.push((generated.join(name), text));
+        files.push((generated.join(name), text.into_bytes()));
     }
-    files.push((project.dir.join(lock::FILE), new_lock.render_after(lock)));
-    for (path, text) in files {
+    let guests = guests::files(images);
+    new_lock.files = guests.iter().map(|(path, _)| paths::relative(path, &project.dir)).collect();
+    changes.extend(guests::leftovers(project, lock, &new_lock, &files, findings)?);
+    files.extend(guests);
+    files.push((project.dir.join(lock::FILE), new_lock.render_after(lock).into_bytes()));
+    for (path, content) in files {
         let shown = paths::relative(&path, &project.dir);
         // Of a link to a configuration the target is written; what koze makes itself is never somebody's link.
         if path != config.path && path.is_symlink() {
             findings.add(Rule::NotOurs { path: shown.clone() }, Some(Place::file(shown)));
             continue;
         }
-        let change = match Change::of(path, shown, Some(text.into_bytes())) {
+        let change = match Change::of(path, shown, Some(content)) {
             Ok(change) => change,
             Err(error) => return findings.io(&error),
         };
-        let ours =
-            |before: &[u8]| before.is_empty() || String::from_utf8_lossy(before).contains(generate::MARK);
-        if change.path.starts_with(&generated) && change.before.as_deref().is_some_and(|before| !ours(before))
-        {
+        let foreign = change.before.as_deref().is_some_and(|before| !generate::is_ours(before));
+        let foreign = match (change.path.starts_with(&generated), guests::is_guest(&change.path)) {
+            // It cannot say of itself whose it is: outside, the lock does.
+            (false, true) => change.action() == Action::Update && !lock.files.contains(&change.shown),
+            (true, true) | (false, false) => false,
+            (true, false) => foreign,
+        };
+        if foreign {
             findings
                 .add(Rule::NotOurs { path: change.shown.clone() }, Some(Place::file(change.shown.clone())));
         }

@@ -17,6 +17,9 @@ use crate::paths;
 /// The version this koze was made for; what messages recommend.
 pub const RECOMMENDED: &str = "0.12.10";
 
+/// From the end of this day on, Cloudflare mends nothing in 0.x.
+pub const END_OF_SUPPORT: &str = "2026-12-31";
+
 /// The npm package.
 pub const PACKAGE: &str = "@cloudflare/sandbox";
 

@@ -7,6 +7,7 @@ use syn::spanned::Spanned as _;
 use syn::{Expr, Lit, Meta};
 
 use super::Rollout;
+use crate::backend::Backend;
 use crate::image::Image;
 use crate::instance;
 use crate::names;
@@ -16,8 +17,6 @@ use crate::value::Spanned;
 
 /// The tool families there are, and whether this version serves them.
 const FAMILIES: &[(&str, bool)] = &[("agent", true), ("workspace", false), ("thread", false)];
-
-const BACKENDS: &[(&str, bool)] = &[("sdk", true), ("native", false)];
 
 /// A container that never sleeps would be a mistake nobody sees: a year is the end.
 const LONGEST_SLEEP: u64 = 365 * 24 * 3600;
@@ -266,14 +265,34 @@ pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Stri
     Some(Spanned::new(list.value.into_iter().map(|family| family.value).collect(), list.span))
 }
 
-pub(super) fn backend(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
-    let names: Vec<_> = BACKENDS.iter().map(|(name, _)| *name).collect();
-    let text = one_of("backend", meta, &names, report)?;
-    if BACKENDS.contains(&(text.value.as_str(), false)) {
-        report.add(Rule::BackendNotServed { backend: text.value.clone() }, text.span);
-        return None;
+pub(super) fn backend(meta: &Meta, report: &mut Report) -> Option<Spanned<Backend>> {
+    let text = text("backend", meta, report)?;
+    if let Some(backend) = Backend::of(&text.value) {
+        return Some(Spanned::new(backend, text.span));
     }
-    Some(text)
+    report.add(Rule::NoSuchBackend { backend: text.value }, text.span);
+    None
+}
+
+/// `key = ["program", "argument"]`: at least one word, none with NUL.
+pub(super) fn words(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
+    let expected = "a list of strings";
+    let expr = value(key, expected, meta, report)?;
+    let Expr::Array(array) = expr else {
+        return bad_form(key, expected, expr.span(), report);
+    };
+    let mut list = Vec::new();
+    for element in &array.elems {
+        let word = text_of(key, expected, element, report)?;
+        if word.value.contains('\0') || (list.is_empty() && word.value.is_empty()) {
+            return bad_value(key, &word.value, "a program and its arguments, without NUL", word.span, report);
+        }
+        list.push(word.value);
+    }
+    if list.is_empty() {
+        return bad_value(key, "[]", "a program and its arguments", meta.path().span(), report);
+    }
+    Some(Spanned::new(list, meta.path().span()))
 }
 
 /// A class name: one Rust identifier.

@@ -13,6 +13,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Meta, Token};
 
+use crate::backend::Backend;
 use crate::image::{self, Image};
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
@@ -96,8 +97,13 @@ pub const KEYS: &[Key] = &[
     Key { name: "default", example: "default", meaning: "the sandbox an agent gets when it names none" },
     Key {
         name: "backend",
-        example: "backend = \"sdk\"",
-        meaning: "what runs behind the class: `sdk` (default)",
+        example: "backend = \"native\"",
+        meaning: "what runs behind the class: `sdk` (default), or `native`, koze's own guest in any Linux image",
+    },
+    Key {
+        name: "entrypoint",
+        example: "entrypoint = [\"node\", \"server.js\"]",
+        meaning: "a program of the image that runs beside the guest, with `backend = \"native\"`",
     },
     Key {
         name: "renamed_from",
@@ -158,7 +164,8 @@ pub struct Attributes {
     pub denied_hosts: Option<Spanned<Vec<String>>>,
     pub tools: Option<Spanned<Vec<String>>>,
     pub default: Option<Span>,
-    pub backend: Option<Spanned<String>>,
+    pub backend: Option<Spanned<Backend>>,
+    pub entrypoint: Option<Spanned<Vec<String>>>,
     pub renamed_from: Option<Spanned<String>>,
     pub image_build_context: Option<Spanned<String>>,
     pub image_vars: Option<Spanned<Vec<(String, String)>>>,
@@ -234,6 +241,7 @@ impl Attributes {
                 _ => report.add(Rule::BadForm { key: key.to_owned(), expected: "no value".to_owned() }, span),
             },
             "backend" => self.backend = literal::backend(meta, report),
+            "entrypoint" => self.entrypoint = literal::words(key, meta, report),
             "renamed_from" => self.renamed_from = literal::class(key, meta, report),
             "image_build_context" => self.image_build_context = literal::path(key, meta, report),
             "image_vars" => self.image_vars = nested::variables(key, meta, report),
@@ -253,6 +261,11 @@ impl Attributes {
     /// Whether agents get this family of tools in the sandbox.
     pub fn serves(&self, family: &str) -> bool {
         self.tools.as_ref().map_or(family == "agent", |tools| tools.value.iter().any(|one| one == family))
+    }
+
+    /// What runs behind the class.
+    pub fn backend(&self) -> Backend {
+        self.backend.as_ref().map_or(Backend::default(), |backend| backend.value)
     }
 
     /// How long it may idle before it sleeps, where the attribute says so.
@@ -281,6 +294,7 @@ impl Attributes {
             let why = "`default` is the sandbox an agent gets, and these tools are none of an agent's: take one out";
             exclusive("default", "tools", why);
         }
+        self.check_backend(&place, report);
         if let (Some(steps), Some(max)) = (&self.rollout_step_percentage, &self.max_instances)
             && let Rollout::Steps(list) = &steps.value
             && list.len() > max.value as usize
@@ -291,6 +305,32 @@ impl Attributes {
                 expected: format!("no more steps than `max_instances`, {}", max.value),
             };
             report.add(rule, steps.span);
+        }
+    }
+}
+
+impl Attributes {
+    /// Keys that the backend cannot hold.
+    fn check_backend(&self, place: &dyn Fn(&str) -> Option<Span>, report: &mut Report) {
+        let backend = self.backend();
+        let mut refuse = |key: &str, why: &str| {
+            let Some(at) = place(key) else { return };
+            let rule = Rule::NotOfBackend { key: key.to_owned(), backend, why: why.to_owned() };
+            let diagnostic = Diagnostic::new(rule, at);
+            report.push(match place("backend") {
+                Some(first) => diagnostic.with(0, Some(first), "the backend"),
+                None => diagnostic,
+            });
+        };
+        match backend {
+            Backend::Sdk => {
+                let why = "the program of the SDK's image is the SDK's own: take `entrypoint` out, or write `backend = \"native\"`";
+                refuse("entrypoint", why);
+            }
+            Backend::Native => {
+                let why = "a variant is an image of the SDK: name an image, such as `image = \"python:3.12-slim\"`, or put a Dockerfile beside the source";
+                refuse("variant", why);
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The table.
 
+use crate::backend::Backend;
+
 use super::{Explained, Level, either, example, listed, nearest};
 
 /// Writes the enum and its three look-ups from one list, so that a rule stands in one place.
@@ -165,10 +167,10 @@ rules! {
         => "keys are separated by commas: `#[sandbox(variant = \"python\", max_instances = 10)]`",
         eg r#"#[sandbox(image "x:1")]"#;
     /// A backend that this version of koze does not have.
-    "K021" Error BackendNotServed { backend: String }
+    "K021" Error NoSuchBackend { backend: String }
         format!("this version of koze does not have the backend `{backend}`")
-        => "write `backend = \"sdk\"`, or leave the key out",
-        eg r#"#[sandbox(backend = "native")]"#;
+        => format!("its backends are {}: write one of them, or leave the key out", listed(&Backend::ALL.map(Backend::word))),
+        eg r#"#[sandbox(backend = "docker")]"#;
 
     /// Whether a sandbox exists depends on the compilation.
     "K022" Error Conditional { class: String }
@@ -416,4 +418,45 @@ pub struct ShellSandbox;"#;
         format!("`Cargo.toml` no longer asks for the registry of sandboxes, but its class `{class}` still has storage")
         => format!("a build never deletes storage: say `registry = true` under `[package.metadata.koze]` again, or take the registry out, `koze remove {class}` with `--keep-storage` or `--delete-storage`"),
         eg "[package.metadata.koze]   # registry = true was here";
+
+    // The backend.
+
+    /// A key that the backend of a sandbox cannot hold.
+    "K073" Error NotOfBackend { key: String, backend: Backend, why: String }
+        format!("`{key}` is not for the backend `{backend}`")
+        => why,
+        eg r#"#[sandbox(backend = "native", variant = "python")]"#;
+    /// Nothing says which image a sandbox with koze's own guest runs.
+    "K074" Error NoNativeImage { class: String, base: String }
+        format!("nothing says which image `{class}` runs: with `backend = \"native\"` there is none by default")
+        => format!("name any image of Linux, such as `image = \"debian:12-slim\"` or `image = \"python:3.12-slim\"`, or put `{base}.Dockerfile` beside the source"),
+        eg r#"#[sandbox(backend = "native")]   // and no Dockerfile beside the source"#;
+    /// The backend of a class was changed in the source alone.
+    "K075" Error BackendChanged { class: String, name: String, from: String, to: Backend }
+        format!("`{class}` was built with the backend `{from}`, and its attribute says `{to}` now")
+        => format!("another image takes the place of its containers, and the files in them are lost: run `koze migrate --backend {to} {name}`, which says what changes, or let the attribute say `{from}` again"),
+        eg r#"#[sandbox(backend = "native", image = "debian:12-slim")]   // where koze.lock says `backend = "sdk"`"#;
+    /// A `.dockerignore` keeps koze's guest out of the build of an image.
+    "K076" Error GuestIgnored { pattern: String, guest: String }
+        format!("`{pattern}` keeps `{guest}` out of the image's build, which copies it into the image")
+        => format!("write `!/{guest}` in a line behind it"),
+        eg "*   # the only line of src/server/.dockerignore, beside shell.Dockerfile";
+    /// A Dockerfile that nothing can be written behind.
+    "K077" Error BadDockerfile { message: String }
+        message
+        => "with `backend = \"native\"` koze writes what installs its guest behind the last stage: mend the Dockerfile, then run `koze build` again",
+        eg "RUN apt-get update && \\   # the last line of a Dockerfile";
+    /// The scheduling policy of a container is one that koze does not serve.
+    "K078" Error SchedulingPolicy { policy: String }
+        format!("this version of koze does not build for `scheduling_policy` {policy}")
+        => "koze's containers have the default policy, under which the image and the instance stand in the configuration: take `scheduling_policy` out; that of an application which is deployed cannot be changed, so give the sandbox another `name` then",
+        eg r#"{ "containers": [{ "class_name": "ShellSandbox", "scheduling_policy": "durable_object" }] }"#;
+    /// The sandboxes are on the backend that they should be moved to.
+    "K079" Error NothingToMove { backend: Backend, names: Vec<String> }
+        match names.as_slice() {
+            [] => format!("no sandbox has another backend than `{backend}`"),
+            names => format!("{} has the backend `{backend}` already", listed(&names.iter().map(String::as_str).collect::<Vec<_>>())),
+        }
+        => "there is nothing to move: `koze list` shows the sandboxes",
+        eg "koze migrate --backend native   # for a second time";
 }

@@ -2,6 +2,7 @@
 declare const __KOZE_SCRIPT__: string;
 declare const __KOZE_ENV_VARS__: Record<string, string>;
 declare const __KOZE_SLEEP_AFTER__: string;
+declare const __KOZE_SLEEP_AFTER_MS__: number;
 declare const __KOZE_INTERNET__: boolean;
 declare const __KOZE_ALLOWED_HOSTS__: string[];
 declare const __KOZE_DENIED_HOSTS__: string[];

@@ -3,11 +3,17 @@
 //#region base
 import type { KozeSandbox as KozeBase } from "./sdk.mjs";
 //#endregion
+//#region native-base
+import type { KozeSandbox as KozeNative } from "./native.mjs";
+//#endregion
 //#region kept-base
 import type { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
 //#region egress
 export { ContainerProxy } from "@cloudflare/sandbox";
+//#endregion
+//#region native-egress
+export { KozeEgress } from "./egress.mjs";
 //#endregion
 
 /** The Rust Worker. */
@@ -17,6 +23,11 @@ export default worker;
 
 /** The sandbox that `__KOZE_SOURCE__` declares, bound as `__KOZE_BINDING__`. */
 export declare class __KOZE_CLASS__<Env = unknown> extends KozeBase<Env> {}
+//#endregion
+//#region native
+
+/** The sandbox that `__KOZE_SOURCE__` declares, bound as `__KOZE_BINDING__`. */
+export declare class __KOZE_NATIVE__<Env = unknown> extends KozeNative<Env> {}
 //#endregion
 //#region kept
 

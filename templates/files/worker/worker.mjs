@@ -6,6 +6,9 @@
 //#region base
 import { KozeSandbox as KozeBase } from "./sdk.mjs";
 //#endregion
+//#region native-base
+import { KozeSandbox as KozeNative } from "./native.mjs";
+//#endregion
 //#region kept-base
 import { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
@@ -14,6 +17,9 @@ export { default } from "__KOZE_WORKER__";
 export * from "__KOZE_WORKER__";
 //#region egress
 export { ContainerProxy } from "@cloudflare/sandbox";
+//#endregion
+//#region native-egress
+export { KozeEgress } from "./egress.mjs";
 //#endregion
 //#region class
 
@@ -40,6 +46,30 @@ export class __KOZE_CLASS__ extends KozeBase {
   /** @override */
   interceptHttps = true;
   //#endregion
+  //#region allowed_hosts
+  /** @type {string[]} @override */
+  allowedHosts = __KOZE_ALLOWED_HOSTS__;
+  //#endregion
+  //#region denied_hosts
+  /** @type {string[]} @override */
+  deniedHosts = __KOZE_DENIED_HOSTS__;
+  //#endregion
+}
+//#endregion
+//#region native
+
+/** The sandbox that `__KOZE_SOURCE__` declares. */
+export class __KOZE_NATIVE__ extends KozeNative {
+  //#region env_vars
+  /** @type {Record<string, string>} @override */
+  envVars = __KOZE_ENV_VARS__;
+  //#endregion
+  //#region sleep_after
+  /** @override */
+  sleepAfterMs = __KOZE_SLEEP_AFTER_MS__;
+  //#endregion
+  /** @override */
+  enableInternet = __KOZE_INTERNET__;
   //#region allowed_hosts
   /** @type {string[]} @override */
   allowedHosts = __KOZE_ALLOWED_HOSTS__;

@@ -5,8 +5,10 @@
 
 mod bindings;
 mod built;
+mod containers;
 mod deploy;
 mod dev;
+mod native;
 mod project;
 mod runs;
 mod rust;

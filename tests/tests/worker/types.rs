@@ -53,10 +53,14 @@ fn usage(worker: &Worker) -> String {
     }
     text += "}\nexport async function use(env: Env): Promise<number[]> {\n  const codes: number[] = [];\n";
     for sandbox in &sandboxes {
+        let call = match sandbox.backend.as_str() {
+            "native" => "kozeStatus({})).ok ? 0 : 1",
+            _ => "exec(\"true\")).exitCode",
+        };
         let _ = writeln!(
             text,
-            "  codes.push((await env.{0}.getByName(\"a\").exec(\"true\")).exitCode);\n  \
-             // @ts-expect-error: the SDK has no such method, and the stub's type knows.\n  \
+            "  codes.push((await env.{0}.getByName(\"a\").{call});\n  \
+             // @ts-expect-error: the class has no such method, and the stub's type knows.\n  \
              await env.{0}.getByName(\"a\").noSuchMethod();",
             sandbox.binding
         );
@@ -91,7 +95,18 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 5] = ["placeholders.d.ts", "worker.mjs", "worker.d.mts", "sdk.mjs", "sdk.d.mts"];
+const TEMPLATES: [&str; 10] = [
+    "placeholders.d.ts",
+    "worker.mjs",
+    "worker.d.mts",
+    "sdk.mjs",
+    "sdk.d.mts",
+    "native.mjs",
+    "native.d.mts",
+    "guest.mjs",
+    "egress.mjs",
+    "egress.d.mts",
+];
 
 #[test]
 fn the_templates_pass_as_they_stand() {
@@ -111,6 +126,7 @@ fn the_class_of_the_tests_answers_the_contract() {
 fn a_wrong_type_in_a_hole_does_not() {
     for (right, wrong, field) in [
         ("__KOZE_SLEEP_AFTER__: string", "__KOZE_SLEEP_AFTER__: boolean", "sleepAfter"),
+        ("__KOZE_SLEEP_AFTER_MS__: number", "__KOZE_SLEEP_AFTER_MS__: string", "sleepAfterMs"),
         ("__KOZE_INTERNET__: boolean", "__KOZE_INTERNET__: string", "enableInternet"),
         ("__KOZE_ALLOWED_HOSTS__: string[]", "__KOZE_ALLOWED_HOSTS__: number[]", "number[]"),
     ] {

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeSet;
 
+use koze_model::Rule;
 use koze_model::image::{self, ImageSource};
 use serde_json::{Map, Value, json};
 
 use super::{Outcome, Wanted};
-use crate::finding::Findings;
+use crate::finding::{Finding, Findings};
 use crate::lock::Entry;
 use crate::wrangler::document::{Edit, Path, Step};
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
+
+/// The scheduling policy under which the Durable Object chooses image and instance, and the entry says neither.
+const DURABLE_OBJECT: &str = "durable_object";
 
 enum Adoption {
     /// The hand-written value stays, and stays the user's.
@@ -47,6 +51,14 @@ impl Wanted<'_> {
         };
 
         let entry = &level.containers.list[index];
+        if let Some(policy) = entry.get("scheduling_policy").filter(|policy| **policy == DURABLE_OBJECT) {
+            let path = [at(index), vec![Step::from("scheduling_policy")]].concat();
+            findings.push(Finding {
+                rule: Rule::SchedulingPolicy { policy: policy.to_string() },
+                place: Some(config.place(&path)),
+                also: vec![(self.place.clone(), "the sandbox".to_owned())],
+            });
+        }
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         let owned: BTreeSet<String> = locked.iter().flat_map(|locked| locked.keys.iter().cloned()).collect();
         let mut keys = Vec::new();
@@ -110,6 +122,8 @@ impl Wanted<'_> {
     fn adopt(&self, key: &str, present: &Value) -> Adoption {
         match key {
             "class_name" => Adoption::Replace,
+            // What the entry runs as it is, and is built on from now on.
+            "image" if self.image.guest.is_some() && *present == json!(self.image.image) => Adoption::Replace,
             "image" => match present.as_str() {
                 Some(present)
                     if image::is_default_repository(present)

@@ -17,9 +17,12 @@ impl Wanted<'_> {
         let mut set = |key: &str, value: Value| entry.insert(key.to_owned(), value);
         set("name", json!(self.name(scope)));
         set("class_name", json!(self.sandbox.class.value));
-        set("image", json!(self.image.image));
-        if let Some(path) = &attributes.image_build_context {
-            set("image_build_context", json!(paths::dotted(&self.source_dir.join(&path.value), config_dir)));
+        set("image", json!(self.image.entry(config_dir)));
+        let declared = attributes.image_build_context.as_ref().map(|path| self.source_dir.join(&path.value));
+        // Of a Dockerfile that lies elsewhere than the user's, wrangler does not know where it belongs.
+        let own = self.image.guest.as_ref().and_then(|guest| guest.context.clone());
+        if let Some(path) = declared.or(own) {
+            set("image_build_context", json!(paths::dotted(&path, config_dir)));
         }
         if let Some(vars) = &attributes.image_vars {
             set("image_vars", vars.value.iter().map(|(name, value)| (name.clone(), json!(value))).collect());

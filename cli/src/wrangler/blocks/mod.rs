@@ -66,6 +66,7 @@ impl Wanted<'_> {
         let attributes = &self.sandbox.attributes;
         match key {
             "image" => matches!(self.image.source, ImageSource::Attribute | ImageSource::SiblingDockerfile),
+            "image_build_context" => self.sandbox.attributes.image_build_context.is_some(),
             "instance_type" => attributes.instance.is_some() || attributes.instance_type.is_some(),
             "name" => attributes.name.is_some(),
             _ => true,

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
 
 /** Waits for something that will be, for a time that no machine needs. */
-async function eventually(what, holds) {
+export async function eventually(what, holds) {
   for (let turn = 0; turn < 200; turn++) {
     if (await holds()) return;
     await sleep(50);
@@ -15,7 +15,7 @@ async function eventually(what, holds) {
 }
 
 /** That a call is refused with a code, in words that say nothing of what is behind. */
-async function refused(call, code, retryable = false) {
+export async function refused(call, code, retryable = false) {
   const error = await call.then(
     (value) => assert.fail(`done: ${JSON.stringify(value)}`),
     (error) => error,

@@ -5,11 +5,11 @@
 import { spawn } from "node:child_process";
 import { mkdir, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import http from "node:http";
-import net from "node:net";
 import { constants } from "node:os";
 import { dirname } from "node:path";
 import { RpcTarget, newWebSocketRpcSession } from "capnweb";
 import { WebSocketServer } from "ws";
+import { openDoor } from "./door.mjs";
 
 const LARGEST = 32 << 20;
 const FRESH = "__DISABLE_SESSION__";
@@ -167,18 +167,5 @@ const sockets = new WebSocketServer({ server: control, path: "/rpc", maxPayload:
 sockets.on("connection", (socket) => newWebSocketRpcSession(socket, new Control()));
 control.listen(3000, "0.0.0.0");
 
-// The engine's way in: `CONNECT` to one of the ports, as the sidecar of workerd's containers has it.
-const door = http.createServer();
-door.on("connect", (request, client, head) => {
-  client.setNoDelay?.();
-  const port = Number((request.headers["x-dst-addr"] ?? request.url).split(":").at(-1));
-  const server = net.connect({ port, host: "127.0.0.1", noDelay: true }, () => {
-    client.write("HTTP/1.1 200 OK\r\n\r\n");
-    server.write(head);
-    client.pipe(server).pipe(client);
-  });
-  server.on("error", () => client.end("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n"));
-  client.on("error", () => server.destroy());
-});
-door.listen("/opt/door/socket");
+openDoor("/opt/door/socket");
 process.on("SIGTERM", () => process.exit(0));

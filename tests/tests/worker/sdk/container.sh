@@ -1,42 +1,15 @@
 #!/bin/bash
-# The root of a stand-in container: bash container.sh ROOT DOOR NODE MODULES HERE. It runs in namespaces of its own, so
-# what it mounts and what listens in it is gone with it. Of this machine it sees the system's programs, read-only.
+# A stand-in container: bash container.sh ROOT DOOR NODE MODULES HERE. It runs in namespaces of its own, so what it
+# mounts and what listens in it is gone with it.
 set -eu
 root=$1 door=$2 node=$3 modules=$4 here=$5
 
-mount --make-rprivate /
-mount -t tmpfs -o mode=755,size=160m tmpfs "$root"
-cd "$root"
-mkdir etc proc dev tmp root run workspace home opt opt/node_modules opt/door usr var
-bind() { # FROM TO: read-only
-  if [[ -d $1 ]]; then mkdir -p "./$2"; else touch "./$2"; fi
-  mount --rbind "$1" "./$2"
-  mount -o remount,bind,ro "./$2" 2>/dev/null || true
-}
-bind /usr usr
-for name in bin sbin lib lib32 lib64; do
-  if [[ -L /$name ]]; then cp -P "/$name" .; elif [[ -d /$name ]]; then bind "/$name" "$name"; fi
-done
-for name in alternatives ld.so.cache nsswitch.conf passwd group; do
-  [[ ! -e /etc/$name ]] || bind "/etc/$name" "etc/$name"
-done
-echo '127.0.0.1 localhost' >etc/hosts
+. "$here/root.sh"
 mount -t proc proc proc
-mount -t tmpfs -o mode=755 tmpfs dev
-for name in null zero full random urandom; do touch "dev/$name" && mount --bind "/dev/$name" "dev/$name"; done
-ln -s /proc/self/fd dev/fd
-ln -s /proc/self/fd/0 dev/stdin
-ln -s /proc/self/fd/1 dev/stdout
-ln -s /proc/self/fd/2 dev/stderr
-mkdir dev/shm && mount -t tmpfs tmpfs dev/shm
-# A small disk, which can be full.
-mkdir small && mount -t tmpfs -o size=1m tmpfs small
 bind "$node" opt/node
 bind "$modules/capnweb" opt/node_modules/capnweb
 bind "$modules/ws" opt/node_modules/ws
 bind "$here/container.mjs" opt/container.mjs
+bind "$here/door.mjs" opt/door.mjs
 mount --bind "$door" opt/door
-chmod 1777 tmp
-# Nothing brings the loopback device of a new network up: SIOCSIFFLAGS with IFF_UP and IFF_RUNNING.
-perl -MSocket -e 'socket(S, AF_INET, SOCK_DGRAM, 0) or die; my $lo = pack("a16 s x22", "lo", 0x41); ioctl(S, 0x8914, $lo) or die "$!"'
 exec chroot "$root" /opt/node /opt/container.mjs

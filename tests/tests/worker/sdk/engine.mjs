@@ -14,7 +14,8 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 
 /** Containers and sidecars by name. */
 export class Engine {
-  #directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
+  /** What it keeps, which goes when it is closed. */
+  directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
   #containers = new Map();
   #broken = new Set();
   #server = http.createServer((request, response) => this.#answer(request, response));
@@ -26,7 +27,7 @@ export class Engine {
 
   /** Where it listens. */
   get socket() {
-    return join(this.#directory, "socket");
+    return join(this.directory, "socket");
   }
 
   listen() {
@@ -45,6 +46,29 @@ export class Engine {
     return { running, spec, egress: this.#containers.get(`${found.name}-proxy`)?.egress };
   }
 
+  /**
+   * What runs as a container: a program and its arguments.
+   *
+   * @param {{ name: string, spec: any }} _
+   * @param {{ root: string, door: string, own: string[] }} dirs empty directories, for its root and for the socket
+   * through which its ports are reached; and what makes a plain user root in it
+   */
+  command(_, { root, door, own }) {
+    const unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", ...own];
+    const node = join(this.modules, "node/bin/node");
+    return [...unshare, "bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE];
+  }
+
+  /** The names of its containers, those of an object. @param {string} id */
+  names(id) {
+    return [...this.#containers.keys()].filter((name) => name.endsWith(id));
+  }
+
+  /** The process of the container of an object, as this machine knows it. @param {string} id */
+  pid(id) {
+    return [...this.#containers.values()].find(({ name }) => name.endsWith(id))?.process?.pid;
+  }
+
   /** Makes containers of an object end as soon as they start. */
   breakDown(id) {
     this.#broken.add(id);
@@ -60,7 +84,7 @@ export class Engine {
     await Promise.all([...this.#containers.values()].map((container) => this.#end(container)));
     this.#server.closeAllConnections();
     this.#server.close();
-    rmSync(this.#directory, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   async #answer(request, response) {
@@ -77,7 +101,7 @@ export class Engine {
     if (path === "/version") return send(200, { ApiVersion: "1.47", MinAPIVersion: "1.24", Os: "linux" });
     if (path === "/networks/bridge") return send(200, { IPAM: { Config: [{ Subnet: "127.0.0.0/8", Gateway: "127.0.0.1" }] } });
     if (kind === "volumes") return send(200, { Volumes: [] });
-    if (kind === "images") return send(200, { Id: "sha256:0", Config: { ExposedPorts: { "3000/tcp": {} } } });
+    if (kind === "images") return send(200, { Id: "sha256:0", Config: { ExposedPorts: { "3000/tcp": {}, "5693/tcp": {} } } });
     if (kind !== "containers") return send(404, { message: `no such thing here: ${path}` });
     if (name === "json") return send(200, []);
     if (name === "create") return send(201, await this.#create(url.searchParams.get("name"), JSON.parse(body)));
@@ -112,16 +136,14 @@ export class Engine {
   async #start(container) {
     container.running = true;
     if (container.name.endsWith("-proxy")) return this.#startSidecar(container);
-    container.directory = mkdtempSync(join(this.#directory, "c-"));
+    container.directory = mkdtempSync(join(this.directory, "c-"));
     const [root, door] = ["root", "door"].map((name) => mkdtempSync(join(container.directory, name)));
     container.door = join(door, "socket");
     const env = Object.fromEntries((container.spec.Env ?? []).map((pair) => pair.split(/=(.*)/s).slice(0, 2)));
-    const node = join(this.modules, "node/bin/node");
-    const unshare = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"];
-    if (process.getuid() !== 0) unshare.push("--user", "--map-root-user");
     const broken = [...this.#broken].some((id) => container.name.endsWith(id));
-    const script = broken ? ["false"] : ["bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE];
-    container.process = spawn("unshare", [...unshare, ...script], {
+    const own = process.getuid() === 0 ? [] : ["--user", "--map-root-user"];
+    const [program, ...args] = broken ? ["false"] : this.command(container, { root, door, own });
+    container.process = spawn(program, args, {
       env: { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", HOME: "/root", ...env },
       stdio: ["ignore", "inherit", "inherit"],
     });

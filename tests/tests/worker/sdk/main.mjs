@@ -1,70 +1,10 @@
 // Runs every case on the class as `koze build` made it, and for each mutation the case that it must fail:
-// `node main.mjs PROJECT [PART OF A NAME]`. One line of JSON says how many there are, `{ planned }`, and one for each what
-// became of it, `{ name, mutation?, error? }`.
+// `node main.mjs PROJECT [PART OF A NAME]`. What it prints, `play.mjs` says.
 
 import { cases, lives } from "./cases.mjs";
 import { mutations } from "./mutations.mjs";
+import { play } from "./play.mjs";
 import { Stage } from "./stage.mjs";
 
-/** How many at once. */
-const WIDTH = 6;
-
-/** How long one may take: more than any needs, and less for those that are to fail, some of which have no end. */
-const LIMIT_MS = { "as-built": 90_000, mutated: 15_000 };
-
 const [project, only] = process.argv.slice(2);
-const stage = await Stage.open(project, mutations);
-let next = 0;
-
-/** Runs a case: the text of its error, if it has one. */
-async function run(name, { variant, shared }) {
-  const number = next++;
-  const sandbox = shared ?? stage.sandbox(`case-${number}`, { variant });
-  sandbox.variant = variant;
-  let timer;
-  const late = new Promise((_, fail) => {
-    timer = setTimeout(() => fail(new Error("it did not end")), LIMIT_MS[variant] ?? LIMIT_MS.mutated);
-  });
-  try {
-    const work = async () => {
-      if (lives[name]) return lives[name](sandbox, "", stage);
-      if (!shared) await sandbox.open();
-      const dir = `/home/user/case-${number}`;
-      await sandbox.makeDir(dir);
-      return cases[name](sandbox, dir, stage);
-    };
-    await Promise.race([work(), late]);
-    return undefined;
-  } catch (error) {
-    return String(error.stack ?? error);
-  } finally {
-    clearTimeout(timer);
-    if (!shared) sandbox.destroy().catch(() => {});
-  }
-}
-
-/** Does all of some work, so many at once. */
-async function each(all, work) {
-  const left = [...all];
-  await Promise.all(Array.from({ length: WIDTH }, async () => {
-    for (let one = left.shift(); one !== undefined; one = left.shift()) await work(one);
-  }));
-}
-
-const works = [
-  // What takes long goes first.
-  ...mutations.map(({ name: mutation, fails }) => ({ name: fails, mutation })),
-  ...[...Object.keys(lives), ...Object.keys(cases)].map((name) => ({ name, mutation: undefined })),
-];
-try {
-  console.log(JSON.stringify({ planned: [works.length - mutations.length, mutations.length] }));
-  const shared = stage.sandbox("shared");
-  await shared.open();
-  await each(works.filter(({ name, mutation }) => !only || (mutation ?? name).includes(only)), async ({ name, mutation }) => {
-    const start = performance.now();
-    const error = await run(name, { variant: mutation ?? "as-built", shared: mutation || lives[name] ? undefined : shared });
-    console.log(JSON.stringify({ name, mutation, error, ms: Math.round(performance.now() - start) }));
-  });
-} finally {
-  await stage.close();
-}
+await play(await Stage.open(project, mutations), { cases, lives, mutations, only });

@@ -1,7 +1,7 @@
 // The stage of the tests: a Worker in workerd whose sandboxes run in the stand-in of the Docker engine. It has the
 // classes that `koze build` made for a project, and of the first of them as many variants as there are mutations.
 
-import { readFileSync, realpathSync } from "node:fs";
+import { readFileSync, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { Miniflare, convertV4MiniflareOptions } from "miniflare";
@@ -33,15 +33,32 @@ export default {
 };
 `;
 
+// What the tests do to an object beside what its class does.
+const TOOLS = `{
+  abort() { this.ctx.abort("a test"); }
+  async token() { return { ok: true, value: await this.ctx.storage.get("koze:guest") }; }
+  async gate({ url, props }) {
+    const response = await this.ctx.exports.KozeEgress({ props }).fetch(url, { redirect: "manual" });
+    return { ok: true, value: [response.status, response.headers.get("location"), await response.text()] };
+  }
+  async forge({ token }) {
+    if (token) await this.ctx.storage.put("koze:guest", token);
+    else await this.ctx.storage.delete("koze:guest");
+    await this.ctx.storage.sync();
+    return { ok: true, value: {} };
+  }
+}`;
+
 export class Stage {
   /**
    * @param {string} project where `koze build` ran
    * @param {{ name: string, file: string, from: string, to: string }[]} mutations of the generated files
+   * @param {(modules: string) => Engine} [make] makes the engine, of `node_modules`
    */
-  static async open(project, mutations) {
+  static async open(project, mutations, make = (modules) => new Engine(modules)) {
     const stage = new Stage();
     const modules = realpathSync(join(project, "node_modules"));
-    stage.engine = new Engine(modules);
+    stage.engine = make(modules);
     await stage.engine.listen();
     const sdk = await build({
       stdin: { contents: `export * from "@cloudflare/sandbox";`, resolveDir: project },
@@ -52,10 +69,11 @@ export class Stage {
       write: false,
     });
     const texts = { "sdk-bundle.mjs": sdk.outputFiles[0].text };
-    const read = (name) => readFileSync(join(project, "src/generated", name), "utf8");
-    const files = { "worker.mjs": read("worker.mjs"), "sdk.mjs": read("sdk.mjs") };
+    const generated = join(project, "src/generated");
+    const names = readdirSync(generated).filter((name) => name.endsWith(".mjs"));
+    const files = Object.fromEntries(names.map((name) => [name, readFileSync(join(generated, name), "utf8")]));
     const classes = [...files["worker.mjs"].matchAll(/^export class (\w+)/gm)].map(([, name]) => name);
-    let entry = `${ENTRY}\nexport { ContainerProxy } from "./as-built/src/generated/worker.mjs";\n`;
+    let entry = `${ENTRY}\nexport * from "./as-built/src/generated/worker.mjs";\n`;
     const all = [{ name: "as-built" }, ...mutations];
     const exported = [];
     for (const [index, { name, file, from, to }] of all.entries()) {
@@ -68,7 +86,7 @@ export class Stage {
       for (const Class of classes) {
         exported.push(`${Class}_${index}`);
         entry += `import { ${Class} as Base_${Class}_${index} } from "./${name}/src/generated/worker.mjs";\n`;
-        entry += `export class ${Class}_${index} extends Base_${Class}_${index} {}\n`;
+        entry += `export class ${Class}_${index} extends Base_${Class}_${index} ${TOOLS}\n`;
       }
     }
     stage.variants = all.map(({ name }) => name);
@@ -204,6 +222,25 @@ class Sandbox {
 
   expose(port) {
     return this.call("kozeExpose", { port });
+  }
+
+  /** Ends the object as the platform may at any time, and with it what it remembers outside of its storage. */
+  abort() {
+    return this.call("abort").catch(() => {});
+  }
+
+  /** What the guest wants to be told, and to make it something else. */
+  token() {
+    return this.call("token");
+  }
+
+  /** What a request of a sandbox with an egress policy comes to: its status, where it leads to, and its text. */
+  gate(url, props) {
+    return this.call("gate", { url, props });
+  }
+
+  forge(token) {
+    return this.call("forge", { token });
   }
 
   status() {

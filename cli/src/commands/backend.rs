@@ -1,0 +1,172 @@
+//! `koze migrate --backend`: sandboxes move from the SDK to koze's own guest, or back; class, binding and storage stay.
+
+use koze_model::attrs::Attributes;
+use koze_model::image::{self, Image, ImageSource};
+use koze_model::{Backend, Rule, Sandbox, rules};
+
+use crate::build::{self, Build, Options, Summary};
+use crate::discover::Project;
+use crate::draft::Draft;
+use crate::finding::{Findings, Stop};
+use crate::lock::Lock;
+use crate::sdk;
+use crate::source::attribute::{self, Change};
+use crate::source::split_mark;
+
+/// Drafts the move of a sandbox, or of all, and returns what the user is to know of it.
+pub(super) fn draft(
+    to: Backend,
+    name: Option<&str>,
+    project: &Project,
+    options: &mut Options,
+    findings: &mut Findings,
+) -> Result<Vec<String>, Stop> {
+    let sandboxes = project.sandboxes(&Draft::default(), findings);
+    findings.checked()?;
+    let lock = Lock::read(project, findings)?;
+    let is_meant = |sandbox: &&Sandbox| {
+        name.is_none_or(|name| sandbox.names.base == name || sandbox.class.value == name)
+    };
+    let meant: Vec<&Sandbox> = sandboxes.list.iter().filter(is_meant).collect();
+    if let (Some(name), []) = (name, meant.as_slice()) {
+        let known = sandboxes.list.iter().map(|sandbox| sandbox.names.base.clone()).collect();
+        return findings.fail(Rule::NoSuchSandbox { name: name.to_owned(), known }, None);
+    }
+    // One whose attribute was changed by hand is to be moved as well.
+    let stays = |sandbox: &Sandbox| {
+        let locked = lock.class(&sandbox.class.value).is_none_or(|locked| locked.backend == to.word());
+        locked && sandbox.attributes.backend() == to
+    };
+    let moving: Vec<&Sandbox> = meant.iter().copied().filter(|sandbox| !stays(sandbox)).collect();
+    if moving.is_empty() {
+        let names = name.map(str::to_owned).into_iter().collect();
+        return findings.fail(Rule::NothingToMove { backend: to, names }, None);
+    }
+    let moved: Vec<String> = moving.iter().map(|sandbox| sandbox.class.value.clone()).collect();
+    let now = summaries(options, &moved, findings)?;
+
+    let mut said = Vec::new();
+    for sandbox in &moving {
+        let summary = now.iter().find(|summary| summary.class == sandbox.class.value);
+        let (changes, words) = changes(sandbox, summary, to);
+        said.push(format!("`{}` has the backend `{to}` now: {words}", sandbox.class.value));
+        let path = project.dir.join(&sandbox.file);
+        let text = match fs_err::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => return findings.io(&error),
+        };
+        let (mark, body) = split_mark(&text);
+        let edited = format!("{mark}{}", attribute::edit(body, &changes));
+        if edited != text {
+            options.draft.edit(path, text, edited);
+        }
+    }
+    said.push(
+        "with the next deployment, other containers take the place of those that run, and the files in them are lost; \
+         classes, bindings and storage stay"
+            .to_owned(),
+    );
+    said.extend(next(to, &moving, &now));
+    options.draft.moved = moved;
+    Ok(said)
+}
+
+/// The sandboxes as they are.
+fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Result<Vec<Summary>, Stop> {
+    let draft = Draft { moved: moved.to_vec(), ..Draft::default() };
+    let options = Options { write: false, draft, ..options.clone() };
+    let mut build = Build::default();
+    let mut found = Findings::default();
+    let done = build::run(&options, &mut build, &mut found);
+    if done.is_err() {
+        // What only warns, the build that follows finds again.
+        found.iter().for_each(|finding| findings.push(finding.clone()));
+    }
+    done.map(|()| build.sandboxes)
+}
+
+/// What changes in the attribute of a sandbox, and its image in words.
+fn changes(sandbox: &Sandbox, now: Option<&Summary>, to: Backend) -> (Vec<Change>, String) {
+    let attributes = &sandbox.attributes;
+    match to {
+        Backend::Native => to_native(attributes, now),
+        Backend::Sdk => to_sdk(attributes),
+    }
+}
+
+/// The image stays what it is: what runs in it is koze's guest.
+fn to_native(attributes: &Attributes, now: Option<&Summary>) -> (Vec<Change>, String) {
+    let image = now.map_or("", |now| now.image.as_str());
+    let entry = format!("image = {image:?}");
+    let mut changes = Vec::new();
+    match now.map(|now| now.image_source) {
+        Some(ImageSource::Variant) => changes.push(Change::Replace("variant", entry)),
+        Some(ImageSource::Default | ImageSource::Configuration) => changes.push(Change::Set("image", entry)),
+        _ => {}
+    }
+    if attributes.backend.is_none() || attributes.backend() != Backend::Native {
+        changes.push(Change::Set("backend", "backend = \"native\"".to_owned()));
+    }
+    (changes, format!("its image is {image}, with koze's guest in it"))
+}
+
+/// Only images of the SDK have its program in them; the default one follows its version.
+fn to_sdk(attributes: &Attributes) -> (Vec<Change>, String) {
+    let mut changes = vec![Change::Remove("backend"), Change::Remove("entrypoint")];
+    let words = match attributes.image.as_ref().map(|image| &image.value) {
+        Some(Image::Registry(reference)) => {
+            changes.push(match image::variant(reference) {
+                Some(variant) => Change::Replace("image", format!("variant = {variant:?}")),
+                None => Change::Remove("image"),
+            });
+            format!("its image is the SDK's own, and no longer {reference}")
+        }
+        Some(Image::Dockerfile(path)) => format!("its image is that of {path} alone"),
+        None => "its image is that of the Dockerfile beside it alone".to_owned(),
+    };
+    (changes, words)
+}
+
+/// What is left to the user.
+fn next(to: Backend, moving: &[&Sandbox], all: &[Summary]) -> Vec<String> {
+    let mut lines = Vec::new();
+    match to {
+        Backend::Native => {
+            lines.push("next: wrangler builds these images, for which it needs Docker".to_owned());
+            let of_sdk = |summary: &&Summary| {
+                let moves = moving.iter().any(|sandbox| sandbox.class.value == summary.class);
+                moves && image::is_default_repository(&summary.image)
+            };
+            if all.iter().any(|summary| of_sdk(&summary)) {
+                lines.push(format!(
+                    "next: name other images when it suits you, such as `python:3.12-slim`: Cloudflare mends those of \
+                     {} 0.x until {} alone",
+                    sdk::PACKAGE,
+                    sdk::END_OF_SUPPORT
+                ));
+            }
+            let stays = |summary: &Summary| {
+                summary.backend == Backend::Sdk
+                    && moving.iter().all(|sandbox| sandbox.class.value != summary.class)
+            };
+            if !all.iter().any(stays) {
+                lines.push(format!("next: the Worker needs {0} no longer: `npm uninstall {0}`", sdk::PACKAGE));
+            }
+        }
+        Backend::Sdk => {
+            let own = |summary: &&Summary| {
+                summary.dockerfile().is_some()
+                    && moving.iter().any(|sandbox| sandbox.class.value == summary.class)
+            };
+            let own: Vec<&str> = all.iter().filter(own).filter_map(Summary::dockerfile).collect();
+            if !own.is_empty() {
+                lines.push(format!(
+                    "next: let {} build on the SDK's image, `{}`, of the version that is installed",
+                    rules::listed(&own),
+                    image::DEFAULT_REPOSITORY
+                ));
+            }
+        }
+    }
+    lines
+}

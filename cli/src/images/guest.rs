@@ -1,0 +1,226 @@
+//! The images of sandboxes with koze's own guest: the Dockerfile that is written for each, and where the guest lies when
+//! it is built.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use globset::GlobBuilder;
+use koze_model::{Rule, Sandbox};
+use koze_templates::NATIVE_DOCKERFILE;
+
+use crate::draft::Draft;
+use crate::finding::{Findings, Place};
+use crate::generate::{self, MARK};
+use crate::paths;
+
+/// The directory of the Dockerfiles, below that of all generated files.
+pub const DIR: &str = "native";
+
+/// The guest beside them, and in a directory of the user's that an image is built in.
+const GUEST: &str = "koze-guest";
+const HIDDEN_GUEST: &str = ".koze-guest";
+
+/// How an image with the guest in it is built.
+#[derive(Debug, Clone)]
+pub struct Guest {
+    /// The Dockerfile, absolute.
+    pub dockerfile: PathBuf,
+    /// What stands in it.
+    pub text: String,
+    /// The directory it is built in, absolute, where it is not the Dockerfile's own.
+    pub context: Option<PathBuf>,
+    /// Where the guest lies in that directory, absolute.
+    pub guest: PathBuf,
+}
+
+/// What an image is built from.
+pub(super) enum From<'a> {
+    /// A reference to a registry.
+    Registry(&'a str),
+    /// A Dockerfile of the user's, and the directory it is built in; both absolute.
+    Dockerfile(PathBuf, PathBuf),
+}
+
+/// How the image of a sandbox is built; `package` is the package's directory.
+pub(super) fn of(
+    sandbox: &Sandbox,
+    from: From,
+    package: &Path,
+    draft: &Draft,
+    findings: &mut Findings,
+) -> Guest {
+    let dir = package.join(generate::DIR).join(DIR);
+    let dockerfile = dir.join(format!("{}.Dockerfile", sandbox.names.base));
+    match from {
+        From::Registry(reference) => {
+            // A line end in a directory's name would end the comment.
+            let file = sandbox.file.escape_debug();
+            let text = format!(
+                "# {MARK}\n#\n# The image of `{file}`.\nFROM {reference}\n\n{}",
+                install(sandbox, GUEST)
+            );
+            Guest { dockerfile, text, context: None, guest: dir.join(GUEST) }
+        }
+        From::Dockerfile(path, context) => {
+            let shown = paths::relative(&path, package);
+            check_context(&context, &shown, package, findings);
+            let text = match read(&path, draft) {
+                Ok(text) => continued(&text, &shown, &install(sandbox, HIDDEN_GUEST), findings),
+                Err(error) => {
+                    findings.add(Rule::Io { message: error.to_string() }, None);
+                    String::new()
+                }
+            };
+            let guest = context.join(HIDDEN_GUEST);
+            Guest { dockerfile, text, context: Some(context), guest }
+        }
+    }
+}
+
+/// A file as it will be when the command is done.
+fn read(path: &Path, draft: &Draft) -> std::io::Result<String> {
+    let bytes = match draft.file(path).flatten() {
+        Some(bytes) => bytes.to_vec(),
+        None => fs_err::read(path)?,
+    };
+    let wrong = |_| std::io::Error::other(format!("`{}` is not UTF-8", path.display()));
+    String::from_utf8(bytes).map_err(wrong)
+}
+
+/// The lines that install the guest, which lies under a name in the directory that the image is built in.
+fn install(sandbox: &Sandbox, guest: &str) -> String {
+    let kept = sandbox.attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
+    let separator = (!kept.is_empty()).then_some("--");
+    let words: Vec<&str> =
+        std::iter::once("/.koze/guest").chain(separator).chain(kept.iter().map(String::as_str)).collect();
+    let entrypoint = serde_json::to_string(&words).expect("a list of texts is plain data");
+    NATIVE_DOCKERFILE.replace("__KOZE_GUEST__", guest).replace("__KOZE_ENTRYPOINT__", &entrypoint)
+}
+
+/// The user's Dockerfile with more behind its last stage. What it says to the parser has to stay in front.
+fn continued(text: &str, shown: &str, more: &str, findings: &mut Findings) -> String {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let count = lines.iter().take_while(|line| directive(line).is_some()).count();
+    let escape = lines[..count].iter().filter_map(|line| directive(line)).find(|(name, _)| name == "escape");
+    let escape = if escape.is_some_and(|(_, value)| value == "`") { '`' } else { '\\' };
+    let place = |range| Some(Place { file: shown.to_owned(), text: Arc::from(text), range });
+
+    let is_said = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let is_from = |line: &&str| {
+        let word = line.trim_start().trim_start_matches('\u{feff}').split_whitespace().next();
+        word.is_some_and(|word| word.eq_ignore_ascii_case("from"))
+    };
+    if !lines.iter().any(is_from) {
+        let message = format!("`{shown}` has no `FROM`");
+        findings.add(Rule::BadDockerfile { message }, place(None));
+    } else if let Some(last) = lines.iter().rev().find(|line| is_said(line))
+        && last.trim_end().ends_with(escape)
+    {
+        // The line is a slice of the text, so its place follows from the addresses.
+        let start = last.as_ptr() as usize - text.as_ptr() as usize;
+        let message = format!("the last instruction of `{shown}` goes on in a line that is not there");
+        findings.add(Rule::BadDockerfile { message }, place(Some(start..start + last.trim_end().len())));
+    }
+    let (front, rest) = (lines[..count].concat(), lines[count..].concat());
+    let end = if rest.is_empty() || rest.ends_with('\n') { "" } else { "\n" };
+    let file = shown.escape_debug();
+    format!("{front}# {MARK}\n#\n# From here on it is `{file}`, and at its end what koze needs.\n{rest}{end}\n{more}")
+}
+
+/// What a line at the beginning of a Dockerfile says to its parser: `# syntax=…`.
+fn directive(line: &str) -> Option<(String, &str)> {
+    let (name, value) = line.trim_start_matches('\u{feff}').trim().strip_prefix('#')?.split_once('=')?;
+    let name = name.trim().to_ascii_lowercase();
+    let known = ["syntax", "escape", "check"].contains(&name.as_str());
+    known.then(|| (name, value.trim()))
+}
+
+/// The directory an image is built in has to be there, and to hand the guest over.
+fn check_context(context: &Path, dockerfile: &str, package: &Path, findings: &mut Findings) {
+    if !context.is_dir() {
+        let message = format!("`{}` is no directory to build `{dockerfile}` in", paths::relative(context, package));
+        findings.add(Rule::BadDockerfile { message }, Some(Place::file(dockerfile)));
+        return;
+    }
+    let path = context.join(".dockerignore");
+    let Ok(text) = fs_err::read_to_string(&path) else { return };
+    let Some(line) = ignoring(&text, HIDDEN_GUEST) else { return };
+    let start = line.as_ptr() as usize - text.as_ptr() as usize;
+    let rule = Rule::GuestIgnored { pattern: line.to_owned(), guest: HIDDEN_GUEST.to_owned() };
+    let range = Some(start..start + line.len());
+    let file = paths::relative(&path, package);
+    findings.add(rule, Some(Place { file, text: Arc::from(text.as_str()), range }));
+}
+
+/// The line of a `.dockerignore` that leaves a file of the directory itself out; the last one that matches decides.
+fn ignoring<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut decides = None;
+    for line in text.trim_start_matches('\u{feff}').lines() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (keeps, pattern) = match line.strip_prefix('!') {
+            Some(pattern) => (true, pattern.trim()),
+            None => (false, line),
+        };
+        let pattern = pattern.trim_start_matches('/').trim_end_matches('/');
+        let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+        let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
+        // What is no pattern, Docker refuses by itself.
+        if glob.is_ok_and(|glob| glob.compile_matcher().is_match(name)) {
+            decides = (!keeps).then_some(line);
+        }
+    }
+    decides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A Dockerfile with `MORE` behind it, or what is wrong with it.
+    fn with_more(text: &str) -> Result<String, String> {
+        let mut findings = Findings::default();
+        let made = continued(text, "x.Dockerfile", "MORE\n", &mut findings);
+        match findings.iter().next() {
+            Some(found) => Err(found.rule.message()),
+            None => Ok(made),
+        }
+    }
+
+    #[test]
+    fn what_is_said_to_the_parser_stays_in_front() {
+        let made = with_more("# syntax=docker/dockerfile:1\n#escape = `\n# a = b\nFROM x").unwrap();
+        let expected = format!(
+            "# syntax=docker/dockerfile:1\n#escape = `\n# {MARK}\n#\n# From here on it is `x.Dockerfile`, and at its end \
+             what koze needs.\n# a = b\nFROM x\n\nMORE\n"
+        );
+        assert_eq!(made, expected);
+        assert!(with_more("FROM x\r\nRUN y\r\n").unwrap().ends_with("FROM x\r\nRUN y\r\n\nMORE\n"));
+    }
+
+    #[test]
+    fn what_nothing_can_be_written_behind() {
+        assert_eq!(with_more("RUN x\n").unwrap_err(), "`x.Dockerfile` has no `FROM`");
+        let open = "the last instruction of `x.Dockerfile` goes on in a line that is not there";
+        assert_eq!(with_more("FROM x\nRUN a && \\  \n\n# end\n").unwrap_err(), open);
+        assert_eq!(with_more("# escape=`\nFROM x\nRUN a `\n").unwrap_err(), open);
+        assert!(with_more("# escape=`\nFROM x\nRUN dir C:\\\n").is_ok());
+    }
+
+    #[test]
+    fn the_last_line_that_matches_decides() {
+        let ignored = |text: &'static str| ignoring(text, ".koze-guest");
+        assert_eq!(ignored("*\n"), Some("*"));
+        assert_eq!(ignored("**\n"), Some("**"));
+        assert_eq!(ignored("# *\n\n.*\n"), Some(".*"));
+        assert_eq!(ignored("/.koze-*/\r\n"), Some("/.koze-*/"));
+        assert_eq!(ignored("**/.koze-guest"), Some("**/.koze-guest"));
+        assert_eq!(ignored(".[a-k]oze-guest"), Some(".[a-k]oze-guest"));
+        for text in ["", "node_modules\n*.md\n", "*\n!.koze-guest\n", "*\n!/.koze-*", "*/.koze-guest", "# .koze-guest"] {
+            assert_eq!(ignored(text), None, "{text:?}");
+        }
+        assert_eq!(ignored("!.koze-guest\n*\n"), Some("*"));
+    }
+}

@@ -1,0 +1,179 @@
+//! Edits the keys of `#[sandbox(..)]` in a sandbox file.
+
+use std::ops::Range;
+
+use koze_model::Report;
+use koze_model::syntax;
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
+use syn::{Meta, Token};
+
+/// What becomes of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// It says this, `key = value`, where it stood or at the end.
+    Set(&'static str, String),
+    /// It goes.
+    Remove(&'static str),
+    /// Another key stands in its place.
+    Replace(&'static str, String),
+}
+
+/// The text with the changes, one after the other; no other byte moves. A text without a sandbox stays whole.
+///
+/// `text` comes without a byte order mark.
+pub fn edit(text: &str, changes: &[Change]) -> String {
+    changes.iter().fold(text.to_owned(), |text, change| one(&text, change).unwrap_or(text))
+}
+
+/// An entry of the attribute: its key, where it stands, and where the comma behind it ends.
+struct Entry {
+    key: String,
+    range: Range<usize>,
+    comma: Option<usize>,
+}
+
+fn one(text: &str, change: &Change) -> Option<String> {
+    let file = syn::parse_file(text).ok()?;
+    let found = syntax::find(&file, "", &mut Report::new())?;
+    let attribute = &found.item.attrs[found.attribute];
+    let entries = entries(&found.tokens)?;
+    let at = |key: &str| entries.iter().position(|entry| entry.key == key);
+    let mut text = text.to_owned();
+    match change {
+        Change::Set(key, entry) | Change::Replace(key, entry) if at(key).is_some() => {
+            text.replace_range(entries[at(key)?].range.clone(), entry);
+        }
+        Change::Replace(..) => {}
+        Change::Remove(key) => {
+            let Some(index) = at(key) else { return Some(text) };
+            match &attribute.meta {
+                // Nothing is left to say.
+                Meta::List(list) if entries.len() == 1 => {
+                    let span = list.delimiter.span();
+                    let (open, close) = (span.open().byte_range(), span.close().byte_range());
+                    text.replace_range(open.start..close.end, "");
+                }
+                _ => remove(&mut text, &entries, index),
+            }
+        }
+        Change::Set(_, entry) => match (entries.last(), &attribute.meta) {
+            (Some(last), _) => append(&mut text, last, entry),
+            (None, Meta::List(list)) => {
+                text.insert_str(list.delimiter.span().open().byte_range().end, entry);
+            }
+            (None, meta) => text.insert_str(range(meta)?.end, &format!("({entry})")),
+        },
+    }
+    Some(text)
+}
+
+fn entries(tokens: &TokenStream) -> Option<Vec<Entry>> {
+    let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens.clone()).ok()?;
+    metas.pairs().map(|pair| entry(pair.value(), pair.punct().map(|comma| comma.span))).collect()
+}
+
+fn entry(meta: &Meta, comma: Option<Span>) -> Option<Entry> {
+    let key = meta.path().get_ident()?.to_string();
+    Some(Entry { key, range: range(meta)?, comma: comma.map(|comma| comma.byte_range().end) })
+}
+
+/// Where some tokens stand, from the first to the last.
+fn range(tokens: &impl ToTokens) -> Option<Range<usize>> {
+    let mut spans = tokens.to_token_stream().into_iter().map(|token| token.span().byte_range());
+    let first = spans.next()?;
+    let end = spans.last().map_or(first.end, |last| last.end);
+    Some(first.start..end)
+}
+
+/// Adds an entry behind the last one, in a line of its own where that has one.
+fn append(text: &mut String, last: &Entry, entry: &str) {
+    let line = text[..last.range.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let indent = &text[line..last.range.start];
+    let separator = if line > 0 && indent.trim().is_empty() { format!("\n{indent}") } else { " ".to_owned() };
+    match last.comma {
+        Some(end) => text.insert_str(end, &format!("{separator}{entry},")),
+        None => text.insert_str(last.range.end, &format!(",{separator}{entry}")),
+    }
+}
+
+/// Takes an entry away with the comma that parts it from the others, and with its line where nothing else is in it.
+fn remove(text: &mut String, entries: &[Entry], index: usize) {
+    let Entry { range, comma, .. } = &entries[index];
+    if let (None, Some(before)) = (comma, index.checked_sub(1)) {
+        text.replace_range(entries[before].range.end..range.end, "");
+        return;
+    }
+    let end = comma.unwrap_or(range.end);
+    let line = text[..range.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let rest = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
+    if text[line..range.start].trim().is_empty() && text[end..rest].trim().is_empty() {
+        text.replace_range(line..rest, "");
+    } else {
+        let spaces = text[end..].len() - text[end..].trim_start_matches([' ', '\t']).len();
+        text.replace_range(range.start..end + spaces, "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = "\
+use koze::prelude::*;
+
+#[sandbox(
+    variant = \"python\", // ü
+    // Not many.
+    max_instances = 3,
+    default,
+)]
+pub struct A;
+";
+
+    fn set(entry: &str) -> Change {
+        Change::Set("backend", entry.to_owned())
+    }
+
+    #[test]
+    fn keys_come_as_the_others_stand() {
+        let native = "backend = \"native\"";
+        let of = |attribute: &str| edit(&format!("#[{attribute}]\nstruct A;\n"), &[set(native)]);
+        assert_eq!(of("sandbox"), "#[sandbox(backend = \"native\")]\nstruct A;\n");
+        assert_eq!(of("sandbox()"), "#[sandbox(backend = \"native\")]\nstruct A;\n");
+        assert_eq!(of("koze::sandbox(default)"), "#[koze::sandbox(default, backend = \"native\")]\nstruct A;\n");
+        assert_eq!(of("sandbox(default,)"), "#[sandbox(default, backend = \"native\",)]\nstruct A;\n");
+        assert_eq!(of("sandbox(backend = \"sdk\", default)"), "#[sandbox(backend = \"native\", default)]\nstruct A;\n");
+        assert_eq!(
+            edit(LINES, &[set(native)]),
+            LINES.replace("    default,\n", "    default,\n    backend = \"native\",\n")
+        );
+    }
+
+    #[test]
+    fn keys_go_with_their_comma_and_their_line() {
+        let without = |key| edit(LINES, &[Change::Remove(key)]);
+        assert_eq!(without("default"), LINES.replace("    default,\n", ""));
+        assert_eq!(without("variant"), LINES.replace("variant = \"python\", // ü", "// ü"));
+        assert_eq!(without("image"), LINES);
+        let of = |attribute: &str| {
+            edit(&format!("#[{attribute}]\nstruct A;\n"), &[Change::Remove("image")]).lines().next().unwrap().to_owned()
+        };
+        assert_eq!(of("sandbox(image = \"x:1\")"), "#[sandbox]");
+        assert_eq!(of("sandbox(image = \"x:1\", default)"), "#[sandbox(default)]");
+        assert_eq!(of("sandbox(default, image = \"x:1\")"), "#[sandbox(default)]");
+        assert_eq!(of("sandbox(internet = true, image = \"x:1\", default)"), "#[sandbox(internet = true, default)]");
+    }
+
+    #[test]
+    fn one_key_stands_where_another_stood() {
+        let changes = [Change::Replace("variant", "image = \"x:1\"".to_owned()), set("backend = \"native\"")];
+        let expected = LINES
+            .replace("variant = \"python\"", "image = \"x:1\"")
+            .replace("    default,\n", "    default,\n    backend = \"native\",\n");
+        assert_eq!(edit(LINES, &changes), expected);
+        assert_eq!(edit("struct A;", &changes), "struct A;");
+    }
+}

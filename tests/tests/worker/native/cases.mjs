@@ -1,0 +1,326 @@
+// What the class with koze's guest must do beside what every class does: whatever becomes of the container, of the guest
+// and of the object, each call ends in its time, what was asked is done once at most, and the next call works.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import http from "node:http";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { WebSocket } from "ws";
+import { cases as all, eventually, lives as allLives, refused } from "../sdk/cases.mjs";
+
+/** What holds of the SDK's container alone. */
+const SDK_ALONE = ["variables arrive as they are, and no others", "the network is what the attribute says", "nothing is left behind"];
+
+const shared = (list) => Object.fromEntries(Object.entries(list).filter(([name]) => !SDK_ALONE.includes(name)));
+
+/** A program of a fake guest. */
+const fake = (mode) => ["/opt/node", "/opt/fake.mjs", mode];
+
+/** How often something was written to a file that outlives the container. */
+const lines = (path) => (existsSync(path) ? readFileSync(path, "utf8").split("\n").length - 1 : 0);
+
+/** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
+export const cases = {
+  ...shared(all),
+
+  async "variables arrive as they are"(s) {
+    const env = [["A-B", "it's $(x)"], ["C", "two\nlines"], ["x y", ""], ["-u", "dash"]];
+    const { stdout } = await s.exec(["env", "-0"], { env });
+    const there = new Map(String(stdout).split("\0").map((pair) => pair.split(/=(.*)/s).slice(0, 2)));
+    for (const [name, value] of env) assert.equal(there.get(name), value);
+    assert.equal(there.get("GREETING"), "hello 'you'");
+    assert.deepEqual([...there.keys()].filter((name) => name.startsWith("KOZE")), []);
+    await refused(s.exec(["true"], { env: [["A=B", ""]] }), "invalid_input");
+    await refused(s.exec(["true"], { env: [["", ""]] }), "invalid_input");
+  },
+
+  async "many calls at once are all answered"(s, dir) {
+    const some = Array.from({ length: 150 }, (_, n) => n);
+    const made = await Promise.all(
+      some.map(async (n) => {
+        await s.write(`${dir}/${n}`, Buffer.alloc(100_000, n));
+        const [bytes, text] = await Promise.all([s.read(`${dir}/${n}`), s.sh(`echo ${n}`)]);
+        return bytes.length === 100_000 && bytes.every((byte) => byte === n) && text === `${n}\n`;
+      }),
+    );
+    assert.ok(made.every(Boolean));
+  },
+
+  async "one that prints much holds up nobody else"(s) {
+    const much = s.exec(["bash", "-c", "head -c 300000000 /dev/zero"], { maxOutput: 8 << 20 });
+    for (let n = 0; n < 20; n++) assert.equal(await s.sh(`echo ${n}`), `${n}\n`);
+    assert.equal((await much).stdout.length, 8 << 20);
+  },
+
+  async "the port of the guest is no preview"(s) {
+    await refused(s.expose(5693), "invalid_input");
+    const response = await fetch(s.url("/"), { headers: { "koze-port": "5693" } });
+    assert.equal(response.status, 404);
+  },
+
+  async "an egress policy lets through what it says"(s) {
+    const server = http.createServer((request, response) => {
+      if (request.url === "/moved") response.writeHead(302, { location: "http://denied.example/" });
+      response.end(`${request.method} ${request.url}`);
+    });
+    await new Promise((done) => server.listen(0, "127.0.0.1", done));
+    const { port } = server.address();
+    const url = `http://localhost:${port}`;
+    try {
+      assert.deepEqual(await s.gate(`${url}/a?b`, { internet: false, allowed: ["localhost"] }), [200, null, "GET /a?b"]);
+      assert.deepEqual(await s.gate(`${url}/a`, { internet: true, denied: ["example.com"] }), [200, null, "GET /a"]);
+      const moved = await s.gate(`${url}/moved`, { internet: false, allowed: ["localhost"] });
+      assert.deepEqual(moved.slice(0, 2), [302, "http://denied.example/"]);
+      const refusals = [
+        ["localhost", { internet: false, allowed: [] }],
+        ["localhost", { internet: true, allowed: ["example.com"] }],
+        ["localhost", { internet: false, denied: ["example.com"] }],
+        ["localhost", { internet: true, allowed: ["localhost"], denied: ["localhost"] }],
+        ["localhost.", { internet: true, denied: ["localhost"] }],
+        ["a.localhost", { internet: true, denied: ["*.localhost"] }],
+        ["a.b.localhost", { internet: true, denied: ["*.localhost"] }],
+        ["alocalhost", { internet: false, allowed: ["*.localhost"] }],
+        ["localhost", { internet: false, allowed: ["*.localhost", "*.host"] }],
+      ];
+      for (const [host, props] of refusals) {
+        assert.equal((await s.gate(`http://${host}:${port}/`, props))[0], 403, `${host} ${JSON.stringify(props)}`);
+      }
+    } finally {
+      server.close();
+    }
+  },
+
+  async "nobody in a sandbox gets at what its guest wants to be told"(s) {
+    const script = `
+      env; cat /proc/*/environ; tr '\\0' '\\n' </proc/1/cmdline; ls -la /proc/1/fd /.koze; cat /proc/1/mem`;
+    const { stdout, stderr } = await s.exec(["bash", "-c", script], { maxOutput: 8 << 20 });
+    const token = await s.token();
+    assert.match(token, /^[0-9a-f]{64}$/);
+    assert.ok(!stdout.includes(token) && !stderr.includes(token) && !stdout.includes("KOZE_GUEST_TOKEN"));
+  },
+};
+
+/** The same, each in a sandbox that is its own, and not open yet. */
+export const lives = {
+  ...shared(allLives),
+
+  async "two calls at once start one container"(s) {
+    await s.open();
+    const all = await Promise.all([s.sh("echo 1"), s.sh("echo 2"), s.write("/home/user/x", "x"), s.stat("/")]);
+    assert.deepEqual(all.slice(0, 2), ["1\n", "2\n"]);
+    assert.equal(s.engine.starts(await s.id()), 1);
+  },
+
+  async "every sandbox has its directories"(s) {
+    await s.open();
+    for (const path of ["/home/user", "/workspace"]) assert.equal((await s.stat(path)).kind, "directory");
+  },
+
+  async "the container is started as the attribute says"(s, _, stage) {
+    await s.open();
+    await s.sh("true");
+    const { egress, spec } = s.engine.container(await s.id());
+    assert.deepEqual(egress.internet, { enabled: false });
+    assert.deepEqual(egress.dns.allowHostnames, []);
+    assert.ok(spec.Env.includes("GREETING=hello 'you'"), JSON.stringify(spec.Env));
+    const net = stage.sandbox("net", { variant: s.variant, Class: "NetSandbox" });
+    await net.open();
+    const { stdout } = await net.exec(["env"]);
+    assert.match(String(stdout), /^SSL_CERT_FILE=\/etc\/cloudflare\/certs\//m);
+    const allowed = stage.engine.container(await net.id());
+    assert.deepEqual(allowed.egress.internet, { enabled: false });
+    assert.deepEqual(new Set(allowed.egress.dns.allowHostnames), new Set(["*"]));
+    await net.destroy();
+  },
+
+  async "a connection that nobody needs is closed, and made again"(s) {
+    await s.open();
+    await s.write("/home/user/file", "kept");
+    await sleep(7000);
+    assert.equal(String(await s.read("/home/user/file")), "kept");
+    assert.equal(s.engine.starts(await s.id()), 1);
+  },
+
+  async "an object that ends in the middle does nothing twice, and finds its container again"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.write("/home/user/file", "kept");
+    const path = join(s.engine.shared(id), "count");
+    const running = s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }).catch((error) => error);
+    await eventually("the program", () => lines(path) === 1);
+    await s.abort();
+    assert.ok((await running) instanceof Error);
+    assert.equal(String(await s.read("/home/user/file")), "kept");
+    assert.equal(lines(path), 1);
+    assert.equal(s.engine.starts(id), 1);
+    // What nobody waits for any more is killed.
+    await eventually("its end", async () => !(await s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).includes("sleep 1000 "));
+  },
+
+  async "a container that is killed in the middle does nothing twice"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.sh("true");
+    const path = join(s.engine.shared(id), "count");
+    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
+    await eventually("the program", () => lines(path) === 1);
+    s.engine.kill(id);
+    await running;
+    assert.equal(lines(path), 1);
+    assert.equal(await s.sh("echo again"), "again\n");
+    assert.equal(s.engine.starts(id), 2);
+  },
+
+  async "a guest that is killed in the middle takes its container along"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.sh("true");
+    const running = refused(s.exec(["sleep", "1000"], { timeoutMs: 600_000 }), "unavailable");
+    await eventually("the program", async () => (await s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).includes("sleep 1000 "));
+    s.engine.signal(id, "SIGKILL");
+    await running;
+    assert.equal(await s.sh("echo again"), "again\n");
+  },
+
+  async "a guest that is stopped is given up, and its container with it"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.sh("true");
+    const path = join(s.engine.shared(id), "count");
+    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
+    await eventually("the program", () => lines(path) === 1);
+    s.engine.signal(id, "SIGSTOP");
+    await running;
+    // Within the time of one call: nobody answers, and another container takes its place.
+    assert.equal(await s.sh("echo again"), "again\n");
+    assert.equal(lines(path), 1);
+    assert.equal(s.engine.starts(id), 2);
+  },
+
+  async "a guest that goes on after a while is found again"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.write("/home/user/file", "kept");
+    s.engine.signal(id, "SIGSTOP");
+    const reading = s.read("/home/user/file");
+    await sleep(6000);
+    s.engine.signal(id, "SIGCONT");
+    assert.equal(String(await reading), "kept");
+    assert.equal(s.engine.starts(id), 1);
+  },
+
+  async "a guest that does not know the object makes room for another"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.write("/home/user/file", "here");
+    await s.forge("0".repeat(64));
+    await s.abort();
+    await refused(s.read("/home/user/file"), "not_found");
+    assert.equal(s.engine.starts(id), 2);
+  },
+
+  async "a container of which nothing is known makes room for another"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.sh("true");
+    await s.forge(undefined);
+    await s.abort();
+    assert.equal(await s.sh("echo new"), "new\n");
+    assert.equal(s.engine.starts(id), 2);
+  },
+
+  async "a guest that breaks the rules is left, and nothing done twice"(s) {
+    await s.open();
+    const id = await s.id();
+    for (const mode of ["garbage", "astray", "flood", "babble"]) {
+      s.engine.run(id, () => fake(mode));
+      await refused(s.exec(["true"]), "unavailable");
+      await refused(s.read("/etc/passwd"), "unavailable");
+      s.engine.run(id, () => undefined);
+      s.engine.kill(id);
+      await eventually("its end", () => !s.engine.container(id)?.running);
+      assert.equal(await s.sh("echo again"), "again\n");
+      s.engine.kill(id);
+      await eventually("its end", () => !s.engine.container(id)?.running);
+    }
+  },
+
+  async "what a guest says in other words is an error"(s) {
+    await s.open();
+    const id = await s.id();
+    s.engine.run(id, () => fake("liar"));
+    await refused(s.exec(["true"]), "internal");
+    await refused(s.list("/"), "internal");
+    await refused(s.stat("/"), "internal");
+    await refused(s.write("/x", "x"), "internal");
+    s.engine.run(id, () => fake("odd"));
+    s.engine.kill(id);
+    await eventually("its end", () => !s.engine.container(id)?.running);
+    await refused(s.stat("/"), "internal");
+  },
+
+  async "what was asked is asked once, where no answer comes"(s) {
+    await s.open();
+    const id = await s.id();
+    s.engine.run(id, () => fake("silent"));
+    const asked = s.exec(["true"], { timeoutMs: 600_000 });
+    const heard = () => join(s.engine.shared(id), "asked");
+    await eventually("the request", () => s.engine.shared(id) && lines(heard()) > 0);
+    writeFileSync(join(s.engine.shared(id), "hang-up"), "");
+    await refused(asked, "unavailable");
+    const of = (word) => readFileSync(heard(), "utf8").split("\n").filter((line) => line.includes(word)).length;
+    assert.equal(of('"exec"'), 1);
+  },
+
+  async "who never says hello is not waited for longer than a call takes"(s) {
+    await s.open();
+    s.engine.run(await s.id(), () => fake("mute"));
+    const start = performance.now();
+    await refused(s.exec(["true"]), "unavailable", true);
+    assert.ok(performance.now() - start < 58_000);
+  },
+
+  async "what is no guest is no guest"(s) {
+    await s.open();
+    const id = await s.id();
+    s.engine.run(id, () => fake("web"));
+    await refused(s.exec(["true"]), "unavailable", true);
+    s.engine.run(id, () => undefined);
+    s.engine.kill(id);
+    await eventually("its end", () => !s.engine.container(id)?.running);
+    assert.equal(await s.sh("echo again"), "again\n");
+  },
+
+  async "a sandbox that is destroyed while it starts leaves no container"(s) {
+    await s.open();
+    const id = await s.id();
+    const call = s.sh("true").catch((error) => error);
+    await s.destroy();
+    await call;
+    await eventually("the end of the container", () => !s.engine.container(id)?.running);
+    await s.open();
+    assert.equal(await s.sh("ls /home/user"), "");
+  },
+
+  async "a socket of a preview outlives the connection to the guest"(s) {
+    await s.open();
+    const server = `
+      const crypto = require("crypto");
+      require("http").createServer().on("upgrade", (q, socket) => {
+        const key = crypto.createHash("sha1").update(q.headers["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest("base64");
+        socket.write("HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\nSec-WebSocket-Accept: " + key + "\\r\\n\\r\\n");
+        socket.on("data", () => socket.write(Buffer.from([0x81, 2, 0x68, 0x69])));
+      }).listen(8080, "127.0.0.1", () => require("fs").writeFileSync("/home/user/up", ""));`;
+    await s.exec(["bash", "-c", `/opt/node -e "$1" & sleep 0`, "x", server]);
+    await eventually("a server", () => s.stat("/home/user/up").then(() => true, () => false));
+    await s.expose(8080);
+    const socket = new WebSocket(s.url("/socket"), { headers: { "koze-port": "8080" } });
+    await once(socket, "open");
+    await sleep(7000);
+    socket.send("hello");
+    assert.equal(String((await once(socket, "message"))[0]), "hi");
+    socket.terminate();
+  },
+};

@@ -1,0 +1,89 @@
+// What a container may run in place of koze's guest: `node fake.mjs MODE`, one of the modes below. It listens where the
+// guest does.
+
+import { writeFileSync, existsSync } from "node:fs";
+import net from "node:net";
+
+const PORT = 5693;
+
+/** One frame. */
+function frame(call, kind, said = Buffer.alloc(0)) {
+  const head = Buffer.alloc(9);
+  head.writeUInt32LE(5 + said.length, 0);
+  head.writeUInt32LE(call, 4);
+  head.writeUInt8(kind, 8);
+  return Buffer.concat([head, said]);
+}
+
+/** Says hello to whoever comes, and hands over each request: its number, and its JSON. */
+function guest(socket, asked) {
+  let left = Buffer.alloc(0);
+  socket.on("data", (bytes) => {
+    left = Buffer.concat([left, bytes]);
+    while (left.length >= 4 && left.length >= 4 + left.readUInt32LE(0)) {
+      const [call, kind] = [left.readUInt32LE(4), left.readUInt8(8)];
+      const said = left.subarray(9, 4 + left.readUInt32LE(0));
+      left = left.subarray(4 + left.readUInt32LE(0));
+      if (kind === 0) socket.write(frame(0, 1, Buffer.from('{"protocol":1,"version":"0"}')));
+      if (kind === 2) asked(call, JSON.parse(said));
+    }
+  });
+}
+
+const done = (socket, call, ok = {}) => socket.write(frame(call, 3, Buffer.from(JSON.stringify({ ok }))));
+
+/** Does what every sandbox needs, and something else with the rest. */
+const furnished = (other) => (socket) =>
+  guest(socket, (call, request) => (request.make_dir ? done(socket, call) : other(socket, call, request)));
+
+const modes = {
+  /** Takes connections, and says nothing. */
+  mute() {},
+
+  /** Takes connections, and ends them. */
+  stranger: (socket) => socket.end(),
+
+  /** Is no guest of koze's. */
+  web: (socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"),
+
+  /** Answers each request with a length that no frame has. */
+  garbage: furnished((socket) => socket.write(Buffer.alloc(1000, 0xff))),
+
+  /** Answers calls that nobody made. */
+  astray: furnished((socket) => done(socket, 0xffff)),
+
+  /** Sends far more than was asked for. */
+  flood: furnished((socket, call) => {
+    const more = Buffer.concat([Buffer.from([1]), Buffer.alloc(65536)]);
+    for (let n = 0; n < 300; n++) socket.write(frame(call, 4, more));
+  }),
+
+  /** Answers in other words than it should. */
+  liar: furnished((socket, call, request) => {
+    if (request.list) {
+      socket.write(frame(call, 4, Buffer.from("\x01not a list")));
+      return done(socket, call);
+    }
+    return done(socket, call, { exit_code: "none", size: -0.5, kind: 7, mode: {} });
+  }),
+
+  /** Says no JSON at all. */
+  babble: furnished((socket, call) => socket.write(frame(call, 3, Buffer.from("{")))),
+
+  /** Fails in words that are none of the contract's. */
+  odd: furnished((socket, call) =>
+    socket.write(frame(call, 3, Buffer.from('{"failed":{"why":"toString","text":"/etc/secret"}}'))),
+  ),
+
+  /** Does what it is asked, and says nothing of it. */
+  silent: furnished((socket, call, request) => {
+    const path = "/opt/shared/asked";
+    writeFileSync(path, `${JSON.stringify(request)}\n`, { flag: "a" });
+    if (existsSync("/opt/shared/hang-up")) socket.destroy();
+  }),
+};
+
+net.createServer((socket) => {
+  socket.on("error", () => {});
+  modes[process.argv[2]](socket);
+}).listen(PORT);
