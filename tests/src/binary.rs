@@ -8,17 +8,22 @@ use serde_json::Value;
 
 use crate::root;
 
+/// Names the binary, where it was built already.
+const BUILT: &str = "KOZE_TEST_PROGRAM";
+
 /// The `koze` of this checkout, in an environment without what cargo sets for tests.
 ///
 /// Cargo tells only the binary's own package where it lies, and builds it only for that package's tests. So
-/// the first call in a process asks cargo to build it, next to the running test: it is never stale.
+/// the first call in a process asks cargo to build it, next to the running test: it is never stale. Whoever has just built
+/// it names it in the variable `KOZE_TEST_PROGRAM`.
 ///
 /// # Panics
 ///
 /// If the build fails; cargo's messages stand above.
 pub fn koze() -> Command {
     static KOZE: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(KOZE.get_or_init(build));
+    let program = || std::env::var_os(BUILT).map_or_else(|| built("koze-cli", "koze"), PathBuf::from);
+    let mut command = Command::new(KOZE.get_or_init(program));
     without_cargo(&mut command);
     command
 }
@@ -38,18 +43,20 @@ pub(crate) fn without_cargo(command: &mut Command) {
 /// The directory that cargo builds into, and the name of the profile's directory in it.
 pub(crate) fn target_dir() -> (PathBuf, String) {
     let test = std::env::current_exe().expect("the path of the running test");
-    // <target>/<profile>/deps/<test>
-    let profile = test.ancestors().nth(2).expect("a test in cargo's target directory");
+    // <target>/<profile>/deps/<test>; a program lies one higher.
+    let dir = test.parent().expect("a directory above the program");
+    let profile = if dir.ends_with("deps") { dir.parent().expect("a directory above") } else { dir };
     let target = profile.parent().expect("a target directory above the profile");
     let name = profile.file_name().unwrap_or_default().to_string_lossy();
     (target.to_owned(), name.into_owned())
 }
 
-fn build() -> PathBuf {
+/// A program of this workspace, which cargo builds next to the running test.
+pub(crate) fn built(package: &str, name: &str) -> PathBuf {
     let (target, profile) = target_dir();
     let profile = if profile == "debug" { "dev" } else { &profile };
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--package", "koze-cli", "--bin", "koze"])
+        .args(["build", "--quiet", "--package", package, "--bin", name])
         .args(["--message-format=json-render-diagnostics", "--profile", profile])
         .arg("--target-dir")
         .arg(target)
@@ -58,8 +65,8 @@ fn build() -> PathBuf {
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo starts");
-    assert!(output.status.success(), "`cargo build --bin koze` failed");
-    executable("koze", &String::from_utf8_lossy(&output.stdout)).expect("cargo names the binary it built")
+    assert!(output.status.success(), "`cargo build --bin {name}` failed");
+    executable(name, &String::from_utf8_lossy(&output.stdout)).expect("cargo names the binary it built")
 }
 
 /// The path that cargo's messages name for a binary.

@@ -7,6 +7,8 @@
 
 mod binary;
 pub mod conformance;
+#[cfg(all(target_os = "linux", not(trybuild)))]
+pub mod containers;
 mod diff;
 mod generated;
 mod node;

@@ -28,7 +28,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest); does nothing when it is there
+    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman); does nothing when it is there
     Setup,
     /// Run `setup`, then every test of the workspace
     Test {
@@ -42,7 +42,7 @@ enum Task {
     Conformance(conformance::Args),
     /// Time `koze build` as a whole process, beside its peers
     Bench(bench::Args),
-    /// Try the editors of wrangler configurations on any input
+    /// Try the editors of wrangler configurations, and the guest's connection, on any input
     Fuzz(fuzz::Args),
     /// Install the wasm32-unknown-unknown target alone, and say what was found
     WasmToolchain,

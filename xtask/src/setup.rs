@@ -1,5 +1,6 @@
 //! `cargo xtask setup`: what the tests need and cargo does not bring.
 
+mod containers;
 pub(crate) mod npm;
 pub(crate) mod target;
 
@@ -11,7 +12,8 @@ use crate::{Result, guest};
 pub(crate) fn run(root: &Path) -> Result<()> {
     npm::install(&root.join("tests"))?;
     target::install(target::WASM, false)?;
-    target::install(guest::TARGET, false)
+    target::install(guest::TARGET, false)?;
+    containers::install()
 }
 
 /// One line about one step.

@@ -50,6 +50,7 @@ use self::frame::Decoder;
 use self::link::Link;
 use self::pool::Pool;
 use self::programs::{Programs, Running};
+use self::shut::Weak;
 use self::token::Token;
 use crate::message::Fault;
 use crate::sys;
@@ -119,12 +120,13 @@ impl Guest {
 
 /// What `koze-guest` does.
 pub fn main() -> ExitCode {
-    let hidden = shut::memory();
+    let weak = Weak::asked_for();
+    let hidden = shut::memory(weak);
     // SAFETY: nothing but this thread runs yet; it has kept nothing of the environment, and has opened nothing.
     #[allow(unsafe_code, reason = "said above")]
     let token = unsafe {
         sys::close_inherited();
-        Token::take()
+        Token::take(weak)
     };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let entrypoint = match arguments.split_first() {
@@ -147,7 +149,10 @@ pub fn main() -> ExitCode {
         ));
         return ExitCode::FAILURE;
     };
-    match hidden.map_err(|error| ("cannot hide its memory", error)).and_then(|()| run(token, entrypoint)) {
+    match hidden
+        .map_err(|error| ("cannot hide its memory", error))
+        .and_then(|()| run(token, entrypoint, weak))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err((what, error)) => {
             say(&format!("{what}: {error}"));
@@ -165,10 +170,10 @@ fn say(text: &str) {
 
 type Failed = (&'static str, io::Error);
 
-fn run(token: Token, entrypoint: Option<Vec<OsString>>) -> Result<(), Failed> {
+fn run(token: Token, entrypoint: Option<Vec<OsString>>, weak: Weak) -> Result<(), Failed> {
     let at = |what| move |error| (what, error);
     shut::signals();
-    shut::capabilities().map_err(at("cannot give up capabilities"))?;
+    shut::capabilities(weak).map_err(at("cannot give up capabilities"))?;
     // Blocked before the first thread is there, they are blocked in all.
     let signals = sys::signals(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT])
         .map_err(at("cannot listen to signals"))?;
@@ -185,7 +190,7 @@ fn run(token: Token, entrypoint: Option<Vec<OsString>>) -> Result<(), Failed> {
     let threads = "cannot start its threads";
     let guest = Arc::new(Guest {
         token,
-        environment: Environment::of_the_container(&[token::VARIABLE, LISTEN]),
+        environment: Environment::of_the_container(&[token::VARIABLE, LISTEN, shut::WEAK]),
         programs: Programs::default(),
         drain: Drain::new().map_err(at(threads))?,
         pool: Pool::new().map_err(at(threads))?,

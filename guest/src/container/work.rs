@@ -18,17 +18,21 @@ use crate::place::fault;
 /// What is appended waits in memory up to this length, in bytes, and in a file beyond.
 const IN_MEMORY: usize = 1 << 20;
 
-/// Does what a call asks for, and answers it, unless it was given up.
-pub(super) fn work(guest: &Guest, call: &Call, request: Result<Request, Fault>) {
+/// Does what a call asks for, and gives the answer, unless it was given up.
+pub(super) fn work(
+    guest: &Guest,
+    call: &Call,
+    request: Result<Request, Fault>,
+) -> Result<Result<Done, Fault>, Stopped> {
     let done = request.map_err(End::Fault).and_then(|request| {
         guest.usable()?;
         one(guest, call, request)
     });
-    let _ = match done {
-        Ok(done) => call.answer(Ok(done)),
-        Err(End::Fault(fault)) => call.answer(Err(fault)),
+    match done {
+        Ok(done) => Ok(Ok(done)),
+        Err(End::Fault(fault)) => Ok(Err(fault)),
         Err(End::Stopped) => Err(Stopped),
-    };
+    }
 }
 
 fn one(guest: &Guest, call: &Call, request: Request) -> Result<Done, End> {

@@ -5,5 +5,5 @@ mod conformance;
 mod contract;
 mod life;
 mod preview;
-mod run;
+pub(crate) mod run;
 mod whole;

@@ -5,6 +5,7 @@
 
 mod bindings;
 mod built;
+mod containers;
 mod deploy;
 mod dev;
 mod native;

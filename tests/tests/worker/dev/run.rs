@@ -19,26 +19,26 @@ use crate::project::{self, TIMEOUT, Worker};
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A project as `koze new` makes it, with JavaScript in place of the Rust Worker.
-pub(super) fn worker() -> Worker {
+pub(crate) fn worker() -> Worker {
     let worker = project::made("local");
     let plain = fs::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
     fs::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
     worker
 }
 
-/// A running `koze dev --local`, which ends when this is dropped.
-pub(super) struct Dev<'w> {
+/// A running `koze dev`, which ends when this is dropped.
+pub(crate) struct Dev<'w> {
     worker: &'w Worker,
     child: Child,
     lines: Receiver<String>,
     /// What it has said so far.
     said: RefCell<Vec<String>>,
     /// Where the Worker answers.
-    pub(super) url: String,
+    pub(crate) url: String,
 }
 
 /// koze in the project, with the tools of the tests, sandboxes below the project, and not a word to anybody else.
-pub(super) fn command(worker: &Worker, args: &[&str]) -> Command {
+pub(crate) fn command(worker: &Worker, args: &[&str]) -> Command {
     let mut command = koze();
     for (name, value) in worker.tool("node").get_envs() {
         match value {
@@ -56,16 +56,20 @@ pub(super) fn command(worker: &Worker, args: &[&str]) -> Command {
 
 impl<'w> Dev<'w> {
     /// Starts one, and waits until the Worker answers.
-    pub(super) fn start(worker: &'w Worker) -> Self {
+    pub(crate) fn start(worker: &'w Worker) -> Self {
         Dev::start_with(worker, &[])
     }
 
     /// The same with further arguments.
-    pub(super) fn start_with(worker: &'w Worker, more: &[&str]) -> Self {
+    pub(crate) fn start_with(worker: &'w Worker, more: &[&str]) -> Self {
         // Nothing of an account's, whatever a project binds.
         let wrangler = ["--local", "--ip", "127.0.0.1", "--inspector-port", "0"];
         let args = [&["dev", "--local", "--port", "0"], more, &["--"], &wrangler].concat();
-        let mut command = command(worker, &args);
+        Dev::run(worker, command(worker, &args))
+    }
+
+    /// Runs it by a command of its own, and waits until the Worker answers.
+    pub(crate) fn run(worker: &'w Worker, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
         let mut child = command.spawn().expect("koze starts");
@@ -80,7 +84,7 @@ impl<'w> Dev<'w> {
     }
 
     /// Waits for a line with this in it.
-    pub(super) fn until(&self, what: &str) -> String {
+    pub(crate) fn until(&self, what: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -95,16 +99,16 @@ impl<'w> Dev<'w> {
     }
 
     /// What it has said up to the last line that was waited for.
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         self.said.borrow().join("\n")
     }
 
-    pub(super) fn id(&self) -> i32 {
+    pub(crate) fn id(&self) -> i32 {
         i32::try_from(self.child.id()).expect("a process id")
     }
 
     /// What a few lines of JavaScript give, which have `url` and `data` at hand.
-    pub(super) fn ask(&self, script: &str, data: &Value) -> Value {
+    pub(crate) fn ask(&self, script: &str, data: &Value) -> Value {
         let mut node = self.worker.tool("node");
         let program = format!(
             "const [url, data] = [process.argv[1], JSON.parse(process.argv[2])]; console.log(JSON.stringify(await (async () => {{ {script} }})() ?? null));"
@@ -118,7 +122,7 @@ impl<'w> Dev<'w> {
     }
 
     /// Calls methods on an object, one after the other, and gives all answers.
-    pub(super) fn call(&self, object: &str, calls: &Value) -> Vec<Value> {
+    pub(crate) fn call(&self, object: &str, calls: &Value) -> Vec<Value> {
         let script = "const answers = [];
             for (const [method, input] of data.calls) {
               const body = JSON.stringify(input);
@@ -131,13 +135,13 @@ impl<'w> Dev<'w> {
     }
 
     /// Ends it as a service manager would, and waits for it.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         signal(self.id(), Signal::TERM);
         self.wait();
     }
 
     /// Waits until it has ended.
-    pub(super) fn wait(mut self) {
+    pub(crate) fn wait(mut self) {
         eventually("koze has ended", || self.lines.try_recv() == Err(TryRecvError::Disconnected));
         self.child.wait().expect("a child that can be waited for");
     }

@@ -1,0 +1,68 @@
+#!/bin/bash
+# A container engine of the tests' own: bash engine.sh DIR SOCKET, as the first process of new process and mount
+# namespaces, so that containers and what holds them end with it. All it keeps is below DIR. It says `ready` when it
+# answers at SOCKET, and ends, and with it every container, when its input does.
+set -eu
+dir=$1 socket=$2
+
+# One at a time: a store has one engine. Nothing that it starts may hold the lock.
+exec 9>"$dir/lock"
+flock 9
+
+rm -rf "$dir/run"
+mkdir -p "$dir/run/tmp" "$dir/networks" "$dir/storage"
+
+# What podman would give is more than a process without CAP_SYS_RESOURCE may ask for.
+limit() { # NAME MOST
+  local most
+  most=$(ulimit -H -"$1")
+  if [[ $most == unlimited || $most -gt $2 ]]; then most=$2; fi
+  echo "$most:$most"
+}
+cat >"$dir/containers.conf" <<EOF
+[containers]
+default_ulimits = ["nofile=$(limit n 20000)", "nproc=$(limit u 10000)"]
+log_driver = "k8s-file"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+lock_type = "file"
+tmp_dir = "$dir/run/tmp"
+volume_path = "$dir/volumes"
+[network]
+network_backend = "netavark"
+network_config_dir = "$dir/networks"
+EOF
+cat >"$dir/storage.conf" <<EOF
+[storage]
+driver = "overlay"
+graphroot = "$dir/storage"
+runroot = "$dir/run/storage"
+EOF
+cat >"$dir/policy.json" <<EOF
+{ "default": [{ "type": "insecureAcceptAnything" }] }
+EOF
+# No registry is ever asked.
+echo 'unqualified-search-registries = []' >"$dir/registries.conf"
+export CONTAINERS_CONF=$dir/containers.conf CONTAINERS_STORAGE_CONF=$dir/storage.conf
+export CONTAINERS_REGISTRIES_CONF=$dir/registries.conf
+unset CONTAINER_HOST DOCKER_HOST
+
+# A sidecar goes after the container that shares its network.
+end() {
+  podman rm --all --force --time 0 --depend >&2 9>&- || true
+}
+# What an earlier one has left that was killed.
+end
+podman system service --time=0 "unix://$socket" >&2 9>&- &
+for _ in $(seq 300); do
+  if podman --remote --url "unix://$socket" version >/dev/null 2>&1 9>&-; then
+    echo ready
+    exec >&-
+    cat >/dev/null 9>&- || true
+    break
+  fi
+  sleep 0.1
+done
+end

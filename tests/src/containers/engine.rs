@@ -1,0 +1,201 @@
+//! The engine.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use fs_err as fs;
+use tempfile::TempDir;
+
+use super::root;
+use crate::{process, root as workspace};
+
+/// What it needs beside the tools of any Linux, and the Debian packages that have it. `cargo xtask setup` installs them.
+const NEEDS: [(&str, &str); 5] = [
+    ("podman", "podman"),
+    ("runc", "runc"),
+    ("iptables", "iptables"),
+    ("unshare", "util-linux"),
+    ("perl", "perl-base"),
+];
+
+/// How long it may take to start; another test process may have the store meanwhile.
+const PATIENCE: Duration = Duration::from_mins(20);
+
+/// Any one question to it.
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// An image in the engine's store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image(pub String);
+
+/// A running engine.
+pub struct Engine {
+    /// `engine.sh`, which ends at the end of its input.
+    init: Child,
+    /// What it keeps.
+    dir: PathBuf,
+    /// Where it listens: in a directory of its own, for such paths are short.
+    socket: TempDir,
+    base: Image,
+    sidecar: Image,
+}
+
+impl Engine {
+    /// The engine of this process, which is started where none runs.
+    ///
+    /// # Errors
+    ///
+    /// Where this machine cannot run containers: why, and what to do.
+    ///
+    /// # Panics
+    ///
+    /// Where it could, and does not.
+    pub fn shared(dir: &Path) -> Result<Arc<Engine>, String> {
+        static CURRENT: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = current.upgrade() {
+            return Ok(engine);
+        }
+        possible()?;
+        let engine = Arc::new(Engine::start(dir));
+        *current = Arc::downgrade(&engine);
+        Ok(engine)
+    }
+
+    fn start(dir: &Path) -> Self {
+        fs::create_dir_all(dir).expect("a directory for the engine");
+        let dir = fs::canonicalize(dir).expect("its path");
+        let socket = TempDir::with_prefix("koze-engine-").expect("a temporary directory");
+        let log = fs::File::create(dir.join("engine.log")).expect("a file for what it says");
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--mount", "--mount-proc", "--fork", "--kill-child=KILL", "--", "bash"]);
+        command.arg(workspace().join("tests/containers/engine.sh")).arg(&dir).arg(socket.path().join("socket"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.into_parts().0);
+        let mut init = command.spawn().expect("unshare starts");
+        let said = first_line(&mut init);
+        let (base, sidecar) = (Image(String::new()), Image(String::new()));
+        let mut engine = Engine { init, dir, socket, base, sidecar };
+        let said = said.recv_timeout(PATIENCE).unwrap_or_default();
+        assert_eq!(said.trim(), "ready", "podman does not answer:\n{}", engine.log());
+        engine.base = root::base(&engine);
+        engine.sidecar = root::sidecar(&engine);
+        engine
+    }
+
+    /// The image that sandboxes of the tests are made of: a small Linux, with the user 1000.
+    pub fn base(&self) -> &Image {
+        &self.base
+    }
+
+    /// What wrangler has to find in its environment.
+    pub fn env(&self) -> Vec<(&'static str, String)> {
+        let host = self.host();
+        let docker = workspace().join("tests/containers/docker").to_string_lossy().into_owned();
+        vec![
+            ("DOCKER_HOST", host.clone()),
+            ("WRANGLER_DOCKER_HOST", host),
+            ("WRANGLER_DOCKER_BIN", docker),
+            ("MINIFLARE_CONTAINER_EGRESS_IMAGE", self.sidecar.0.clone()),
+        ]
+    }
+
+    /// Asks podman something, which must succeed: what it prints, without the last line's end.
+    pub fn podman(&self, args: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.ask(args);
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert!(status.success(), "podman {args:?}: {status}: {stderr}\n{}", self.log());
+        String::from_utf8_lossy(&stdout).trim_end().to_owned()
+    }
+
+    /// Asks podman something.
+    pub fn ask(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("podman");
+        command.args(["--remote", "--url", &self.host()]).args(args);
+        process::run(command, LIMIT)
+    }
+
+    /// The containers that run for objects of a class, by name; their sidecars are left out.
+    pub fn containers(&self) -> Vec<String> {
+        let names = self.podman(&["ps", "--format", "{{.Names}}"]);
+        names.lines().filter(|name| !name.ends_with("-proxy")).map(str::to_owned).collect()
+    }
+
+    /// Has an image under another name, too: nothing is fetched for it then.
+    pub fn tag(&self, image: &Image, name: &str) {
+        self.podman(&["tag", &image.0, name]);
+    }
+
+    /// Builds an image.
+    pub fn build(&self, tag: &str, dockerfile: &str, context: &Path) -> Image {
+        let file = TempDir::with_prefix("koze-image-").expect("a temporary directory");
+        let path = file.path().join("Dockerfile");
+        fs::write(&path, dockerfile).expect("a Dockerfile");
+        let [path, context] = [&*path, context].map(|path| path.to_str().expect("a path in Unicode"));
+        let build = ["build", "--isolation", "chroot", "--pull=never", "--layers=false"];
+        self.podman(&[&build[..], &["--tag", tag, "--file", path, context]].concat());
+        Image(tag.to_owned())
+    }
+
+    /// The last of what it has said.
+    pub fn log(&self) -> String {
+        let log = fs::read_to_string(self.dir.join("engine.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(40)..].join("\n")
+    }
+
+    pub(super) fn has(&self, image: &Image) -> bool {
+        self.ask(&["image", "exists", &image.0]).status.success()
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    fn host(&self) -> String {
+        format!("unix://{}/socket", self.socket.path().display())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // At the end of its input it ends all containers and itself.
+        drop(self.init.stdin.take());
+        let _ = self.init.wait();
+    }
+}
+
+/// Why this machine cannot run containers, if it cannot.
+fn possible() -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("containers are run by root alone: run the tests as root".to_owned());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    let mut missing = String::new();
+    for (program, package) in NEEDS {
+        if !found(program) {
+            let _ = write!(missing, " {program} (Debian's package {package})");
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!("there is no{missing}: run `cargo xtask setup`"))
+}
+
+/// The first line that a child prints; the rest is thrown away.
+fn first_line(child: &mut Child) -> mpsc::Receiver<String> {
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    let (send, said) = mpsc::channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        let _ = stdout.read_line(&mut line);
+        let _ = send.send(line);
+    });
+    said
+}

@@ -1,0 +1,157 @@
+//! Images made of this machine's own programs: enough of a Linux for every case there is, small, and there in a second.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use fs_err as fs;
+use tempfile::TempDir;
+
+use super::{Engine, Image};
+use crate::binary;
+use crate::process::run;
+
+/// Raised where what is made of the programs changes.
+const RECIPE: u32 = 3;
+
+/// The programs that are in the image, as far as this machine has them.
+const PROGRAMS: &[&str] = &[
+    "[", "awk", "base64", "basename", "bash", "cat", "chgrp", "chmod", "chown", "cmp", "comm", "cp", "cut", "date", "dd",
+    "df", "diff", "dirname", "du", "echo", "env", "expr", "false", "find", "flock", "fold", "grep", "head", "hostname",
+    "id", "install", "join", "kill", "link", "ln", "ls", "md5sum", "mkdir", "mkfifo", "mknod", "mktemp", "mount", "mv", "nice",
+    "nl", "nohup", "nproc", "od", "paste", "perl", "printenv", "printf", "pwd", "readlink", "realpath", "rm", "rmdir",
+    "sed", "seq", "setpriv", "setsid", "sh", "sha256sum", "shuf", "sleep", "sort", "split", "stat", "stdbuf", "stty", "sync",
+    "tac", "tail", "tar", "tee", "test", "timeout", "touch", "tr", "true", "truncate", "uname", "uniq", "unlink",
+    "unshare", "wc", "which", "whoami", "xargs", "yes",
+];
+
+/// Without these, there is no image.
+const NEEDED: &[&str] = &["awk", "bash", "find", "grep", "perl", "sed", "setsid", "sha256sum", "stat"];
+
+/// What Perl reads to serve a port.
+const PERL: &str =
+    "use strict; use warnings; use Socket; print \"$_\\n\" for values %INC, @DynaLoader::dl_shared_objects";
+
+const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000:user:/home/user:/bin/bash\n";
+const GROUP: &str = "root:x:0:\nuser:x:1000:\n";
+
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// A Linux with the user 1000, whose home and `/workspace` are there.
+pub(super) fn base(engine: &Engine) -> Image {
+    let files = files(&program());
+    let mut hasher = DefaultHasher::new();
+    RECIPE.hash(&mut hasher);
+    for (path, _) in &files {
+        let about = fs::metadata(path).expect("a file");
+        (path, about.len(), about.modified().expect("a time")).hash(&mut hasher);
+    }
+    let image = Image(format!("localhost/koze-tests/base:{:016x}", hasher.finish()));
+    if !engine.has(&image) {
+        let root = TempDir::new_in(engine.dir()).expect("a temporary directory");
+        fill(&root.path().join("root"), &files);
+        let tar = root.path().join("root.tar");
+        let mut pack = Command::new("tar");
+        pack.args(["--numeric-owner", "-cf"]).arg(&tar).arg("-C").arg(root.path().join("root")).arg(".");
+        succeeds(pack);
+        let tar = tar.to_str().expect("a path in Unicode");
+        engine.podman(&["import", "--quiet", "--change", "USER 1000:1000", tar, &image.0]);
+    }
+    image
+}
+
+/// What workerd starts beside each container.
+pub(super) fn sidecar(engine: &Engine) -> Image {
+    let program = program();
+    let mut hasher = DefaultHasher::new();
+    (RECIPE, &engine.base().0, fs::read(&program).expect("the program")).hash(&mut hasher);
+    let image = Image(format!("localhost/koze-tests/sidecar:{:016x}", hasher.finish()));
+    if engine.has(&image) {
+        return image;
+    }
+    let context = TempDir::new_in(engine.dir()).expect("a temporary directory");
+    fs::copy(program, context.path().join("sidecar")).expect("a copy");
+    // As a first process it would not hear the usual signal, and be waited for.
+    let dockerfile = format!(
+        "FROM {}\nCOPY sidecar /sidecar\nUSER 0\nEXPOSE 39001\nSTOPSIGNAL SIGKILL\nENTRYPOINT [\"/sidecar\"]\n",
+        engine.base().0
+    );
+    engine.build(&image.0, &dockerfile, context.path())
+}
+
+/// What is in the sidecar.
+fn program() -> PathBuf {
+    binary::built("koze-sidecar", "koze-sidecar")
+}
+
+/// The files of the image: where each is here, and where there, from the root. What `sidecar` needs is among them.
+fn files(sidecar: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut files = BTreeSet::new();
+    for name in PROGRAMS {
+        let Some(path) = which(name) else {
+            assert!(!NEEDED.contains(name), "there is no `{name}` on this machine to make an image of");
+            continue;
+        };
+        files.insert((path, Path::new("usr/bin").join(name)));
+    }
+    let mut perl = Command::new("perl");
+    perl.args(["-e", PERL]);
+    for path in succeeds(perl).lines().map(PathBuf::from) {
+        files.insert((path.clone(), below_usr(&path)));
+    }
+    let mut ldd = Command::new("ldd");
+    ldd.arg(sidecar).args(files.iter().map(|(path, _)| path));
+    // A script or a static program is none of its business, and then it fails.
+    let said = run(ldd, LIMIT).stdout;
+    for line in String::from_utf8_lossy(&said).lines().filter(|line| line.starts_with('\t')) {
+        let path = line.split_whitespace().find(|word| word.starts_with('/'));
+        files.extend(path.map(PathBuf::from).map(|path| (path.clone(), below_usr(&path))));
+    }
+    files.into_iter().collect()
+}
+
+/// Where a file lies in the image, in which `/bin`, `/lib` and the like are links.
+fn below_usr(path: &Path) -> PathBuf {
+    let path = path.strip_prefix("/").unwrap_or(path);
+    if path.starts_with("usr") { path.to_owned() } else { Path::new("usr").join(path) }
+}
+
+/// A program of this machine, links followed.
+fn which(name: &str) -> Option<PathBuf> {
+    let dirs = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map(Path::new);
+    dirs.iter().find_map(|dir| fs::canonicalize(dir.join(name)).ok())
+}
+
+fn fill(root: &Path, files: &[(PathBuf, PathBuf)]) {
+    for dir in ["dev", "etc", "home", "opt", "proc", "root", "run", "sys", "tmp", "usr/bin", "var/tmp"] {
+        fs::create_dir_all(root.join(dir)).expect("a directory");
+    }
+    for name in ["bin", "lib", "lib32", "lib64", "sbin"] {
+        symlink(format!("usr/{name}"), root.join(name)).expect("a link");
+    }
+    for (from, to) in files {
+        let to = root.join(to);
+        fs::create_dir_all(to.parent().expect("a directory above")).expect("a directory");
+        fs::copy(from, to).expect("a copy");
+    }
+    fs::write(root.join("etc/passwd"), PASSWD).expect("a file");
+    fs::write(root.join("etc/group"), GROUP).expect("a file");
+    for dir in ["tmp", "var/tmp"] {
+        fs::set_permissions(root.join(dir), PermissionsExt::from_mode(0o1777)).expect("its permissions");
+    }
+    for dir in ["home/user", "workspace"] {
+        fs::create_dir_all(root.join(dir)).expect("a directory");
+        chown(root.join(dir), Some(1000), Some(1000)).expect("its owner");
+    }
+}
+
+/// Runs a command, which must succeed: what it prints.
+fn succeeds(command: Command) -> String {
+    let line = format!("{command:?}");
+    let output = run(command, LIMIT);
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,6 @@
+//! Sandboxes in real containers: the class and the guest as `koze build` puts them together, behind a Worker that
+//! wrangler runs, with podman as its Docker engine.
+
+mod conformance;
+mod engine;
+mod project;
