@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: how long `koze build` takes, as a person meets it: a process, from spawn to exit; and how fast
-//! sandboxes on this machine are.
+//! `cargo xtask bench`: how long `koze build` takes, as a person meets it: a process, from spawn to exit; how fast
+//! sandboxes on this machine are; and how small and quick the Worker of a new project is.
 //!
 //! What is compared runs interleaved, so that a slow minute of the machine meets all of it alike.
 //! Nothing here judges a number.
@@ -11,6 +11,7 @@ mod project;
 mod report;
 mod sandboxes;
 mod watch;
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,6 +53,8 @@ enum Part {
     Build,
     /// Sandboxes on this machine
     Sandboxes,
+    /// The Worker of a new project: the size of its upload, and calls through it
+    Worker,
 }
 
 /// How often each command runs; the first runs of all are thrown away.
@@ -69,15 +72,21 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     };
     let dir = tempfile::Builder::new().prefix("koze-bench-").tempdir()?;
     let mut numbers = json!({});
-    if args.only != Some(Part::Sandboxes) {
+    let wanted = |part| args.only.is_none_or(|only| only == part);
+    if wanted(Part::Build) {
         let report = builds(root, &koze, dir.path(), &runs)?;
         print!("{report}");
         numbers["build"] = report.json();
     }
-    if args.only != Some(Part::Build) {
+    if wanted(Part::Sandboxes) {
         let report = sandboxes::run(root, &koze, dir.path(), args.quick)?;
         print!("{report}");
         numbers["sandboxes"] = report.json();
+    }
+    if wanted(Part::Worker) {
+        let report = worker::run(root, &koze, args.quick)?;
+        print!("{report}");
+        numbers["worker"] = report.json();
     }
     if let Some(file) = &args.json {
         fs::write(file, format!("{numbers:#}\n"))?;
