@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use koze_model::Backend;
 use koze_model::names::Names;
 use serde_json::Value;
 
@@ -40,7 +41,7 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
                 class: class.to_owned(),
                 binding: names.binding,
                 migration: None,
-                backend: "sdk".to_owned(),
+                backend: if base.starts_with("KozeNative") { Backend::Native } else { Backend::Sdk }.to_string(),
                 container: String::new(),
                 keys: Vec::new(),
                 environments: BTreeMap::new(),

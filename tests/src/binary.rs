@@ -8,17 +8,22 @@ use serde_json::Value;
 
 use crate::root;
 
+/// Names the binary, where it was built already.
+const BUILT: &str = "KOZE_TEST_PROGRAM";
+
 /// The `koze` of this checkout, in an environment without what cargo sets for tests.
 ///
 /// Cargo tells only the binary's own package where it lies, and builds it only for that package's tests. So
-/// the first call in a process asks cargo to build it, next to the running test: it is never stale.
+/// the first call in a process asks cargo to build it, next to the running test: it is never stale. Whoever has just built
+/// it names it in the variable `KOZE_TEST_PROGRAM`.
 ///
 /// # Panics
 ///
 /// If the build fails; cargo's messages stand above.
 pub fn koze() -> Command {
     static KOZE: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(KOZE.get_or_init(|| built("koze-cli", "koze")));
+    let program = || std::env::var_os(BUILT).map_or_else(|| built("koze-cli", "koze"), PathBuf::from);
+    let mut command = Command::new(KOZE.get_or_init(program));
     without_cargo(&mut command);
     command
 }

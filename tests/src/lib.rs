@@ -23,7 +23,7 @@ pub use diff::{Snapshot, diff};
 pub use generated::generated_program;
 pub use node::{node_command, node_modules};
 pub use process::run;
-pub use project::{Project, Run};
+pub use project::{NOTE, Project, Run, is_guest};
 pub use sandboxes::{Sandboxes, eventually, processes, signal, sleeps};
 
 /// The workspace's directory.

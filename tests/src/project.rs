@@ -23,6 +23,15 @@ pub struct Project {
     _temp: TempDir,
 }
 
+/// Whether a file is koze's guest, which no fixture holds.
+pub fn is_guest(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|name| name.trim_start_matches('.') == "koze-guest")
+}
+
+/// What `koze build` says of each project with the SDK; a test asks for it, and it is in no other run's messages.
+pub const NOTE: &str = "note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31; `koze migrate --backend native` moves \
+                        sandboxes to koze's own guest\n";
+
 /// What one run of koze did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
@@ -30,7 +39,7 @@ pub struct Run {
     pub code: i32,
     /// What it printed, the project's directory replaced by `[PROJECT]`.
     pub stdout: String,
-    /// Its messages, with the same replacement.
+    /// Its messages, with the same replacement, and without [`NOTE`].
     pub stderr: String,
 }
 
@@ -45,11 +54,18 @@ impl Project {
         Self { dir, _temp: temp }
     }
 
-    /// A copy of `fixtures/<name>`, byte for byte.
+    /// A copy of `fixtures/<name>`, byte for byte, with the guest where its lock says that koze has put it.
     pub fn copy_fixture(name: &str) -> Self {
         let project = Self::new();
         let fixture = root().join("fixtures").join(name);
         for (path, content) in read_all(&fixture) {
+            if path == "koze.lock" {
+                let lock = String::from_utf8_lossy(&content);
+                let listed = |line| str::trim(line).strip_prefix('"')?.strip_suffix("\",");
+                for path in lock.lines().filter_map(listed).filter(|path| is_guest(path)) {
+                    project.write(path, koze_templates::GUEST);
+                }
+            }
             project.write(path, content);
         }
         project
@@ -115,7 +131,7 @@ impl Project {
                 .code()
                 .unwrap_or_else(|| panic!("{line} was ended by a signal: {}", output.status)),
             stdout: self.redact(&output.stdout),
-            stderr: self.redact(&output.stderr),
+            stderr: self.redact(&output.stderr).replace(NOTE, ""),
         }
     }
 

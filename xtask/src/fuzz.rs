@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the editors on any input, for a fixed number of executions.
+//! `cargo xtask fuzz`: the editors on any input, and the guest's connection on any bytes, for a fixed number of executions.
 //!
 //! libFuzzer is linked by the crate `libfuzzer-sys`; the instrumentation is LLVM's, which stable Rust passes on. So
 //! nothing has to be installed. Without unsafe code of our own there is nothing for a sanitizer to find.
@@ -11,7 +11,7 @@ use fs_err as fs;
 use crate::{Result, process};
 
 /// The targets, by the names of their binaries.
-const TARGETS: [&str; 2] = ["jsonc", "toml"];
+const TARGETS: [&str; 3] = ["guest", "jsonc", "toml"];
 
 /// Coverage of edges, and of the values that are compared.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -64,7 +64,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         let done = process::status(&mut fuzzer, "cargo has just built it")?;
         if !done.success() {
             return Err(format!(
-                "`{target}` failed on an input in {}: mend the editor, and keep the input in `fuzz/corpus/{target}`",
+                "`{target}` failed on an input in {}: mend what it tries, and keep the input in `fuzz/corpus/{target}`",
                 crashes.display()
             )
             .into());

@@ -27,7 +27,7 @@ const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
 pub(crate) struct Args {
     /// Write nothing; exit with 1 where the committed program is not what its source gives
     #[arg(long)]
-    check: bool,
+    pub(crate) check: bool,
 }
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {

@@ -42,7 +42,7 @@ enum Task {
     Conformance(conformance::Args),
     /// Time `koze build` as a whole process, beside its peers
     Bench(bench::Args),
-    /// Try the editors of wrangler configurations on any input
+    /// Try the editors of wrangler configurations, and the guest's connection, on any input
     Fuzz(fuzz::Args),
     /// Install the wasm32-unknown-unknown target alone, and say what was found
     WasmToolchain,

@@ -1,16 +1,29 @@
 //! `cargo xtask test`: every test of the workspace, with what they need.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::{Result, process, setup};
+use crate::{Result, guest, process, setup};
+
+/// How many tests of one program run at once: the standard harness takes it from here, and so do ours.
+const THREADS: &str = "RUST_TEST_THREADS";
 
 /// Runs `cargo test` on this terminal, so that its closing lines stand as cargo prints them.
 pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     setup::run(root)?;
+    if args.is_empty() {
+        // Sooner said than after all tests.
+        guest::run(root, &guest::Args { check: true })?;
+    }
     let mut all = cargo(root)?;
     all.args(["test", "--workspace", "--no-fail-fast"]).args(args);
+    if args.is_empty() {
+        // Cargo builds it with the tests of its own package. For the others' alone, it would be compiled anew, with what
+        // it depends on, for the features are not the same.
+        all.env("KOZE_TEST_PROGRAM", beside()?.join("koze"));
+    }
     let mut code = run_one(&mut all)?;
     if args.is_empty() && cfg!(target_os = "linux") {
         // Behind features: a Worker has no use for it, and some tests leave protections out.
@@ -26,7 +39,18 @@ fn cargo(root: &Path) -> Result<Command> {
     cargo
         .env("PATH", process::path_with(&root.join("tests/node_modules/.bin"))?)
         .env("WRANGLER_SEND_METRICS", "false");
+    if std::env::var_os(THREADS).is_none() {
+        // Half of the time a test waits: for a program, the disk, something that must not happen.
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        cargo.env(THREADS, (2 * processors).to_string());
+    }
     Ok(cargo)
+}
+
+/// Where cargo has put this very program, and puts the others.
+fn beside() -> Result<PathBuf> {
+    let this = std::env::current_exe()?;
+    Ok(this.parent().ok_or("this program lies nowhere")?.to_owned())
 }
 
 fn run_one(cargo: &mut Command) -> Result<u8> {

@@ -2,7 +2,7 @@
 
 use koze_model::attrs::Attributes;
 use koze_model::image::{self, Image, ImageSource};
-use koze_model::{Backend, Rule, Sandbox};
+use koze_model::{Backend, Rule, Sandbox, rules};
 
 use crate::build::{self, Build, Options, Summary};
 use crate::discover::Project;
@@ -153,10 +153,20 @@ fn next(to: Backend, moving: &[&Sandbox], all: &[Summary]) -> Vec<String> {
                 lines.push(format!("next: the Worker needs {0} no longer: `npm uninstall {0}`", sdk::PACKAGE));
             }
         }
-        Backend::Sdk => lines.push(format!(
-            "next: a Dockerfile of yours has to build on the SDK's image, `{}`, of the version that is installed",
-            image::DEFAULT_REPOSITORY
-        )),
+        Backend::Sdk => {
+            let own = |summary: &&Summary| {
+                summary.dockerfile().is_some()
+                    && moving.iter().any(|sandbox| sandbox.class.value == summary.class)
+            };
+            let own: Vec<&str> = all.iter().filter(own).filter_map(Summary::dockerfile).collect();
+            if !own.is_empty() {
+                lines.push(format!(
+                    "next: let {} build on the SDK's image, `{}`, of the version that is installed",
+                    rules::listed(&own),
+                    image::DEFAULT_REPOSITORY
+                ));
+            }
+        }
     }
     lines
 }

@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use koze_model::Level;
 
-use super::with_wrangler::{environment, environment_name, failed, opened, place, ready};
+use super::with_wrangler::{environment, environment_argument, failed, opened, place, ready};
 use super::{build, show};
 use crate::args;
 use crate::build::{self as builds, Build, Options};
@@ -37,7 +37,8 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
         return Err(failed("not in step: run `koze build` and commit what it changes, then deploy"));
     }
     let (project, config) = opened(&place)?;
-    known(environment_name(&args.run).as_deref(), &config, &project)?;
+    let environment = environment(&args.run, &project)?;
+    known(environment.as_deref(), &config, &project)?;
     ready(&project, &config)?;
     let Wrangler { program, path } = Wrangler::of(&project.dir);
     let mut command = Command::new(program);
@@ -45,7 +46,7 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     command.args(
         config.named.then(|| ["--config".into(), config.path.clone().into_os_string()]).into_iter().flatten(),
     );
-    command.args(environment(&args.run)).args(&args.run.wrangler);
+    command.arg(environment_argument(environment.as_deref())).args(&args.run.wrangler);
     Ok(replaced_by(command))
 }
 

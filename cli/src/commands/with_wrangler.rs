@@ -6,7 +6,7 @@ use super::build;
 use super::show;
 use crate::args::{self, Format, Where};
 use crate::build as builds;
-use crate::dev::wrangler;
+use crate::dev::{environment, wrangler};
 use crate::discover::Project;
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
@@ -55,14 +55,17 @@ pub(super) fn ready(project: &Project, config: &Config) -> Result<(), ExitCode> 
     if missing.is_empty() { Ok(()) } else { Err(ExitCode::FAILURE) }
 }
 
-/// The environment that wrangler would take.
-pub(super) fn environment_name(run: &args::Run) -> Option<String> {
-    run.env.clone().or_else(|| std::env::var("CLOUDFLARE_ENV").ok()).filter(|name| !name.is_empty())
+/// The environment that is meant: the one that is named, or else the one that wrangler would find.
+pub(super) fn environment(run: &args::Run, project: &Project) -> Result<Option<String>, ExitCode> {
+    match &run.env {
+        Some(name) => Ok(Some(name.clone()).filter(|name| !name.is_empty())),
+        None => environment::found(&project.dir).map_err(|why| failed(&why)),
+    }
 }
 
-/// What says to wrangler which environment is meant.
-pub(super) fn environment(run: &args::Run) -> Vec<&str> {
-    run.env.iter().flat_map(|name| ["--env", name]).collect()
+/// What says it to wrangler, also where it is the top level: it would look for another one by itself.
+pub(super) fn environment_argument(name: Option<&str>) -> String {
+    format!("--env={}", name.unwrap_or_default())
 }
 
 /// Shows why a command cannot go on.

@@ -6,10 +6,14 @@
 //! | [`config`] | the configuration of a local run, made of the project's |
 //! | [`stage`] | the directory of a local run: configuration, entry, the base of the classes |
 //! | [`secrets`] | where a Worker's secrets are in development |
+//! | [`environment`] | which environment wrangler takes where nobody names one |
+//! | [`dotenv`] | files such as `.env` |
 //! | [`token`] | the bearer token of a local run, where the project has none |
 //! | [`guard`] | a process that ends all that wrangler has started, however koze ends |
 
 pub mod config;
+pub mod dotenv;
+pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod guard;
 pub mod secrets;

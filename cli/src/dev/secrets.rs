@@ -5,34 +5,47 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::dotenv;
+
 /// The secrets that let clients in.
 const SECRETS: [&str; 2] = ["KOZE_TOKEN", "KOZE_TOKENS"];
 
-/// Whether a Worker finds a token in development: among the variables of its configuration, in this program's own
-/// environment, where wrangler looks into it for the secrets that the configuration names, or in the files beside it.
-pub fn have_token(config: &Value, dir: &Path) -> bool {
-    let environments = config.get("env").and_then(Value::as_object);
-    let mut levels = std::iter::once(config).chain(environments.into_iter().flat_map(|all| all.values()));
-    let said = |level: &Value| {
-        let is_var = |name: &&str| level.get("vars").is_some_and(|vars| vars.get(*name).is_some());
-        let is_set = |name: &&str| level.get("secrets").is_some() && std::env::var_os(name).is_some();
-        SECRETS.iter().any(|name| is_var(name) || is_set(name))
+/// Whether a Worker finds a token in development, in an environment or, where none is named, at the top level: among the
+/// variables of its configuration, or where wrangler looks for secrets.
+pub fn have_token(config: &Value, environment: Option<&str>, dir: &Path) -> bool {
+    let named = environment.and_then(|name| config.get("env")?.get(name));
+    let level = named.unwrap_or(config);
+    let secrets = level.get("secrets");
+    // Where some are named, no others are handed over.
+    let taken = |name: &str| {
+        let required =
+            |secrets: &Value| secrets["required"].as_array().is_some_and(|all| all.contains(&name.into()));
+        secrets.is_none_or(required)
     };
-    levels.any(said) || in_files(dir)
-}
-
-fn in_files(dir: &Path) -> bool {
-    files(dir).iter().any(|name| {
-        let text = fs::read_to_string(dir.join(name)).unwrap_or_default();
-        text.lines().any(|line| {
-            let line = line.trim_start();
-            let line = line.strip_prefix("export ").unwrap_or(line);
-            line.split_once('=').is_some_and(|(name, _)| SECRETS.contains(&name.trim()))
-        })
+    SECRETS.iter().any(|name| {
+        let is_var = level.get("vars").is_some_and(|vars| vars.get(*name).is_some());
+        is_var || taken(name) && is_loaded(name, environment, dir, secrets.is_some())
     })
 }
 
-/// The names of such files: `.dev.vars`, `.env`, and those of environments.
+/// Whether wrangler loads a secret of this name: from the one file of its own, or else from several that others read, too,
+/// and where secrets are `named`, from this program's own environment.
+fn is_loaded(name: &str, environment: Option<&str>, dir: &Path, named: bool) -> bool {
+    let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
+    let says = |text: &String| dotenv::given(text, name).is_some();
+    let of_environment = environment.map(|name| format!(".dev.vars.{name}"));
+    if let Some(text) = of_environment.and_then(|file| read(&file)).or_else(|| read(".dev.vars")) {
+        return says(&text);
+    }
+    let mut files = vec![".env".to_owned(), ".env.local".to_owned()];
+    files.extend(
+        environment.into_iter().flat_map(|name| [format!(".env.{name}"), format!(".env.{name}.local")]),
+    );
+    files.iter().filter_map(|file| read(file)).any(|text| says(&text))
+        || named && std::env::var_os(name).is_some()
+}
+
+/// The names of the files in which wrangler looks for secrets: `.dev.vars`, `.env`, and those of environments.
 pub fn files(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -52,28 +65,50 @@ mod tests {
 
     #[test]
     fn a_token_of_the_projects_own() {
-        for (file, text, expected) in [
-            (".dev.vars", "A=1\n KOZE_TOKEN = x\n", true),
-            (".dev.vars.staging", "export KOZE_TOKENS='{}'", true),
-            (".env", "KOZE_TOKEN=", true),
-            (".env.local", "#KOZE_TOKEN=x\nMY_KOZE_TOKEN=x\nKOZE_TOKEN_X=y", false),
-            (".environment", "KOZE_TOKEN=x", false),
+        for (files, environment, expected) in [
+            (&[(".dev.vars", "A=1\n KOZE_TOKEN = x\n")][..], None, true),
+            (&[(".dev.vars.staging", "export KOZE_TOKENS='{}'")], Some("staging"), true),
+            (&[(".dev.vars.staging", "KOZE_TOKEN=x")], None, false),
+            (&[(".dev.vars.staging", "KOZE_TOKEN=x")], Some("other"), false),
+            (&[(".dev.vars", "KOZE_TOKEN=x")], Some("staging"), true),
+            (&[(".dev.vars", "KOZE_TOKEN=x"), (".dev.vars.staging", "A=1")], Some("staging"), false),
+            (&[(".env", "KOZE_TOKEN=")], None, true),
+            (&[(".env", "KOZE_TOKEN=x"), (".dev.vars", "A=1")], None, false),
+            (&[(".env.staging", "KOZE_TOKEN=x")], Some("staging"), true),
+            (&[(".env.staging", "KOZE_TOKEN=x")], None, false),
+            (&[(".env.local", "#KOZE_TOKEN=x\nMY_KOZE_TOKEN=x\nKOZE_TOKEN_X=y")], None, false),
+            (&[(".environment", "KOZE_TOKEN=x")], None, false),
         ] {
             let dir = tempfile::tempdir().unwrap();
-            fs::write(dir.path().join(file), text).unwrap();
-            assert_eq!(have_token(&json!({}), dir.path()), expected, "{file}: {text}");
+            for (file, text) in files {
+                fs::write(dir.path().join(file), text).unwrap();
+            }
+            let found = have_token(&json!({}), environment, dir.path());
+            assert_eq!(found, expected, "{files:?}, {environment:?}");
         }
     }
 
     #[test]
     fn a_token_in_the_configuration() {
         let dir = tempfile::tempdir().unwrap();
-        for (config, expected) in [
-            (json!({ "vars": { "KOZE_TOKEN": "x" } }), true),
-            (json!({ "env": { "a": { "vars": { "KOZE_TOKENS": {} } } } }), true),
-            (json!({ "vars": { "TOKEN": "x" }, "env": {} }), false),
-        ] {
-            assert_eq!(have_token(&config, dir.path()), expected, "{config}");
+        let config = json!({
+            "vars": { "KOZE_TOKEN": "x" },
+            "env": { "a": { "vars": { "KOZE_TOKENS": {} } }, "b": { "vars": { "TOKEN": "x" } } },
+        });
+        for (environment, expected) in [(None, true), (Some("a"), true), (Some("b"), false)] {
+            assert_eq!(have_token(&config, environment, dir.path()), expected, "{environment:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_secrets_that_are_named_are_handed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(".dev.vars"), "KOZE_TOKEN=x").unwrap();
+        for (required, expected) in
+            [(json!(["KOZE_TOKEN"]), true), (json!(["KEY"]), false), (json!(null), false)]
+        {
+            let config = json!({ "secrets": { "required": required } });
+            assert_eq!(have_token(&config, None, dir.path()), expected, "{config}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A client that starts `koze mcp` talks to the supervisor of the session itself: `koze mcp` hands its streams over, and a
 //! call then takes no other way than from the client to the sandboxes. See [`crate::session`].
 
+pub(crate) mod gate;
 pub(crate) mod offering;
 pub(crate) mod server;
 pub(crate) mod stdio;

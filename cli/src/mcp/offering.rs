@@ -13,31 +13,32 @@ pub struct Offering {
     /// The images.
     pub images: Images,
     /// The sandbox files, and what `koze build` writes when there are others.
-    files: Vec<(PathBuf, Stamp)>,
+    files: Vec<(Stamp, PathBuf)>,
 }
 
 /// How a file looks from outside; nothing where it is gone.
 type Stamp = Option<(SystemTime, u64)>;
 
 impl Offering {
-    /// What these files say that looked so.
-    pub(crate) fn new(images: Images, files: Vec<(PathBuf, Stamp)>) -> Self {
-        Offering { images, files }
+    /// What these files say, which look so now.
+    pub(crate) fn new(images: Images, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let stamped = |file: PathBuf| (stamp_of(&file), file);
+        Offering { images, files: files.into_iter().map(stamped).collect() }
     }
 
     /// Whether the files still look as they did.
     pub(crate) fn holds(&self) -> bool {
-        self.files.iter().all(|(file, stamp)| stamp_of(file) == *stamp)
+        self.files.iter().all(|(stamp, file)| stamp_of(file) == *stamp)
     }
 
     /// Takes the files for read as they are.
     pub(crate) fn look_again(&mut self) {
-        self.files.iter_mut().for_each(|(file, stamp)| *stamp = stamp_of(file));
+        self.files.iter_mut().for_each(|(stamp, file)| *stamp = stamp_of(file));
     }
 }
 
 /// How a file looks.
-pub(crate) fn stamp_of(file: &Path) -> Stamp {
+fn stamp_of(file: &Path) -> Stamp {
     let about = std::fs::metadata(file).ok()?;
     Some((about.modified().ok()?, about.len()))
 }

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use koze::Images;
 use koze::tool::{ToolResult, agent, mcp};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
@@ -15,6 +14,8 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::offering::Offering;
 
 /// How often a client that asks for progress hears that a call still runs.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -28,18 +29,18 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     fn call(&self, tool: &str, input: Value) -> impl Future<Output = ToolResult> + Send;
 }
 
-/// The tools, with the images of the project as its files have them.
-#[derive(Debug)]
+/// What a project offers, and the tools over it.
+#[derive(Debug, Clone)]
 pub(crate) struct Offer {
-    pub(crate) images: Images,
+    pub(crate) offering: Offering,
     tools: Vec<Tool>,
 }
 
 impl Offer {
-    /// The tools over these images.
-    pub(crate) fn new(images: Images) -> Self {
-        let tools = mcp::tools(agent::definitions(&images));
-        Offer { images, tools }
+    /// The tools over the images of a project.
+    pub(crate) fn new(offering: Offering) -> Self {
+        let tools = mcp::tools(agent::definitions(&offering.images));
+        Offer { offering, tools }
     }
 }
 

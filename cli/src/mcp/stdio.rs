@@ -1,8 +1,8 @@
 //! A server on two streams, without a thread that waits for each.
 
 use std::fs::OpenOptions;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::io::{self, Cursor};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream as StdStream;
 
@@ -10,7 +10,7 @@ use rmcp::service::{ServerInitializeError, serve_directly};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::{RoleServer, ServiceExt as _};
 use rustix::fs::{FileType, OFlags};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
@@ -18,9 +18,9 @@ use super::MAX_REQUEST;
 use super::server::{Backend, Server};
 
 /// What a client says.
-type Input = Box<dyn AsyncRead + Send + Unpin>;
+pub(crate) type Input = Box<dyn AsyncRead + Send + Unpin>;
 /// Where it hears the answer.
-type Output = Box<dyn AsyncWrite + Send + Unpin>;
+pub(crate) type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// The two streams of a client: sockets, as Node programs make them, or pipes.
 #[derive(Debug)]
@@ -30,31 +30,38 @@ pub(crate) struct Streams {
 }
 
 /// How far a client is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Begin {
     /// It has said nothing so far.
     Anew,
     /// Another server has talked to it before.
-    Midway,
+    Midway {
+        /// What that one has read, and not served.
+        unread: Vec<u8>,
+    },
 }
 
 impl Streams {
     /// Standard input and output, where they are sockets or pipes. A terminal, or a file, is neither.
     pub(crate) fn standard() -> io::Result<Option<Self>> {
-        let streams = Streams {
-            input: io::stdin().as_fd().try_clone_to_owned()?,
-            output: io::stdout().as_fd().try_clone_to_owned()?,
+        let input = usable(io::stdin().as_fd(), false)?;
+        let output = usable(io::stdout().as_fd(), true)?;
+        Ok(input.zip(output).map(|(input, output)| Streams { input, output }))
+    }
+
+    /// What the client says, and where it hears the answer.
+    pub(crate) fn open(self) -> io::Result<(Input, Output)> {
+        let input: Input = if is_pipe(&self.input)? {
+            Box::new(pipe::Receiver::from_owned_fd(self.input)?)
+        } else {
+            Box::new(socket(self.input)?)
         };
-        let good = |stream: &OwnedFd, write| {
-            let mode = rustix::fs::fstat(stream)?.st_mode;
-            io::Result::Ok(match FileType::from_raw_mode(mode) {
-                FileType::Socket => true,
-                // Another user's cannot be opened once more.
-                FileType::Fifo => reopened(stream, write).is_ok(),
-                _ => false,
-            })
+        let output: Output = if is_pipe(&self.output)? {
+            Box::new(pipe::Sender::from_owned_fd(self.output)?)
+        } else {
+            Box::new(socket(self.output)?)
         };
-        Ok((good(&streams.input, false)? && good(&streams.output, true)?).then_some(streams))
+        Ok((input, output))
     }
 }
 
@@ -64,51 +71,60 @@ pub(crate) async fn serve<B: Backend>(
     streams: Streams,
     begin: Begin,
 ) -> Result<(), String> {
-    let opened = input(streams.input).and_then(|input| Ok((input, output(streams.output)?)));
-    let (input, output) = opened.map_err(|error| format!("the client cannot be heard: {error}"))?;
+    let (input, output) = streams.open().map_err(|error| format!("the client cannot be heard: {error}"))?;
     on(server, input, output, begin).await
 }
 
 /// The same on whatever standard input and output are.
 pub(crate) async fn serve_blocking<B: Backend>(server: Server<B>) -> Result<(), String> {
-    on(server, Box::new(tokio::io::stdin()), Box::new(tokio::io::stdout()), Begin::Anew).await
+    on(server, tokio::io::stdin(), tokio::io::stdout(), Begin::Anew).await
 }
 
-async fn on<B: Backend>(server: Server<B>, input: Input, output: Output, begin: Begin) -> Result<(), String> {
+/// The same on streams that are open already.
+pub(crate) async fn on<B: Backend>(
+    server: Server<B>,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    begin: Begin,
+) -> Result<(), String> {
+    let midway = matches!(begin, Begin::Midway { .. });
+    let unread = if let Begin::Midway { unread } = begin { unread } else { Vec::new() };
+    let input = Cursor::new(unread).chain(input);
     let transport = AsyncRwTransport::<RoleServer, _, _>::new_server(input, output);
     let transport = transport.with_max_line_length(MAX_REQUEST);
-    let running = match begin {
-        Begin::Midway => serve_directly(server, transport, None),
-        Begin::Anew => match server.serve(transport).await {
+    let running = if midway {
+        serve_directly(server, transport, None)
+    } else {
+        match server.serve(transport).await {
             Ok(running) => running,
             // It only looked whether somebody is here.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(error.to_string()),
-        },
+        }
     };
     running.waiting().await.map(drop).map_err(|error| error.to_string())
 }
 
-fn input(stream: OwnedFd) -> io::Result<Input> {
-    if is_pipe(&stream)? {
-        return Ok(Box::new(pipe::Receiver::from_owned_fd(reopened(&stream, false)?)?));
-    }
-    Ok(Box::new(socket(stream)?))
-}
-
-fn output(stream: OwnedFd) -> io::Result<Output> {
-    if is_pipe(&stream)? {
-        return Ok(Box::new(pipe::Sender::from_owned_fd(reopened(&stream, true)?)?));
-    }
-    Ok(Box::new(socket(stream)?))
+/// A stream that this program was given, as one that can be waited for; nothing where it is none.
+fn usable(stream: BorrowedFd, write: bool) -> io::Result<Option<OwnedFd>> {
+    Ok(match file_type(stream)? {
+        FileType::Socket => Some(stream.try_clone_to_owned()?),
+        // Another user's cannot be opened once more.
+        FileType::Fifo => reopened(stream, write).ok(),
+        _ => None,
+    })
 }
 
 fn is_pipe(stream: &OwnedFd) -> io::Result<bool> {
-    Ok(FileType::from_raw_mode(rustix::fs::fstat(stream)?.st_mode) == FileType::Fifo)
+    Ok(file_type(stream.as_fd())? == FileType::Fifo)
+}
+
+fn file_type(stream: BorrowedFd) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(stream)?.st_mode))
 }
 
 /// A pipe once more: one that does not block, while it goes on blocking for whoever else has this end of it.
-fn reopened(stream: &OwnedFd, write: bool) -> io::Result<OwnedFd> {
+fn reopened(stream: BorrowedFd, write: bool) -> io::Result<OwnedFd> {
     let mut options = OpenOptions::new();
     options.read(!write).write(write).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     Ok(options.open(format!("/proc/self/fd/{}", stream.as_raw_fd()))?.into())

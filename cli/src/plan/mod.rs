@@ -302,9 +302,11 @@ fn outputs(
             Err(error) => return findings.io(&error),
         };
         let foreign = change.before.as_deref().is_some_and(|before| !generate::is_ours(before));
-        let foreign = match guests::is_guest(&change.path) {
-            true => change.action() == Action::Update && !lock.files.contains(&change.shown),
-            false => change.path.starts_with(&generated) && foreign,
+        let foreign = match (change.path.starts_with(&generated), guests::is_guest(&change.path)) {
+            // It cannot say of itself whose it is: outside, the lock does.
+            (false, true) => change.action() == Action::Update && !lock.files.contains(&change.shown),
+            (true, true) | (false, false) => false,
+            (true, false) => foreign,
         };
         if foreign {
             findings

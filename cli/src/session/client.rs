@@ -37,7 +37,10 @@ pub(crate) enum Served {
     /// Until the client ended, or until something went wrong with it.
     ToItsEnd(std::result::Result<(), String>),
     /// Until the supervisor ended.
-    ForAWhile,
+    ForAWhile {
+        /// What the client had said by then that was not served.
+        unread: Vec<u8>,
+    },
 }
 
 /// The way to the sandboxes of a session.
@@ -111,7 +114,8 @@ impl Client {
                     // Where nobody is there any more, the next answer says so.
                     let _ = sent.await;
                 }
-                Ok(_) | Err(_) => return Ok(Served::ForAWhile),
+                Ok(Some(Answer::HandedBack { unread })) => return Ok(Served::ForAWhile { unread }),
+                Ok(_) | Err(_) => return Ok(Served::ForAWhile { unread: Vec::new() }),
             }
         }
     }
@@ -198,7 +202,7 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
 }
 
 /// Sends a request; gives nothing where the supervisor ended, or is to end, before it did anything.
-async fn begun(stream: UnixStream, request: &Request) -> Result<Option<Stream>> {
+async fn begun(stream: UnixStream, request: &Request<Ask>) -> Result<Option<Stream>> {
     let mut stream = BufStream::new(stream);
     let sent = async {
         wire::send(&mut stream, request).await?;

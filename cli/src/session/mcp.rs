@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use koze::Images;
 use koze::tool::{ToolResult, agent};
 use serde_json::Value;
 use tokio::io::BufReader;
@@ -15,12 +14,14 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::supervisor::Supervisor;
 use super::wire::{self, Answer};
+use crate::mcp::gate::Keeper;
 use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer, Server};
 use crate::mcp::stdio::{self, Begin, Streams};
 
-/// How often it is looked whether the last call has ended.
+/// How often it is looked whether the last call has ended, and for how many looks nothing may have happened.
 const LOOK: Duration = Duration::from_millis(20);
+const LOOKS: u32 = 2;
 /// How often a project is read again that changes all the while.
 const READINGS: usize = 3;
 
@@ -33,16 +34,14 @@ pub(super) async fn serve(
 ) -> Option<Answer> {
     let [input, output] = wire::take_over(stream_of(&read)).await.ok()?;
     let (new, offerings) = mpsc::channel(1);
-    let offer = Arc::new(Offer::new(offering.images.clone()));
-    let now = Mutex::new(Now { offering, offer, offerings, write: Arc::clone(write) });
+    let offer = Arc::new(Offer::new(offering));
+    let now = Mutex::new(Now { offer, offerings, write: Arc::clone(write) });
     let here = Here { supervisor: Arc::clone(&supervisor), now: Arc::new(now), calls: Arc::default() };
-    let calls = Arc::clone(&here.calls);
-    // What runs already comes to its end; `koze mcp` itself serves what is asked next.
-    let handed_back = async {
-        supervisor.retiring().await;
-        while calls.load(Ordering::Acquire) > 0 {
-            tokio::time::sleep(LOOK).await;
-        }
+    let (calls, keeper) = (Arc::clone(&here.calls), Keeper::default());
+    let served = async {
+        let opened = Streams { input, output }.open();
+        let (input, output) = opened.map_err(|error| format!("the client cannot be heard: {error}"))?;
+        stdio::on(Server(here), keeper.input(input), keeper.output(output), Begin::Anew).await
     };
     let told = async {
         while let Ok(Some(offering)) = wire::receive::<Offering>(&mut read).await {
@@ -52,10 +51,30 @@ pub(super) async fn serve(
         }
     };
     tokio::select! {
-        done = stdio::serve(Server(here), Streams { input, output }, Begin::Anew) => Some(Answer::Served(done)),
+        done = served => Some(match keeper.left() {
+            Some(unread) => Answer::HandedBack { unread },
+            None => Answer::Served(done),
+        }),
         () = told => None,
-        () = handed_back => None,
+        () = hand_back(&supervisor, &calls, &keeper) => None,
     }
+}
+
+/// Ends the serving of a client once this process is to end. What runs already comes to its end, and is answered;
+/// `koze mcp` itself serves what is asked next.
+async fn hand_back(supervisor: &Supervisor, calls: &AtomicUsize, keeper: &Keeper) {
+    supervisor.retiring().await;
+    keeper.shut();
+    // Of what came through last, the call begins a moment later, and so does the writing of what it gives.
+    let mut quiet = 0;
+    while quiet < LOOKS {
+        tokio::time::sleep(LOOK).await;
+        let busy = !keeper.is_still() || calls.load(Ordering::Acquire) > 0 || keeper.is_writing();
+        quiet = if busy { 0 } else { quiet + 1 };
+    }
+    keeper.end();
+    // Then the serving ends by itself.
+    std::future::pending::<()>().await;
 }
 
 fn stream_of(read: &BufReader<OwnedReadHalf>) -> &UnixStream {
@@ -89,7 +108,6 @@ impl Drop for Counted {
 
 /// What the project offers, and the way to `koze mcp`, which reads its files.
 struct Now {
-    offering: Offering,
     offer: Arc<Offer>,
     offerings: mpsc::Receiver<Offering>,
     write: Arc<Mutex<OwnedWriteHalf>>,
@@ -99,7 +117,7 @@ impl Backend for Here {
     async fn offer(&self) -> Arc<Offer> {
         let mut now = self.now.lock().await;
         for _ in 0..READINGS {
-            if now.offering.holds() {
+            if now.offer.offering.holds() {
                 break;
             }
             // What a call asked for that was given up since is old.
@@ -109,8 +127,7 @@ impl Backend for Here {
             if asked.is_ok()
                 && let Some(offering) = now.offerings.recv().await
             {
-                now.offer = Arc::new(Offer::new(offering.images.clone()));
-                now.offering = offering;
+                now.offer = Arc::new(Offer::new(offering));
             }
         }
         Arc::clone(&now.offer)
@@ -118,7 +135,7 @@ impl Backend for Here {
 
     async fn call(&self, tool: &str, input: Value) -> ToolResult {
         let _counted = Counted::new(&self.calls);
-        let images: Images = self.offer().await.images.clone();
+        let images = self.offer().await.offering.images.clone();
         match self.supervisor.pool(images).await {
             Ok(pool) => agent::call_tool(&pool, tool, input).await,
             Err(error) => ToolResult { content: error.to_string(), is_error: true },

@@ -13,8 +13,9 @@ use koze::tool::agent;
 use koze::{
     Code, Error, Images, Pool, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
 };
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, BufReader};
-use tokio::net::unix::OwnedReadHalf;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::MissedTickBehavior;
@@ -162,14 +163,11 @@ impl Supervisor {
         let (read, write) = stream.into_split();
         let write = Arc::new(AsyncMutex::new(write));
         let mut read = BufReader::new(read);
-        if let Ok(Some(request)) = wire::receive::<Request>(&mut read).await {
+        if let Ok(Some(request)) = wire::receive::<Request<Value>>(&mut read).await {
             let answer = if request.program == program() {
-                // A binding of its own: the lock must be free again before there is an answer.
-                let begun = wire::send(&mut *write.lock().await, &Answer::Begun).await;
-                match request.ask {
-                    _ if begun.is_err() => None,
-                    Ask::Serve { offering } => mcp::serve(Arc::clone(&self), offering, read, &write).await,
-                    Ask::Do(act) => self.until_gone(act, read).await,
+                match serde_json::from_value(request.ask) {
+                    Ok(ask) => self.begin(ask, read, &write).await,
+                    Err(error) => Some(Answer::Failed(Error::new(Code::Internal, error.to_string()))),
                 }
             } else {
                 self.retire();
@@ -181,6 +179,22 @@ impl Supervisor {
         }
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         self.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Says that it begins, and does what is asked.
+    async fn begin(
+        self: &Arc<Self>,
+        ask: Ask,
+        read: BufReader<OwnedReadHalf>,
+        write: &Arc<AsyncMutex<OwnedWriteHalf>>,
+    ) -> Option<Answer> {
+        // A binding of its own: the lock must be free again before there is an answer.
+        let begun = wire::send(&mut *write.lock().await, &Answer::Begun).await;
+        match ask {
+            _ if begun.is_err() => None,
+            Ask::Serve { offering } => mcp::serve(Arc::clone(self), offering, read, write).await,
+            Ask::Do(act) => self.until_gone(act, read).await,
+        }
     }
 
     /// Does what is asked, for as long as the one who asked is there.

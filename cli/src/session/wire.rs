@@ -25,11 +25,11 @@ const LONGEST: u64 = 512 << 20;
 
 /// What a command asks for.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Request {
+pub struct Request<A> {
     /// The program that asks: another one must not answer, for the two may not mean the same.
     pub program: String,
-    /// What is to be done.
-    pub ask: Ask,
+    /// What is to be done: an [`Ask`], which the supervisor looks at only where the program is its own.
+    pub ask: A,
 }
 
 /// What is to be done.
@@ -78,6 +78,11 @@ pub enum Answer {
     Changed,
     /// A client was served to its end, or why not.
     Served(std::result::Result<(), String>),
+    /// A client was served for a while, and every answer given.
+    HandedBack {
+        /// What the client has said since.
+        unread: Vec<u8>,
+    },
     /// It is done.
     Done,
     /// It could not be done.

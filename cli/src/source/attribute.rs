@@ -49,7 +49,15 @@ fn one(text: &str, change: &Change) -> Option<String> {
         Change::Replace(..) => {}
         Change::Remove(key) => {
             let Some(index) = at(key) else { return Some(text) };
-            remove(&mut text, &entries, index);
+            match &attribute.meta {
+                // Nothing is left to say.
+                Meta::List(list) if entries.len() == 1 => {
+                    let span = list.delimiter.span();
+                    let (open, close) = (span.open().byte_range(), span.close().byte_range());
+                    text.replace_range(open.start..close.end, "");
+                }
+                _ => remove(&mut text, &entries, index),
+            }
         }
         Change::Set(_, entry) => match (entries.last(), &attribute.meta) {
             (Some(last), _) => append(&mut text, last, entry),
@@ -153,7 +161,7 @@ pub struct A;
         let of = |attribute: &str| {
             edit(&format!("#[{attribute}]\nstruct A;\n"), &[Change::Remove("image")]).lines().next().unwrap().to_owned()
         };
-        assert_eq!(of("sandbox(image = \"x:1\")"), "#[sandbox()]");
+        assert_eq!(of("sandbox(image = \"x:1\")"), "#[sandbox]");
         assert_eq!(of("sandbox(image = \"x:1\", default)"), "#[sandbox(default)]");
         assert_eq!(of("sandbox(default, image = \"x:1\")"), "#[sandbox(default)]");
         assert_eq!(of("sandbox(internet = true, image = \"x:1\", default)"), "#[sandbox(internet = true, default)]");

@@ -10,6 +10,7 @@ use super::call::Call;
 use super::frame::{self, Broken, Decoder, Kind, encode};
 use super::link::Link;
 use super::request::{PROTOCOL, Request, Welcome};
+use super::streams::Stopped;
 use super::table::{Asked, Table};
 use super::{Guest, door, work};
 
@@ -116,11 +117,15 @@ impl Connection {
         let mut next = Some(first);
         while let Some(asked) = next {
             let call = Call { number: asked.call, streams: asked.streams, link: Arc::clone(&self.link) };
-            if !call.streams.stopped() && !self.over.load(Ordering::Acquire) {
-                work::work(&self.guest, &call, asked.request);
-            }
-            drop(asked.held);
+            let given_up = call.streams.stopped() || self.over.load(Ordering::Acquire);
+            let answer = if given_up {
+                Err(Stopped)
+            } else {
+                work::work(&self.guest, &call, asked.request, asked.held)
+            };
+            // Before its peer can know: what it sends from then on is late, and no breach.
             lock(&self.table).over(call.number);
+            let _ = answer.and_then(|done| call.answer(done));
             let mut desk = lock(&self.desk);
             next = desk.waiting.pop_front();
             if next.is_none() {

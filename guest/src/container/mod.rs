@@ -3,11 +3,11 @@
 //! It needs nothing of the image but `/proc`, `/dev/null` and `/etc/passwd` at most: no shell, no library. The threads:
 //!
 //! - the first one reaps, and hears the signals that end the container;
-//! - one holds the connections that have not said hello ([`door`]);
-//! - one reads what programs left in the background write ([`drain`]);
-//! - the others serve one connection each, or work on one call each ([`pool`]). Whatever takes long happens there.
+//! - one holds the connections that have not said hello (`door`);
+//! - one reads what programs left in the background write (`drain`);
+//! - the others serve one connection each, or work on one call each (`pool`). Whatever takes long happens there.
 //!
-//! Programs start by way of a child that shares this process's memory until it is another program ([`spawn`](crate::spawn)
+//! Programs start by way of a child that shares this process's memory until it is another program (`spawn`
 //! says why that is sound beside other threads); the guest is never copied, so nothing has to hold for a copy of it.
 //! Every descriptor closes when another program is started.
 
@@ -50,6 +50,7 @@ use self::frame::Decoder;
 use self::link::Link;
 use self::pool::Pool;
 use self::programs::{Programs, Running};
+use self::shut::Weak;
 use self::token::Token;
 use crate::message::Fault;
 use crate::sys;
@@ -119,12 +120,13 @@ impl Guest {
 
 /// What `koze-guest` does.
 pub fn main() -> ExitCode {
-    let hidden = shut::memory();
+    let weak = Weak::asked_for();
+    let hidden = shut::memory(weak);
     // SAFETY: nothing but this thread runs yet; it has kept nothing of the environment, and has opened nothing.
     #[allow(unsafe_code, reason = "said above")]
     let token = unsafe {
         sys::close_inherited();
-        Token::take()
+        Token::take(weak)
     };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let entrypoint = match arguments.split_first() {
@@ -147,7 +149,10 @@ pub fn main() -> ExitCode {
         ));
         return ExitCode::FAILURE;
     };
-    match hidden.map_err(|error| ("cannot hide its memory", error)).and_then(|()| run(token, entrypoint)) {
+    match hidden
+        .map_err(|error| ("cannot hide its memory", error))
+        .and_then(|()| run(token, entrypoint, weak))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err((what, error)) => {
             say(&format!("{what}: {error}"));
@@ -165,10 +170,10 @@ fn say(text: &str) {
 
 type Failed = (&'static str, io::Error);
 
-fn run(token: Token, entrypoint: Option<Vec<OsString>>) -> Result<(), Failed> {
+fn run(token: Token, entrypoint: Option<Vec<OsString>>, weak: Weak) -> Result<(), Failed> {
     let at = |what| move |error| (what, error);
     shut::signals();
-    shut::capabilities().map_err(at("cannot give up capabilities"))?;
+    shut::capabilities(weak).map_err(at("cannot give up capabilities"))?;
     // Blocked before the first thread is there, they are blocked in all.
     let signals = sys::signals(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT])
         .map_err(at("cannot listen to signals"))?;
@@ -185,7 +190,7 @@ fn run(token: Token, entrypoint: Option<Vec<OsString>>) -> Result<(), Failed> {
     let threads = "cannot start its threads";
     let guest = Arc::new(Guest {
         token,
-        environment: Environment::of_the_container(&[token::VARIABLE, LISTEN]),
+        environment: Environment::of_the_container(&[token::VARIABLE, LISTEN, shut::WEAK]),
         programs: Programs::default(),
         drain: Drain::new().map_err(at(threads))?,
         pool: Pool::new().map_err(at(threads))?,

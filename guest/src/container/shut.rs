@@ -27,13 +27,47 @@ const STAY: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::AUDIT_WRITE)
     .union(CapabilitySet::SETFCAP);
 
+/// What is left out, for controls of the tests. Only debug builds know of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Weak {
+    /// The memory stays readable.
+    pub(super) memory: bool,
+    /// The token stays in the environment.
+    pub(super) environment: bool,
+    /// Capabilities stay.
+    pub(super) capabilities: bool,
+}
+
+impl Weak {
+    /// What the variable `KOZE_GUEST_WEAK` names.
+    pub(super) fn asked_for() -> Self {
+        let asked =
+            if cfg!(debug_assertions) { std::env::var(WEAK).unwrap_or_default() } else { String::new() };
+        let names = |name| asked.split(',').any(|word| word == name);
+        Weak {
+            memory: names("memory"),
+            environment: names("environment"),
+            capabilities: names("capabilities"),
+        }
+    }
+}
+
+/// The variable that names what is left out.
+pub(super) const WEAK: &str = "KOZE_GUEST_WEAK";
+
 /// Makes the memory of this process its own. First of all: the token is in it.
-pub(super) fn memory() -> io::Result<()> {
+pub(super) fn memory(weak: Weak) -> io::Result<()> {
+    if weak.memory {
+        return Ok(());
+    }
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Gives up capabilities, for this thread, which is the only one yet, and so for all there will be.
-pub(super) fn capabilities() -> io::Result<()> {
+pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
+    if weak.capabilities {
+        return Ok(());
+    }
     for number in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         if STAY.contains(capability) {
@@ -60,7 +94,7 @@ pub(super) fn capabilities() -> io::Result<()> {
     };
     rustix::thread::set_capabilities(None, sets)?;
     // Where capabilities change, the kernel may think again about the memory.
-    memory()
+    memory(weak)
 }
 
 /// Rust's own handlers say on which thread a stack overflowed. With a handler, the first process of a container is

@@ -309,9 +309,6 @@ impl Attributes {
     }
 }
 
-/// Longer than this, the platform lets no container idle that has no SDK in it.
-const LONGEST_NATIVE_SLEEP: Duration = Duration::from_hours(6);
-
 impl Attributes {
     /// Keys that the backend cannot hold.
     fn check_backend(&self, place: &dyn Fn(&str) -> Option<Span>, report: &mut Report) {
@@ -333,9 +330,6 @@ impl Attributes {
             Backend::Native => {
                 let why = "a variant is an image of the SDK: name an image, such as `image = \"python:3.12-slim\"`, or put a Dockerfile beside the source";
                 refuse("variant", why);
-                if self.idle().is_some_and(|idle| idle > LONGEST_NATIVE_SLEEP) {
-                    refuse("sleep_after", "the platform ends what idles for 6 hours: write `\"6h\"` or less");
-                }
             }
         }
     }

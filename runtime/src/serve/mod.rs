@@ -6,6 +6,7 @@
 //! | `GET /` | what this is |
 //! | `GET /tools?dialect=mcp`, `anthropic` or `openai` | the definitions of the tools |
 //! | `POST /sessions/:id/tools/:name` with the tool's input | `{content, isError}` |
+//! | `DELETE /sessions/:id/sandboxes/:name` | ends a sandbox, and takes its files away |
 //! | `POST /mcp` | the Model Context Protocol, streamable HTTP |
 //! | any, at `<port>-<label>-<token>.<host>` | what the sandbox answers on the port |
 //!
@@ -102,6 +103,10 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             let input = body::json(request).await?;
             json(&S::call(&pool, &tool, input).await)
         }
+        Route::Destroy { session, sandbox } => {
+            pool(&session)?.destroy(&sandbox).await?;
+            json(&serde_json::json!({ "ok": true }))
+        }
         Route::Mcp => {
             mcp::check_version(&request)?;
             let pool = pool(&mcp::session(&request, &query)?)?;
@@ -112,9 +117,10 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
 
 /// What stands at `/`, for a person who wonders.
 const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, made with koze.\n\n\
-    GET  /tools?dialect=mcp|anthropic|openai   the tools\n\
-    POST /sessions/:id/tools/:name             calls one\n\
-    POST /mcp                                  the same over the Model Context Protocol\n\n\
+    GET    /tools?dialect=mcp|anthropic|openai   the tools\n\
+    POST   /sessions/:id/tools/:name             calls one\n\
+    DELETE /sessions/:id/sandboxes/:name         ends a sandbox\n\
+    POST   /mcp                                  the same over the Model Context Protocol\n\n\
     All of them want `Authorization: Bearer` with a token of this Worker.\n";
 
 fn preview_host(env: &Env) -> Option<String> {

@@ -20,6 +20,13 @@ pub(super) enum Route {
         /// The tool.
         tool: String,
     },
+    /// The end of a sandbox.
+    Destroy {
+        /// The session.
+        session: String,
+        /// Its name in it.
+        sandbox: String,
+    },
 }
 
 /// A URL in its parts, as the platform has written it: in normal form, with a host and a path.
@@ -58,6 +65,9 @@ pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Rou
         ["mcp"] => (Route::Mcp, "POST"),
         ["sessions", session, "tools", tool] => {
             (Route::Call { session: decoded(session)?, tool: decoded(tool)? }, "POST")
+        }
+        ["sessions", session, "sandboxes", sandbox] => {
+            (Route::Destroy { session: decoded(session)?, sandbox: decoded(sandbox)? }, "DELETE")
         }
         _ => {
             let message = "there is nothing here: see `GET /` for what there is";
@@ -104,12 +114,16 @@ mod tests {
         assert_eq!(route("POST", "/sessions/a%2Fb%20%C3%BC/tools/x"), call("a/b ü", "x"));
         assert_eq!(route("POST", "/sessions/a%252Fb/tools/x"), call("a%2Fb", "x"), "decoded once");
         assert_eq!(route("POST", "/sessions//tools/x"), call("", "x"), "which is no session's name");
+        let destroy = Route::Destroy { session: "a".into(), sandbox: "b".into() };
+        assert_eq!(route("DELETE", "/sessions/a/sandboxes/b"), Ok(destroy));
+        assert_eq!(route("POST", "/sessions/a/sandboxes/b"), Err(405));
         for path in [
             "/tools/",
             "//tools",
             "/Tools",
             "/sessions/a/tools",
             "/sessions/a/tools/x/",
+            "/sessions/a/sandboxes",
             "/sessions/a/b/tools/x",
         ] {
             assert_eq!(route("GET", path), Err(404), "{path}");

@@ -57,7 +57,10 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let plain = std::env::var_os(PLAIN).is_some();
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // As the standard harness does it.
+    let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
+    arguments.test_threads = arguments.test_threads.or_else(threads);
     let all = [
         commands::TESTS,
         files::TESTS,

@@ -30,8 +30,14 @@ const BACK_MS = 20_000;
 const ATTEMPT_MS = 5_000;
 const BACKOFF_MS = 10;
 
-/** Longer than this, the platform lets no container idle. */
-const LONGEST_SLEEP_MS = 6 * 3_600_000;
+/** Longer than this, the platform lets no container live on without its object, which has to look in before. */
+const LONGEST_ALONE_MS = 6 * 3_600_000;
+
+/** How much longer than it may idle a container lives on without its object. */
+const LINGER_MS = 60_000;
+
+/** How often it is noted at most that a sandbox is used. */
+const NOTE_MS = 10_000;
 
 /** The directories that every sandbox has. */
 const DIRECTORIES = ["/home/user", "/workspace"];
@@ -46,8 +52,9 @@ const AUTHORITIES = ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_
 /** What is remembered of a sandbox, under one key. @typedef {{ sleepAfterMs: number | null, ports: number[] }} Memory */
 const MEMORY = "koze";
 
-/** What the guest of the container that runs wants to be told, under another. */
+/** What the guest of the container that runs wants to be told, and when the sandbox was used last. */
 const TOKEN = "koze:guest";
+const USED = "koze:used";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -92,6 +99,9 @@ export class KozeSandbox extends DurableObject {
   /** The way to it, where somebody is on it. @type {Promise<Connection> | undefined} */
   #reaching;
 
+  /** Its end, where somebody sees to it. @type {Promise<void> | undefined} */
+  #stopping;
+
   /** The end of the container that runs. @type {Promise<void>} */
   #end = Promise.resolve();
 
@@ -100,6 +110,11 @@ export class KozeSandbox extends DurableObject {
 
   /** How often the sandbox was destroyed. */
   #ends = 0;
+
+  /** When it was used last, when that was noted, and how many calls are under way. */
+  #used = Date.now();
+  #noted = 0;
+  #busy = 0;
 
   /**
    * @param {DurableObjectState} ctx
@@ -112,8 +127,8 @@ export class KozeSandbox extends DurableObject {
     ctx.blockConcurrencyWhile(async () => {
       this.#memory = await ctx.storage.get(MEMORY);
       if (!this.#container.running) return;
+      this.#used = (await ctx.storage.get(USED)) ?? this.#used;
       this.#follow();
-      // It is forgotten with the object that asked for it.
       await this.#settle();
     });
   }
@@ -249,6 +264,7 @@ export class KozeSandbox extends DurableObject {
     if (!this.#memory?.ports.includes(port) || !isReachable(port)) return new Response("Not found\n", { status: 404 });
     // It would start with no program that listens.
     if (!this.#container.running) return new Response("The sandbox sleeps\n", { status: 503 });
+    this.#use();
     const headers = new Headers(request.headers);
     for (const [name] of request.headers) if (/^(koze-|x-sandbox-|cf-container-)/i.test(name)) headers.delete(name);
     const inside = new Request(request.url.replace(/^https:/, "http:"), new Request(request, { headers, redirect: "manual" }));
@@ -261,8 +277,13 @@ export class KozeSandbox extends DurableObject {
     }
   }
 
-  /** One that the SDK has set, where the sandbox ran on it before. @override */
-  async alarm() {}
+  /** Ends the container where the sandbox was idle for long enough, and looks again later where it was not. @override */
+  async alarm() {
+    if (!this.#container.running) return;
+    if (this.#busy) this.#used = Date.now();
+    if (this.#used + this.#idle() > Date.now()) await this.#settle();
+    else await this.#stop();
+  }
 
   /**
    * Answers where the sandbox was opened.
@@ -307,20 +328,29 @@ export class KozeSandbox extends DurableObject {
    */
   async #ask(request, { timeoutMs = 0, ...how } = {}) {
     const now = Date.now();
-    const guest = await soon(this.#reach(), REACH_MS, notUp);
-    return guest.call(request, { until: now + timeoutMs + PATIENCE_MS, ...how });
+    this.#busy++;
+    try {
+      const guest = await soon(this.#reach(), REACH_MS, notUp);
+      return await guest.call(request, { until: now + timeoutMs + PATIENCE_MS, ...how });
+    } finally {
+      this.#busy--;
+      this.#use();
+    }
   }
 
   /** The guest of the container, which is started where none runs. */
   async #reach() {
     if (this.#guest && this.#container.running) return this.#guest;
-    // Whoever comes meanwhile waits with the first, who may have gone by then.
+    // Whoever comes meanwhile waits with the first, and tries once more where what stopped that one may be over.
+    const guest = await this.#reaching?.catch(() => undefined);
+    if (guest) return guest;
     this.#reaching ??= this.#connect().finally(() => (this.#reaching = undefined));
     return this.#reaching;
   }
 
   async #connect() {
     const ends = this.#ends;
+    await this.#stopping;
     let guest = await this.#reconnect();
     if (!guest) {
       await this.#stop();
@@ -358,6 +388,7 @@ export class KozeSandbox extends DurableObject {
       enableInternet: this.enableInternet,
     });
     this.#follow();
+    this.#used = Date.now();
     await this.#settle();
     try {
       return await this.#knock(token, START_MS);
@@ -421,8 +452,14 @@ export class KozeSandbox extends DurableObject {
 
   /** Ends the container, if one runs. */
   async #stop() {
+    this.#stopping ??= this.#kill().finally(() => (this.#stopping = undefined));
+    return this.#stopping;
+  }
+
+  async #kill() {
     this.#guest?.end("the container is ended");
-    await this.ctx.storage.delete(TOKEN);
+    await this.ctx.storage.delete([TOKEN, USED]);
+    await this.ctx.storage.deleteAlarm();
     if (!this.#container.running) return;
     await this.#container.destroy();
     // Until then it counts as one that runs.
@@ -437,12 +474,28 @@ export class KozeSandbox extends DurableObject {
     if (this.#container.running) await this.#settle();
   }
 
-  /** Lets the container idle for as long as was asked for when the sandbox was opened. */
+  /** Notes that the sandbox is used: for an object that comes after this one too, every now and then. */
+  #use() {
+    const now = Date.now();
+    if (this.#memory && now - this.#noted > NOTE_MS) {
+      this.#noted = now;
+      this.ctx.storage.put(USED, now);
+    }
+    this.#used = now;
+  }
+
+  /** How long it may idle: as long as was asked for when the sandbox was opened. */
+  #idle() {
+    return this.#memory?.sleepAfterMs ?? this.sleepAfterMs;
+  }
+
+  /** Has the container go on for so long, also where the object ends, which forgets that it has asked for it. */
   async #settle() {
-    const asked = this.#memory?.sleepAfterMs ?? this.sleepAfterMs;
-    const set = this.#container.setInactivityTimeout(Math.min(asked, LONGEST_SLEEP_MS));
-    // Nothing that is asked of the sandbox is to fail for this.
-    await set.catch((error) => console.error("koze: how long the container may idle was not set:", error));
+    const left = Math.max(0, this.#used + this.#idle() - Date.now());
+    await this.ctx.storage.setAlarm(Date.now() + Math.min(left, LONGEST_ALONE_MS / 2));
+    // The alarm is what ends it: this keeps the platform from doing so before.
+    const alone = this.#container.setInactivityTimeout(Math.min(left + LINGER_MS, LONGEST_ALONE_MS));
+    await alone.catch((error) => console.error("koze: the container may end before its time:", error));
   }
 }
 

@@ -49,6 +49,15 @@ pub trait Host: Send + Sync {
         preview::get(url, path)
     }
 
+    /// Takes a sandbox away that a case has made, where it would outlive the case.
+    ///
+    /// # Errors
+    ///
+    /// Where it is there all the same.
+    fn destroy(&self, _session: &str, _sandbox: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// What no result may hold: paths of the host's own, secrets.
     fn secrets(&self) -> Vec<String> {
         Vec::new()

@@ -16,21 +16,10 @@ use tempfile::TempDir;
 
 use crate::Hosted;
 
-/// The limits are those of the provider, which has shown them already.
+/// The limits, and what is large, are those of the provider, which has shown them already.
 pub(crate) const HOST: Hosted = Hosted {
     name: "generated",
-    can: &[
-        Capability::Exec,
-        Capability::Expose,
-        Capability::Big,
-        Capability::ManyFiles,
-        Capability::AtOnce,
-        Capability::List,
-        Capability::Sleep,
-        Capability::Restart,
-        Capability::LongInput,
-        Capability::ManyCalls,
-    ],
+    lacks: &[Capability::Big, Capability::ManyFiles, Capability::Limits],
     start: || Box::new(Generated::new()),
 };
 

@@ -15,7 +15,15 @@ use crate::Hosted;
 
 pub(crate) const MEMORY: Hosted = Hosted {
     name: "memory",
-    can: &[Capability::AtOnce, Capability::List, Capability::LongInput, Capability::ManyCalls],
+    lacks: &[
+        Capability::Exec,
+        Capability::Expose,
+        Capability::Big,
+        Capability::ManyFiles,
+        Capability::Limits,
+        Capability::Sleep,
+        Capability::Restart,
+    ],
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),
 };
 
@@ -87,23 +95,9 @@ pub(crate) use local::{LOCAL, start};
 mod local {
     use koze::provider::local::Local;
 
-    use super::{Capability, Host, Hosted, InProcess};
+    use super::{Host, Hosted, InProcess};
 
-    const ALL: &[Capability] = &[
-        Capability::Exec,
-        Capability::Expose,
-        Capability::Big,
-        Capability::ManyFiles,
-        Capability::Limits,
-        Capability::AtOnce,
-        Capability::List,
-        Capability::Sleep,
-        Capability::Restart,
-        Capability::LongInput,
-        Capability::ManyCalls,
-    ];
-
-    pub(crate) const LOCAL: Hosted = Hosted { name: "local", can: ALL, start };
+    pub(crate) const LOCAL: Hosted = Hosted { name: "local", lacks: &[], start };
 
     pub(crate) fn start() -> Box<dyn Host> {
         let state = tempfile::tempdir().expect("a directory");

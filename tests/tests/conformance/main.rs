@@ -19,7 +19,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 /// A host to be: each case gets one of its own.
 struct Hosted {
     name: &'static str,
-    can: &'static [Capability],
+    /// What it cannot do, or need not show once more.
+    lacks: &'static [Capability],
     start: fn() -> Box<dyn Host>,
 }
 
@@ -33,10 +34,18 @@ fn hosts() -> Vec<Hosted> {
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     koze::provider::local::init();
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // As the standard harness does it.
+    let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
+    arguments.test_threads = arguments.test_threads.or_else(threads);
     #[cfg(target_os = "linux")]
     if plain::is_plain() {
         return run(&arguments, vec![plain::LOCAL], Vec::new());
+    }
+    #[cfg(target_os = "linux")]
+    if arguments.filter.is_none() && !arguments.list {
+        // It is compiled while the first hosts are played.
+        std::thread::spawn(koze_tests::generated_program);
     }
     let code = run(&arguments, hosts(), [schema::trials(), pool::trials()].into_iter().flatten().collect());
     #[cfg(target_os = "linux")]
@@ -48,11 +57,13 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments, hosts: Vec<Hosted>, mut trials: Vec<Trial>) -> ExitCode {
     for host in hosts {
+        let can: Vec<Capability> =
+            Capability::ALL.into_iter().filter(|capability| !host.lacks.contains(capability)).collect();
         let mut left_out = Vec::new();
         for case in cases() {
-            let reason = case.left_out(host.can);
+            let reason = case.left_out(&can);
             left_out.extend(reason.clone().map(|reason| (case.name, reason)));
-            trials.push(trial(&host, case, reason));
+            trials.push(trial(&host, can.clone(), case, reason));
         }
         if !arguments.list {
             eprintln!("{}: {} cases left out", host.name, left_out.len());
@@ -65,13 +76,13 @@ fn run(arguments: &Arguments, hosts: Vec<Hosted>, mut trials: Vec<Trial>) -> Exi
 }
 
 /// A case that is left out is ignored; asked for all the same, it fails with the reason.
-fn trial(host: &Hosted, case: Case, left_out: Option<String>) -> Trial {
-    let (can, start, ignored) = (host.can, host.start, left_out.is_some());
+fn trial(host: &Hosted, can: Vec<Capability>, case: Case, left_out: Option<String>) -> Trial {
+    let (start, ignored) = (host.start, left_out.is_some());
     let play = move || {
         if let Some(reason) = left_out {
             return Err(Failed::from(reason));
         }
-        (case.play)(&Session::new(&*start(), can, case.name));
+        (case.play)(&Session::new(&*start(), &can, case.name));
         Ok(())
     };
     Trial::test(case.name, play).with_kind(host.name).with_ignored_flag(ignored)

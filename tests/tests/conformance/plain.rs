@@ -15,20 +15,7 @@ const NOBODY: u32 = 65_534;
 /// What takes long is the same for every user.
 pub(crate) const LOCAL: Hosted = Hosted {
     name: "local, as a plain user",
-    can: {
-        const CAN: &[Capability] = &[
-            Capability::Exec,
-            Capability::Expose,
-            Capability::Limits,
-            Capability::AtOnce,
-            Capability::List,
-            Capability::Sleep,
-            Capability::Restart,
-            Capability::LongInput,
-            Capability::ManyCalls,
-        ];
-        CAN
-    },
+    lacks: &[Capability::Big, Capability::ManyFiles],
     start: in_process::start,
 };
 

@@ -67,6 +67,7 @@ fn wrangler_deploys_what_is_in_step() {
     assert_snapshot!(notes(&project), @"
     [PROJECT]
     deploy
+    --env=
     --dry-run
     --outdir
     a b
@@ -84,8 +85,7 @@ fn an_environment_and_another_configuration() {
     assert_snapshot!(notes(&project), @"
     [PROJECT]
     deploy
-    --env
-    staging
+    --env=staging
     [PROJECT]/node_modules/.bin/node
     ");
     fs_err::rename(project.path("wrangler.jsonc"), project.path("other.jsonc")).expect("it was there");
@@ -97,6 +97,7 @@ fn an_environment_and_another_configuration() {
     deploy
     --config
     [PROJECT]/other.jsonc
+    --env=
     [PROJECT]/node_modules/.bin/node
     ");
 }
@@ -188,6 +189,24 @@ fn environments_that_koze_does_not_look_at() {
     assert_snapshot!(refused(&project, &["--env", "stagign"]), @"error: `wrangler.jsonc` has no environment `stagign`");
 }
 
+/// wrangler looks into these files for the name of an environment.
+#[test]
+fn an_environment_that_a_file_names() {
+    let project = project();
+    let config = project.read("wrangler.jsonc").replacen('{', "{ \"env\": { \"staging\": {} },", 1);
+    project.write("wrangler.jsonc", config);
+    built(&project);
+    project.write(".env", "CLOUDFLARE_ENV=other\n");
+    assert_snapshot!(refused(&project, &[]), @"error: `wrangler.jsonc` has no environment `other`");
+    project.write(".env.local", "CLOUDFLARE_ENV=\"$OTHER\"\n");
+    assert_snapshot!(refused(&project, &[]), @r#"error: .env.local: koze cannot tell which environment `CLOUDFLARE_ENV="$OTHER"` means: write its name there, or give it with `--env`"#);
+    project.write(".env.local", "CLOUDFLARE_ENV=\"staging\"\n");
+    for (args, expected) in [(&["deploy"][..], "--env=staging"), (&["deploy", "--env", ""], "--env=")] {
+        assert_eq!(run(&project, args, "").code, 0);
+        assert!(notes(&project).lines().any(|line| line == expected), "{}", notes(&project));
+    }
+}
+
 #[test]
 fn arguments_that_koze_has_to_know() {
     let project = project();
@@ -261,6 +280,7 @@ fn containers_need_an_engine() {
     dev
     --port
     8080
+    --env=
     --show-interactive-dev-session=false
     [PROJECT]/node_modules/.bin/node
     ");

@@ -3,6 +3,7 @@
 mod add;
 mod at_once;
 mod attribute;
+mod backend;
 mod bindings;
 mod build;
 mod call;

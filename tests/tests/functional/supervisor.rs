@@ -1,13 +1,16 @@
 //! The process that keeps sandboxes running from one `koze call` to the next.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fs_err as fs;
-use koze_tests::{Project, eventually, koze, run, signal, sleeps};
+use koze_tests::{eventually, run, signal, sleeps};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -121,18 +124,32 @@ fn another_build_of_koze_replaces_it() {
     let host = sandboxes();
     host.shell("echo kept > file");
     let before = host.supervisors();
-    let other = Project::new();
-    let program = other.path("koze");
-    fs::copy(koze().get_program(), &program).expect("a copy");
-    let file = fs::OpenOptions::new().write(true).open(&program).expect("the copy");
-    file.file().set_modified(SystemTime::now() - Duration::from_hours(1)).expect("another time");
-    drop(file);
-    let mut call = Command::new(&program);
-    call.args(["call", "shell", r#"{"command": "cat file"}"#]).envs(host.env());
-    let answered = host.run(call);
+    let answered = host.run(host.other_build(&["call", "shell", r#"{"command": "cat file"}"#]));
     assert_eq!((answered.code, answered.stdout.contains("kept")), (0, true), "{answered:?}");
     eventually("the first has ended", || host.supervisors().len() == 1);
     assert_ne!(host.supervisors(), before);
+}
+
+/// What another build of koze asks for, this one may not understand.
+#[test]
+fn another_build_of_koze_may_ask_anything() {
+    let host = sandboxes();
+    host.shell("true");
+    let [supervisor] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
+    let dir = host.path(host.state().expect("it is made")).join("supervisors");
+    let is_socket = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".socket");
+    let mut names = fs::read_dir(&dir).expect("its directory").flatten().map(|entry| entry.file_name());
+    let socket = names.find(is_socket).expect("its socket");
+    // The path of a socket is 107 bytes at most.
+    let open = fs::File::open(&dir).expect("its directory");
+    let path = format!("/proc/self/fd/{}/{}", open.as_raw_fd(), socket.to_string_lossy());
+    let mut stream = UnixStream::connect(path).expect("it listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    writeln!(stream, "{}", json!({ "program": "0.0.0 another", "ask": { "Dance": [1] } })).expect("it reads");
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).expect("it answers");
+    assert_eq!(answer, "\"Stale\"\n");
+    eventually("it ends", || !host.supervisors().contains(&supervisor));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
-use koze_tests::Sandboxes;
+use koze_tests::{Sandboxes, eventually};
 use serde_json::{Value, json};
 
 use crate::server::project;
@@ -34,22 +34,43 @@ impl Client {
     }
 
     fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let request = self.request(method, params);
+        self.say(&request);
+        self.answer()["result"].clone()
+    }
+
+    fn request(&mut self, method: &str, params: &Value) -> Value {
         self.id += 1;
-        self.say(&json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params }));
+        json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params })
+    }
+
+    /// The next one that comes.
+    fn answer(&mut self) -> Value {
         let answer = self.answers.next().expect("an answer").expect("a line");
-        serde_json::from_str::<Value>(&answer).expect("JSON")["result"].clone()
+        serde_json::from_str(&answer).expect("JSON")
+    }
+
+    /// A request that runs a command.
+    fn command(&mut self, command: &str) -> Value {
+        self.request("tools/call", &json!({ "name": "shell", "arguments": { "command": command } }))
     }
 
     /// What a command prints.
     fn shell(&mut self, command: &str) -> Value {
-        let params = json!({ "name": "shell", "arguments": { "command": command } });
-        self.ask("tools/call", &params)["structuredContent"]["stdout"].clone()
+        let request = self.command(command);
+        self.say(&request);
+        printed(&self.answer())
     }
 
     fn end(mut self) {
         drop(self.requests);
         assert!(self.server.wait().expect("it ends").success());
     }
+}
+
+/// What a command has printed whose answer this is.
+fn printed(answer: &Value) -> Value {
+    answer["result"]["structuredContent"]["stdout"].clone()
 }
 
 #[test]
@@ -93,5 +114,33 @@ fn it_goes_on_where_its_supervisor_is_told_to_end() {
     assert_eq!(client.shell("echo here > file; cat file"), "here\n");
     assert_eq!(host.koze(&["destroy", "--all"]).code, 0);
     assert_eq!(client.shell("cat file || echo anew"), "anew\n");
+    client.end();
+}
+
+/// The supervisor ends while an answer is being written that fills every pipe, and while half a request has come.
+#[test]
+fn nothing_is_lost_where_its_supervisor_is_told_to_end() {
+    let host = project();
+    let mut client = Client::start(&host);
+    assert_eq!(client.shell("touch here; echo here"), "here\n");
+    let supervisors = host.supervisors();
+    let long = client.command("head -c 500000 /dev/zero | tr '\\0' x; touch printed");
+    client.say(&long);
+    eventually("the command has ended", || host.shell("ls").contains("printed"));
+    let [second, third] = ["second", "third"].map(|word| client.command(&format!("echo {word}")).to_string());
+    let (half, rest) = second.split_at(second.len() / 2);
+    client.requests.write_all(half.as_bytes()).expect("it reads");
+    let other = r#"{"sandbox": "b", "command": "true"}"#;
+    let other = host.run(host.other_build(&["call", "shell", other]));
+    assert_eq!(other.code, 0, "{other:?}");
+    assert!(host.supervisors().iter().any(|id| supervisors.contains(id)), "it still has to answer");
+    writeln!(client.requests, "{rest}\n{third}").expect("it reads");
+    assert_eq!(printed(&client.answer()), "x".repeat(500_000));
+    // Each of the two is asked for by now, and they may be answered in either order.
+    let mut answers = [client.answer(), client.answer()];
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    assert_eq!(answers.each_ref().map(printed), ["second\n", "third\n"]);
+    eventually("the first one has ended", || !host.supervisors().iter().any(|id| supervisors.contains(id)));
+    assert_eq!(client.shell("ls"), "here\nprinted\n");
     client.end();
 }

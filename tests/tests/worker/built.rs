@@ -1,11 +1,12 @@
 //! cargo on a project in a temporary directory.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 
 use fs_err as fs;
-use koze_tests::{Project, root, run};
+use koze_tests::{Project, Snapshot, root, run};
 use serde_json::Value;
 
 use crate::project::{TIMEOUT, Worker};
@@ -65,8 +66,24 @@ pub(crate) fn check(worker: &Worker, args: &[&str]) -> Result<String, String> {
     Err(format!("{}: cargo {}\n{stderr}", worker.name, args.join(" ")))
 }
 
-/// Builds the Rust Worker for wasm: the module that cargo leaves.
+/// Builds the Rust Worker for wasm: the module that cargo leaves. Of several projects that are the same, one is built.
 pub(crate) fn wasm(worker: &Worker) -> Result<PathBuf, String> {
+    static BUILT: Mutex<BTreeMap<Snapshot, Result<PathBuf, String>>> = Mutex::new(BTreeMap::new());
+    let mut sources = worker.project.snapshot();
+    sources.retain(|path, _| path == "Cargo.toml" || path.starts_with("src/"));
+    // cargo itself builds one at a time. And a test that has failed does not fail the others.
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(module) = built.get(&sources) {
+        return module.clone();
+    }
+    // Under a name of its own: the next one may have the same.
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("module-{}.wasm", built.len()));
+    let module = build(worker).map(|module| fs::copy(module, &place).map(|_| place).expect("a copy"));
+    built.insert(sources, module.clone());
+    module
+}
+
+fn build(worker: &Worker) -> Result<PathBuf, String> {
     let messages = check(
         worker,
         &["build", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"],

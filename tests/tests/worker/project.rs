@@ -39,6 +39,7 @@ pub(crate) struct Sandbox {
     pub(crate) binding: String,
     pub(crate) class: String,
     pub(crate) container: String,
+    pub(crate) backend: String,
 }
 
 /// Every project.
@@ -130,6 +131,7 @@ impl Worker {
                 binding: text(&sandbox["binding"]),
                 class: text(&sandbox["class"]),
                 container: text(&sandbox["container"]),
+                backend: text(&sandbox["backend"]),
             })
             .collect()
     }

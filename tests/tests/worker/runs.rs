@@ -46,7 +46,7 @@ fn answer(worker: &Worker) -> (Value, String) {
 
 #[test]
 fn a_worker_answers_in_workerd() {
-    let worker = project::made("served");
+    let worker = project::made("made");
     let (answer, stderr) = answer(&worker);
     let bundle = worker.project.read("dist/worker.js");
     let class = bundle.lines().find(|line| line.contains("class") && line.contains("ShellSandbox"));

@@ -53,10 +53,14 @@ fn usage(worker: &Worker) -> String {
     }
     text += "}\nexport async function use(env: Env): Promise<number[]> {\n  const codes: number[] = [];\n";
     for sandbox in &sandboxes {
+        let call = match sandbox.backend.as_str() {
+            "native" => "kozeStatus({})).ok ? 0 : 1",
+            _ => "exec(\"true\")).exitCode",
+        };
         let _ = writeln!(
             text,
-            "  codes.push((await env.{0}.getByName(\"a\").exec(\"true\")).exitCode);\n  \
-             // @ts-expect-error: the SDK has no such method, and the stub's type knows.\n  \
+            "  codes.push((await env.{0}.getByName(\"a\").{call});\n  \
+             // @ts-expect-error: the class has no such method, and the stub's type knows.\n  \
              await env.{0}.getByName(\"a\").noSuchMethod();",
             sandbox.binding
         );
@@ -91,7 +95,18 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 5] = ["placeholders.d.ts", "worker.mjs", "worker.d.mts", "sdk.mjs", "sdk.d.mts"];
+const TEMPLATES: [&str; 10] = [
+    "placeholders.d.ts",
+    "worker.mjs",
+    "worker.d.mts",
+    "sdk.mjs",
+    "sdk.d.mts",
+    "native.mjs",
+    "native.d.mts",
+    "guest.mjs",
+    "egress.mjs",
+    "egress.d.mts",
+];
 
 #[test]
 fn the_templates_pass_as_they_stand() {
@@ -107,10 +122,21 @@ fn the_class_of_the_tests_answers_the_contract() {
     assert_eq!(tsc(&project, &["memory.mjs", "contract.d.ts"]), Ok(()));
 }
 
+/// What the Rust Worker is measured beside calls the same contract.
+#[test]
+fn the_worker_by_hand_calls_the_contract() {
+    let project = templates();
+    for file in ["answers.mjs", "by-hand.ts"] {
+        project.write(file, fs::read(root().join("tests/bench/worker").join(file)).expect("the benchmark"));
+    }
+    assert_eq!(tsc(&project, &["by-hand.ts", "answers.mjs", "contract.d.ts"]), Ok(()));
+}
+
 #[test]
 fn a_wrong_type_in_a_hole_does_not() {
     for (right, wrong, field) in [
         ("__KOZE_SLEEP_AFTER__: string", "__KOZE_SLEEP_AFTER__: boolean", "sleepAfter"),
+        ("__KOZE_SLEEP_AFTER_MS__: number", "__KOZE_SLEEP_AFTER_MS__: string", "sleepAfterMs"),
         ("__KOZE_INTERNET__: boolean", "__KOZE_INTERNET__: string", "enableInternet"),
         ("__KOZE_ALLOWED_HOSTS__: string[]", "__KOZE_ALLOWED_HOSTS__: number[]", "number[]"),
     ] {

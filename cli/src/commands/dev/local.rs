@@ -15,9 +15,9 @@ use crate::build::Build;
 use crate::commands::build::drifted;
 use crate::commands::here;
 use crate::commands::show;
-use crate::commands::with_wrangler::{environment_name, opened};
+use crate::commands::with_wrangler::opened;
 use crate::dev::stage::{Content, Stage};
-use crate::dev::{secrets, token};
+use crate::dev::token;
 use crate::session::{self, State};
 
 /// The session of `koze call` and others that the Worker's sandboxes are in.
@@ -70,7 +70,7 @@ fn persists(run: &args::Run) -> bool {
 
 impl Run {
     fn new(started: &Started) -> Result<Self, ExitCode> {
-        let Started { args, place, project, config, .. } = started;
+        let Started { args, place, project, config, environment, .. } = started;
         let nowhere = |error| failed(&format!("--state names no directory: {error}"));
         let kept = match &args.state {
             Some(dir) => State::at(std::path::absolute(dir).map_err(nowhere)?),
@@ -81,12 +81,12 @@ impl Run {
         // As one variable, with the token last: of a long one, wrangler shows the beginning.
         let server = json!({ "url": objects.url(), "token": objects.token() });
         let mut vars = vec![("KOZE_LOCAL", server)];
-        if !secrets::have_token(config.document.value(), config.dir()) {
+        if !started.has_token() {
             let unkept = |error| failed(&format!("no token can be remembered: {error}"));
             vars.push((TOKEN, json!(token::remembered(kept.dir()).map_err(unkept)?)));
         }
         let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
-        Ok(Run { place, environment: environment_name(&args.run), stage, objects, vars, staged: None })
+        Ok(Run { place, environment: environment.clone(), stage, objects, vars, staged: None })
     }
 
     /// Says what one has to know to use it.

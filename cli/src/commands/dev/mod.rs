@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::thread;
 
-use super::with_wrangler::{environment, failed, opened, place, ready};
+use super::with_wrangler::{environment, environment_argument, failed, opened, place, ready};
 use super::{build, show, watch};
 use crate::args::{self, Where};
 use crate::build::{self as builds, Build};
@@ -37,7 +37,9 @@ fn dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
     }
     let (project, config) = opened(&place)?;
     ready(&project, &config)?;
-    let started = Started { args, place, project, config, built, found: watch::found(&findings) };
+    let environment = environment(&args.run, &project)?;
+    let found = watch::found(&findings);
+    let started = Started { args, place, project, config, environment, built, found };
     if args.local { on_this_machine(&started) } else { in_containers(&started) }
 }
 
@@ -47,9 +49,18 @@ struct Started<'a> {
     place: Where,
     project: Project,
     config: Config,
+    /// The environment that is served.
+    environment: Option<String>,
     built: Build,
     /// What the build has found.
     found: String,
+}
+
+impl Started<'_> {
+    /// Whether the Worker finds a token of the project's own.
+    fn has_token(&self) -> bool {
+        secrets::have_token(self.config.document.value(), self.environment.as_deref(), self.config.dir())
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -69,7 +80,7 @@ fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
              needs none",
         ));
     }
-    if !secrets::have_token(started.config.document.value(), started.config.dir()) {
+    if !started.has_token() {
         show::err(
             "koze dev: there is no KOZE_TOKEN, and without one every route of koze's answers 503: write `KOZE_TOKEN=` and 16 \
              characters or more to .dev.vars\n",
@@ -101,13 +112,13 @@ fn follow(started: &Started, mut heard: impl FnMut(&Build) + Send + 'static) {
 
 /// Runs `wrangler dev` to its end.
 fn serve(started: &Started, mut arguments: Vec<OsString>) -> Result<ExitCode, ExitCode> {
-    let Started { args, project, .. } = started;
+    let Started { args, project, environment, .. } = started;
     let Wrangler { program, path } = Wrangler::of(&project.dir);
     arguments.insert(0, "dev".into());
     if let Some(port) = args.port {
         arguments.extend(["--port".into(), port.to_string().into()]);
     }
-    arguments.extend(environment(&args.run).into_iter().map(OsString::from));
+    arguments.push(environment_argument(environment.as_deref()).into());
     arguments.extend(args.run.wrangler.iter().map(OsString::from));
     let unstarted = |error: std::io::Error| failed(&format!("wrangler cannot be run: {error}"));
     #[cfg(target_os = "linux")]

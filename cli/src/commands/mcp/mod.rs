@@ -50,9 +50,9 @@ async fn on_stdio(here: Here) -> Result<(), String> {
     let Some(streams) = Streams::standard().map_err(failed)? else {
         return stdio::serve_blocking(Server(here)).await;
     };
-    let begin = match here.client.serve_mcp(&streams, || here.project.now().0).await {
+    let begin = match here.client.serve_mcp(&streams, || here.project.now().offering.clone()).await {
         Ok(Served::ToItsEnd(done)) => return done,
-        Ok(Served::ForAWhile) => Begin::Midway,
+        Ok(Served::ForAWhile { unread }) => Begin::Midway { unread },
         // A client is to hear of it from each call.
         Err(_) => Begin::Anew,
     };

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::args;
 use crate::commands::here;
 use crate::commands::project::Offered;
-use crate::mcp::offering::{Offering, stamp_of};
+use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer};
 use crate::session::Client;
 
@@ -17,7 +17,7 @@ use crate::session::Client;
 #[derive(Debug)]
 pub(super) struct Project {
     args: args::Here,
-    now: Mutex<(Offering, Arc<Offer>)>,
+    now: Mutex<Arc<Offer>>,
 }
 
 impl Project {
@@ -28,16 +28,16 @@ impl Project {
     }
 
     /// What it offers, read again where its files have changed.
-    pub(super) fn now(&self) -> (Offering, Arc<Offer>) {
+    pub(super) fn now(&self) -> Arc<Offer> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        if !now.0.holds() {
+        if !now.offering.holds() {
             match read(&self.args) {
                 Ok(new) => *now = new,
                 // What is wrong was shown. It is read again when it has changed again.
-                Err(_) => now.0.look_again(),
+                Err(_) => Arc::make_mut(&mut now).offering.look_again(),
             }
         }
-        now.clone()
+        Arc::clone(&now)
     }
 }
 
@@ -50,17 +50,15 @@ pub(super) struct Here {
 
 impl Backend for Here {
     async fn offer(&self) -> Arc<Offer> {
-        self.project.now().1
+        self.project.now()
     }
 
     async fn call(&self, tool: &str, input: Value) -> ToolResult {
-        self.client.call(self.project.now().0.images, tool, input).await
+        self.client.call(self.project.now().offering.images.clone(), tool, input).await
     }
 }
 
-fn read(args: &args::Here) -> Result<(Offering, Arc<Offer>), ExitCode> {
+fn read(args: &args::Here) -> Result<Arc<Offer>, ExitCode> {
     let Offered { images, files, generated } = here::offered(args)?;
-    let files = files.into_iter().chain([generated]).map(|file| (stamp_of(&file), file));
-    let files = files.map(|(stamp, file)| (file, stamp)).collect();
-    Ok((Offering::new(images.clone(), files), Arc::new(Offer::new(images))))
+    Ok(Arc::new(Offer::new(Offering::new(images, files.into_iter().chain([generated])))))
 }

@@ -2,7 +2,8 @@
 //! which who came first goes first.
 //!
 //! A Worker cannot be woken by what another request does: what it waits for must be its own. So each waits by looking
-//! again and again, and those who stopped looking, for their client has gone, are left out after a while.
+//! again and again, and those who stopped looking, for their client has gone, are left out after a while. Who was only held
+//! up is let in again where it was.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +14,7 @@ use crate::time::{millis, now, sleep};
 
 /// How often one who waits looks.
 const LOOK: Duration = Duration::from_millis(20);
-/// After so many milliseconds without a look, nobody waits any more.
+/// After so many milliseconds without a look, one is taken for gone.
 const LOST: u64 = 2_000;
 /// After so many milliseconds an opening is over, however it ended.
 const LONGEST: u64 = 120_000;
@@ -37,7 +38,9 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue::new());
 
 /// Leave to open a sandbox. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Leave(u64);
+pub(super) struct Leave {
+    number: u64,
+}
 
 /// Waits for leave.
 ///
@@ -47,8 +50,8 @@ pub(super) async fn wait(session: &str, limits: Limits, within: Duration) -> Res
     let until = now().saturating_add(millis(within));
     let number = with(|queue| queue.enter(session, now()));
     // Dropped, it is in the queue no longer.
-    let leave = Leave(number);
-    while !with(|queue| queue.admit(number, limits, now())) {
+    let leave = Leave { number };
+    while !with(|queue| queue.admit(number, session, limits, now())) {
         if now() >= until {
             let message = "too many sandboxes are being made at once: try again later";
             return Err(Error::new(Code::Unavailable, message));
@@ -60,7 +63,7 @@ pub(super) async fn wait(session: &str, limits: Limits, within: Duration) -> Res
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        with(|queue| queue.leave(self.0));
+        with(|queue| queue.leave(self.number));
     }
 }
 
@@ -96,9 +99,14 @@ impl Queue {
     }
 
     /// Whether it is this one's turn.
-    fn admit(&mut self, number: u64, limits: Limits, now: u64) -> bool {
-        if let Some(entry) = self.waiting.iter_mut().find(|entry| entry.number == number) {
-            entry.at = now;
+    fn admit(&mut self, number: u64, session: &str, limits: Limits, now: u64) -> bool {
+        // The numbers of those who wait rise.
+        match self.waiting.binary_search_by_key(&number, |entry| entry.number) {
+            Ok(place) => self.waiting[place].at = now,
+            // Taken for gone, it was only held up.
+            Err(place) => {
+                self.waiting.insert(place, Entry { number, session: session.to_owned(), at: now });
+            }
         }
         self.waiting.retain(|entry| now.saturating_sub(entry.at) < LOST);
         self.opening.retain(|entry| now.saturating_sub(entry.at) < LONGEST);
@@ -135,41 +143,77 @@ mod tests {
 
     const LIMITS: Limits = Limits { per_session: 2, per_provider: 3 };
 
+    /// A queue in which each session has one who waits, and those.
+    fn each(sessions: &'static [&'static str]) -> (Queue, Vec<Waiter>) {
+        let mut queue = Queue::new();
+        let all =
+            sessions.iter().map(|session| Waiter { number: queue.enter(session, 0), session }).collect();
+        (queue, all)
+    }
+
+    #[derive(Clone, Copy)]
+    struct Waiter {
+        number: u64,
+        session: &'static str,
+    }
+
+    impl Queue {
+        fn admits(&mut self, waiter: Waiter, now: u64) -> bool {
+            self.admit(waiter.number, waiter.session, LIMITS, now)
+        }
+    }
+
     #[test]
     fn first_come_first_served() {
-        let mut queue = Queue::new();
-        let [a, b, c, d] = ["1", "2", "3", "4"].map(|session| queue.enter(session, 0));
-        assert!(queue.admit(c, LIMITS, 0) && queue.admit(a, LIMITS, 0));
-        assert!(!queue.admit(d, LIMITS, 0), "the last place is for who came before");
-        assert!(queue.admit(b, LIMITS, 0) && !queue.admit(d, LIMITS, 0));
-        queue.leave(a);
-        assert!(queue.admit(d, LIMITS, 0));
+        let (mut queue, all) = each(&["1", "2", "3", "4"]);
+        assert!(queue.admits(all[2], 0) && queue.admits(all[0], 0));
+        assert!(!queue.admits(all[3], 0), "the last place is for who came before");
+        assert!(queue.admits(all[1], 0) && !queue.admits(all[3], 0));
+        queue.leave(all[0].number);
+        assert!(queue.admits(all[3], 0));
     }
 
     #[test]
     fn a_session_that_wants_much_keeps_nobody_else_waiting() {
-        let mut queue = Queue::new();
-        let greedy: Vec<u64> = (0..9).map(|_| queue.enter("greedy", 0)).collect();
-        let other = queue.enter("other", 0);
-        let admitted: Vec<bool> = greedy.iter().map(|number| queue.admit(*number, LIMITS, 0)).collect();
+        let (mut queue, all) = each(&["greedy", "greedy", "greedy", "greedy", "greedy", "other"]);
+        let admitted: Vec<bool> = all[..5].iter().map(|waiter| queue.admits(*waiter, 0)).collect();
         assert_eq!(admitted.iter().filter(|admitted| **admitted).count(), 2);
-        assert!(queue.admit(other, LIMITS, 0));
-        queue.leave(greedy[0]);
-        assert!(queue.admit(greedy[2], LIMITS, 0) && !queue.admit(greedy[3], LIMITS, 0));
+        assert!(queue.admits(all[5], 0));
+        queue.leave(all[0].number);
+        assert!(queue.admits(all[2], 0) && !queue.admits(all[3], 0));
     }
 
     #[test]
     fn who_has_gone_is_left_out() {
-        let mut queue = Queue::new();
-        let all: Vec<u64> = ["1", "2", "3", "4", "5"].iter().map(|session| queue.enter(session, 0)).collect();
-        for number in &all[..3] {
-            assert!(queue.admit(*number, LIMITS, 0));
+        let (mut queue, all) = each(&["1", "2", "3", "4", "5"]);
+        for waiter in &all[..3] {
+            assert!(queue.admits(*waiter, 0));
         }
-        assert!(!queue.admit(all[4], LIMITS, LOST - 1));
-        queue.leave(all[0]);
-        assert!(!queue.admit(all[4], LIMITS, LOST - 1), "the fourth may look yet");
-        assert!(queue.admit(all[4], LIMITS, LOST), "it has not looked");
-        let late = queue.enter("6", LONGEST);
-        assert!(queue.admit(late, LIMITS, LONGEST), "the second and the third never ended");
+        assert!(!queue.admits(all[4], LOST - 1));
+        queue.leave(all[0].number);
+        assert!(!queue.admits(all[4], LOST - 1), "the fourth may look yet");
+        assert!(queue.admits(all[4], LOST), "it has not looked");
+        let late = Waiter { number: queue.enter("6", LONGEST), session: "6" };
+        assert!(queue.admits(late, LONGEST), "the second and the third never ended");
+    }
+
+    #[test]
+    fn who_was_held_up_is_where_it_was() {
+        let (mut queue, all) = each(&["1", "2", "3", "4", "5", "6"]);
+        for waiter in &all[..3] {
+            assert!(queue.admits(*waiter, 0));
+        }
+        // All who wait are held up; the last is the first to look again, and the fourth the last.
+        for waiter in [all[5], all[4], all[3]] {
+            assert!(!queue.admits(waiter, 2 * LOST));
+        }
+        queue.leave(all[0].number);
+        assert!(
+            !queue.admits(all[5], 2 * LOST) && !queue.admits(all[4], 2 * LOST),
+            "it is the fourth's turn"
+        );
+        assert!(queue.admits(all[3], 2 * LOST));
+        queue.leave(all[1].number);
+        assert!(!queue.admits(all[5], 2 * LOST) && queue.admits(all[4], 2 * LOST));
     }
 }

@@ -1,14 +1,29 @@
 //! Control groups, where they can be written: memory and processes of a sandbox, counted by the kernel.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Whoever writes it to a door.
+pub(super) const ENTER: &[u8] = b"0";
 
 /// A group of a sandbox, in each hierarchy that counts something. Taken away when dropped, which works once it is empty.
 #[derive(Debug)]
 pub(super) struct Group {
     directories: Vec<PathBuf>,
+    kind: Kind,
+}
+
+/// How a process comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Version 2: its parent puts it in.
+    Unified,
+    /// Version 1: it goes in by itself. There a process that moves another one waits for all processors to have been
+    /// idle, several milliseconds; a thread that moves itself alone does not.
+    Legacy,
 }
 
 impl Group {
@@ -20,7 +35,7 @@ impl Group {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
         // Dropped half-made, it takes away what is there.
-        let mut group = Group { directories: Vec::new() };
+        let mut group = Group { directories: Vec::new(), kind: Kind::Unified };
         let memory = memory.to_string();
         let processes = processes.to_string();
         if let Some(parent) = unified(&own, &mounts)
@@ -32,7 +47,7 @@ impl Group {
             let _ = fs::write(group.directories[0].join("memory.swap.max"), "0");
             return Some(group);
         }
-        group = Group { directories: Vec::new() };
+        group = Group { directories: Vec::new(), kind: Kind::Legacy };
         for (controller, file, limit) in
             [("memory", "memory.limit_in_bytes", &memory), ("pids", "pids.max", &processes)]
         {
@@ -56,11 +71,18 @@ impl Group {
         made
     }
 
-    /// Puts a process in, and all it will start.
+    /// Puts a process in, and all it will start, unless it is let in by the [`doors`](Self::doors).
     pub(super) fn add(&self, process: u32) -> io::Result<()> {
-        self.directories
-            .iter()
-            .try_for_each(|directory| fs::write(directory.join("cgroup.procs"), process.to_string()))
+        match self.kind {
+            Kind::Unified => fs::write(self.directories[0].join("cgroup.procs"), process.to_string()),
+            Kind::Legacy => Ok(()),
+        }
+    }
+
+    /// What a process of one thread writes [`ENTER`] to, each, to be in with all it will start.
+    pub(super) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
+        let tasks = self.directories.iter().filter(|_| self.kind == Kind::Legacy);
+        tasks.map(|directory| Ok(File::options().write(true).open(directory.join("tasks"))?.into())).collect()
     }
 }
 

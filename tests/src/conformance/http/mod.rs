@@ -1,6 +1,7 @@
 //! A Worker that runs somewhere, asked over HTTP.
 
 mod play;
+mod tidy;
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use ureq::Agent;
 
 pub use self::play::{Options, play};
+use self::tidy::Tidy;
 use super::{Capability, Host, IMAGES, ToolResult, preview};
 
 /// Longer than a tool takes: the longest command, behind the start of a container.
@@ -20,8 +22,7 @@ const LARGEST: u64 = 64 << 20;
 
 /// A Worker.
 ///
-/// Sessions have a name of this run's own in front, so that a Worker that lives on can be asked again. What a run has
-/// made goes to sleep there, for no tool takes a sandbox away.
+/// Sessions have a name of this run's own in front, so that a Worker that lives on can be asked again.
 #[derive(Debug)]
 pub struct Http {
     agent: Agent,
@@ -70,11 +71,13 @@ impl Http {
             (Capability::Restart, "no request ends a Worker".to_owned()),
             (Capability::ManyFiles, "a Worker copies each file of a tree by calls of its own".to_owned()),
         ];
+        // A session of its own, which is tidied up as those of the cases are.
+        let asked = Tidy::new(self);
         for (capability, tool, input) in [
             (Capability::List, "sandbox_list", json!({})),
             (Capability::Expose, "browse", json!({ "port": 8080 })),
         ] {
-            let result = self.call("what-there-is", tool, input);
+            let result = asked.call("what-there-is", tool, input);
             if result.is_error && result.content.starts_with("unsupported: ") {
                 lacks.push((capability, result.content));
             }
@@ -100,6 +103,13 @@ impl Http {
         ))
     }
 
+    /// The URL of something of a session.
+    fn below(&self, session: &str, what: &str, name: &str) -> String {
+        let [session, name] = [&*format!("{}-{session}", self.run), name]
+            .map(|part| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string());
+        format!("{}/sessions/{session}/{what}/{name}", self.url)
+    }
+
     fn send(&self, request: ureq::http::request::Builder, body: Vec<u8>) -> Answer {
         let request = request.header("authorization", format!("Bearer {}", self.token)).body(body)?;
         let response = self.agent.run(request)?;
@@ -110,9 +120,7 @@ impl Http {
 
 impl Host for Http {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
-        let [session, tool] = [&*format!("{}-{session}", self.run), tool]
-            .map(|part| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string());
-        let url = format!("{}/sessions/{session}/tools/{tool}", self.url);
+        let url = self.below(session, "tools", tool);
         let request = ureq::http::Request::post(&url).header("content-type", "application/json");
         let (status, body) = self
             .send(request, input.to_string().into_bytes())
@@ -132,6 +140,15 @@ impl Host for Http {
         let response = self.agent.get(&url).call().unwrap_or_else(|error| panic!("GET {url}: {error}"));
         let status = response.status().as_u16();
         (status, response.into_body().read_to_string().expect("a text"))
+    }
+
+    fn destroy(&self, session: &str, sandbox: &str) -> Result<(), String> {
+        let url = self.below(session, "sandboxes", sandbox);
+        match self.send(ureq::http::Request::delete(&url), Vec::new()) {
+            Ok((200 | 404, _)) => Ok(()),
+            Ok((status, body)) => Err(format!("DELETE {url}: {status}: {}", message(&body))),
+            Err(error) => Err(format!("DELETE {url}: {error}")),
+        }
     }
 
     fn secrets(&self) -> Vec<String> {

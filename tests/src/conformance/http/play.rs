@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
+use super::tidy::Tidy;
 use crate::conformance::{Capability, Host, Session, cases};
 
 /// How the cases are played.
@@ -30,7 +31,7 @@ pub fn play(name: &str, host: &Arc<dyn Host>, options: &Options) -> bool {
         left_out.extend(reason.clone().map(|reason| (case.name, reason)));
         let (host, can) = (Arc::clone(host), can.clone());
         let play = move || {
-            (case.play)(&Session::new(&*host, &can, case.name));
+            (case.play)(&Session::new(&Tidy::new(&*host), &can, case.name));
             Ok(())
         };
         trials.push(Trial::test(case.name, play).with_kind(name).with_ignored_flag(reason.is_some()));

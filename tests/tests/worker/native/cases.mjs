@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import http from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
@@ -57,6 +58,38 @@ export const cases = {
     await refused(s.expose(5693), "invalid_input");
     const response = await fetch(s.url("/"), { headers: { "koze-port": "5693" } });
     assert.equal(response.status, 404);
+  },
+
+  async "an egress policy lets through what it says"(s) {
+    const server = http.createServer((request, response) => {
+      if (request.url === "/moved") response.writeHead(302, { location: "http://denied.example/" });
+      response.end(`${request.method} ${request.url}`);
+    });
+    await new Promise((done) => server.listen(0, "127.0.0.1", done));
+    const { port } = server.address();
+    const url = `http://localhost:${port}`;
+    try {
+      assert.deepEqual(await s.gate(`${url}/a?b`, { internet: false, allowed: ["localhost"] }), [200, null, "GET /a?b"]);
+      assert.deepEqual(await s.gate(`${url}/a`, { internet: true, denied: ["example.com"] }), [200, null, "GET /a"]);
+      const moved = await s.gate(`${url}/moved`, { internet: false, allowed: ["localhost"] });
+      assert.deepEqual(moved.slice(0, 2), [302, "http://denied.example/"]);
+      const refusals = [
+        ["localhost", { internet: false, allowed: [] }],
+        ["localhost", { internet: true, allowed: ["example.com"] }],
+        ["localhost", { internet: false, denied: ["example.com"] }],
+        ["localhost", { internet: true, allowed: ["localhost"], denied: ["localhost"] }],
+        ["localhost.", { internet: true, denied: ["localhost"] }],
+        ["a.localhost", { internet: true, denied: ["*.localhost"] }],
+        ["a.b.localhost", { internet: true, denied: ["*.localhost"] }],
+        ["alocalhost", { internet: false, allowed: ["*.localhost"] }],
+        ["localhost", { internet: false, allowed: ["*.localhost", "*.host"] }],
+      ];
+      for (const [host, props] of refusals) {
+        assert.equal((await s.gate(`http://${host}:${port}/`, props))[0], 403, `${host} ${JSON.stringify(props)}`);
+      }
+    } finally {
+      server.close();
+    }
   },
 
   async "nobody in a sandbox gets at what its guest wants to be told"(s) {
@@ -115,7 +148,7 @@ export const lives = {
     const id = await s.id();
     await s.write("/home/user/file", "kept");
     const path = join(s.engine.shared(id), "count");
-    const running = s.exec(["bash", "-c", "echo once >>/opt/door/count; sleep 1000"], { timeoutMs: 600_000 }).catch((error) => error);
+    const running = s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }).catch((error) => error);
     await eventually("the program", () => lines(path) === 1);
     await s.abort();
     assert.ok((await running) instanceof Error);
@@ -131,7 +164,7 @@ export const lives = {
     const id = await s.id();
     await s.sh("true");
     const path = join(s.engine.shared(id), "count");
-    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/door/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
+    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
     await eventually("the program", () => lines(path) === 1);
     s.engine.kill(id);
     await running;
@@ -156,7 +189,7 @@ export const lives = {
     const id = await s.id();
     await s.sh("true");
     const path = join(s.engine.shared(id), "count");
-    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/door/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
+    const running = refused(s.exec(["bash", "-c", "echo once >>/opt/shared/count; sleep 1000"], { timeoutMs: 600_000 }), "unavailable");
     await eventually("the program", () => lines(path) === 1);
     s.engine.signal(id, "SIGSTOP");
     await running;

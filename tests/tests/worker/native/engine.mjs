@@ -1,6 +1,6 @@
 // The stand-in of the Docker engine, with containers whose first process is koze's guest.
 
-import { readFileSync, readdirSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Engine } from "../sdk/engine.mjs";
@@ -10,7 +10,7 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 export class NativeEngine extends Engine {
   #starts = new Map();
   #programs = new Map();
-  #doors = new Map();
+  #shared = new Map();
 
   /** @param {string} modules as the engine has it @param {string} guest the program */
   constructor(modules, guest) {
@@ -22,9 +22,10 @@ export class NativeEngine extends Engine {
   command(container, { root, door, own }) {
     const id = container.name.slice(-64);
     this.#starts.set(id, this.starts(id) + 1);
-    this.#doors.set(id, door);
+    this.#shared.set(id, mkdtempSync(join(this.directory, "shared-")));
     const program = this.#programs.get(id)?.() ?? ["/.koze/guest"];
-    const dirs = [root, door, join(this.modules, "node/bin/node"), this.modules, join(HERE, "../sdk"), HERE, this.guest];
+    const node = join(this.modules, "node/bin/node");
+    const dirs = [root, door, this.shared(id), node, this.modules, join(HERE, "../sdk"), HERE, this.guest];
     const unshare = ["unshare", "--mount", "--net", "--ipc", "--uts", ...own];
     return [...unshare, "bash", join(HERE, "container.sh"), ...dirs, ...program];
   }
@@ -39,9 +40,9 @@ export class NativeEngine extends Engine {
     this.#programs.set(id, program);
   }
 
-  /** A directory that is `/opt/door` in the container that was started last, and outlives its processes. @param {string} id */
+  /** A directory that is `/opt/shared` in the container that was started last, and outlives its processes. @param {string} id */
   shared(id) {
-    return this.#doors.get(id);
+    return this.#shared.get(id);
   }
 
   /** Sends a signal to the first process of the container of an object. @param {string} id @param {NodeJS.Signals} signal */

@@ -77,9 +77,9 @@ const modes = {
 
   /** Does what it is asked, and says nothing of it. */
   silent: furnished((socket, call, request) => {
-    const path = "/opt/door/asked";
+    const path = "/opt/shared/asked";
     writeFileSync(path, `${JSON.stringify(request)}\n`, { flag: "a" });
-    if (existsSync("/opt/door/hang-up")) socket.destroy();
+    if (existsSync("/opt/shared/hang-up")) socket.destroy();
   }),
 };
 

@@ -14,7 +14,8 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 
 /** Containers and sidecars by name. */
 export class Engine {
-  #directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
+  /** What it keeps, which goes when it is closed. */
+  directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
   #containers = new Map();
   #broken = new Set();
   #server = http.createServer((request, response) => this.#answer(request, response));
@@ -26,7 +27,7 @@ export class Engine {
 
   /** Where it listens. */
   get socket() {
-    return join(this.#directory, "socket");
+    return join(this.directory, "socket");
   }
 
   listen() {
@@ -83,7 +84,7 @@ export class Engine {
     await Promise.all([...this.#containers.values()].map((container) => this.#end(container)));
     this.#server.closeAllConnections();
     this.#server.close();
-    rmSync(this.#directory, { recursive: true, force: true });
+    rmSync(this.directory, { recursive: true, force: true });
   }
 
   async #answer(request, response) {
@@ -135,7 +136,7 @@ export class Engine {
   async #start(container) {
     container.running = true;
     if (container.name.endsWith("-proxy")) return this.#startSidecar(container);
-    container.directory = mkdtempSync(join(this.#directory, "c-"));
+    container.directory = mkdtempSync(join(this.directory, "c-"));
     const [root, door] = ["root", "door"].map((name) => mkdtempSync(join(container.directory, name)));
     container.door = join(door, "socket");
     const env = Object.fromEntries((container.spec.Env ?? []).map((pair) => pair.split(/=(.*)/s).slice(0, 2)));

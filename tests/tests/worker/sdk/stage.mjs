@@ -37,6 +37,10 @@ export default {
 const TOOLS = `{
   abort() { this.ctx.abort("a test"); }
   async token() { return { ok: true, value: await this.ctx.storage.get("koze:guest") }; }
+  async gate({ url, props }) {
+    const response = await this.ctx.exports.KozeEgress({ props }).fetch(url, { redirect: "manual" });
+    return { ok: true, value: [response.status, response.headers.get("location"), await response.text()] };
+  }
   async forge({ token }) {
     if (token) await this.ctx.storage.put("koze:guest", token);
     else await this.ctx.storage.delete("koze:guest");
@@ -228,6 +232,11 @@ class Sandbox {
   /** What the guest wants to be told, and to make it something else. */
   token() {
     return this.call("token");
+  }
+
+  /** What a request of a sandbox with an egress policy comes to: its status, where it leads to, and its text. */
+  gate(url, props) {
+    return this.call("gate", { url, props });
   }
 
   forge(token) {

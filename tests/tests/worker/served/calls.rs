@@ -122,6 +122,32 @@ fn a_sandbox_that_was_destroyed_elsewhere_is_opened_again() {
 }
 
 #[test]
+fn a_sandbox_is_destroyed() {
+    for registry in [false, true] {
+        let persist = tempfile::tempdir().expect("a directory");
+        let host = if registry { Host::with_registry(&persist) } else { Host::start() };
+        for sandbox in ["a", "b"] {
+            let write = json!({ "sandbox": sandbox, "path": "f", "content": "text" });
+            assert!(!host.call("s", "write_file", &write).0);
+        }
+        let destroy = |session: &str, sandbox: &str| {
+            host.ask("DELETE", &format!("/sessions/{session}/sandboxes/{sandbox}"), b"")
+        };
+        assert_eq!(destroy("other", "a").refusal().0, 404, "a session has its own");
+        let answer = destroy("s", "a");
+        assert_eq!((answer.status, answer.json()), (200, json!({ "ok": true })));
+        let read = |sandbox: &str| host.call("s", "read_file", &json!({ "sandbox": sandbox, "path": "f" }));
+        assert!(!read("b").0);
+        let (code, refused) = (404, "there is no sandbox `a` in this session".to_owned());
+        assert_eq!(destroy("s", "a").refusal(), (code, "not_found".to_owned(), refused));
+        assert!(read("a").0, "it is there anew, and has no files");
+        assert_eq!(destroy("s", "A").refusal().0, 400);
+        assert_eq!(host.send("DELETE", "/sessions/s/sandboxes/b", &[], b"").status, 401);
+        assert!(!read("b").0, "who has no token destroys nothing");
+    }
+}
+
+#[test]
 fn what_may_be_called_again_is() {
     let host = Host::start();
     assert_eq!(host.shell("s", "busy 3"), "at last");

@@ -8,6 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
+use super::super::cgroup::ENTER;
 use super::spec::{Failure, Order, Report, Spec, Stage};
 use super::{ARGUMENT, USER, Weakness, mounts, sys};
 
@@ -56,11 +57,15 @@ fn take_stdin() -> io::Result<OwnedFd> {
 /// True in the first process of the sandbox, once all is built and shut; false in the process that made it.
 fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
-    let Order::Spec(spec) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    let (Order::Spec(spec), doors) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    // First of all, so that the group is the root of the namespace.
+    for door in doors {
+        rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
+    }
     let _ = rustix::process::setsid();
     sys::unshare(&spec.weak).map_err(at(Stage::Namespaces))?;
     channel::send(socket, 0, &Report::Unshared, &[]).map_err(at(Stage::Talk))?;
-    let Order::Mapped = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    let (Order::Mapped, _) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
     if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
         channel::send(socket, 0, &Report::Born, &[born.as_fd()]).map_err(at(Stage::Talk))?;
         return Ok(false);
@@ -77,9 +82,10 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     Ok(true)
 }
 
-fn order(socket: &OwnedFd) -> io::Result<Order> {
+/// The next order, with the descriptors that came along.
+fn order(socket: &OwnedFd) -> io::Result<(Order, Vec<OwnedFd>)> {
     let received = channel::receive(socket)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-    Ok(received.message)
+    Ok((received.message, received.descriptors))
 }
 
 fn nonsense() -> (Stage, io::Error) {

@@ -9,7 +9,7 @@ mod weakness;
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
@@ -169,12 +169,14 @@ fn shake_hands(
 ) -> Result<(OwnedFd, Option<Report>)> {
     let failed =
         |error: &io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
-    if let Some(group) = group {
-        group.add(child.id()).map_err(|error| failed(&error))?;
-    }
+    let doors = match group {
+        Some(group) => group.add(child.id()).and_then(|()| group.doors()).map_err(|error| failed(&error))?,
+        None => Vec::new(),
+    };
+    let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
     let owner = owner().map_err(|error| failed(&error))?;
     spec.groups = owner.is_some();
-    channel::send(socket, 0, &Order::Spec(spec), &[]).map_err(|error| failed(&error))?;
+    channel::send(socket, 0, &Order::Spec(spec), &doors).map_err(|error| failed(&error))?;
     expect(socket, |report| if matches!(report, Report::Unshared) { Ok(()) } else { Err(odd(report)) })?;
     map_users(child.id(), owner).map_err(|error| {
         Error::new(

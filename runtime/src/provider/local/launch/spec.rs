@@ -7,7 +7,7 @@ use super::weakness::Weaknesses;
 /// From the host to the new process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// What the sandbox is to be. First.
+    /// What the sandbox is to be. First. The doors of its control group come along.
     Spec(Spec),
     /// The maps of users are written. Second.
     Mapped,
@@ -39,6 +39,7 @@ pub(super) struct Failure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Stage {
     Talk,
+    Group,
     Namespaces,
     Clone,
     Sources,

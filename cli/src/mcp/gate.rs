@@ -1,0 +1,244 @@
+//! The streams of a client that another process is to serve from some moment on: nothing of what it says may get lost
+//! between the two, and no answer may be cut.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How much is read at once, in bytes.
+const CHUNK: usize = 8192;
+
+/// How far a gate is shut.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Open,
+    /// Nothing goes through but the rest of the line that is going through.
+    Shut,
+    /// That is through, too, and whoever reads waits for more.
+    Still,
+    /// Whoever reads hears that nothing more comes.
+    Ended,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    phase: Phase,
+    /// What came from the client, and did not go through.
+    unread: Vec<u8>,
+    /// Who waits at the gate.
+    reader: Option<Waker>,
+    /// Whether something is written that the client has not taken.
+    writing: bool,
+}
+
+/// Whoever opens and shuts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Keeper(Arc<Mutex<State>>);
+
+impl Keeper {
+    /// What a client says, through a gate of this keeper's.
+    pub(crate) fn input<R>(&self, inner: R) -> Input<R> {
+        Input { inner, mid_line: false, keeper: self.clone() }
+    }
+
+    /// What a client is told, with this keeper looking on.
+    pub(crate) fn output<W>(&self, inner: W) -> Output<W> {
+        Output { inner, keeper: self.clone() }
+    }
+
+    /// Lets no further line through.
+    pub(crate) fn shut(&self) {
+        self.turn(Phase::Shut);
+    }
+
+    /// Whether whoever reads has had every line that went through.
+    pub(crate) fn is_still(&self) -> bool {
+        self.state().phase == Phase::Still
+    }
+
+    /// Whether something is written that the client has not taken so far.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.state().writing
+    }
+
+    /// Ends what is read, which must be still.
+    pub(crate) fn end(&self) {
+        self.turn(Phase::Ended);
+    }
+
+    /// What came from the client and did not go through, where it was not the client that has ended.
+    pub(crate) fn left(&self) -> Option<Vec<u8>> {
+        let mut state = self.state();
+        (state.phase == Phase::Ended).then(|| std::mem::take(&mut state.unread))
+    }
+
+    fn turn(&self, phase: Phase) {
+        let mut state = self.state();
+        state.phase = phase;
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a client says.
+#[derive(Debug)]
+pub(crate) struct Input<R> {
+    inner: R,
+    /// Whether what went through so far ends within a line.
+    mid_line: bool,
+    keeper: Keeper,
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let keeper = self.keeper.clone();
+        loop {
+            let mut state = keeper.state();
+            state.reader = Some(context.waker().clone());
+            if state.phase != Phase::Open && !self.mid_line {
+                if state.phase == Phase::Ended {
+                    return Poll::Ready(Ok(()));
+                }
+                state.phase = Phase::Still;
+                return Poll::Pending;
+            }
+            if !state.unread.is_empty() {
+                let mut taken = state.unread.len().min(buffer.remaining());
+                if state.phase != Phase::Open {
+                    let end = state.unread[..taken].iter().position(|byte| *byte == b'\n');
+                    taken = end.map_or(taken, |end| end + 1);
+                }
+                buffer.put_slice(&state.unread[..taken]);
+                self.mid_line = state.unread[..taken].last() != Some(&b'\n');
+                state.unread.drain(..taken);
+                return Poll::Ready(Ok(()));
+            }
+            let mut chunk = [0; CHUNK];
+            let mut chunk = ReadBuf::new(&mut chunk);
+            ready!(Pin::new(&mut self.inner).poll_read(context, &mut chunk))?;
+            if chunk.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            state.unread.extend_from_slice(chunk.filled());
+        }
+    }
+}
+
+/// What a client is told.
+#[derive(Debug)]
+pub(crate) struct Output<W> {
+    inner: W,
+    keeper: Keeper,
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Output<W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.keeper.state().writing = true;
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = ready!(Pin::new(&mut self.inner).poll_flush(context));
+        self.keeper.state().writing = false;
+        Poll::Ready(flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, duplex};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    fn block_on(work: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+    }
+
+    #[test]
+    fn no_byte_is_lost_and_no_line_is_cut() {
+        block_on(async {
+            let (mut client, here) = duplex(1 << 16);
+            let keeper = Keeper::default();
+            let mut server = BufReader::with_capacity(4, keeper.input(here)).lines();
+            client.write_all(b"one\ntwo\nthr").await.unwrap();
+            assert_eq!(server.next_line().await.unwrap().as_deref(), Some("one"));
+            assert_eq!(server.next_line().await.unwrap().as_deref(), Some("two"));
+            // The third has begun to go through: it comes to its end, and the fourth waits.
+            let third = tokio::spawn(async move { (server.next_line().await.unwrap(), server) });
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            keeper.shut();
+            assert!(!keeper.is_still());
+            client.write_all(b"ee\nfour\nfi").await.unwrap();
+            let (line, mut server) = third.await.unwrap();
+            assert_eq!(line.as_deref(), Some("three"));
+            assert!(timeout(Duration::from_millis(20), server.next_line()).await.is_err());
+            assert!(keeper.is_still() && keeper.left().is_none());
+            keeper.end();
+            assert_eq!(server.next_line().await.unwrap(), None);
+            let mut rest = keeper.left().unwrap();
+            client.write_all(b"ve\n").await.unwrap();
+            drop(client);
+            server.into_inner().into_inner().inner.read_to_end(&mut rest).await.unwrap();
+            assert_eq!(rest, b"four\nfive\n");
+        });
+    }
+
+    #[test]
+    fn who_waits_for_a_line_hears_that_it_is_shut() {
+        block_on(async {
+            let (_client, here) = duplex(16);
+            let keeper = Keeper::default();
+            let mut server = BufReader::new(keeper.input(here)).lines();
+            let line = tokio::spawn(async move { server.next_line().await.unwrap() });
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            keeper.shut();
+            while !keeper.is_still() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            keeper.end();
+            assert_eq!(line.await.unwrap(), None);
+        });
+    }
+
+    #[test]
+    fn what_the_client_has_not_taken_is_known() {
+        block_on(async {
+            let (mut client, here) = duplex(4);
+            let keeper = Keeper::default();
+            let mut server = keeper.output(here);
+            let said = tokio::spawn(async move {
+                server.write_all(b"a long answer\n").await.unwrap();
+                server.flush().await.unwrap();
+            });
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            assert!(keeper.is_writing());
+            client.read_exact(&mut [0; 14]).await.unwrap();
+            said.await.unwrap();
+            assert!(!keeper.is_writing());
+        });
+    }
+}

@@ -1,0 +1,319 @@
+//! A client of the guest: the side of the Durable Object.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use koze_guest::container::frame::{Decoder, Kind, LONGEST, PIECE, encode, encode_text};
+use serde_json::{Value, json};
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// What comes of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Event {
+    Data(u8, Vec<u8>),
+    End(u8),
+    Credit(u32),
+    Answer(Value),
+}
+
+type Calls = Arc<Mutex<Option<HashMap<u32, Sender<Event>>>>>;
+
+/// A connection that has said hello.
+pub(crate) struct Client {
+    socket: TcpStream,
+    writing: Mutex<u32>,
+    calls: Calls,
+}
+
+/// A call.
+pub(crate) struct Call<'a> {
+    client: &'a Client,
+    pub(crate) number: u32,
+    events: Receiver<Event>,
+    /// What came while something else was waited for.
+    early: RefCell<VecDeque<Event>>,
+}
+
+/// All that came of a call.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) answer: Value,
+    pub(crate) out: Vec<u8>,
+    pub(crate) err: Vec<u8>,
+}
+
+/// A connection that has said nothing.
+pub(crate) fn connect(to: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(to).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket
+}
+
+/// The first frame.
+pub(crate) fn hello(token: &str) -> Vec<u8> {
+    encode(0, Kind::Hello, json!({ "token": token, "protocol": 1 }).to_string().as_bytes())
+}
+
+/// Whether the other end closes the connection.
+pub(crate) fn closes(socket: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    match socket.read_to_end(&mut rest) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+/// The next frame.
+fn frame(socket: &mut TcpStream, decoder: &mut Decoder) -> Option<(u32, Kind, Vec<u8>)> {
+    loop {
+        if let Some(frame) = decoder.next().expect("the guest sends frames") {
+            return Some((frame.call, frame.kind, frame.payload.to_vec()));
+        }
+        match socket.read(decoder.space()) {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => decoder.filled(read),
+        }
+    }
+}
+
+impl Client {
+    /// Says hello.
+    pub(crate) fn new(to: SocketAddr, token: &str) -> Option<Self> {
+        let mut socket = connect(to);
+        socket.write_all(&hello(token)).unwrap();
+        let mut decoder = Decoder::new(LONGEST);
+        let (call, kind, payload) = frame(&mut socket, &mut decoder)?;
+        let welcome: Value = serde_json::from_slice(&payload).unwrap();
+        assert_eq!((call, kind), (0, Kind::Welcome));
+        assert_eq!(welcome, json!({ "protocol": 1, "version": env!("CARGO_PKG_VERSION") }));
+        let calls: Calls = Arc::new(Mutex::new(Some(HashMap::new())));
+        let (mut reads, known) = (socket.try_clone().unwrap(), Arc::clone(&calls));
+        reads.set_read_timeout(None).unwrap();
+        std::thread::spawn(move || {
+            let mut answers: HashMap<u32, Vec<u8>> = HashMap::new();
+            while let Some((call, kind, payload)) = frame(&mut reads, &mut decoder) {
+                let event = match kind {
+                    Kind::Data => Event::Data(payload[0], payload[1..].to_vec()),
+                    Kind::End => Event::End(payload[0]),
+                    Kind::Credit => {
+                        assert_eq!(payload[0], 0);
+                        Event::Credit(u32::from_le_bytes(payload[1..].try_into().unwrap()))
+                    }
+                    Kind::Answer => {
+                        let text = answers.entry(call).or_default();
+                        text.extend(&payload);
+                        if payload.len() == PIECE {
+                            continue;
+                        }
+                        Event::Answer(serde_json::from_slice(&answers.remove(&call).unwrap()).unwrap())
+                    }
+                    other => panic!("the guest sends no {other:?}"),
+                };
+                // Who gave a call up hears no more of it.
+                if let Some(to) = known.lock().unwrap().as_ref().and_then(|calls| calls.get(&call)) {
+                    let _ = to.send(event);
+                }
+            }
+            *known.lock().unwrap() = None;
+        });
+        Some(Client { socket, writing: Mutex::new(0), calls })
+    }
+
+    /// Sends anything.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        let _one = self.writing.lock().unwrap();
+        // A guest that has closed the connection is noticed by reading.
+        let _ = (&self.socket).write_all(bytes);
+    }
+
+    /// Opens a call.
+    pub(crate) fn open(&self, request: &Value) -> Call<'_> {
+        self.open_text(&request.to_string())
+    }
+
+    /// The same with any text.
+    pub(crate) fn open_text(&self, request: &str) -> Call<'_> {
+        let (to, events) = channel();
+        let mut last = self.writing.lock().unwrap();
+        *last += 1;
+        if let Some(calls) = self.calls.lock().unwrap().as_mut() {
+            calls.insert(*last, to);
+        }
+        let _ = (&self.socket).write_all(&encode_text(*last, Kind::Request, request.as_bytes()));
+        Call { client: self, number: *last, events, early: RefCell::default() }
+    }
+
+    /// Asks for something, sends what goes with it, and waits for all that comes of it.
+    pub(crate) fn ask_with(&self, request: &Value, input: &[u8]) -> Outcome {
+        let call = self.open(request);
+        call.write(input);
+        call.end();
+        call.outcome()
+    }
+
+    /// The same with nothing to send.
+    pub(crate) fn ask(&self, request: &Value) -> Outcome {
+        self.open(request).outcome()
+    }
+
+    /// What `ok` says.
+    pub(crate) fn ok(&self, request: &Value) -> Value {
+        self.ask(request).ok()
+    }
+
+    /// Why it was not done.
+    pub(crate) fn why(&self, request: &Value) -> String {
+        self.ask(request).why()
+    }
+
+    /// Runs a program and gives what it prints, without the last newline.
+    pub(crate) fn sh(&self, script: &str) -> String {
+        let done = self.ask(&exec(&["sh", "-c", script]));
+        assert_eq!(done.answer["ok"]["exit_code"], 0, "{script}: {done:?}");
+        String::from_utf8(done.out).unwrap().trim_end().to_owned()
+    }
+
+    /// Whether the guest has closed the connection, or does.
+    pub(crate) fn closes(&self) -> bool {
+        until(|| self.closed())
+    }
+
+    /// Whether it is closed.
+    pub(crate) fn closed(&self) -> bool {
+        self.calls.lock().unwrap().is_none()
+    }
+
+    /// Ends the connection.
+    pub(crate) fn hang_up(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}
+
+impl Call<'_> {
+    /// Sends bytes on stream 0, as there is credit for them.
+    pub(crate) fn write(&self, bytes: &[u8]) {
+        let mut credit = 256 << 10;
+        for piece in bytes.chunks(PIECE) {
+            while credit < piece.len() {
+                match self.next() {
+                    Some(Event::Credit(more)) => credit += more as usize,
+                    // It was answered already, or is over.
+                    other => return self.early.borrow_mut().extend(other),
+                }
+            }
+            credit -= piece.len();
+            self.data(piece);
+        }
+    }
+
+    /// Sends bytes on stream 0, whether or not there is credit.
+    pub(crate) fn data(&self, bytes: &[u8]) {
+        self.client.send(&encode(self.number, Kind::Data, &[&[0], bytes].concat()));
+    }
+
+    /// The end of stream 0.
+    pub(crate) fn end(&self) {
+        self.client.send(&encode(self.number, Kind::End, &[0]));
+    }
+
+    /// Lets the guest send so much more on a stream.
+    pub(crate) fn credit(&self, stream: u8, bytes: u32) {
+        let payload = [&[stream][..], &bytes.to_le_bytes()].concat();
+        self.client.send(&encode(self.number, Kind::Credit, &payload));
+    }
+
+    /// Gives it up.
+    pub(crate) fn cancel(&self) {
+        self.client.send(&encode(self.number, Kind::Cancel, &[]));
+    }
+
+    /// What comes next; none where the connection is gone.
+    pub(crate) fn next(&self) -> Option<Event> {
+        self.wait(PATIENCE)
+    }
+
+    /// The same, within a time.
+    pub(crate) fn wait(&self, time: Duration) -> Option<Event> {
+        let early = self.early.borrow_mut().pop_front();
+        early.or_else(|| self.events.recv_timeout(time).ok())
+    }
+
+    /// All that comes, with credit for it.
+    pub(crate) fn outcome(self) -> Outcome {
+        let mut all = [Vec::new(), Vec::new()];
+        let mut ended = Vec::new();
+        loop {
+            match self.next().expect("the guest answers") {
+                Event::Data(stream, bytes) => {
+                    assert!(!ended.contains(&stream), "data behind the end");
+                    all[usize::from(stream) - 1].extend(&bytes);
+                    self.credit(stream, u32::try_from(bytes.len()).unwrap());
+                }
+                Event::End(stream) => ended.push(stream),
+                Event::Credit(_) => {}
+                Event::Answer(answer) => {
+                    assert_eq!(self.wait(Duration::ZERO), None, "an answer is the last of a call");
+                    let [out, err] = all;
+                    return Outcome { answer, out, err };
+                }
+            }
+        }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn ok(self) -> Value {
+        assert!(self.answer["ok"].is_object(), "{:?}", self.answer);
+        self.answer["ok"].clone()
+    }
+
+    pub(crate) fn why(self) -> String {
+        self.answer["failed"]["why"].as_str().unwrap_or_else(|| panic!("{:?}", self.answer)).to_owned()
+    }
+}
+
+/// A program in `/`, with plenty of time.
+pub(crate) fn exec(argv: &[&str]) -> Value {
+    json!({ "exec": { "argv": argv, "cwd": "/", "env": [], "timeout_ms": 60_000, "max_output": 1 << 20 } })
+}
+
+/// A path anywhere.
+pub(crate) fn at(path: &str) -> Value {
+    json!({ "root": "/", "path": path })
+}
+
+/// A file to write.
+pub(crate) fn write(path: &str, append: bool) -> Value {
+    json!({ "write": { "root": "/", "path": path, "append": append } })
+}
+
+/// A piece of a file.
+pub(crate) fn read(path: &str, offset: u64, limit: u64) -> Value {
+    json!({ "read": { "root": "/", "path": path, "offset": offset, "limit": limit } })
+}
+
+/// Whether something comes true within the time that anything may take.
+pub(crate) fn until(mut what: impl FnMut() -> bool) -> bool {
+    let end = std::time::Instant::now() + PATIENCE;
+    while std::time::Instant::now() < end {
+        if what() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    false
+}

@@ -1,0 +1,48 @@
+//! The guest as the first process of a container, over TCP: in namespaces of its own, made by `unshare`. Where the tests
+//! do not run as root, these are a user's own.
+#![cfg(target_os = "linux")]
+
+mod client;
+mod end;
+mod files;
+mod hostile;
+mod image;
+mod probes;
+mod programs;
+mod stage;
+mod strangers;
+mod streams;
+mod token;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+type Test = (&'static str, fn());
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
+        return probes::run();
+    }
+    let arguments = Arguments::from_args();
+    let all = [
+        end::TESTS,
+        files::TESTS,
+        hostile::TESTS,
+        image::TESTS,
+        programs::TESTS,
+        strangers::TESTS,
+        streams::TESTS,
+        token::TESTS,
+    ];
+    let trial = |(name, test): &Test| {
+        let test = *test;
+        Trial::test(*name, move || {
+            std::panic::catch_unwind(test).map_err(|panic| {
+                let said = panic.downcast_ref::<String>().map(String::as_str);
+                Failed::from(said.or_else(|| panic.downcast_ref().copied()).unwrap_or("it panicked"))
+            })
+        })
+    };
+    libtest_mimic::run(&arguments, all.concat().iter().map(trial).collect()).exit_code()
+}

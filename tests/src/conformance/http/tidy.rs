@@ -1,0 +1,63 @@
+//! A host that is left as it was found.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::conformance::{Host, ToolResult};
+
+/// A host that lives on: what is made through this goes with it.
+pub(super) struct Tidy<'h> {
+    host: &'h dyn Host,
+    /// Sessions, and what may be a sandbox in them.
+    made: Mutex<BTreeSet<(String, String)>>,
+}
+
+impl<'h> Tidy<'h> {
+    pub(super) fn new(host: &'h dyn Host) -> Self {
+        Tidy { host, made: Mutex::default() }
+    }
+}
+
+impl Host for Tidy<'_> {
+    fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
+        let keys = if tool == "transfer" { &["from_sandbox", "to_sandbox"][..] } else { &["sandbox"] };
+        let named = keys.iter().filter_map(|key| input.get(key).map_or(Some("default"), Value::as_str));
+        let used = named.filter(|name| is_name(name)).map(|name| (session.to_owned(), name.to_owned()));
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).extend(used);
+        self.host.call(session, tool, input)
+    }
+
+    fn restart(&self) {
+        self.host.restart();
+    }
+
+    fn get(&self, url: &str, path: &str) -> (u16, String) {
+        self.host.get(url, path)
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.host.secrets()
+    }
+}
+
+impl Drop for Tidy<'_> {
+    fn drop(&mut self) {
+        let made = self.made.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (session, sandbox) in made.iter() {
+            if let Err(why) = self.host.destroy(session, sandbox) {
+                eprintln!("the sandbox `{sandbox}` of the session `{session}` is left there: {why}");
+            }
+        }
+    }
+}
+
+/// Whether a sandbox can have this name: cases try others, too.
+fn is_name(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=20).contains(&name.len())
+        && name.bytes().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
