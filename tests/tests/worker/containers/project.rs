@@ -1,7 +1,7 @@
 //! A project whose sandboxes are native, and `koze dev` on it.
 
-use koze_tests::containers::Engine;
 use koze_tests::conformance::IMAGES;
+use koze_tests::containers::Engine;
 
 use crate::built::wasm;
 use crate::dev::run::{Dev, command};
@@ -23,7 +23,9 @@ pub(super) fn worker(engine: &Engine) -> Worker {
     }
     project.write("src/server/shell.Dockerfile", format!("FROM {}\n", engine.base().0));
     let sandbox = |attributes: &str, class: &str| {
-        format!("use koze::prelude::*;\n\n/// A sandbox.\n#[sandbox(backend = \"native\", {attributes})]\npub struct {class};\n")
+        format!(
+            "use koze::prelude::*;\n\n/// A sandbox.\n#[sandbox(backend = \"native\", {attributes})]\npub struct {class};\n"
+        )
     };
     project.write("src/server/shell.sandbox.rs", sandbox("default", "ShellSandbox"));
     let image = format!("image = \"{reference}\"");
