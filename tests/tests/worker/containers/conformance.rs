@@ -30,6 +30,9 @@ fn the_tools_conform_in_containers() {
 /// What containers on one machine cannot do.
 const LACKS: [(Capability, &str); 3] = [
     (Capability::Big, "a gigabyte takes its time, and is the same in pieces as eight megabytes"),
-    (Capability::Limits, "a container of this machine has no limits: on Cloudflare it is a machine of its own"),
+    (
+        Capability::Limits,
+        "a container of this machine has no limits: on Cloudflare it is a machine of its own",
+    ),
     (Capability::Sleep, "the files of a container go when it sleeps"),
 ];
