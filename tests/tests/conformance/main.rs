@@ -42,6 +42,11 @@ fn main() -> ExitCode {
     if plain::is_plain() {
         return run(&arguments, vec![plain::LOCAL], Vec::new());
     }
+    #[cfg(target_os = "linux")]
+    if arguments.filter.is_none() && !arguments.list {
+        // It is compiled while the first hosts are played.
+        std::thread::spawn(koze_tests::generated_program);
+    }
     let code = run(&arguments, hosts(), [schema::trials(), pool::trials()].into_iter().flatten().collect());
     #[cfg(target_os = "linux")]
     if code == ExitCode::SUCCESS && plain::is_root() && !arguments.list {
