@@ -55,10 +55,10 @@ enum Part {
     Build,
     /// Sandboxes on this machine
     Sandboxes,
-    /// Sandboxes in containers, which only root on Linux can run
-    Native,
     /// The Worker of a new project: the size of its upload, and calls through it
     Worker,
+    /// Sandboxes in containers, which only root on Linux can run
+    Native,
 }
 
 /// How often each command runs; the first runs of all are thrown away.
@@ -66,6 +66,13 @@ struct Runs {
     warm_up: usize,
     fast: usize,
     slow: usize,
+}
+
+impl Args {
+    /// Whether a part is to be measured.
+    fn is_asked(&self, part: Part) -> bool {
+        self.only.is_none_or(|only| only == part)
+    }
 }
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
@@ -76,19 +83,23 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     };
     let dir = tempfile::Builder::new().prefix("koze-bench-").tempdir()?;
     let mut numbers = json!({});
-    let wanted = |part| args.only.is_none_or(|only| only == part);
-    if wanted(Part::Build) {
+    if args.is_asked(Part::Build) {
         let report = builds(root, &koze, dir.path(), &runs)?;
         print!("{report}");
         numbers["build"] = report.json();
     }
-    if wanted(Part::Sandboxes) {
+    if args.is_asked(Part::Sandboxes) {
         let report = sandboxes::run(root, &koze, dir.path(), args.quick)?;
         print!("{report}");
         numbers["sandboxes"] = report.json();
     }
+    if args.is_asked(Part::Worker) {
+        let report = worker::run(root, &koze, args.quick)?;
+        print!("{report}");
+        numbers["worker"] = report.json();
+    }
     #[cfg(target_os = "linux")]
-    if wanted(Part::Native) {
+    if args.is_asked(Part::Native) {
         match native::run(root, &koze, dir.path(), args.quick) {
             Ok(report) => {
                 print!("{report}");
@@ -97,11 +108,6 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
             Err(error) if args.only.is_none() => eprintln!("bench: no containers: {error}"),
             Err(error) => return Err(error),
         }
-    }
-    if wanted(Part::Worker) {
-        let report = worker::run(root, &koze, args.quick)?;
-        print!("{report}");
-        numbers["worker"] = report.json();
     }
     if let Some(file) = &args.json {
         fs::write(file, format!("{numbers:#}\n"))?;
