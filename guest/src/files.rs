@@ -83,9 +83,20 @@ pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
     Ok((file, Pending { directory, temporary: Some(temporary), name, place: place.clone() }))
 }
 
-/// Opens a file without a name beside the place, to write and then to read; what is appended waits there.
+/// Opens a file without a name beside the place, to write and then to read; what is appended waits there. Who may append
+/// to a file need not be allowed to make one beside it: then it is in `/tmp`.
 pub(crate) fn nameless(place: &Place) -> Result<File, Fault> {
     let (directory, ..) = beside(place)?;
+    nameless_in(&directory, place).or_else(|fault| {
+        let scratch = Place { root: "/".to_owned(), path: "/tmp".to_owned() };
+        match place::directory(&scratch) {
+            Ok(directory) if fault.why == Why::PermissionDenied => nameless_in(&directory, place),
+            _ => Err(fault),
+        }
+    })
+}
+
+fn nameless_in(directory: &At, place: &Place) -> Result<File, Fault> {
     let nameless = || {
         let name = unused()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -52,6 +52,8 @@ fn seeds() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_bytes(input in vec(any::<u8>(), 0..600)) {
         play::check(&input);

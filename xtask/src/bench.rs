@@ -1,16 +1,19 @@
-//! `cargo xtask bench`: how long `koze build` takes, as a person meets it: a process, from spawn to exit; and how fast
-//! sandboxes on this machine are.
+//! `cargo xtask bench`: how long `koze build` takes, as a person meets it: a process, from spawn to exit; how fast
+//! sandboxes on this machine are; and how small and quick the Worker of a new project is.
 //!
 //! What is compared runs interleaved, so that a slow minute of the machine meets all of it alike.
 //! Nothing here judges a number.
 
 mod binary;
 mod measure;
+#[cfg(target_os = "linux")]
+mod native;
 mod peers;
 mod project;
 mod report;
 mod sandboxes;
 mod watch;
+mod worker;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,6 +55,10 @@ enum Part {
     Build,
     /// Sandboxes on this machine
     Sandboxes,
+    /// The Worker of a new project: the size of its upload, and calls through it
+    Worker,
+    /// Sandboxes in containers, which only root on Linux can run
+    Native,
 }
 
 /// How often each command runs; the first runs of all are thrown away.
@@ -59,6 +66,13 @@ struct Runs {
     warm_up: usize,
     fast: usize,
     slow: usize,
+}
+
+impl Args {
+    /// Whether a part is to be measured.
+    fn is_asked(&self, part: Part) -> bool {
+        self.only.is_none_or(|only| only == part)
+    }
 }
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
@@ -69,15 +83,31 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
     };
     let dir = tempfile::Builder::new().prefix("koze-bench-").tempdir()?;
     let mut numbers = json!({});
-    if args.only != Some(Part::Sandboxes) {
+    if args.is_asked(Part::Build) {
         let report = builds(root, &koze, dir.path(), &runs)?;
         print!("{report}");
         numbers["build"] = report.json();
     }
-    if args.only != Some(Part::Build) {
+    if args.is_asked(Part::Sandboxes) {
         let report = sandboxes::run(root, &koze, dir.path(), args.quick)?;
         print!("{report}");
         numbers["sandboxes"] = report.json();
+    }
+    if args.is_asked(Part::Worker) {
+        let report = worker::run(root, &koze, args.quick)?;
+        print!("{report}");
+        numbers["worker"] = report.json();
+    }
+    #[cfg(target_os = "linux")]
+    if args.is_asked(Part::Native) {
+        match native::run(root, &koze, dir.path(), args.quick) {
+            Ok(report) => {
+                print!("{report}");
+                numbers["native"] = report.json();
+            }
+            Err(error) if args.only.is_none() => eprintln!("bench: no containers: {error}"),
+            Err(error) => return Err(error),
+        }
     }
     if let Some(file) = &args.json {
         fs::write(file, format!("{numbers:#}\n"))?;

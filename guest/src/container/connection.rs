@@ -118,8 +118,11 @@ impl Connection {
         while let Some(asked) = next {
             let call = Call { number: asked.call, streams: asked.streams, link: Arc::clone(&self.link) };
             let given_up = call.streams.stopped() || self.over.load(Ordering::Acquire);
-            let answer = if given_up { Err(Stopped) } else { work::work(&self.guest, &call, asked.request) };
-            drop(asked.held);
+            let answer = if given_up {
+                Err(Stopped)
+            } else {
+                work::work(&self.guest, &call, asked.request, asked.held)
+            };
             // Before its peer can know: what it sends from then on is late, and no breach.
             lock(&self.table).over(call.number);
             let _ = answer.and_then(|done| call.answer(done));

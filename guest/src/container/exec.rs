@@ -12,6 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::Guest;
 use super::bell::Bell;
+use super::budget::Held;
 use super::call::{Call, End};
 use super::drain::Drain;
 use super::request::{Exec, LARGEST_OUTPUT};
@@ -86,7 +87,7 @@ impl Stream {
 }
 
 /// Runs a program. Its time, and that of the caller, includes nothing but the run itself: what is kept is sent after.
-pub(super) fn exec(guest: &Guest, call: &Call, what: Exec) -> Result<Ended, End> {
+pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Ended, End> {
     let Exec { argv, cwd, env, timeout_ms, max_output } = what;
     let failed = |error: io::Error| Fault::new(Why::Unavailable, format!("no pipe for the program: {error}"));
     let limit = max_output.min(LARGEST_OUTPUT) as usize;
@@ -95,7 +96,8 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec) -> Result<Ended, End>
     let (mut stderr, err) = Stream::new(limit).map_err(failed)?;
     let env = guest.environment.with(env);
     let running = guest.programs.start(&argv, &cwd, &env, vec![out, err], Arc::clone(&bell))?;
-    drop((argv, env));
+    // A program may run for long, and there is no more need of these.
+    drop((argv, env, held));
     call.streams.ring_when_stopped(&bell);
 
     let mut buffer = vec![0; PIECE];

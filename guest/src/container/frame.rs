@@ -236,7 +236,7 @@ mod tests {
         let mut odd = encode(1, Kind::Cancel, &[]);
         odd[8] = 8;
         assert!(decoded(&odd, &[99], LONGEST).is_err());
-        let long = encode(1, Kind::Data, &[0; PIECE + 1]);
+        let long = encode(1, Kind::Data, &vec![0; PIECE + 1]);
         assert_eq!(decoded(&long, &[usize::MAX], LONGEST).unwrap().len(), 1);
     }
 

@@ -3,11 +3,11 @@
 //! It needs nothing of the image but `/proc`, `/dev/null` and `/etc/passwd` at most: no shell, no library. The threads:
 //!
 //! - the first one reaps, and hears the signals that end the container;
-//! - one holds the connections that have not said hello ([`door`]);
-//! - one reads what programs left in the background write ([`drain`]);
-//! - the others serve one connection each, or work on one call each ([`pool`]). Whatever takes long happens there.
+//! - one holds the connections that have not said hello (`door`);
+//! - one reads what programs left in the background write (`drain`);
+//! - the others serve one connection each, or work on one call each (`pool`). Whatever takes long happens there.
 //!
-//! Programs start by way of a child that shares this process's memory until it is another program ([`spawn`](crate::spawn)
+//! Programs start by way of a child that shares this process's memory until it is another program (`spawn`
 //! says why that is sound beside other threads); the guest is never copied, so nothing has to hold for a copy of it.
 //! Every descriptor closes when another program is started.
 

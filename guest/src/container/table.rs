@@ -89,14 +89,17 @@ impl Table {
         if piece.len() > PIECE {
             return Err(Broken("a piece of a request is too long"));
         }
+        // It stays on the table, to be stopped with the others.
+        if let Some(Open::Working(_)) = self.open.get(&call) {
+            return Err(Broken("a call was asked twice"));
+        }
         let (mut text, mut held) = match self.open.remove(&call) {
             Some(Open::Asking(text, held)) => (text, held),
-            Some(Open::Working(_)) => return Err(Broken("a call was asked twice")),
-            None if call <= self.highest => {
+            _ if call <= self.highest => {
                 return Err(Broken("the number of a call is not above those before it"));
             }
-            None if self.open.len() >= MOST => return Err(Broken("too many calls at once")),
-            None => {
+            _ if self.open.len() >= MOST => return Err(Broken("too many calls at once")),
+            _ => {
                 self.highest = call;
                 (Vec::new(), Held::default())
             }
@@ -227,6 +230,8 @@ mod tests {
         play_on(&mut table, &[encode(2, Kind::Cancel, &[])]).unwrap();
         let stopped = || asked.iter().map(|asked| asked.streams.stopped()).collect::<Vec<_>>();
         assert_eq!(stopped(), [false, true, false]);
+        // What ends the connection stops what it is about, too.
+        play_on(&mut table, &[ask(3, STAT)]).unwrap_err();
         table.stop();
         assert_eq!(stopped(), [true, true, true]);
     }
@@ -248,7 +253,7 @@ mod tests {
         assert!(play(&mixed).unwrap().is_empty());
         let all = play(&[mixed.concat(), ask(2, b""), ask(1, b"")]).unwrap();
         assert!(all.iter().map(|asked| asked.call).eq([2, 1]) && all.iter().all(|one| one.request.is_ok()));
-        let endless = vec![ask(1, &[b' '; PIECE]); request::LONGEST / PIECE + 1];
+        let endless = vec![ask(1, &vec![b' '; PIECE]); request::LONGEST / PIECE + 1];
         assert!(play(&endless).is_err());
     }
 
@@ -271,7 +276,7 @@ mod tests {
             ("a number again", &[ask(1, STAT), ask(1, STAT)]),
             ("a lower number", &[ask(2, STAT), ask(1, STAT)]),
             ("data before a request", &[data(1, b"a")]),
-            ("data in a request", &[ask(1, &[b' '; PIECE]), data(1, b"a")]),
+            ("data in a request", &[ask(1, &vec![b' '; PIECE]), data(1, b"a")]),
             ("data of the handshake", &[ask(1, STAT), data(0, b"a")]),
             ("an end before a request", &[encode(1, Kind::End, &[0])]),
             ("credit before a request", &[credit(1, 1, 1)]),
@@ -284,13 +289,13 @@ mod tests {
             ("data behind the end", &[ask(1, WRITE), encode(1, Kind::End, &[0]), data(1, b"a")]),
             ("two ends", &[ask(1, WRITE), encode(1, Kind::End, &[0]), encode(1, Kind::End, &[0])]),
             ("an end with something", &[ask(1, WRITE), encode(1, Kind::End, &[0, 0])]),
-            ("more than a piece", &[ask(1, WRITE), data(1, &[0; PIECE + 1])]),
-            ("more than the credit", &[ask(1, WRITE), data(1, &[0; PIECE]).repeat(4), data(1, b"a")]),
+            ("more than a piece", &[ask(1, WRITE), data(1, &vec![0; PIECE + 1])]),
+            ("more than the credit", &[ask(1, WRITE), data(1, &vec![0; PIECE]).repeat(4), data(1, b"a")]),
             ("credit for stream 0", &[ask(1, WRITE), credit(1, 0, 1)]),
             ("credit for stream 9", &[ask(1, WRITE), credit(1, 9, 1)]),
             ("too much credit", &[ask(1, STAT), credit(1, 1, u32::MAX)]),
             ("credit of three bytes", &[ask(1, STAT), encode(1, Kind::Credit, &[1, 0, 0, 0])]),
-            ("too long a piece", &[ask(1, &[b' '; PIECE + 1])]),
+            ("too long a piece", &[ask(1, &vec![b' '; PIECE + 1])]),
         ];
         for (what, frames) in hostile {
             assert!(play(frames).is_err(), "{what}");

@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Seek, Write as _};
 use std::os::unix::fs::FileExt;
 
 use super::Guest;
+use super::budget::Held;
 use super::call::{Call, End, Writer};
 use super::exec::exec;
 use super::frame::PIECE;
@@ -18,15 +19,16 @@ use crate::place::fault;
 /// What is appended waits in memory up to this length, in bytes, and in a file beyond.
 const IN_MEMORY: usize = 1 << 20;
 
-/// Does what a call asks for, and gives the answer, unless it was given up.
+/// Does what a call asks for, and gives the answer, unless it was given up. `held` is the memory of the request.
 pub(super) fn work(
     guest: &Guest,
     call: &Call,
     request: Result<Request, Fault>,
+    held: Held,
 ) -> Result<Result<Done, Fault>, Stopped> {
     let done = request.map_err(End::Fault).and_then(|request| {
         guest.usable()?;
-        one(guest, call, request)
+        one(guest, call, request, held)
     });
     match done {
         Ok(done) => Ok(Ok(done)),
@@ -35,10 +37,10 @@ pub(super) fn work(
     }
 }
 
-fn one(guest: &Guest, call: &Call, request: Request) -> Result<Done, End> {
+fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done, End> {
     let nothing = |()| Done::Nothing {};
     Ok(match request {
-        Request::Exec(what) => run(guest, call, what)?,
+        Request::Exec(what) => run(guest, call, what, held)?,
         Request::Read(what) => read(call, what)?,
         Request::Write(what) => write(guest, call, what)?,
         Request::List(place) => list(call, &place)?,
@@ -62,8 +64,8 @@ fn one(guest: &Guest, call: &Call, request: Request) -> Result<Done, End> {
     })
 }
 
-fn run(guest: &Guest, call: &Call, what: Exec) -> Result<Done, End> {
-    let ended = exec(guest, call, what)?;
+fn run(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Done, End> {
+    let ended = exec(guest, call, what, held)?;
     for (stream, bytes) in [(1, ended.stdout), (2, ended.stderr)] {
         call.send(stream, &bytes)?;
         call.end(stream)?;

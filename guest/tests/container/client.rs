@@ -12,7 +12,7 @@ use koze_guest::container::frame::{Decoder, Kind, LONGEST, PIECE, encode, encode
 use serde_json::{Value, json};
 
 /// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What comes of a call.
 #[derive(Debug, Clone, PartialEq)]

@@ -218,8 +218,8 @@ fn refused() {
     }
     let through = json!({ "write": { "root": stage.path("root"), "path": stage.path("root/out") } });
     assert_eq!(client.ask_with(&through, b"y").why(), "path_escape");
-    assert_eq!(client.ask_with(&write(&stage.path("root"), false), &[0; 400_000]).why(), "is_directory");
-    assert_eq!(client.ask_with(&write(&stage.path("root"), true), &[0; 4_000_000]).why(), "is_directory");
+    assert_eq!(client.ask_with(&write(&stage.path("root"), false), &vec![0; 400_000]).why(), "is_directory");
+    assert_eq!(client.ask_with(&write(&stage.path("root"), true), &vec![0; 4_000_000]).why(), "is_directory");
     assert_eq!(fs::read(stage.path("file")).unwrap(), b"x");
 }
 

@@ -44,7 +44,7 @@ fn rules() {
         ("an end before a request", encode(7, Kind::End, &[0])),
         ("credit before a request", credit(7, 1, 1)),
         ("a cancel before a request", encode(7, Kind::Cancel, &[])),
-        ("a request of more than a piece", encode(7, Kind::Request, &[b' '; PIECE + 1])),
+        ("a request of more than a piece", encode(7, Kind::Request, &vec![b' '; PIECE + 1])),
     ];
     for (what, frames) in &hostile {
         let client = stage.client();
@@ -58,11 +58,12 @@ fn rules() {
         client.send(&frames(call.number));
         assert!(client.closes());
     };
+    writing(&|call| encode(call, Kind::Request, b"{}"));
     writing(&|call| data(call, &[1, 1]));
     writing(&|call| data(call, &[255]));
     writing(&|call| data(call, &[]));
-    writing(&|call| data(call, &[0; PIECE + 2]));
-    writing(&|call| data(call, &[0; PIECE + 1]).repeat(50));
+    writing(&|call| data(call, &vec![0; PIECE + 2]));
+    writing(&|call| data(call, &vec![0; PIECE + 1]).repeat(50));
     writing(&|call| [encode(call, Kind::End, &[0]), data(call, &[0; 400]).repeat(2000)].concat());
     writing(&|call| encode(call, Kind::End, &[1]));
     writing(&|call| encode(call, Kind::Cancel, &[1]));
@@ -76,6 +77,10 @@ fn rules() {
     let sleeping = client.open(&exec(&["sleep", "9886"]));
     sleeping.data(b"it takes none");
     assert!(client.closes());
+    let client = stage.client();
+    let sleeping = client.open(&exec(&["sleep", "9886"]));
+    client.send(&stat(sleeping.number));
+    assert!(client.closes());
     assert!(until(|| stage.others() == ["sleep 9885 "]), "{:?}", stage.others());
     assert!(!stage.dir.path().join("file").exists());
     stage.said("a connection was ended: hello was said already");
@@ -86,12 +91,12 @@ fn rules() {
 fn garbage() {
     let stage = Stage::new();
     // The same numbers each time.
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
     };
     for round in 0..200 {
         let bytes: Vec<u8> = (0..random() % 3000).map(|_| random().to_le_bytes()[0]).collect();
@@ -135,7 +140,7 @@ fn memory() {
     let client = stage.client();
     for call in 1..=1024 {
         for _ in 0..40 {
-            client.send(&encode(call, Kind::Request, &[b' '; PIECE]));
+            client.send(&encode(call, Kind::Request, &vec![b' '; PIECE]));
         }
         if client.closed() {
             break;
@@ -148,7 +153,7 @@ fn memory() {
     let calls: Vec<_> = (0..800)
         .map(|_| {
             let call = client.open(&write(&stage.path("file"), false));
-            (0..4).for_each(|_| call.data(&[1; PIECE]));
+            (0..4).for_each(|_| call.data(&vec![1; PIECE]));
             call
         })
         .collect();

@@ -40,8 +40,8 @@ fn committed() {
     let stage = How::new().binary(&guest).start();
     let client = stage.client();
     assert_eq!(client.sh("echo on"), "on");
-    client.ask_with(&write(&stage.path("file"), false), &[7; 500_000]).ok();
-    assert_eq!(fs::read(stage.path("file")).unwrap(), [7; 500_000]);
+    client.ask_with(&write(&stage.path("file"), false), &vec![7; 500_000]).ok();
+    assert_eq!(fs::read(stage.path("file")).unwrap(), vec![7; 500_000]);
     // A release knows nothing of protections that are left out.
     let weak = How::new().binary(&guest).weak("memory,environment,capabilities").start();
     let environment = format!("/proc/{}/environ", weak.pid().as_raw_pid());
@@ -68,7 +68,7 @@ fn nothing_else() {
     assert_eq!(version.out, concat!("koze-guest ", env!("CARGO_PKG_VERSION"), "\n").as_bytes());
     assert_eq!(client.why(&exec(&["sh", "-c", "true"])), "not_found");
     client.ask_with(&write("/home/user/file", false), b"abc").ok();
-    client.ask_with(&write("/home/user/file", true), &[b'd'; 2_000_000]).ok();
+    client.ask_with(&write("/home/user/file", true), &vec![b'd'; 2_000_000]).ok();
     assert_eq!(client.ok(&json!({ "stat": at("/home/user/file") }))["size"], 2_000_003);
     assert_eq!(fs::metadata(root.join("home/user/file")).unwrap().len(), 2_000_003);
     client.ok(&json!({ "remove": at("/home") }));

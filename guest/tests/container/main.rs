@@ -39,8 +39,8 @@ fn main() -> ExitCode {
         let test = *test;
         Trial::test(*name, move || {
             std::panic::catch_unwind(test).map_err(|panic| {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                Failed::from(text.or_else(|| panic.downcast_ref().copied()).unwrap_or("it panicked"))
+                let said = panic.downcast_ref::<String>().map(String::as_str);
+                Failed::from(said.or_else(|| panic.downcast_ref().copied()).unwrap_or("it panicked"))
             })
         })
     };

@@ -48,13 +48,13 @@ fn environment() -> Said {
 }
 
 /// The parts of the guest's memory that can be written: addresses and lengths.
-fn parts() -> Result<Vec<(u64, usize)>, String> {
+fn parts() -> Result<Vec<(usize, usize)>, String> {
     let maps = fs::read_to_string("/proc/1/maps").map_err(|error| why(&error))?;
     let part = |line: &str| {
         let (range, rest) = line.split_once(' ')?;
         let (from, to) = range.split_once('-')?;
-        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
-        rest.starts_with("rw").then_some((from, usize::try_from(to - from).ok()?))
+        let (from, to) = (usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?);
+        rest.starts_with("rw").then_some((from, to - from))
     };
     Ok(maps.lines().filter_map(part).collect())
 }
@@ -63,7 +63,7 @@ fn memory() -> Said {
     let mut memory = fs::File::open("/proc/1/mem").map_err(|error| why(&error))?;
     for (from, length) in parts()? {
         let mut bytes = vec![0; length];
-        if memory.seek(SeekFrom::Start(from)).is_ok()
+        if memory.seek(SeekFrom::Start(from as u64)).is_ok()
             && memory.read_exact(&mut bytes).is_ok()
             && found(&bytes).is_ok()
         {
@@ -80,8 +80,7 @@ fn vm_readv() -> Said {
     for (from, length) in parts {
         let mut bytes = vec![0_u8; length];
         let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
-        let there =
-            libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(from as usize), iov_len: length };
+        let there = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(from), iov_len: length };
         // SAFETY: the kernel writes into the buffer, as far as it is long; the other address is another process's.
         let read = unsafe { libc::process_vm_readv(1, &raw const here, 1, &raw const there, 1, 0) };
         if read < 0 {

@@ -50,7 +50,7 @@ fn more_than_are_worked_on() {
     // These wait: none is started, and none needs a thread. What helps does not wait.
     let waiting: Vec<_> = (0..500).map(|_| client.open(&exec(&["true"]))).collect();
     let writes = client.open(&write(&stage.path("file"), false));
-    writes.write(&[7; 200_000]);
+    writes.write(&vec![7; 200_000]);
     writes.end();
     let given_up = client.open(&write(&stage.path("given-up"), false));
     given_up.end();
@@ -115,7 +115,7 @@ fn credit_for_writes() {
     let client = stage.client();
     let call = client.open(&write(&stage.path("file"), false));
     let mut given = 0;
-    call.data(&[1; 64 << 10]);
+    call.data(&vec![1; 64 << 10]);
     while given == 0 {
         match call.next().unwrap() {
             Event::Credit(credit) => given += credit,

@@ -10,7 +10,7 @@ use koze_guest::container::streams::Streams;
 use koze_guest::container::table::Table;
 
 /// Plays an input: the first byte says how the rest is meant.
-pub fn check(input: &[u8]) {
+pub(crate) fn check(input: &[u8]) {
     let Some((how, rest)) = input.split_first() else { return };
     match how % 3 {
         0 => pieces(rest),

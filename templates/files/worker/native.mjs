@@ -36,6 +36,9 @@ const LONGEST_ALONE_MS = 6 * 3_600_000;
 /** How much longer than it may idle a container lives on without its object. */
 const LINGER_MS = 60_000;
 
+/** How often it is noted at most that a sandbox is used. */
+const NOTE_MS = 10_000;
+
 /** The directories that every sandbox has. */
 const DIRECTORIES = ["/home/user", "/workspace"];
 
@@ -108,8 +111,9 @@ export class KozeSandbox extends DurableObject {
   /** How often the sandbox was destroyed. */
   #ends = 0;
 
-  /** When it was used last, and how many calls are under way. */
+  /** When it was used last, when that was noted, and how many calls are under way. */
   #used = Date.now();
+  #noted = 0;
   #busy = 0;
 
   /**
@@ -260,7 +264,7 @@ export class KozeSandbox extends DurableObject {
     if (!this.#memory?.ports.includes(port) || !isReachable(port)) return new Response("Not found\n", { status: 404 });
     // It would start with no program that listens.
     if (!this.#container.running) return new Response("The sandbox sleeps\n", { status: 503 });
-    this.#used = Date.now();
+    this.#use();
     const headers = new Headers(request.headers);
     for (const [name] of request.headers) if (/^(koze-|x-sandbox-|cf-container-)/i.test(name)) headers.delete(name);
     const inside = new Request(request.url.replace(/^https:/, "http:"), new Request(request, { headers, redirect: "manual" }));
@@ -330,7 +334,7 @@ export class KozeSandbox extends DurableObject {
       return await guest.call(request, { until: now + timeoutMs + PATIENCE_MS, ...how });
     } finally {
       this.#busy--;
-      this.#used = Date.now();
+      this.#use();
     }
   }
 
@@ -360,8 +364,6 @@ export class KozeSandbox extends DurableObject {
     }
     guest.onend = () => {
       if (this.#guest === guest) this.#guest = undefined;
-      // From now on the object may end at any time.
-      if (this.#memory) this.ctx.storage.put(USED, this.#used);
     };
     this.#guest = guest;
     return guest;
@@ -470,6 +472,16 @@ export class KozeSandbox extends DurableObject {
     else await this.ctx.storage.delete(MEMORY);
     this.#memory = memory;
     if (this.#container.running) await this.#settle();
+  }
+
+  /** Notes that the sandbox is used: for an object that comes after this one too, every now and then. */
+  #use() {
+    const now = Date.now();
+    if (this.#memory && now - this.#noted > NOTE_MS) {
+      this.#noted = now;
+      this.ctx.storage.put(USED, now);
+    }
+    this.#used = now;
   }
 
   /** How long it may idle: as long as was asked for when the sandbox was opened. */

@@ -10,6 +10,7 @@ pub(super) const CASES: &[Case] = &[
     case("glob_in_a_directory", directory),
     case("glob_what_is_no_pattern", no_pattern),
     case("glob_is_sorted", sorted),
+    case("glob_matches_characters", characters),
 ];
 
 fn fill(session: &Session) {
@@ -70,7 +71,9 @@ fn directory(session: &Session) {
 fn no_pattern(session: &Session) {
     fill(session);
     let long = "*".repeat(5000);
-    for pattern in ["", "/etc/*", "/", "../*", "a/../b", "..", "[", "[a", "{a", "a}", "a\0", &long] {
+    for pattern in
+        ["", "/etc/*", "/", "../*", "a/../b", "..", "[", "[a", "[b-a]", "{a", "a}", "a\\", "a\0", &long]
+    {
         session.fails("glob", json!({ "pattern": pattern }), "invalid_input");
     }
 }
@@ -83,4 +86,24 @@ fn sorted(session: &Session) {
     let mut expected = names;
     expected.sort_unstable();
     assert_eq!(session.ok("glob", json!({ "pattern": "**", "cwd": "s" }))["files"], json!(expected));
+}
+
+fn characters(session: &Session) {
+    for name in ["a", "é", "日", "ab", "*", "{a}", "x/y"] {
+        session.write(&format!("c/{name}"), "");
+    }
+    for (pattern, found) in [
+        ("?", json!(["*", "a", "é", "日"])),
+        ("[à-ï]", json!(["é"])),
+        ("[!a*]", json!(["é", "日"])),
+        ("[^a*]", json!(["é", "日"])),
+        ("{é,日,{a,b}?}", json!(["ab", "é", "日"])),
+        ("\\*", json!(["*"])),
+        ("\\{?\\}", json!(["{a}"])),
+        ("x[!a]y", json!([])),
+        ("{**/y,a}", json!(["a", "x/y"])),
+    ] {
+        let given = session.ok("glob", json!({ "pattern": pattern, "cwd": "c" }));
+        assert_eq!(given["files"], found, "{pattern}");
+    }
 }

@@ -48,6 +48,8 @@ fn first_use(session: &Session) {
     session.write("f", "1");
     session.ok("write_file", json!({ "sandbox": "zz", "path": "f", "content": "2" }));
     created(session, json!({ "sandbox": "py", "image": other }));
+    // A container starts with the first use, and only then.
+    session.ok("write_file", json!({ "sandbox": "py", "path": "f", "content": "3" }));
     session.ok("glob", json!({ "sandbox": "by-glob", "pattern": "*" }));
     let transfer =
         json!({ "from_sandbox": "zz", "from_path": "f", "to_sandbox": "by-transfer", "to_path": "f" });

@@ -12,7 +12,7 @@ use fs_err as fs;
 use tempfile::TempDir;
 
 use super::root;
-use crate::{process, root as workspace};
+use crate::{process, processes, root as workspace};
 
 /// What it needs beside the tools of any Linux, and the Debian packages that have it. `cargo xtask setup` installs them.
 const NEEDS: [(&str, &str); 5] = [
@@ -92,6 +92,11 @@ impl Engine {
         &self.base
     }
 
+    /// What stands beside each container.
+    pub fn sidecar(&self) -> &Image {
+        &self.sidecar
+    }
+
     /// What wrangler has to find in its environment.
     pub fn env(&self) -> Vec<(&'static str, String)> {
         let host = self.host();
@@ -123,6 +128,18 @@ impl Engine {
     pub fn containers(&self) -> Vec<String> {
         let names = self.podman(&["ps", "--format", "{{.Names}}"]);
         names.lines().filter(|name| !name.ends_with("-proxy")).map(str::to_owned).collect()
+    }
+
+    /// The first process of a container, by its id on this machine: podman knows it by another one.
+    pub fn first_process(&self, container: &str) -> Option<i32> {
+        let id = self.podman(&["inspect", "--format", "{{.Id}}", container]);
+        let of_it = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&id));
+        let is_first = |pid: &i32| {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+            ids.and_then(|ids| ids.split_whitespace().last()) == Some("1")
+        };
+        processes(|_| true).into_iter().filter(of_it).find(is_first)
     }
 
     /// Has an image under another name, too: nothing is fetched for it then.

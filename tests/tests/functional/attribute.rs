@@ -33,7 +33,7 @@ fn an_unknown_key_far_from_all() {
     3 | #[sandbox(zzzzzzzzzz = 3)]
       |           ^^^^^^^^^^
       |
-      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `tools`, `default`, `backend`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
+      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `tools`, `default`, `backend`, `entrypoint`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
 
     1 error; nothing was written
     ");
@@ -285,15 +285,15 @@ fn an_attribute_that_is_a_value() {
 }
 
 #[test]
-fn a_backend_of_a_later_version() {
-    assert_snapshot!(refused_keys("backend = \"native\""), @r#"
-    error[K021]: this version of koze does not have the backend `native`
+fn a_backend_that_is_none() {
+    assert_snapshot!(refused_keys("backend = \"docker\""), @r#"
+    error[K021]: this version of koze does not have the backend `docker`
      --> src/server/shell.sandbox.rs:3:21
       |
-    3 | #[sandbox(backend = "native")]
+    3 | #[sandbox(backend = "docker")]
       |                     ^^^^^^^^
       |
-      = help: write `backend = "sdk"`, or leave the key out
+      = help: its backends are `sdk` and `native`: write one of them, or leave the key out
 
     1 error; nothing was written
     "#);

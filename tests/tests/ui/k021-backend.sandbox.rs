@@ -1,6 +1,6 @@
 use koze::prelude::*;
 
-#[sandbox(backend = "native")]
+#[sandbox(backend = "docker")]
 pub struct ShellSandbox;
 
 fn main() {}

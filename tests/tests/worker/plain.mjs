@@ -1,4 +1,4 @@
-// In place of the Rust Worker: it hands what a test says to the objects of the class `ShellSandbox`.
+// In place of the Rust Worker: it hands what a test says to the objects of the class `ShellSandbox`, or of another one.
 //
 // POST /call/<object>/<method>   the method's input as JSON; in it and in the answer `{ "base64": … }` is bytes
 // POST /pieces/<object>          writes the largest piece of a file, reads it, and tells whether it came back
@@ -55,7 +55,9 @@ export default {
     const { pathname, search } = new URL(request.url);
     const [, what, name, ...rest] = pathname.split("/");
     if (what === "env") return Response.json(env[name] ?? null);
-    const object = env.SHELL_SANDBOX.getByName(name);
+    // `BARE_SANDBOX.a` is one of another class.
+    const [key, binding = "SHELL_SANDBOX"] = name.split(".").reverse();
+    const object = env[binding].getByName(key);
     if (what === "call") return Response.json(encoded(await object[rest[0]](decoded(await request.json()))));
     if (what === "pieces") return Response.json(await pieces(object));
     const port = what === "port" ? rest.shift() : undefined;

@@ -122,6 +122,16 @@ fn the_class_of_the_tests_answers_the_contract() {
     assert_eq!(tsc(&project, &["memory.mjs", "contract.d.ts"]), Ok(()));
 }
 
+/// What the Rust Worker is measured beside calls the same contract.
+#[test]
+fn the_worker_by_hand_calls_the_contract() {
+    let project = templates();
+    for file in ["answers.mjs", "by-hand.ts"] {
+        project.write(file, fs::read(root().join("tests/bench/worker").join(file)).expect("the benchmark"));
+    }
+    assert_eq!(tsc(&project, &["by-hand.ts", "answers.mjs", "contract.d.ts"]), Ok(()));
+}
+
 #[test]
 fn a_wrong_type_in_a_hole_does_not() {
     for (right, wrong, field) in [

@@ -21,12 +21,14 @@ struct Row {
 /// What was found.
 #[derive(Default)]
 pub(super) struct Report {
+    /// What stands above the numbers.
+    about: &'static str,
     rows: Vec<Row>,
     notes: Vec<String>,
 }
 
 pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<Report> {
-    let mut report = Report::default();
+    let mut report = Report::of("Sandboxes on this machine, interleaved with their peers");
     eprintln!("bench: sandboxes on this machine");
     let mut bench = process::cargo(root);
     bench.args(["bench", "--package", "koze", "--features", "local", "--bench", "local", "--"]);
@@ -56,8 +58,13 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
 }
 
 impl Report {
+    /// One with no numbers yet.
+    pub(super) fn of(about: &'static str) -> Self {
+        Report { about, ..Report::default() }
+    }
+
     /// Takes what a program has printed.
-    fn add(&mut self, printed: &str) -> Result<()> {
+    pub(super) fn add(&mut self, printed: &str) -> Result<()> {
         let found: Value = serde_json::from_str(printed)?;
         let numbers = |value: &Value| {
             value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect::<Vec<_>>()
@@ -105,10 +112,7 @@ fn median(times: &[f64]) -> Option<f64> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\nSandboxes on this machine, interleaved with their peers. Medians in µs; `ratio` is over the peer's.\n"
-        )?;
+        writeln!(f, "\n{}. Medians in µs; `ratio` is over the peer's.\n", self.about)?;
         writeln!(
             f,
             "{:<34}{:>6}{:>12}  {:<26}{:>12}{:>8}",

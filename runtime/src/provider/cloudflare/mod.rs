@@ -26,6 +26,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use worker::send::SendFuture;
+use worker::wasm_bindgen::JsCast;
 use worker::{Env, ObjectNamespace};
 
 use self::contract::Nothing;
@@ -64,7 +65,6 @@ pub struct Cloudflare {
 struct Shared {
     env: Env,
     classes: &'static [Class],
-    registry: Option<ObjectNamespace>,
     previews: Option<Previews>,
     limits: Limits,
     at_most: usize,
@@ -84,9 +84,8 @@ pub struct Hibernated {
 impl Cloudflare {
     /// The sandboxes of these classes, bound in an environment.
     pub fn new(env: &Env, classes: &'static [Class]) -> Self {
-        let registry = env.durable_object(registry::BINDING).ok();
         let (limits, at_most) = (Limits::default(), pool::AT_MOST);
-        let shared = Shared { env: env.clone(), classes, registry, previews: None, limits, at_most };
+        let shared = Shared { env: env.clone(), classes, previews: None, limits, at_most };
         Cloudflare { shared: Arc::new(shared) }
     }
 
@@ -141,7 +140,7 @@ impl Cloudflare {
 
     pub(crate) fn namespace(&self, class: usize) -> Result<ObjectNamespace> {
         let binding = self.shared.classes[class].binding;
-        self.shared.env.durable_object(binding).map_err(|_| {
+        self.bound(binding).ok_or_else(|| {
             let message =
                 format!("the Worker has no binding `{binding}`: run `koze build` and deploy once more");
             Error::new(Code::Unsupported, message)
@@ -161,7 +160,12 @@ impl Cloudflare {
     }
 
     fn registry(&self, session: &SessionId) -> Option<Registry> {
-        self.shared.registry.clone().map(|namespace| Registry::new(namespace, session))
+        self.bound(registry::BINDING).map(|namespace| Registry::new(namespace, session))
+    }
+
+    /// The objects that are bound so, if any are: `koze build` has seen to it that it is objects, and no call has to ask.
+    fn bound(&self, name: &str) -> Option<ObjectNamespace> {
+        crate::binding::raw(&self.shared.env, name).ok().map(JsCast::unchecked_into)
     }
 
     /// The URL of a port of a sandbox.

@@ -1,12 +1,13 @@
 //! A Durable Object of a sandbox, called by its contract.
 
+use std::any::TypeId;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use serde::Serialize;
 use serde_wasm_bindgen::Serializer;
-use worker::js_sys::{Promise, Reflect};
+use worker::js_sys::{JSON, Promise, Reflect};
 use worker::wasm_bindgen::{JsCast, JsValue};
 use worker::wasm_bindgen_futures::JsFuture;
 use worker::{ObjectNamespace, console_error, js_sys};
@@ -142,12 +143,18 @@ impl Object {
 }
 
 /// Data as the contract has it: absent values are `null`, bytes a `Uint8Array`.
-fn in_javascript(method: &Method, input: &impl Serialize) -> Answer<JsValue> {
-    let serializer = Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
-    input.serialize(&serializer).map_err(|error| {
+fn in_javascript<T: Serialize + 'static>(method: &Method, input: &T) -> Answer<JsValue> {
+    let wrong = |error: &dyn std::fmt::Display| {
         let message = format!("the input of `{}` is no value: {error}", method.name);
         Refused::Error(Error::new(Code::Internal, message))
-    })
+    };
+    // What alone has bytes is made value by value. All else goes over as one text: each value that goes by itself is a call.
+    if TypeId::of::<T>() == TypeId::of::<contract::Write>() {
+        let serializer = Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
+        return input.serialize(&serializer).map_err(|error| wrong(&error));
+    }
+    let text = serde_json::to_string(input).map_err(|error| wrong(&error))?;
+    JSON::parse(&text).map_err(|_| wrong(&"JavaScript does not read it"))
 }
 
 /// What a reply says: a [`Reply`](super::contract::Reply), whose value is left as it is.

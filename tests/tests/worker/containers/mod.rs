@@ -3,4 +3,5 @@
 
 mod conformance;
 mod engine;
+mod faults;
 mod project;

@@ -1,7 +1,8 @@
 //! A project whose sandboxes are native, and `koze dev` on it.
 
-use koze_tests::containers::Engine;
 use koze_tests::conformance::IMAGES;
+use koze_tests::containers::Engine;
+use koze_tests::root;
 
 use crate::built::wasm;
 use crate::dev::run::{Dev, command};
@@ -22,9 +23,6 @@ pub(super) fn worker(engine: &Engine) -> Worker {
         fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
     }
     project.write("src/server/shell.Dockerfile", format!("FROM {}\n", engine.base().0));
-    let sandbox = |attributes: &str, class: &str| {
-        format!("use koze::prelude::*;\n\n/// A sandbox.\n#[sandbox(backend = \"native\", {attributes})]\npub struct {class};\n")
-    };
     project.write("src/server/shell.sandbox.rs", sandbox("default", "ShellSandbox"));
     let image = format!("image = \"{reference}\"");
     project.write(format!("src/server/{python}.sandbox.rs"), sandbox(&image, "PythonSandbox"));
@@ -34,12 +32,36 @@ pub(super) fn worker(engine: &Engine) -> Worker {
     worker
 }
 
+/// A sandbox's file.
+fn sandbox(attributes: &str, class: &str) -> String {
+    let attribute = format!("#[sandbox(backend = \"native\", {attributes})]");
+    format!("use koze::prelude::*;\n\n/// A sandbox.\n{attribute}\npub struct {class};\n")
+}
+
 /// The same with the Rust Worker in it.
 pub(super) fn rust_worker(engine: &Engine) -> Worker {
     let worker = worker(engine);
     link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
     worker
 }
+
+/// The same with JavaScript in its place, and a third image: the guest alone, beside a program for another machine.
+pub(super) fn plain_worker(engine: &Engine) -> Worker {
+    let worker = worker(engine);
+    let plain = fs_err::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
+    fs_err::write(worker.build_dir().join("index.js"), plain).expect("it in its place");
+    let project = &worker.project;
+    project.write("src/server/bare.Dockerfile", "FROM scratch\nCOPY --chmod=0755 foreign /foreign\n");
+    project.write("src/server/foreign", FOREIGN);
+    project.write("src/server/bare.sandbox.rs", sandbox("", "BareSandbox"));
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    worker
+}
+
+/// The head of an ELF program for AArch64.
+const FOREIGN: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0\x01\0\0\0\
+    \0\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\x38\0\0\0\x40\0\0\0\0\0";
 
 /// Runs it in containers.
 pub(super) fn start<'w>(worker: &'w Worker, engine: &Engine) -> Dev<'w> {

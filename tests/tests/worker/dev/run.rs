@@ -109,6 +109,42 @@ impl<'w> Dev<'w> {
 
     /// What a few lines of JavaScript give, which have `url` and `data` at hand.
     pub(crate) fn ask(&self, script: &str, data: &Value) -> Value {
+        self.client().ask(script, data)
+    }
+
+    /// Calls methods on an object, one after the other, and gives all answers.
+    pub(crate) fn call(&self, object: &str, calls: &Value) -> Vec<Value> {
+        self.client().call(object, calls)
+    }
+
+    /// Who asks it, also from several threads.
+    pub(crate) fn client(&self) -> Client<'w> {
+        Client { worker: self.worker, url: self.url.clone() }
+    }
+
+    /// Ends it as a service manager would, and waits for it.
+    pub(crate) fn end(self) {
+        signal(self.id(), Signal::TERM);
+        self.wait();
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn wait(mut self) {
+        eventually("koze has ended", || self.lines.try_recv() == Err(TryRecvError::Disconnected));
+        self.child.wait().expect("a child that can be waited for");
+    }
+}
+
+/// Somebody who asks a running Worker.
+#[derive(Clone)]
+pub(crate) struct Client<'w> {
+    worker: &'w Worker,
+    url: String,
+}
+
+impl Client<'_> {
+    /// What a few lines of JavaScript give, which have `url` and `data` at hand.
+    pub(crate) fn ask(&self, script: &str, data: &Value) -> Value {
         let mut node = self.worker.tool("node");
         let program = format!(
             "const [url, data] = [process.argv[1], JSON.parse(process.argv[2])]; console.log(JSON.stringify(await (async () => {{ {script} }})() ?? null));"
@@ -132,18 +168,6 @@ impl<'w> Dev<'w> {
             return answers;";
         let answers = self.ask(script, &serde_json::json!({ "object": object, "calls": calls }));
         answers.as_array().expect("a list").clone()
-    }
-
-    /// Ends it as a service manager would, and waits for it.
-    pub(crate) fn end(self) {
-        signal(self.id(), Signal::TERM);
-        self.wait();
-    }
-
-    /// Waits until it has ended.
-    pub(crate) fn wait(mut self) {
-        eventually("koze has ended", || self.lines.try_recv() == Err(TryRecvError::Disconnected));
-        self.child.wait().expect("a child that can be waited for");
     }
 }
 

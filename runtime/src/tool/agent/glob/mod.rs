@@ -1,6 +1,8 @@
 //! `glob`.
 
-use globset::{GlobBuilder, GlobMatcher};
+mod pattern;
+
+use regex_lite::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +104,7 @@ impl Tool for Glob {
     }
 }
 
-fn matcher(pattern: &str) -> Result<GlobMatcher> {
+fn matcher(pattern: &str) -> Result<Regex> {
     let wrong = |why: String| Error::new(Code::InvalidInput, format!("`pattern` {why}"));
     if pattern.is_empty() || pattern.contains('\0') || pattern.len() > 4096 {
         return Err(wrong("has 1 to 4096 bytes, and no NUL".to_owned()));
@@ -110,10 +112,7 @@ fn matcher(pattern: &str) -> Result<GlobMatcher> {
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
         return Err(wrong("is relative to `cwd`, without `..`: name the directory there".to_owned()));
     }
-    let built = GlobBuilder::new(pattern).literal_separator(true).empty_alternates(true).build();
-    built
-        .map(|glob| glob.compile_matcher())
-        .map_err(|error| wrong(format!("is no pattern: {}", error.kind())))
+    pattern::read(pattern).map_err(wrong)
 }
 
 fn joined(cwd: &str, path: &str) -> String {

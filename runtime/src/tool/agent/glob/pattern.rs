@@ -1,0 +1,192 @@
+//! Patterns of paths, read into regular expressions: these match characters, in a time that no pattern can make long.
+
+use std::iter::Peekable;
+use std::mem::replace;
+use std::str::Chars;
+
+use regex_lite::Regex;
+
+/// What an asterisk stands for.
+const WITHIN_A_PART: &str = "[^/]*";
+
+/// Reads a pattern.
+///
+/// `?` is a character and `*` any number of them, in one part of the path; `**` as a whole part is any number of parts;
+/// `[a-z]` and `[!a-z]` are characters, `{a,b}` is the one or the other, and `\` takes a character's meaning away.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence about it.
+pub(super) fn read(pattern: &str) -> Result<Regex, String> {
+    let mut reader =
+        Reader { rest: pattern.chars().peekable(), regex: "(?s)^".into(), begins: true, braces: vec![] };
+    reader.read()?;
+    reader.regex.push('$');
+    Regex::new(&reader.regex).map_err(|_| "is nested too deeply, or too large".to_owned())
+}
+
+struct Reader<'a> {
+    rest: Peekable<Chars<'a>>,
+    /// What was read.
+    regex: String,
+    /// Whether a part of the path begins here.
+    begins: bool,
+    /// The same at each brace that is open.
+    braces: Vec<bool>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self) -> Result<(), &'static str> {
+        while let Some(character) = self.rest.next() {
+            let begins = replace(&mut self.begins, character == '/');
+            match character {
+                '?' => self.regex.push_str("[^/]"),
+                '*' => self.asterisk(begins),
+                '[' => self.class()?,
+                '{' => {
+                    self.regex.push_str("(?:");
+                    self.braces.push(begins);
+                    self.begins = begins;
+                }
+                ',' if let Some(begins) = self.braces.last() => {
+                    self.regex.push('|');
+                    self.begins = *begins;
+                }
+                '}' => {
+                    self.braces.pop().ok_or("has a `}` that closes nothing")?;
+                    self.regex.push(')');
+                }
+                '\\' => {
+                    let literal = self.rest.next().ok_or("ends in a `\\`")?;
+                    self.literal(literal);
+                }
+                literal => self.literal(literal),
+            }
+        }
+        if self.braces.is_empty() { Ok(()) } else { Err("has a `{` that is not closed") }
+    }
+
+    /// One asterisk, or two.
+    fn asterisk(&mut self, begins: bool) {
+        let two = self.rest.next_if_eq(&'*').is_some();
+        match self.rest.peek() {
+            Some('/') if two && begins => {
+                self.rest.next();
+                self.regex.push_str("(?:.*/)?");
+                self.begins = true;
+            }
+            None if two && begins => self.regex.push_str(".*"),
+            Some(',' | '}') if two && begins && !self.braces.is_empty() => self.regex.push_str(".*"),
+            _ => self.regex.push_str(WITHIN_A_PART),
+        }
+    }
+
+    /// What stands in brackets.
+    fn class(&mut self) -> Result<(), &'static str> {
+        const OPEN: &str = "has a `[` that is not closed";
+        self.regex.push('[');
+        if self.rest.next_if(|character| matches!(character, '!' | '^')).is_some() {
+            // What divides parts is in none of them.
+            self.regex.push_str("^/");
+        }
+        let mut first = true;
+        loop {
+            let from = self.rest.next().ok_or(OPEN)?;
+            // What would be an empty class begins with a bracket.
+            if !replace(&mut first, false) && from == ']' {
+                self.regex.push(']');
+                return Ok(());
+            }
+            self.literal(from);
+            let mut behind = self.rest.clone();
+            // At the end of the class a hyphen is itself.
+            if behind.next() == Some('-') && behind.next().is_some_and(|to| to != ']') {
+                self.rest.next();
+                let to = self.rest.next().ok_or(OPEN)?;
+                if to < from {
+                    return Err("has a range in brackets that ends before it begins");
+                }
+                self.regex.push('-');
+                self.literal(to);
+            }
+        }
+    }
+
+    fn literal(&mut self, character: char) {
+        self.regex.push_str(&regex_lite::escape(character.encode_utf8(&mut [0; 4])));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_what_they_say() {
+        for (pattern, matching, other) in [
+            ("a.rs", &["a.rs"][..], &["a-rs", "xa.rs", "a.rsx", "A.rs", "a.rs\n"][..]),
+            ("*", &["a", ".a", "a\nb", ""], &["a/b"]),
+            ("a*b", &["ab", "a.b"], &["a/b", "abc"]),
+            ("?", &["a", "日", "é", "\n"], &["", "ab", "/"]),
+            ("a**b", &["ab", "axb"], &["a/b"]),
+            ("**", &["a", "a/b", "a/b/c"], &[]),
+            ("**/a", &["a", "b/a", "b/c/a"], &["ba", "b/ca", "a/b"]),
+            ("a/**", &["a/b", "a/b/c"], &["a", "b/a"]),
+            ("a/**/b", &["a/b", "a/c/b", "a/c/d/b"], &["a/cb", "ab"]),
+            ("a/***", &["a/b"], &["a/b/c"]),
+            ("[ab]", &["a", "b"], &["c", "ab", "[ab]"]),
+            ("[a-cx]", &["b", "x"], &["d", "-"]),
+            ("[à-ï]", &["é"], &["e", "日"]),
+            ("[!a]", &["b", "é"], &["a", "/"]),
+            ("[^a]", &["b"], &["a"]),
+            ("[]a]", &["]", "a"], &["b"]),
+            ("[!]a]", &["b"], &["]", "a"]),
+            ("[a-]", &["a", "-"], &["b"]),
+            ("[-a]", &["a", "-"], &["b"]),
+            ("[[]", &["["], &["a"]),
+            ("[{*?,\\]", &["{", "*", "?", ",", "\\"], &["a"]),
+            ("[&&~~^]", &["&", "~", "^"], &["a"]),
+            ("{a,b}", &["a", "b"], &["c", "ab", "{a,b}"]),
+            ("{a,{b,c}d}", &["a", "bd", "cd"], &["b", "d"]),
+            ("{,a}b", &["b", "ab"], &["a"]),
+            ("{}a", &["a"], &["b"]),
+            ("{**/a,b}", &["a", "c/a", "b"], &["c/b", "ca"]),
+            ("a/{b,**}", &["a/b", "a/c/d"], &["b"]),
+            ("{a/,}b", &["a/b", "b"], &["a"]),
+            ("a,b", &["a,b"], &["a"]),
+            ("a]", &["a]"], &["a"]),
+            ("!a", &["!a"], &["b"]),
+            ("\\*", &["*"], &["a", "\\*"]),
+            ("\\{a\\}", &["{a}"], &["a"]),
+            ("\\d(a|b)+$.", &["d(a|b)+$."], &["1a", "dab"]),
+        ] {
+            let regex = read(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
+            for path in matching {
+                assert!(regex.is_match(path), "{pattern} is not {path:?}");
+            }
+            for path in other {
+                assert!(!regex.is_match(path), "{pattern} is {path:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern() {
+        let deep = format!("{}a{}", "{".repeat(2000), "}".repeat(2000));
+        for pattern in
+            ["[", "[a", "[]", "[!]", "[!", "[b-a]", "[a-", "{a", "{{a}", "a}", "{a}}", "a\\", &deep]
+        {
+            assert!(read(pattern).is_err(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn no_pattern_takes_long() {
+        let path = "a".repeat(4000);
+        for pattern in
+            ["*a*a*a*a*a*a*a*a*b", "**/*a*a*a*a*a*a*b/**/c", &"{a,b}".repeat(800), &"*".repeat(4096)]
+        {
+            let regex = read(pattern).unwrap();
+            assert_eq!(regex.is_match(&path), pattern.ends_with("**"), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// How fast a sandbox in a real container is by way of koze's guest, and by the platform's own `exec` in the same
+// container, one after the other. Prints the times as JSON for `cargo xtask bench`.
+// Usage: node native.mjs PROJECT IMAGE SIDECAR RUNS, with DOCKER_HOST in the environment
+
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { Miniflare, convertV4MiniflareOptions } from "miniflare";
+
+const [project, imageName, sidecar, runs] = process.argv.slice(2);
+
+/** What is read and written, in pieces as large as one call takes. */
+const SIZE = 64 << 20;
+const PIECE = 8 << 20;
+
+const ENTRY = `
+import { ShellSandbox as Base } from "./src/generated/worker.mjs";
+export class ShellSandbox extends Base {
+  #container;
+  constructor(ctx, env) {
+    super(ctx, env);
+    this.#container = ctx.container;
+  }
+  // The platform's way.
+  async start() {
+    this.#container.start({ enableInternet: false });
+  }
+  async exec(argv) {
+    const { stdout } = await (await this.#container.exec(argv)).output();
+    return stdout.byteLength;
+  }
+  async end() {
+    await this.#container.destroy();
+  }
+}
+const value = (reply) => {
+  if (!reply.ok) throw new Error(JSON.stringify(reply));
+  return reply.value;
+};
+const TRUE = ["bash", "-c", "true"];
+const work = {
+  guest: (box) => box.kozeExec({ argv: TRUE, workingDir: "/", env: [], timeoutMs: 60_000, maxOutput: 1000 }).then(value),
+  exec: (box) => box.exec(TRUE),
+  coldGuest: (box) => box.kozeOpen({ sleepAfterMs: null }).then(() => work.guest(box)),
+  coldExec: (box) => box.start().then(() => box.exec(TRUE)),
+  destroy: (box) => box.kozeDestroy({}).then(value),
+  end: (box) => box.end(),
+  async write(box) {
+    const bytes = new Uint8Array(${PIECE}).fill(120);
+    for (let at = 0; at < ${SIZE}; at += bytes.length) {
+      value(await box.kozeWrite({ root: "/", path: "/tmp/large", bytes, append: at > 0 }));
+    }
+  },
+  async read(box) {
+    let size = 0;
+    for (let offset = 0; offset < ${SIZE}; offset += ${PIECE}) {
+      size += value(await box.kozeRead({ root: "/", path: "/tmp/large", offset, limit: ${PIECE} })).bytes.length;
+    }
+    if (size !== ${SIZE}) throw new Error("read " + size);
+  },
+  async cat(box) {
+    const size = await box.exec(["cat", "/tmp/large"]);
+    if (size !== ${SIZE}) throw new Error("cat " + size);
+  },
+};
+export default {
+  async fetch(request, env) {
+    const [name, what, times] = await request.json();
+    const box = env.SHELL_SANDBOX.getByName(name);
+    try {
+      for (let time = 0; time < times; time++) await work[what](box);
+    } catch (error) {
+      return new Response(String(error.stack ?? error), { status: 500 });
+    }
+    return new Response("done");
+  },
+};`;
+
+const generated = join(project, "src/generated");
+const texts = readdirSync(generated).filter((name) => name.endsWith(".mjs"));
+const miniflare = new Miniflare(
+  convertV4MiniflareOptions({
+    host: "127.0.0.1",
+    port: 0,
+    // Else it asks Cloudflare where this machine is.
+    cf: false,
+    containerEngine: {
+      localDocker: { socketPath: process.env.DOCKER_HOST, containerEgressInterceptorImage: sidecar },
+    },
+    workers: [
+      {
+        name: "bench",
+        modulesRoot: "/",
+        modules: [
+          { type: "ESModule", path: "/entry.mjs", contents: ENTRY },
+          { type: "ESModule", path: "/build/index.js", contents: "export default {};" },
+          ...texts.map((name) => ({
+            type: "ESModule",
+            path: `/src/generated/${name}`,
+            contents: readFileSync(join(generated, name), "utf8"),
+          })),
+        ],
+        compatibilityDate: "2026-04-21",
+        compatibilityFlags: ["nodejs_compat"],
+        durableObjects: { SHELL_SANDBOX: { className: "ShellSandbox", useSQLite: true, container: { imageName } } },
+      },
+    ],
+  }),
+);
+
+const url = await miniflare.ready;
+
+/** Does something so often in one request: how long one took, in microseconds. */
+async function time(name, what, times = 1) {
+  const start = performance.now();
+  const response = await fetch(url, { method: "POST", body: JSON.stringify([name, what, times]) });
+  const text = await response.text();
+  if (text !== "done") throw new Error(`${what}: ${text}`);
+  return ((performance.now() - start) * 1000) / times;
+}
+
+const rows = [];
+async function compare(name, count, [ours, [what, times]], [theirs, [peer, peerTimes]], after = []) {
+  const row = { case: ours, us: [], peer: theirs ?? "-", peer_us: [] };
+  for (let run = 0; run < count; run++) {
+    const at = name === "" ? `cold-${run}` : name;
+    row.us.push(await time(at, what, times));
+    if (after.length) await time(at, after[0]);
+    if (!theirs) continue;
+    const peerAt = name === "" ? `peer-${run}` : name;
+    row.peer_us.push(await time(peerAt, peer, peerTimes));
+    if (after.length) await time(peerAt, after[1]);
+  }
+  rows.push(row);
+}
+
+try {
+  const count = Number(runs);
+  const cold = Math.max(3, Math.ceil(count / 5));
+  await compare("", cold, ["first call, cold container", ["coldGuest", 1]], ["start and exec", ["coldExec", 1]], ["destroy", "end"]);
+  await time("warm", "coldGuest");
+  // The first ones warm the two up.
+  await time("warm", "guest", 20);
+  await time("warm", "exec", 2);
+  await compare("warm", count, ["bash -c true, warm", ["guest", 20]], ["exec", ["exec", 2]]);
+  await compare("warm", cold, ["64 MiB written", ["write", 1]], [undefined, []]);
+  await compare("warm", cold, ["64 MiB read", ["read", 1]], ["exec cat", ["cat", 1]]);
+  const median = (times) => times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)];
+  const speed = ({ case: what, us }) => `${what}: ${Math.round(SIZE / median(us))} MB/s`;
+  const notes = [...rows.slice(2).map(speed), "what exec is to read from its input never arrives with this engine, so nothing is written by it"];
+  console.log(JSON.stringify({ rows, notes }));
+} finally {
+  await miniflare.dispose();
+}

@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(backend = "native", variant = "python", entrypoint = [])]
+pub struct ShellSandbox;
+
+fn main() {}

@@ -1,0 +1,205 @@
+//! What becomes of calls when containers and guests end, stop or never were: each is answered in time by an error of a
+//! kind, the next one works, and none is done twice.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use koze_tests::containers::{Engine, Image};
+use koze_tests::{eventually, signal};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::engine::engine;
+use super::project::{plain_worker, start};
+use crate::dev::run::Client;
+
+/// How long a call may take that asks for two seconds: the class waits so long for an answer that does not come.
+const LONGEST: Duration = Duration::from_secs(90);
+
+/// Counts what programs in containers have done, where it outlives them.
+struct Counter {
+    port: u16,
+    said: Arc<Mutex<Vec<String>>>,
+}
+
+impl Counter {
+    fn start() -> Self {
+        // The address that containers see of this machine is there only as long as one runs.
+        let listener = TcpListener::bind(("0.0.0.0", 0)).expect("a port");
+        let port = listener.local_addr().expect("its number").port();
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&said);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut line = String::new();
+                let _ = BufReader::new(stream).read_line(&mut line);
+                list.lock().unwrap_or_else(PoisonError::into_inner).push(line.trim().to_owned());
+            }
+        });
+        Counter { port, said }
+    }
+
+    /// A command that says a word, from within a container: its gateway is this machine.
+    fn say(&self, word: &str) -> String {
+        let gateway = "g=$(awk '$2 == \"00000000\" { print $3; exit }' /proc/net/route); \
+                       a=$((16#${g:6:2})).$((16#${g:4:2})).$((16#${g:2:2})).$((16#${g:0:2}))";
+        format!("{gateway}; echo {word} > /dev/tcp/$a/{}", self.port)
+    }
+
+    fn count(&self, word: &str) -> usize {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).iter().filter(|said| *said == word).count()
+    }
+}
+
+fn exec_for(argv: &[&str], timeout_ms: u64) -> Value {
+    json!(["kozeExec", { "argv": argv, "workingDir": "/", "env": [], "timeoutMs": timeout_ms, "maxOutput": 1000 }])
+}
+
+fn bash(script: &str) -> Value {
+    exec_for(&["bash", "-c", script], 2_000)
+}
+
+fn open() -> Value {
+    json!(["kozeOpen", { "sleepAfterMs": null }])
+}
+
+/// What one call gives.
+fn one(dev: &Client, object: &str, call: &Value) -> Value {
+    dev.call(object, &json!([call])).remove(0)
+}
+
+/// A command works, perhaps in another container.
+#[track_caller]
+fn works(dev: &Client, object: &str) {
+    let answer = one(dev, object, &bash("echo and on"));
+    assert_eq!(answer["value"]["stdout"]["base64"], "YW5kIG9uCg==", "{object}: {answer}");
+}
+
+/// A call is refused as what cannot be done now, within its time.
+#[track_caller]
+fn unavailable(answer: &Value, began: Instant) {
+    assert_eq!(answer["error"]["code"], "unavailable", "{answer}");
+    assert!(began.elapsed() < LONGEST, "it took {:?}: {answer}", began.elapsed());
+}
+
+/// A sandbox, and the container that runs for it.
+fn sandbox(dev: &Client, engine: &Engine, object: &str) -> String {
+    let before = engine.containers();
+    let answers = dev.call(object, &json!([open(), bash("true")]));
+    assert_eq!(answers[1]["value"]["exitCode"], 0, "{object}: {answers:?}\n{}", engine.log());
+    let mut new = engine.containers();
+    new.retain(|name| !before.contains(name));
+    assert_eq!(new.len(), 1, "one container more: {new:?}");
+    new.remove(0)
+}
+
+/// Makes something happen to the container of a sandbox while a call is under way that would go on for long.
+fn meanwhile(dev: &Client, engine: &Engine, counter: &Counter, object: &str, happen: impl Fn(&str)) -> Value {
+    let container = sandbox(dev, engine, object);
+    let began = Instant::now();
+    let answer = thread::scope(|scope| {
+        let call = exec_for(&["bash", "-c", &format!("{}; sleep 1000", counter.say(object))], 20_000);
+        let calling = scope.spawn(move || one(dev, object, &call));
+        eventually("the call is under way", || counter.count(object) == 1);
+        happen(&container);
+        calling.join().expect("an answer")
+    });
+    unavailable(&answer, began);
+    assert_eq!(answer["error"]["retryable"], false, "it was under way: {answer}");
+    answer
+}
+
+#[test]
+fn what_happens_to_containers() {
+    let Some(engine) = engine() else { return };
+    let worker = plain_worker(&engine);
+    let running = start(&worker, &engine);
+    let dev = running.client();
+    let counter = Counter::start();
+
+    let killed = |container: &str| drop(engine.podman(&["kill", container]));
+    meanwhile(&dev, &engine, &counter, "killed", killed);
+    works(&dev, "killed");
+
+    let stopped = |container: &str| drop(engine.podman(&["stop", container]));
+    meanwhile(&dev, &engine, &counter, "stopped", stopped);
+    works(&dev, "stopped");
+
+    let guest_killed = |container: &str| {
+        signal(engine.first_process(container).expect("the guest"), Signal::KILL);
+    };
+    meanwhile(&dev, &engine, &counter, "guest-killed", guest_killed);
+    works(&dev, "guest-killed");
+
+    // A connection with nobody at its other end, for so long as nothing is heard: and then a new container.
+    let paused = |container: &str| drop(engine.podman(&["pause", container]));
+    meanwhile(&dev, &engine, &counter, "paused", paused);
+    works(&dev, "paused");
+
+    for object in ["killed", "stopped", "guest-killed", "paused"] {
+        assert_eq!(counter.count(object), 1, "{object} was done again");
+    }
+}
+
+#[test]
+fn an_object_that_ends_in_the_middle_of_a_call() {
+    let Some(engine) = engine() else { return };
+    let worker = plain_worker(&engine);
+    let counter = Counter::start();
+    let running = start(&worker, &engine);
+    sandbox(&running.client(), &engine, "a");
+    let dev = running.client();
+    let call = exec_for(&["bash", "-c", &format!("{}; sleep 1000", counter.say("a"))], 20_000);
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| one(&dev, "a", &call));
+        eventually("the call is under way", || counter.count("a") == 1);
+        // workerd and all that is around it: nobody can answer the call any more.
+        signal(running.id(), Signal::KILL);
+        assert!(calling.join().is_err(), "somebody has answered");
+    });
+    drop(running);
+    let running = start(&worker, &engine);
+    works(&running.client(), "a");
+    assert_eq!(counter.count("a"), 1, "it was done again");
+}
+
+#[test]
+fn images_with_little_in_them() {
+    let Some(engine) = engine() else { return };
+    let worker = plain_worker(&engine);
+    let running = start(&worker, &engine);
+    let dev = running.client();
+    // The guest alone, and a program for another machine.
+    let object = "BARE_SANDBOX.a";
+    let calls = json!([
+        open(),
+        bash("true"),
+        exec_for(&["/foreign"], 2_000),
+        exec_for(&["/.koze/guest", "--version"], 2_000),
+        ["kozeWrite", { "root": "/", "path": "/tmp/a/b", "bytes": { "base64": "aGk=" }, "append": false }],
+        ["kozeRead", { "root": "/", "path": "/tmp/a/b", "offset": 0, "limit": 10 }],
+    ]);
+    let answers = dev.call(object, &calls);
+    assert_eq!(answers[1]["error"]["code"], "not_found", "{answers:?}");
+    assert_eq!(answers[2]["ok"], false, "{answers:?}");
+    assert_ne!(answers[2]["error"]["code"], "internal", "{answers:?}");
+    assert_eq!(answers[3]["value"]["exitCode"], 0, "{answers:?}");
+    assert_eq!(answers[5]["value"]["bytes"]["base64"], "aGk=", "{answers:?}");
+
+    // One whose first process is a program for another machine.
+    let names = engine.podman(&["images", "--format", "{{.Repository}}:{{.Tag}}"]);
+    let image = names.lines().find(|name| name.contains("/shellsandbox:")).expect("the image of wrangler");
+    let kept = "localhost/koze-tests/kept:latest";
+    engine.tag(&Image(image.to_owned()), kept);
+    let dockerfile = "FROM scratch\nCOPY foreign /.koze/guest\nEXPOSE 5693\nENTRYPOINT [\"/.koze/guest\"]\n";
+    engine.build(image, dockerfile, &worker.project.path("src/server"));
+    let began = Instant::now();
+    let answers = dev.call("foreign", &json!([open(), bash("true")]));
+    unavailable(&answers[1], began);
+    assert_eq!(answers[1]["error"]["retryable"], true, "nothing was done: {answers:?}");
+    engine.tag(&Image(kept.to_owned()), image);
+    works(&dev, "foreign");
+}

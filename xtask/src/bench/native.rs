@@ -1,0 +1,39 @@
+//! Sandboxes in real containers: by koze's guest, beside the platform's own `exec` in the same container.
+//! `tests/bench/native.mjs` measures.
+
+use std::path::Path;
+use std::process::Command;
+
+use fs_err as fs;
+use koze_tests::containers::Engine;
+
+use super::project::Project;
+use super::sandboxes::Report;
+use crate::{Result, process};
+
+const SANDBOX: &str = "use koze::prelude::*;\n\n#[sandbox(backend = \"native\", default)]\npub struct ShellSandbox;\n";
+
+/// What wrangler would call it.
+const IMAGE: &str = "localhost/koze-bench/shell:latest";
+
+pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<Report> {
+    eprintln!("bench: sandboxes in containers");
+    let engine = Engine::shared(&root.join("target/tmp/containers"))?;
+    let project = Project::new(&dir.join("native"), 0, 0);
+    project.restore()?;
+    let server = project.dir().join("src/server");
+    fs::write(server.join("shell.sandbox.rs"), SANDBOX)?;
+    fs::write(server.join("shell.Dockerfile"), format!("FROM {}\n", engine.base().0))?;
+    let mut build = Command::new(koze);
+    build.args(["build", "--project"]).arg(project.dir());
+    process::stdout(&mut build, "see what it said above")?;
+    let dockerfile = fs::read_to_string(project.dir().join("src/generated/native/shell.Dockerfile"))?;
+    let image = engine.build(IMAGE, &dockerfile, &server);
+    let tests = root.join("tests");
+    let mut node = Command::new(tests.join("node_modules/.bin/node"));
+    node.arg("bench/native.mjs").arg(project.dir()).arg(&image.0).arg(&engine.sidecar().0);
+    node.arg(if quick { "5" } else { "25" }).current_dir(&tests).envs(engine.env());
+    let mut report = Report::of("Sandboxes in containers, beside the platform's `exec` in the same one");
+    report.add(&process::stdout(&mut node, "run `cargo xtask setup`")?)?;
+    Ok(report)
+}

@@ -1,0 +1,128 @@
+//! The Worker of a new project: how large its upload is, and how long a tool call takes through it, beside one written by
+//! hand over the same class, which answers in its own process: `tests/bench/worker`.
+
+mod built;
+
+use std::fmt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use self::built::Built;
+use crate::{Result, process};
+
+/// What was found.
+pub(super) struct Report {
+    uploads: Vec<Upload>,
+    rows: Vec<Row>,
+}
+
+/// An upload, in KiB as wrangler tells them.
+struct Upload {
+    what: &'static str,
+    raw: f64,
+    gzipped: f64,
+}
+
+/// A tool, and how long calls of it took in microseconds: through the Rust Worker, and through the one by hand.
+struct Row {
+    tool: String,
+    times: Vec<f64>,
+    by_hand: Vec<f64>,
+}
+
+pub(super) fn run(root: &Path, koze: &Path, quick: bool) -> Result<Report> {
+    eprintln!("bench: the Worker of a new project");
+    let built = Built::new(root, koze)?;
+    let uploads = vec![upload(&built, "with the SDK", true)?, upload(&built, "without the SDK", false)?];
+    built.write_benchmark()?;
+    eprintln!("bench: calls through it");
+    let mut node = built.tool("node")?;
+    node.arg(root.join("tests/bench/worker/run.mjs"));
+    node.arg(built.dir()).arg(if quick { "2000" } else { "10000" });
+    let printed: Value = serde_json::from_str(&process::stdout(&mut node, built::SETUP)?)?;
+    let rows = printed["rows"].as_array().into_iter().flatten().map(Row::read).collect();
+    Ok(Report { uploads, rows })
+}
+
+fn upload(built: &Built, what: &'static str, with_sdk: bool) -> Result<Upload> {
+    let printed = built.dry_run(with_sdk)?;
+    let sizes = printed.lines().find_map(|line| {
+        line.strip_prefix("Total Upload: ")?.strip_suffix(" KiB")?.split_once(" KiB / gzip: ")
+    });
+    let (raw, gzipped) = sizes.ok_or_else(|| format!("wrangler tells no size:\n{printed}"))?;
+    Ok(Upload { what, raw: raw.parse()?, gzipped: gzipped.parse()? })
+}
+
+impl Report {
+    /// The numbers for a program, times in microseconds.
+    pub(super) fn json(&self) -> Value {
+        let uploads = self.uploads.iter().map(
+            |upload| json!({ "what": upload.what, "raw_kib": upload.raw, "gzipped_kib": upload.gzipped }),
+        );
+        let rows = self.rows.iter().map(|row| {
+            json!({
+                "tool": row.tool, "runs": row.times.len(), "median_us": median(&row.times),
+                "by_hand_median_us": median(&row.by_hand), "added_us": row.added(), "ratio": row.ratio(),
+            })
+        });
+        json!({ "uploads": uploads.collect::<Vec<_>>(), "rows": rows.collect::<Vec<_>>() })
+    }
+}
+
+impl Row {
+    fn read(row: &Value) -> Self {
+        let numbers =
+            |key: &str| row[key].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+        let tool = row["case"].as_str().unwrap_or_default().to_owned();
+        Row { tool, times: numbers("us"), by_hand: numbers("peer_us") }
+    }
+
+    fn added(&self) -> f64 {
+        median(&self.times) - median(&self.by_hand)
+    }
+
+    fn ratio(&self) -> f64 {
+        median(&self.times) / median(&self.by_hand)
+    }
+}
+
+/// The middle one; not a number of none.
+fn median(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nThe upload of a new project's Worker, in KiB.\n")?;
+        writeln!(f, "{:<22}{:>10}{:>12}", "what", "raw", "gzipped")?;
+        for upload in &self.uploads {
+            writeln!(f, "{:<22}{:>10.0}{:>12.0}", upload.what, upload.raw, upload.gzipped)?;
+        }
+        writeln!(
+            f,
+            "\nA tool call over HTTP in workerd, beside a Worker written by hand over the same class, interleaved. Medians in \
+             µs.\n"
+        )?;
+        writeln!(
+            f,
+            "{:<22}{:>6}{:>10}{:>10}{:>8}{:>8}",
+            "tool", "runs", "Rust", "by hand", "added", "ratio"
+        )?;
+        for row in &self.rows {
+            writeln!(
+                f,
+                "{:<22}{:>6}{:>10.0}{:>10.0}{:>8.0}{:>8.3}",
+                row.tool,
+                row.times.len(),
+                median(&row.times),
+                median(&row.by_hand),
+                row.added(),
+                row.ratio(),
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,177 @@
+//! The Worker of a new project, built as worker-build builds it: by cargo, wasm-bindgen, wasm-opt and esbuild. worker-build
+//! itself would compile for minutes, and download what it runs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fs_err as fs;
+use serde_json::{Value, json};
+use wasm_bindgen_cli_support::Bindgen;
+
+use crate::{Result, process};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// What helps where a tool is missing.
+pub(super) const SETUP: &str = "run `cargo xtask setup`";
+
+/// What wasm-opt does where the package does not say.
+const OPTIMISED: &str = "-O";
+/// What it may use, and that names of functions stay, where cargo has left them.
+const FEATURES: [&str; 8] = [
+    "--enable-mutable-globals",
+    "--enable-sign-ext",
+    "--enable-nontrapping-float-to-int",
+    "--enable-bulk-memory",
+    "--enable-multivalue",
+    "--enable-reference-types",
+    "--enable-exception-handling",
+    "--debuginfo",
+];
+
+/// The files of the benchmark beside the Worker.
+const BENCHMARK: [&str; 2] = ["answers.mjs", "rust.mjs"];
+
+/// A project whose Worker is built.
+pub(super) struct Built {
+    root: PathBuf,
+    project: PathBuf,
+}
+
+impl Built {
+    /// Makes the project anew, and builds its Worker.
+    pub(super) fn new(root: &Path, koze: &Path) -> Result<Self> {
+        // Always the same place: cargo finds there what it has compiled before.
+        let dir = root.join("target/bench-worker");
+        let built = Built { root: root.to_owned(), project: dir.join("project") };
+        if built.project.exists() {
+            fs::remove_dir_all(&built.project)?;
+        }
+        fs::create_dir_all(&dir)?;
+        let mut new = Command::new(koze);
+        new.args(["new", "project", "--name", "bench-worker", "--runtime-path"]).arg(root.join("runtime"));
+        process::stdout(new.current_dir(&dir), "see what it said above")?;
+        let modules = root.join("tests/node_modules");
+        fs::os::unix::fs::symlink(modules, built.project.join("node_modules"))?;
+        // The versions of this workspace.
+        fs::copy(root.join("Cargo.lock"), built.project.join("Cargo.lock"))?;
+        let module = built.cargo()?;
+        built.link(&module)?;
+        Ok(built)
+    }
+
+    /// The directory of the project.
+    pub(super) fn dir(&self) -> &Path {
+        &self.project
+    }
+
+    /// A tool of `tests/node_modules`, in the project.
+    pub(super) fn tool(&self, name: &str) -> Result<Command> {
+        let bin = self.root.join("tests/node_modules/.bin");
+        let mut command = Command::new(bin.join(name));
+        command
+            .current_dir(&self.project)
+            .env("PATH", process::path_with(&bin)?)
+            .env("CI", "true")
+            .env("WRANGLER_HIDE_BANNER", "true")
+            .env("WRANGLER_SEND_METRICS", "false");
+        Ok(command)
+    }
+
+    /// What wrangler prints where it would upload the Worker.
+    pub(super) fn dry_run(&self, with_sdk: bool) -> Result<String> {
+        let mut config = json!({
+            "name": "bench-worker",
+            "main": "src/generated/worker.mjs",
+            "compatibility_date": "2026-04-21",
+            "compatibility_flags": ["nodejs_compat"],
+        });
+        if !with_sdk {
+            let instead = self.root.join("tests/bench/worker/no-sdk.mjs");
+            config["alias"] = json!({ "@cloudflare/sandbox": instead });
+        }
+        // Without the build command and the blocks of the project, which have no part in it.
+        fs::write(self.project.join("upload.json"), config.to_string())?;
+        let mut wrangler = self.tool("wrangler")?;
+        wrangler.args(["deploy", "--dry-run", "--config", "upload.json", "--outdir", "dist"]);
+        process::stdout(&mut wrangler, SETUP)
+    }
+
+    /// Puts the files of the benchmark beside it.
+    pub(super) fn write_benchmark(&self) -> Result<()> {
+        let from = self.root.join("tests/bench/worker");
+        for file in BENCHMARK {
+            fs::copy(from.join(file), self.project.join(file))?;
+        }
+        let mut esbuild = self.tool("esbuild")?;
+        esbuild.arg(from.join("by-hand.ts")).args(["--outfile=by-hand.mjs", "--log-level=warning"]);
+        process::stdout(&mut esbuild, SETUP).map(drop)
+    }
+
+    /// The module that cargo leaves, with the profile that the project has.
+    fn cargo(&self) -> Result<PathBuf> {
+        let target = self.root.join("target/bench-worker");
+        let mut cargo = process::cargo(&self.project);
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            // What cargo has set for this program.
+            if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_PROFILE_") {
+                cargo.env_remove(&*name);
+            }
+        }
+        cargo.args(["build", "--release", "--lib", "--target", TARGET]).env("CARGO_TARGET_DIR", &target);
+        process::stdout(&mut cargo, "install rustup, which brings cargo")?;
+        Ok(target.join(TARGET).join("release/bench_worker.wasm"))
+    }
+
+    /// Puts the Worker where worker-build leaves it.
+    fn link(&self, module: &Path) -> Result<()> {
+        let build = self.project.join("build");
+        let mut bindgen = Bindgen::new();
+        bindgen.input_path(module).out_name("rust").typescript(false);
+        // With what starts the module anew after a panic.
+        bindgen.reset_state_function(true).force_enable_abort_handler(true);
+        bindgen
+            .module(true)
+            .and_then(|bindgen| bindgen.generate(&build))
+            .map_err(|error| format!("{error:#}"))?;
+        let glue = build.join("rust.js");
+        // esbuild knows no imports by phase; wrangler's plain import of wasm gives the same compiled module.
+        fs::write(&glue, fs::read_to_string(&glue)?.replace("import source ", "import "))?;
+        self.optimise(&build.join("rust_bg.wasm"))?;
+        let shim = build.join("shim.mjs");
+        fs::copy(self.root.join("tests/tests/worker/shim.mjs"), &shim)?;
+        let mut esbuild = self.tool("esbuild")?;
+        esbuild.arg(&shim).current_dir(&build).args([
+            "--bundle",
+            "--minify",
+            "--format=esm",
+            "--external:./rust_bg.wasm",
+            "--external:cloudflare:*",
+            "--outfile=index.js",
+            "--log-level=warning",
+        ]);
+        process::stdout(&mut esbuild, SETUP)?;
+        for file in [glue, shim] {
+            fs::remove_file(file)?;
+        }
+        let snippets = build.join("snippets");
+        if snippets.exists() {
+            fs::remove_dir_all(snippets)?;
+        }
+        Ok(())
+    }
+
+    /// Has wasm-opt do what the package says.
+    fn optimise(&self, module: &Path) -> Result<()> {
+        let mut cargo = process::cargo(&self.project);
+        cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+        let metadata: Value = serde_json::from_str(&process::stdout(&mut cargo, "install rustup")?)?;
+        let said = &metadata["packages"][0]["metadata"]["wasm-pack"]["profile"]["release"]["wasm-opt"];
+        let said: Vec<&str> = said.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut optimise = self.tool("wasm-opt")?;
+        optimise.arg(module).arg("-o").arg(module).args(FEATURES);
+        optimise.args(if said.is_empty() { vec![OPTIMISED] } else { said });
+        process::stdout(&mut optimise, SETUP).map(drop)
+    }
+}
