@@ -38,7 +38,9 @@ impl Resolved {
 
     /// What the entry of the container says, in a configuration in this directory.
     pub fn entry(&self, config_dir: &Path) -> String {
-        self.guest.as_ref().map_or_else(|| self.image.clone(), |guest| paths::dotted(&guest.dockerfile, config_dir))
+        self.guest
+            .as_ref()
+            .map_or_else(|| self.image.clone(), |guest| paths::dotted(&guest.dockerfile, config_dir))
     }
 }
 

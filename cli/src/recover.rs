@@ -41,7 +41,8 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
                 class: class.to_owned(),
                 binding: names.binding,
                 migration: None,
-                backend: if base.starts_with("KozeNative") { Backend::Native } else { Backend::Sdk }.to_string(),
+                backend: if base.starts_with("KozeNative") { Backend::Native } else { Backend::Sdk }
+                    .to_string(),
                 container: String::new(),
                 keys: Vec::new(),
                 environments: BTreeMap::new(),

@@ -150,7 +150,8 @@ fn next(to: Backend, moving: &[&Sandbox], all: &[Summary]) -> Vec<String> {
                     && moving.iter().all(|sandbox| sandbox.class.value != summary.class)
             };
             if !all.iter().any(stays) {
-                lines.push(format!("next: the Worker needs {0} no longer: `npm uninstall {0}`", sdk::PACKAGE));
+                lines
+                    .push(format!("next: the Worker needs {0} no longer: `npm uninstall {0}`", sdk::PACKAGE));
             }
         }
         Backend::Sdk => {

@@ -124,7 +124,9 @@ fn continued(text: &str, shown: &str, more: &str, findings: &mut Findings) -> St
     let (front, rest) = (lines[..count].concat(), lines[count..].concat());
     let end = if rest.is_empty() || rest.ends_with('\n') { "" } else { "\n" };
     let file = shown.escape_debug();
-    format!("{front}# {MARK}\n#\n# From here on it is `{file}`, and at its end what koze needs.\n{rest}{end}\n{more}")
+    format!(
+        "{front}# {MARK}\n#\n# From here on it is `{file}`, and at its end what koze needs.\n{rest}{end}\n{more}"
+    )
 }
 
 /// What a line at the beginning of a Dockerfile says to its parser: `# syntax=…`.
@@ -138,7 +140,8 @@ fn directive(line: &str) -> Option<(String, &str)> {
 /// The directory an image is built in has to be there, and to hand the guest over.
 fn check_context(context: &Path, dockerfile: &str, package: &Path, findings: &mut Findings) {
     if !context.is_dir() {
-        let message = format!("`{}` is no directory to build `{dockerfile}` in", paths::relative(context, package));
+        let message =
+            format!("`{}` is no directory to build `{dockerfile}` in", paths::relative(context, package));
         findings.add(Rule::BadDockerfile { message }, Some(Place::file(dockerfile)));
         return;
     }
@@ -218,7 +221,14 @@ mod tests {
         assert_eq!(ignored("/.koze-*/\r\n"), Some("/.koze-*/"));
         assert_eq!(ignored("**/.koze-guest"), Some("**/.koze-guest"));
         assert_eq!(ignored(".[a-k]oze-guest"), Some(".[a-k]oze-guest"));
-        for text in ["", "node_modules\n*.md\n", "*\n!.koze-guest\n", "*\n!/.koze-*", "*/.koze-guest", "# .koze-guest"] {
+        for text in [
+            "",
+            "node_modules\n*.md\n",
+            "*\n!.koze-guest\n",
+            "*\n!/.koze-*",
+            "*/.koze-guest",
+            "# .koze-guest",
+        ] {
             assert_eq!(ignored(text), None, "{text:?}");
         }
         assert_eq!(ignored("!.koze-guest\n*\n"), Some("*"));

@@ -37,7 +37,8 @@ pub(super) fn leftovers(
     files: &[(PathBuf, Vec<u8>)],
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
-    let listed = lock.files.iter().filter(|file| !new_lock.files.contains(file)).map(|file| project.dir.join(file));
+    let listed =
+        lock.files.iter().filter(|file| !new_lock.files.contains(file)).map(|file| project.dir.join(file));
     let generated = project.dir.join(generate::DIR);
     let parts = generate::PARTS.iter().map(|name| generated.join(name));
     let parts = parts.filter(|path| files.iter().all(|(written, _)| written != path));

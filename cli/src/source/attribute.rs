@@ -143,9 +143,15 @@ pub struct A;
         let of = |attribute: &str| edit(&format!("#[{attribute}]\nstruct A;\n"), &[set(native)]);
         assert_eq!(of("sandbox"), "#[sandbox(backend = \"native\")]\nstruct A;\n");
         assert_eq!(of("sandbox()"), "#[sandbox(backend = \"native\")]\nstruct A;\n");
-        assert_eq!(of("koze::sandbox(default)"), "#[koze::sandbox(default, backend = \"native\")]\nstruct A;\n");
+        assert_eq!(
+            of("koze::sandbox(default)"),
+            "#[koze::sandbox(default, backend = \"native\")]\nstruct A;\n"
+        );
         assert_eq!(of("sandbox(default,)"), "#[sandbox(default, backend = \"native\",)]\nstruct A;\n");
-        assert_eq!(of("sandbox(backend = \"sdk\", default)"), "#[sandbox(backend = \"native\", default)]\nstruct A;\n");
+        assert_eq!(
+            of("sandbox(backend = \"sdk\", default)"),
+            "#[sandbox(backend = \"native\", default)]\nstruct A;\n"
+        );
         assert_eq!(
             edit(LINES, &[set(native)]),
             LINES.replace("    default,\n", "    default,\n    backend = \"native\",\n")
@@ -159,12 +165,19 @@ pub struct A;
         assert_eq!(without("variant"), LINES.replace("variant = \"python\", // ü", "// ü"));
         assert_eq!(without("image"), LINES);
         let of = |attribute: &str| {
-            edit(&format!("#[{attribute}]\nstruct A;\n"), &[Change::Remove("image")]).lines().next().unwrap().to_owned()
+            edit(&format!("#[{attribute}]\nstruct A;\n"), &[Change::Remove("image")])
+                .lines()
+                .next()
+                .unwrap()
+                .to_owned()
         };
         assert_eq!(of("sandbox(image = \"x:1\")"), "#[sandbox]");
         assert_eq!(of("sandbox(image = \"x:1\", default)"), "#[sandbox(default)]");
         assert_eq!(of("sandbox(default, image = \"x:1\")"), "#[sandbox(default)]");
-        assert_eq!(of("sandbox(internet = true, image = \"x:1\", default)"), "#[sandbox(internet = true, default)]");
+        assert_eq!(
+            of("sandbox(internet = true, image = \"x:1\", default)"),
+            "#[sandbox(internet = true, default)]"
+        );
     }
 
     #[test]

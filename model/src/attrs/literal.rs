@@ -285,7 +285,13 @@ pub(super) fn words(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
     for element in &array.elems {
         let word = text_of(key, expected, element, report)?;
         if word.value.contains('\0') || (list.is_empty() && word.value.is_empty()) {
-            return bad_value(key, &word.value, "a program and its arguments, without NUL", word.span, report);
+            return bad_value(
+                key,
+                &word.value,
+                "a program and its arguments, without NUL",
+                word.span,
+                report,
+            );
         }
         list.push(word.value);
     }

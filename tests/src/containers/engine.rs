@@ -74,7 +74,10 @@ impl Engine {
         let log = fs::File::create(dir.join("engine.log")).expect("a file for what it says");
         let mut command = Command::new("unshare");
         command.args(["--pid", "--mount", "--mount-proc", "--fork", "--kill-child=KILL", "--", "bash"]);
-        command.arg(workspace().join("tests/containers/engine.sh")).arg(&dir).arg(socket.path().join("socket"));
+        command
+            .arg(workspace().join("tests/containers/engine.sh"))
+            .arg(&dir)
+            .arg(socket.path().join("socket"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.into_parts().0);
         let mut init = command.spawn().expect("unshare starts");
         let said = first_line(&mut init);

@@ -78,7 +78,10 @@ fn a_file_of_the_users_in_the_place_of_the_guest() {
 fn the_guest_goes_with_the_last_image_that_needs_it() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     built(&project);
-    assert_eq!(std::fs::read(project.path("src/server/.koze-guest")).expect("the guest"), koze_templates::GUEST);
+    assert_eq!(
+        std::fs::read(project.path("src/server/.koze-guest")).expect("the guest"),
+        koze_templates::GUEST
+    );
     // An older guest is replaced, as the lock says whose it is.
     project.write("src/server/.koze-guest", "an older one\n");
     assert!(built(&project).stdout.contains("updated src/server/.koze-guest\n"));
@@ -178,7 +181,9 @@ fn the_image_of_an_entry_that_was_adopted_goes_along() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     assert!(project.read("src/server/shell.sandbox.rs").contains("image = \"docker.io/me/mine:1\""));
     assert!(project.read("src/generated/native/shell.Dockerfile").contains("FROM docker.io/me/mine:1\n"));
-    assert!(project.read("wrangler.jsonc").contains("\"image\": \"./src/generated/native/shell.Dockerfile\""));
+    assert!(
+        project.read("wrangler.jsonc").contains("\"image\": \"./src/generated/native/shell.Dockerfile\"")
+    );
 }
 
 /// What a build prints on standard error, with the note that other tests do not see.

@@ -25,13 +25,19 @@ fn the_tools_conform_in_containers() {
     let began = std::time::Instant::now();
     let good = play("koze dev", &host, &options);
     println!("{:?}", began.elapsed());
-    if std::env::var_os("KOZE_STAY").is_some() { println!("{}", dev.url); std::thread::sleep(std::time::Duration::from_secs(3600)); }
+    if std::env::var_os("KOZE_STAY").is_some() {
+        println!("{}", dev.url);
+        std::thread::sleep(std::time::Duration::from_secs(3600));
+    }
     assert!(good, "some cases have failed: see above\n{}", engine.log());
 }
 
 /// What containers on one machine cannot do.
 const LACKS: [(Capability, &str); 3] = [
     (Capability::Big, "a gigabyte takes its time, and is the same in pieces as eight megabytes"),
-    (Capability::Limits, "a container of this machine has no limits: on Cloudflare it is a machine of its own"),
+    (
+        Capability::Limits,
+        "a container of this machine has no limits: on Cloudflare it is a machine of its own",
+    ),
     (Capability::Sleep, "the files of a container go when it sleeps"),
 ];

@@ -14,7 +14,8 @@ pub(super) fn engine() -> Option<Arc<Engine>> {
             assert!(std::env::var_os("CI").is_none(), "no containers can be run: {why}");
             // What a test that passes prints is not shown, but for this way.
             let name = std::thread::current().name().unwrap_or_default().to_owned();
-            let _ = writeln!(std::io::stderr(), "\n{name} WAS LEFT OUT, for no containers can be run: {why}\n");
+            let _ =
+                writeln!(std::io::stderr(), "\n{name} WAS LEFT OUT, for no containers can be run: {why}\n");
             None
         }
     }
