@@ -67,6 +67,7 @@ pub const PROJECT: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("../files/project/manifest.toml")),
     ("README.md", include_str!("../files/project/README.md")),
     ("package.json", include_str!("../files/project/package.json")),
+    (".cargo/config.toml", include_str!("../files/project/cargo/config.toml")),
     (".gitignore", include_str!("../files/project/gitignore")),
     ("src/lib.rs", include_str!("../files/project/src/lib.rs")),
     ("src/server/shell.sandbox.rs", include_str!("../files/project/src/server/shell.sandbox.rs")),

@@ -32,6 +32,7 @@ fn a_project_in_an_empty_directory() {
 
     let files: BTreeSet<String> = place.snapshot().into_keys().collect();
     assert_snapshot!(files.into_iter().collect::<Vec<_>>().join("\n"), @"
+    hello/.cargo/config.toml
     hello/.gitignore
     hello/Cargo.toml
     hello/README.md

@@ -34,7 +34,9 @@ pub(crate) fn cargo(project: &Project) -> Command {
         // The same profile for every project, and without what makes a small Worker but a slow build.
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+        // The flags above replace those of a project, without which its names may not go.
+        .env("CARGO_PROFILE_RELEASE_STRIP", "none");
     command
 }
 

@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn no_pattern_takes_long() {
-        let path = "a".repeat(4000);
+        let path = "a".repeat(500);
         for pattern in
-            ["*a*a*a*a*a*a*a*a*b", "**/*a*a*a*a*a*a*b/**/c", &"{a,b}".repeat(800), &"*".repeat(4096)]
+            ["*a*a*a*a*a*a*a*a*b", "**/*a*a*a*a*a*a*b/**/c", &"{a,b}".repeat(200), &"*".repeat(600)]
         {
             let regex = read(pattern).unwrap();
             assert_eq!(regex.is_match(&path), pattern.ends_with("**"), "{pattern}");
