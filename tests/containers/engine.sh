@@ -8,6 +8,7 @@ dir=$1 socket=$2
 # One at a time: a store has one engine. Nothing that it starts may hold the lock.
 exec 9>"$dir/lock"
 flock 9
+exec 2>"$dir/engine.log"
 
 rm -rf "$dir/run"
 mkdir -p "$dir/run/tmp" "$dir/networks" "$dir/storage"

@@ -71,14 +71,13 @@ impl Engine {
         fs::create_dir_all(dir).expect("a directory for the engine");
         let dir = fs::canonicalize(dir).expect("its path");
         let socket = TempDir::with_prefix("koze-engine-").expect("a temporary directory");
-        let log = fs::File::create(dir.join("engine.log")).expect("a file for what it says");
         let mut command = Command::new("unshare");
         command.args(["--pid", "--mount", "--mount-proc", "--fork", "--kill-child=KILL", "--", "bash"]);
         command
             .arg(workspace().join("tests/containers/engine.sh"))
             .arg(&dir)
             .arg(socket.path().join("socket"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.into_parts().0);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut init = command.spawn().expect("unshare starts");
         let said = first_line(&mut init);
         let (base, sidecar) = (Image(String::new()), Image(String::new()));
@@ -136,7 +135,9 @@ impl Engine {
     /// The first process of a container, by its id on this machine: podman knows it by another one.
     pub fn first_process(&self, container: &str) -> Option<i32> {
         let id = self.podman(&["inspect", "--format", "{{.Id}}", container]);
-        let of_it = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&id));
+        let of_it = |pid: &i32| {
+            fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&id))
+        };
         let is_first = |pid: &i32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));

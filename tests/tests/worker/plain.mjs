@@ -1,6 +1,7 @@
 // In place of the Rust Worker: it hands what a test says to the objects of the class `ShellSandbox`, or of another one.
 //
 // POST /call/<object>/<method>   the method's input as JSON; in it and in the answer `{ "base64": … }` is bytes
+// /id/<object>                   its id, which its container has in its name
 // POST /pieces/<object>          writes the largest piece of a file, reads it, and tells whether it came back
 // /fetch/<object>/<path>         a request to the object itself
 // /port/<object>/<port>/<path>   the same with the header that names a port
@@ -58,6 +59,7 @@ export default {
     // `BARE_SANDBOX.a` is one of another class.
     const [key, binding = "SHELL_SANDBOX"] = name.split(".").reverse();
     const object = env[binding].getByName(key);
+    if (what === "id") return new Response(object.id.toString());
     if (what === "call") return Response.json(encoded(await object[rest[0]](decoded(await request.json()))));
     if (what === "pieces") return Response.json(await pieces(object));
     const port = what === "port" ? rest.shift() : undefined;

@@ -11,7 +11,8 @@ use super::project::Project;
 use super::sandboxes::Report;
 use crate::{Result, process};
 
-const SANDBOX: &str = "use koze::prelude::*;\n\n#[sandbox(backend = \"native\", default)]\npub struct ShellSandbox;\n";
+const SANDBOX: &str =
+    "use koze::prelude::*;\n\n#[sandbox(backend = \"native\", default)]\npub struct ShellSandbox;\n";
 
 /// What wrangler would call it.
 const IMAGE: &str = "localhost/koze-bench/shell:latest";

@@ -43,7 +43,8 @@ pub(crate) fn install() -> Result<()> {
     if status.success() && apt(&missing)? {
         return Ok(());
     }
-    Err(format!("`{line}` failed; apt says why above. Once that is mended, run `cargo xtask setup` again").into())
+    Err(format!("`{line}` failed; apt says why above. Once that is mended, run `cargo xtask setup` again")
+        .into())
 }
 
 fn apt(packages: &[&str]) -> Result<bool> {

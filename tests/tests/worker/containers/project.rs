@@ -13,7 +13,7 @@ use crate::runs::link;
 pub(super) const TOKEN: &str = "a token of the containers";
 
 /// A project as `koze new` makes it, with a second image, and every sandbox in a container with koze's guest: one by a
-/// Dockerfile of the user's, and one by a reference. No registry is asked for it: the engine has an image of this name.
+/// Dockerfile of the user's, and one by a reference. They sleep soon: podman looks at each that runs four times a second. No registry is asked for it: the engine has an image of this name.
 pub(super) fn worker(engine: &Engine) -> Worker {
     let [_, python, reference] = IMAGES;
     engine.tag(engine.base(), reference);
@@ -23,8 +23,8 @@ pub(super) fn worker(engine: &Engine) -> Worker {
         fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
     }
     project.write("src/server/shell.Dockerfile", format!("FROM {}\n", engine.base().0));
-    project.write("src/server/shell.sandbox.rs", sandbox("default", "ShellSandbox"));
-    let image = format!("image = \"{reference}\"");
+    project.write("src/server/shell.sandbox.rs", sandbox("sleep_after = \"6m\", default", "ShellSandbox"));
+    let image = format!("sleep_after = \"6m\", image = \"{reference}\"");
     project.write(format!("src/server/{python}.sandbox.rs"), sandbox(&image, "PythonSandbox"));
     project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
     let run = project.koze(&["build"]);

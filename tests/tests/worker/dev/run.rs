@@ -103,6 +103,12 @@ impl<'w> Dev<'w> {
         self.said.borrow().join("\n")
     }
 
+    /// The same with what it has said since.
+    pub(crate) fn all_said(&self) -> String {
+        self.said.borrow_mut().extend(self.lines.try_iter());
+        self.said()
+    }
+
     pub(crate) fn id(&self) -> i32 {
         i32::try_from(self.child.id()).expect("a process id")
     }
