@@ -16,7 +16,8 @@ use crate::write::Action;
 pub(super) fn run(args: &args::Build) -> ExitCode {
     let options = Options { write: !args.check && !args.dry_run, ..options(&args.place) };
     let (code, build) = built(&args.place, &options, args.check);
-    if args.place.format == Format::Human && build.sandboxes.iter().any(|one| one.backend == Backend::Sdk) {
+    let on_sdk = build.sandboxes.iter().any(|sandbox| sandbox.backend == Backend::Sdk);
+    if code == ExitCode::SUCCESS && args.place.format == Format::Human && on_sdk {
         show::err(&format!(
             "note: Cloudflare ends {} 0.x on {}; `koze migrate --backend native` moves sandboxes to koze's own guest\n",
             sdk::PACKAGE,

@@ -17,17 +17,47 @@ fn with_dockerfile(dockerfile: &str) -> Project {
 #[test]
 fn a_variant_is_an_image_of_the_sdk() {
     let project = shell("#[sandbox(backend = \"native\", variant = \"python\")]\npub struct ShellSandbox;");
-    assert_snapshot!(refused(&project), @"");
+    assert_snapshot!(refused(&project), @r#"
+    error[K073]: `variant` is not for the backend `native`
+     --> src/server/shell.sandbox.rs:3:31
+      |
+    3 | #[sandbox(backend = "native", variant = "python")]
+      |           ------- the backend ^^^^^^^
+      |
+      = help: a variant is an image of the SDK: name an image, such as `image = "python:3.12-slim"`, or put a Dockerfile beside the source
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
 fn an_entrypoint_goes_with_the_guest() {
-    assert_snapshot!(refused(&shell("#[sandbox(entrypoint = [\"node\"])]\npub struct ShellSandbox;")), @"");
+    assert_snapshot!(refused(&shell("#[sandbox(entrypoint = [\"node\"])]\npub struct ShellSandbox;")), @r#"
+    error[K073]: `entrypoint` is not for the backend `sdk`
+     --> src/server/shell.sandbox.rs:3:11
+      |
+    3 | #[sandbox(entrypoint = ["node"])]
+      |           ^^^^^^^^^^
+      |
+      = help: the program of the SDK's image is the SDK's own: take `entrypoint` out, or write `backend = "native"`
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
 fn an_image_has_to_be_named() {
-    assert_snapshot!(refused(&shell("#[sandbox(backend = \"native\")]\npub struct ShellSandbox;")), @"");
+    assert_snapshot!(refused(&shell("#[sandbox(backend = \"native\")]\npub struct ShellSandbox;")), @r#"
+    error[K074]: nothing says which image `ShellSandbox` runs: with `backend = "native"` there is none by default
+     --> src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ^^^^^^^^^^^^
+      |
+      = help: name any image of Linux, such as `image = "debian:12-slim"` or `image = "python:3.12-slim"`, or put `shell.Dockerfile` beside the source
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
@@ -42,12 +72,28 @@ fn without_the_sdk_no_version_of_it_is_looked_for() {
 
 #[test]
 fn a_dockerfile_that_goes_on_where_it_ends() {
-    assert_snapshot!(refused(&with_dockerfile("FROM debian:12-slim\nRUN true && \\\n")), @"");
+    assert_snapshot!(refused(&with_dockerfile("FROM debian:12-slim\nRUN true && \\\n")), @r#"
+    error[K077]: the last instruction of `src/server/shell.Dockerfile` goes on in a line that is not there
+     --> src/server/shell.Dockerfile:2:1
+      |
+    2 | RUN true && \
+      | ^^^^^^^^^^^^^
+      |
+      = help: with `backend = "native"` koze writes what installs its guest behind the last stage: mend the Dockerfile, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
 fn a_dockerfile_without_an_image() {
-    assert_snapshot!(refused(&with_dockerfile("# FROM nothing\n")), @"");
+    assert_snapshot!(refused(&with_dockerfile("# FROM nothing\n")), @r#"
+    error[K077]: `src/server/shell.Dockerfile` has no `FROM`
+    --> src/server/shell.Dockerfile
+     = help: with `backend = "native"` koze writes what installs its guest behind the last stage: mend the Dockerfile, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
@@ -55,14 +101,30 @@ fn a_directory_to_build_in_that_is_not_there() {
     let keys = "backend = \"native\", image = \"./shell.Dockerfile\", image_build_context = \"none\"";
     let project = shell(&format!("#[sandbox({keys})]\npub struct ShellSandbox;"));
     project.write("src/server/shell.Dockerfile", "FROM debian:12-slim\n");
-    assert_snapshot!(refused(&project), @"");
+    assert_snapshot!(refused(&project), @r#"
+    error[K077]: `src/server/none` is no directory to build `src/server/shell.Dockerfile` in
+    --> src/server/shell.Dockerfile
+     = help: with `backend = "native"` koze writes what installs its guest behind the last stage: mend the Dockerfile, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
 fn a_build_that_leaves_the_guest_out() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     project.write("src/server/.dockerignore", "# Nothing.\n*\n!server.js\n");
-    assert_snapshot!(refused(&project), @"");
+    assert_snapshot!(refused(&project), @r#"
+    error[K076]: `*` keeps `.koze-guest` out of the image's build, which copies it into the image
+     --> src/server/.dockerignore:2:1
+      |
+    2 | *
+      | ^
+      |
+      = help: write `!/.koze-guest` in a line behind it
+
+    1 error; nothing was written
+    "#);
     project.write("src/server/.dockerignore", "*\n!/.koze-guest\n");
     built(&project);
 }
@@ -71,17 +133,21 @@ fn a_build_that_leaves_the_guest_out() {
 fn a_file_of_the_users_in_the_place_of_the_guest() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     project.write("src/server/.koze-guest", "mine\n");
-    assert_snapshot!(refused(&project), @"");
+    assert_snapshot!(refused(&project), @r#"
+    error[K056]: `src/server/.koze-guest` is in the way: it was not written by koze
+    --> src/server/.koze-guest
+     = help: koze writes this file anew at each build: move yours elsewhere, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
 fn the_guest_goes_with_the_last_image_that_needs_it() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     built(&project);
-    assert_eq!(
-        std::fs::read(project.path("src/server/.koze-guest")).expect("the guest"),
-        koze_templates::GUEST
-    );
+    let guest = std::fs::read(project.path("src/server/.koze-guest")).expect("the guest");
+    assert!(guest == koze_templates::GUEST, "another one");
     // An older guest is replaced, as the lock says whose it is.
     project.write("src/server/.koze-guest", "an older one\n");
     assert!(built(&project).stdout.contains("updated src/server/.koze-guest\n"));
@@ -107,7 +173,22 @@ fn a_scheduling_policy_of_another_world() {
         "{\n  \"name\": \"app\",\n  \"main\": \"src/generated/worker.mjs\",\n  \"containers\": [\n    \
          { \"class_name\": \"ShellSandbox\", \"scheduling_policy\": \"durable_object\" }\n  ]\n}\n",
     );
-    assert_snapshot!(refused(&project), @"");
+    assert_snapshot!(refused(&project), @r#"
+    error[K078]: this version of koze does not build for `scheduling_policy` "durable_object"
+     --> wrangler.jsonc:5:58
+      |
+    5 |     { "class_name": "ShellSandbox", "scheduling_policy": "durable_object" }
+      |                                                          ^^^^^^^^^^^^^^^^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: koze's containers have the default policy, under which the image and the instance stand in the configuration: take `scheduling_policy` out; that of an application which is deployed cannot be changed, so give the sandbox another `name` then
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]
@@ -116,7 +197,17 @@ fn a_backend_is_not_changed_by_a_word() {
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     built(&project);
     sandbox(&project, "src/server/shell.sandbox.rs", NATIVE);
-    assert_snapshot!(refused(&project), @"");
+    assert_snapshot!(refused(&project), @r#"
+    error[K075]: `ShellSandbox` was built with the backend `sdk`, and its attribute says `native` now
+     --> src/server/shell.sandbox.rs:3:21
+      |
+    3 | #[sandbox(backend = "native", image = "debian:12-slim")]
+      |                     ^^^^^^^^
+      |
+      = help: another image takes the place of its containers, and the files in them are lost: run `koze migrate --backend native shell`, which says what changes, or let the attribute say `sdk` again
+
+    1 error; nothing was written
+    "#);
     // The command takes it as it stands.
     let run = project.koze(&["migrate", "--backend", "native", "shell"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
@@ -139,14 +230,113 @@ fn all_sandboxes_move() {
     assert!(looked.stdout.contains("would update src/server/python.sandbox.rs\n"), "{}", looked.stdout);
     let run = project.koze(&["migrate", "--backend", "native"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    assert_snapshot!(run.stdout, @"");
-    assert_snapshot!(users_diff(&before, &project.snapshot()), @"");
-    assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native"]), @"");
-    assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native", "python"]), @"");
+    assert_snapshot!(run.stdout, @r#"
+    2 sandboxes in wrangler.jsonc
+      src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10-python, with koze's guest
+      src/server/shell.sandbox.rs   ShellSandbox   SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10, with koze's guest
+    updated src/server/python.sandbox.rs
+    updated src/server/shell.sandbox.rs
+    removed src/generated/sdk.mjs
+    removed src/generated/sdk.d.mts
+    updated wrangler.jsonc
+    updated src/generated/worker.mjs
+    updated src/generated/worker.d.mts
+    created src/generated/native.mjs
+    created src/generated/native.d.mts
+    created src/generated/guest.mjs
+    created src/generated/native/koze-guest
+    created src/generated/native/python.Dockerfile
+    created src/generated/native/shell.Dockerfile
+    updated koze.lock
+    next: commit these files, `koze.lock` among them
+    `PythonSandbox` has the backend `native` now: its image is docker.io/cloudflare/sandbox:0.12.10-python, with koze's guest in it
+    `ShellSandbox` has the backend `native` now: its image is docker.io/cloudflare/sandbox:0.12.10, with koze's guest in it
+    with the next deployment, other containers take the place of those that run, and the files in them are lost; classes, bindings and storage stay
+    next: wrangler builds these images, for which it needs Docker
+    next: name other images when it suits you, such as `python:3.12-slim`: Cloudflare mends those of @cloudflare/sandbox 0.x until 2026-12-31 alone
+    next: the Worker needs @cloudflare/sandbox no longer: `npm uninstall @cloudflare/sandbox`
+    "#);
+    assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
+    --- a/src/server/python.sandbox.rs
+    +++ b/src/server/python.sandbox.rs
+    @@ -1,7 +1,8 @@
+     use koze::prelude::*;
+     
+     #[sandbox(
+    -    variant = "python", // for numbers
+    +    image = "docker.io/cloudflare/sandbox:0.12.10-python", // for numbers
+         max_instances = 3,
+    +    backend = "native",
+     )]
+     pub struct PythonSandbox;
+    --- a/src/server/shell.sandbox.rs
+    +++ b/src/server/shell.sandbox.rs
+    @@ -1,4 +1,4 @@
+     use koze::prelude::*;
+     
+    -#[sandbox]
+    +#[sandbox(image = "docker.io/cloudflare/sandbox:0.12.10", backend = "native")]
+     pub struct ShellSandbox;
+    --- a/wrangler.jsonc
+    +++ b/wrangler.jsonc
+    @@ -12,14 +12,14 @@
+         {
+           "name": "python-sandbox",
+           "class_name": "PythonSandbox",
+    -      "image": "docker.io/cloudflare/sandbox:0.12.10-python",
+    +      "image": "./src/generated/native/python.Dockerfile",
+           "instance_type": "lite",
+           "max_instances": 3
+         },
+         {
+           "name": "shell-sandbox",
+           "class_name": "ShellSandbox",
+    -      "image": "docker.io/cloudflare/sandbox:0.12.10",
+    +      "image": "./src/generated/native/shell.Dockerfile",
+           "instance_type": "lite"
+         }
+       ],
+    "#);
+    assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native"]), @r#"
+    error[K079]: no sandbox has another backend than `native`
+     |
+     = help: there is nothing to move: `koze list` shows the sandboxes
+
+    1 error; nothing was written
+    "#);
+    assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native", "python"]), @r#"
+    error[K079]: `python` has the backend `native` already
+     |
+     = help: there is nothing to move: `koze list` shows the sandboxes
+
+    1 error; nothing was written
+    "#);
 
     let back = project.koze(&["migrate", "--backend", "sdk"]);
     assert_eq!((back.code, back.stderr.as_str()), (0, ""), "{}", back.stdout);
-    assert_snapshot!(back.stdout, @"");
+    assert_snapshot!(back.stdout, @r#"
+    2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10-python
+      src/server/shell.sandbox.rs   ShellSandbox   SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10
+    updated src/server/python.sandbox.rs
+    updated src/server/shell.sandbox.rs
+    removed src/generated/native/koze-guest
+    removed src/generated/native/python.Dockerfile
+    removed src/generated/native/shell.Dockerfile
+    removed src/generated/native.mjs
+    removed src/generated/native.d.mts
+    removed src/generated/guest.mjs
+    updated wrangler.jsonc
+    updated src/generated/worker.mjs
+    updated src/generated/worker.d.mts
+    created src/generated/sdk.mjs
+    created src/generated/sdk.d.mts
+    updated koze.lock
+    next: commit these files, `koze.lock` among them
+    `PythonSandbox` has the backend `sdk` now: its image is the SDK's own, and no longer docker.io/cloudflare/sandbox:0.12.10-python
+    `ShellSandbox` has the backend `sdk` now: its image is the SDK's own, and no longer docker.io/cloudflare/sandbox:0.12.10
+    with the next deployment, other containers take the place of those that run, and the files in them are lost; classes, bindings and storage stay
+    "#);
     // But for where the key stood.
     assert_snapshot!(users_diff(&before, &project.snapshot()), @"");
     assert!(!project.path("src/generated/native/koze-guest").exists());
@@ -161,10 +351,34 @@ fn one_moves_by_its_name_or_its_class() {
     built(&project);
     let run = project.koze(&["migrate", "--backend", "native", "BashSandbox"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    assert_snapshot!(run.stdout, @"");
+    assert_snapshot!(run.stdout, @r#"
+    2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/bash.sandbox.rs   BashSandbox   BASH_SANDBOX   ./src/server/bash.Dockerfile, with koze's guest
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+    updated src/server/bash.sandbox.rs
+    updated wrangler.jsonc
+    updated src/generated/worker.mjs
+    updated src/generated/worker.d.mts
+    created src/generated/native.mjs
+    created src/generated/native.d.mts
+    created src/generated/guest.mjs
+    created src/generated/native/bash.Dockerfile
+    created src/server/.koze-guest
+    updated koze.lock
+    next: commit these files, `koze.lock` among them
+    `BashSandbox` has the backend `native` now: its image is ./src/server/bash.Dockerfile, with koze's guest in it
+    with the next deployment, other containers take the place of those that run, and the files in them are lost; classes, bindings and storage stay
+    next: wrangler builds these images, for which it needs Docker
+    "#);
     assert!(project.read("src/server/bash.sandbox.rs").contains("#[sandbox(backend = \"native\")]"));
     assert!(project.read("src/server/shell.sandbox.rs").contains("#[sandbox]"));
-    assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native", "zsh"]), @"");
+    assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native", "zsh"]), @r#"
+    error[K065]: no sandbox is called `zsh`
+     |
+     = help: name one by its file or its class: the files are those of `bash` and `shell`
+
+    1 error; nothing was written
+    "#);
 }
 
 #[test]

@@ -147,6 +147,7 @@ fn json_of_a_build() {
             "container": "shell-sandbox",
             "image": "docker.io/cloudflare/sandbox:0.12.10-python",
             "image_source": "variant",
+            "backend": "sdk",
         }],
         "changes": [
             { "path": "wrangler.jsonc", "action": "update" },

@@ -45,7 +45,7 @@ fn all_is_well() {
     assert_snapshot!(stdout, @"
     ok       project       every file is in step
     warning  sdk           @cloudflare/sandbox 0.12.10, from package.json; Cloudflare's support of 0.x ends on 2026-12-31
-                           0.12 is the last release with the class that koze builds on; 1.0 is another interface, to which a later koze will move projects: keep the version pinned until then
+                           1.0 has no class that koze builds on: `koze migrate --backend native` moves sandboxes to koze's own guest, which needs no SDK; storage stays, and `--dry-run` shows what changes
     ok       images        1 of 1 are the SDK's, of its version 0.12.10
     ok       module        `src/lib.rs` declares `mod generated;`
     ok       flags         `nodejs_compat` is on
@@ -73,7 +73,7 @@ fn a_bare_machine_and_a_project_that_drifted() {
     error    project       `wrangler.jsonc` and `koze.lock` not in step
                            run `koze build`
     warning  sdk           @cloudflare/sandbox 0.12.10, from package.json; Cloudflare's support of 0.x ends on 2026-12-31
-                           0.12 is the last release with the class that koze builds on; 1.0 is another interface, to which a later koze will move projects: keep the version pinned until then
+                           1.0 has no class that koze builds on: `koze migrate --backend native` moves sandboxes to koze's own guest, which needs no SDK; storage stays, and `--dry-run` shows what changes
     ok       images        1 of 1 are the SDK's, of its version 0.12.10
     warning  module        `src/lib.rs` does not declare `mod generated;`
                            run `koze init`, which declares it
