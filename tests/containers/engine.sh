@@ -50,9 +50,10 @@ export CONTAINERS_CONF=$dir/containers.conf CONTAINERS_STORAGE_CONF=$dir/storage
 export CONTAINERS_REGISTRIES_CONF=$dir/registries.conf
 unset CONTAINER_HOST DOCKER_HOST
 
-# A sidecar goes after the container that shares its network.
+# No container stays, and no image that wrangler has built.
 end() {
   podman rm --all --force --time 0 --depend >&2 9>&- || true
+  podman images --quiet --filter 'reference=*/cloudflare-dev/*' | xargs --no-run-if-empty podman rmi --force >&2 9>&- || true
 }
 # What an earlier one has left that was killed.
 end

@@ -179,6 +179,9 @@ impl Client<'_> {
 
 impl Drop for Dev<'_> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("{}", self.all_said());
+        }
         // Also where a test has failed, all that it has started goes with it.
         let _ = self.child.kill();
         let _ = self.child.wait();
