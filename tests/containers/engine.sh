@@ -10,8 +10,11 @@ exec 9>"$dir/lock"
 flock 9
 exec 2>"$dir/engine.log"
 
-rm -rf "$dir/run"
-mkdir -p "$dir/run/tmp" "$dir/networks" "$dir/storage"
+# What is of one run alone, at a path of less than 50 characters: with a longer one, nothing is done when a container ends,
+# and whoever waits for that waits 20 seconds. It is the same each time, for the store remembers it.
+run=/run/koze-tests-$(sha256sum <<<"$dir" | cut -c1-12)
+rm -rf "$run"
+mkdir -p "$run/tmp" "$dir/networks" "$dir/storage"
 
 # What podman would give is more than a process without CAP_SYS_RESOURCE may ask for.
 limit() { # NAME MOST
@@ -29,7 +32,7 @@ runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "none"
 lock_type = "file"
-tmp_dir = "$dir/run/tmp"
+tmp_dir = "$run/tmp"
 volume_path = "$dir/volumes"
 [network]
 network_backend = "netavark"
@@ -39,7 +42,7 @@ cat >"$dir/storage.conf" <<EOF
 [storage]
 driver = "overlay"
 graphroot = "$dir/storage"
-runroot = "$dir/run/storage"
+runroot = "$run/storage"
 EOF
 cat >"$dir/policy.json" <<EOF
 { "default": [{ "type": "insecureAcceptAnything" }] }
@@ -68,3 +71,4 @@ for _ in $(seq 300); do
   sleep 0.1
 done
 end
+rm -rf "$run" 2>/dev/null || true
