@@ -1,7 +1,7 @@
 //! The class with koze's own guest, in workerd: it does what the contract says, in a stand-in of its container that has
 //! the real guest as its first process, and whatever becomes of either.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::PermissionsExt;
 
 use fs_err as fs;
 use koze_tests::{root, run};
