@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let size = format!("{} KiB", bytes.len().div_ceil(1024));
     match (args.check, same) {
         (_, true) if committed.trim_end() == compiler => {
-            eprintln!("guest: {BINARY} is what its source gives, {size}")
+            eprintln!("guest: {BINARY} is what its source gives, {size}");
         }
         (true, _) => {
             return Err(format!(

@@ -213,8 +213,8 @@ fn a_backend_is_not_changed_by_a_word() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
 }
 
-#[test]
-fn all_sandboxes_move() {
+/// Two sandboxes over the SDK.
+fn two() -> Project {
     let project = package();
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     sandbox(
@@ -223,6 +223,12 @@ fn all_sandboxes_move() {
         "#[sandbox(\n    variant = \"python\", // for numbers\n    max_instances = 3,\n)]\npub struct PythonSandbox;",
     );
     built(&project);
+    project
+}
+
+#[test]
+fn all_sandboxes_move() {
+    let project = two();
     let before = project.snapshot();
     let looked = project.koze(&["migrate", "--backend", "native", "--dry-run"]);
     assert_eq!(looked.code, 0, "{looked:?}");
@@ -311,7 +317,14 @@ fn all_sandboxes_move() {
 
     1 error; nothing was written
     "#);
+}
 
+#[test]
+fn all_sandboxes_move_back() {
+    let project = two();
+    let before = project.snapshot();
+    let run = project.koze(&["migrate", "--backend", "native"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     let back = project.koze(&["migrate", "--backend", "sdk"]);
     assert_eq!((back.code, back.stderr.as_str()), (0, ""), "{}", back.stdout);
     assert_snapshot!(back.stdout, @r#"

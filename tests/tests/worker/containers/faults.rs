@@ -194,7 +194,8 @@ fn images_with_little_in_them() {
 
     // One whose first process is a program for another machine.
     let said = running.all_said();
-    let image = said.split_whitespace().find(|word| word.contains("/shellsandbox:")).expect("wrangler's image");
+    let image =
+        said.split_whitespace().find(|word| word.contains("/shellsandbox:")).expect("wrangler's image");
     let kept = format!("localhost/koze-tests/kept-{}", image.replace(['/', ':'], "-"));
     engine.tag(&Image(image.to_owned()), &kept);
     let dockerfile = "FROM scratch\nCOPY foreign /.koze/guest\nEXPOSE 5693\nENTRYPOINT [\"/.koze/guest\"]\n";

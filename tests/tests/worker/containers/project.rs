@@ -59,7 +59,7 @@ pub(super) fn plain_worker(engine: &Engine) -> Worker {
     worker
 }
 
-/// The head of an ELF program for AArch64.
+/// The head of an ELF program for ARM of 64 bits.
 const FOREIGN: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0\x01\0\0\0\
     \0\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\x38\0\0\0\x40\0\0\0\0\0";
 
