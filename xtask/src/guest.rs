@@ -95,8 +95,14 @@ fn flags(root: &Path) -> Result<OsString> {
     let cargo = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let cargo =
         cargo.ok_or("neither CARGO_HOME nor HOME is set, and paths below them would be left in the guest")?;
+    let mut places = vec![(root.to_owned(), "/koze"), (cargo.clone(), "/cargo")];
+    // Below it crates lie in a directory for each registry, whose name says where they were fetched from.
+    for registry in fs::read_dir(cargo.join("registry/src"))? {
+        places.push((registry?.path(), "/crates"));
+    }
     let mut flags = OsString::from("-Clinker=rust-lld\x1f-Clink-self-contained=yes");
-    for (from, to) in [(&*cargo, "/cargo"), (root, "/koze")] {
+    // Of those that fit, the last one counts.
+    for (from, to) in places {
         flags.push("\x1f--remap-path-prefix=");
         flags.push(from);
         flags.push("=");

@@ -119,6 +119,10 @@ impl How {
         if self.clear {
             command.env_clear();
         }
+        // What the tests themselves are told is not the guest's.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KOZE_")) {
+            command.env_remove(name);
+        }
         command.env("KOZE_GUEST_LISTEN", "127.0.0.1:0").envs(self.env.clone());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
