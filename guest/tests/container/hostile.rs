@@ -64,7 +64,6 @@ fn rules() {
     writing(&|call| data(call, &[]));
     writing(&|call| data(call, &vec![0; PIECE + 2]));
     writing(&|call| data(call, &vec![0; PIECE + 1]).repeat(50));
-    writing(&|call| [encode(call, Kind::End, &[0]), data(call, &[0; 400]).repeat(2000)].concat());
     writing(&|call| encode(call, Kind::End, &[1]));
     writing(&|call| encode(call, Kind::Cancel, &[1]));
     writing(&|call| credit(call, 0, 1));
