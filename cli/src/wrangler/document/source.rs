@@ -168,6 +168,11 @@ impl Splices {
         self.0.push((range, text.into()));
     }
 
+    /// Whether a text comes behind the start of `range`, or at its end.
+    pub(crate) fn inserts_in(&self, range: Range<usize>) -> bool {
+        self.0.iter().any(|(at, new)| !new.is_empty() && range.start < at.start && at.end <= range.end)
+    }
+
     /// Makes the changes.
     pub(crate) fn apply(mut self, text: &str) -> String {
         // Insertions come before a removal that starts at the same place.

@@ -209,6 +209,18 @@ fn toml_tables() {
     );
     toml("[[a]]\n\n[[a]]\nx = 1\n", &[remove(path!["a"])], "");
     toml("a = 1\nb = 2\n", &[remove(path!["a"]), remove(path!["b"])], "");
+    // What goes stood on the first line, and something comes right behind it.
+    toml("a = 1\n[b]\n", &[remove(path!["a"]), set(path!["c"], json!(2))], "\nc = 2\n[b]\n");
+    toml(
+        "a.x = 1\nc = 1\n[b]\n",
+        &[remove(path!["a", "x"]), remove(path!["c"]), set(path!["a", "y"], json!(2))],
+        "\na.y = 2\n[b]\n",
+    );
+    toml(
+        "[[a]]\nx = 1\n[b]\n",
+        &[remove(path!["a", 0]), push(path!["a"], json!({"x": 2}))],
+        "\n\n[[a]]\nx = 2\n[b]\n",
+    );
     let text = "[[a]]\nx = 1\n\n[e.p]\nv = 2\n";
     let document = Document::parse(Format::Toml, text).expect("valid");
     let at = |path: Path| document.range(&path).map(|range| &text[range]);

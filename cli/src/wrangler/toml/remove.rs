@@ -104,7 +104,8 @@ impl Change<'_> {
         runs
     }
 
-    /// Removes a key with its value, and its line unless a comment stands there, too.
+    /// Removes a key with its value, and its line unless a comment stands there, too. On the first line of the text the
+    /// line end behind goes, unless something comes in between.
     fn remove_line(&mut self, range: Range<usize>) {
         let after = self.source.blanks_after(range.end);
         if self.source.text[after..].starts_with('#') {
@@ -112,7 +113,12 @@ impl Change<'_> {
         } else if let Some(before) = self.source.newline_before(self.source.line_start(range.start)) {
             self.out.remove(before..after);
         } else {
-            self.out.remove(range.start..self.source.after_newline(after));
+            let end = if self.out.inserts_in(range.start..after) {
+                after
+            } else {
+                self.source.after_newline(after)
+            };
+            self.out.remove(range.start..end);
         }
     }
 
@@ -127,6 +133,10 @@ impl Change<'_> {
         // What comes in the section's place stands on a line of its own.
         let before = self.source.newline_before(start).filter(|_| self.heading != Some(start));
         let Some(before) = before else {
+            if self.out.inserts_in(start..after) {
+                self.out.remove(range.start..after);
+                return;
+            }
             let mut end = self.source.after_newline(after);
             let blank = self.source.after_newline(self.source.blanks_after(end));
             if !self.source.text[blank..].trim().is_empty() {
