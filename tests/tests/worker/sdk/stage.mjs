@@ -36,6 +36,11 @@ export default {
 // What the tests do to an object beside what its class does.
 const TOOLS = `{
   abort() { this.ctx.abort("a test"); }
+  async again(exec) {
+    await this.kozeDestroy({});
+    await this.kozeOpen({ sleepAfterMs: null });
+    return this.kozeExec(exec);
+  }
   async token() { return { ok: true, value: await this.ctx.storage.get("koze:guest") }; }
   async gate({ url, props }) {
     const response = await this.ctx.exports.KozeEgress({ props }).fetch(url, { redirect: "manual" });
@@ -174,9 +179,14 @@ class Sandbox {
     return this.call("kozeOpen", { sleepAfterMs });
   }
 
-  exec(argv, options = {}) {
+  exec(argv, options = {}, method = "kozeExec") {
     const { workingDir = "/home/user", env = [], timeoutMs = 30_000, maxOutput = 100_000 } = options;
-    return this.call("kozeExec", { argv, workingDir, env, timeoutMs, maxOutput });
+    return this.call(method, { argv, workingDir, env, timeoutMs, maxOutput });
+  }
+
+  /** Destroys the sandbox, opens it and runs a program in it, with nothing in between. */
+  again(argv) {
+    return this.exec(argv, {}, "again");
   }
 
   /** What a command in bash prints. */
