@@ -92,6 +92,8 @@ pub enum Capability {
     List,
     /// A sandbox that idles sleeps.
     Sleep,
+    /// What is on its disk is there again when it wakes.
+    Keep,
     /// It can be restarted.
     Restart,
     /// It takes an input of several megabytes.
@@ -102,7 +104,7 @@ pub enum Capability {
 
 impl Capability {
     /// All there are.
-    pub const ALL: [Capability; 11] = [
+    pub const ALL: [Capability; 12] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
@@ -111,6 +113,7 @@ impl Capability {
         Capability::AtOnce,
         Capability::List,
         Capability::Sleep,
+        Capability::Keep,
         Capability::Restart,
         Capability::LongInput,
         Capability::ManyCalls,

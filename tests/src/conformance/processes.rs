@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::Capability::{AtOnce, Exec, List, Sleep};
+use super::Capability::{AtOnce, Exec, Keep, List, Sleep};
 use super::session::{Session, at_once};
 use super::{Case, case};
 
@@ -15,6 +15,8 @@ pub(super) const CASES: &[Case] = &[
     case("background_may_go_on_printing", background_prints).needs(&[Exec]),
     case("calls_overlap", overlap).needs(&[Exec, AtOnce]),
     case("idle_sandboxes_sleep_and_wake", sleeps).needs(&[Exec, List, Sleep]),
+    case("files_outlive_sleep", keeps).needs(&[Exec, List, Sleep, Keep]),
+    case("files_go_with_sleep", forgets).needs(&[Exec, List, Sleep]).lacks(&[Keep]),
 ];
 
 /// How many processes of the sandbox have this argument.
@@ -109,17 +111,38 @@ fn overlap(session: &Session) {
     assert_eq!(sandboxes, ["0", "1", "2", "3", "4", "5"]);
 }
 
-fn sleeps(session: &Session) {
+/// Runs a command in a sandbox that soon sleeps, and waits until it does: what it has printed.
+fn asleep_after(session: &Session, command: &str) -> String {
     session.ok("sandbox_create", json!({ "sandbox": "short", "sleep_after_ms": 1000 }));
-    session.out_in("short", "echo kept > file; sleep 98716 > /dev/null 2>&1 &");
-    let status = |session: &Session| {
-        let list = session.ok("sandbox_list", json!({}));
-        list["sandboxes"][0]["status"].clone()
-    };
-    assert_eq!(session.out_in("short", "sleep 2; echo a call keeps it awake"), "a call keeps it awake");
+    let printed = session.out_in("short", command);
     session.until("it sleeps", |session| status(session) == "sleeping");
+    printed
+}
+
+/// What the list says of the one sandbox there is.
+fn status(session: &Session) -> Value {
+    session.ok("sandbox_list", json!({}))["sandboxes"][0]["status"].clone()
+}
+
+fn sleeps(session: &Session) {
+    let printed = asleep_after(session, "sleep 98716 > /dev/null 2>&1 & sleep 2; echo a call keeps it awake");
+    assert_eq!(printed, "a call keeps it awake");
     assert_eq!(status(session), "sleeping", "to look does not wake it");
-    let look = "cat file; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep [9]8716' || true";
-    assert_eq!(session.out_in("short", look), "kept\n0", "files stay, processes do not");
+    let again = session.ok("sandbox_create", json!({ "sandbox": "short" }));
+    assert_eq!(again["created"], false, "{again}");
+    let look = "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep [9]8716' || true";
+    assert_eq!(session.out_in("short", look), "0", "processes do not stay");
     assert_eq!(status(session), "running");
+    session.until("it sleeps again", |session| status(session) == "sleeping");
+}
+
+fn keeps(session: &Session) {
+    asleep_after(session, "echo kept > file");
+    assert_eq!(session.out_in("short", "cat file"), "kept");
+}
+
+fn forgets(session: &Session) {
+    asleep_after(session, "echo gone > file; echo gone > /workspace/file");
+    assert_eq!(session.out_in("short", "pwd; ls -A . /workspace | grep file || true"), "/home/user");
+    session.fails("read_file", json!({ "sandbox": "short", "path": "file" }), "not_found");
 }

@@ -22,6 +22,7 @@ pub(crate) const MEMORY: Hosted = Hosted {
         Capability::ManyFiles,
         Capability::Limits,
         Capability::Sleep,
+        Capability::Keep,
         Capability::Restart,
     ],
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),

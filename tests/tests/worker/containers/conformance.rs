@@ -34,5 +34,5 @@ const LACKS: [(Capability, &str); 3] = [
         Capability::Limits,
         "a container of this machine has no limits: on Cloudflare it is a machine of its own",
     ),
-    (Capability::Sleep, "the files of a container go when it sleeps"),
+    (Capability::Keep, "the files of a container go when it sleeps"),
 ];

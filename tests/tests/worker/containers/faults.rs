@@ -5,19 +5,17 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use koze_tests::containers::{Engine, Image};
 use koze_tests::{eventually, signal};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::calls::{LONGEST, bash, exec_for, one, open, sandbox, works};
 use super::engine::engine;
 use super::project::{plain_worker, start};
 use crate::dev::run::Client;
-
-/// How long a call may take that asks for two seconds: the class waits so long for an answer that does not come.
-const LONGEST: Duration = Duration::from_secs(90);
 
 /// Counts what programs in containers have done, where it outlives them.
 struct Counter {
@@ -54,49 +52,11 @@ impl Counter {
     }
 }
 
-fn exec_for(argv: &[&str], timeout_ms: u64) -> Value {
-    json!(["kozeExec", { "argv": argv, "workingDir": "/", "env": [], "timeoutMs": timeout_ms, "maxOutput": 1000 }])
-}
-
-fn bash(script: &str) -> Value {
-    exec_for(&["bash", "-c", script], 2_000)
-}
-
-fn open() -> Value {
-    json!(["kozeOpen", { "sleepAfterMs": null }])
-}
-
-/// What one call gives.
-fn one(dev: &Client, object: &str, call: &Value) -> Value {
-    dev.call(object, &json!([call])).remove(0)
-}
-
-/// A command works, perhaps in another container: at once, or again where the class says that it may be said again.
-#[track_caller]
-fn works(dev: &Client, object: &str) {
-    let began = Instant::now();
-    let mut answer = one(dev, object, &bash("echo and on"));
-    while answer["error"]["retryable"] == true && began.elapsed() < LONGEST {
-        thread::sleep(Duration::from_millis(200));
-        answer = one(dev, object, &bash("echo and on"));
-    }
-    assert_eq!(answer["value"]["stdout"]["base64"], "YW5kIG9uCg==", "{object}: {answer}");
-}
-
 /// A call is refused as what cannot be done now, within its time.
 #[track_caller]
 fn unavailable(answer: &Value, began: Instant) {
     assert_eq!(answer["error"]["code"], "unavailable", "{answer}");
     assert!(began.elapsed() < LONGEST, "it took {:?}: {answer}", began.elapsed());
-}
-
-/// A sandbox, and the container that runs for it.
-fn sandbox(dev: &Client, engine: &Engine, object: &str) -> String {
-    let answers = dev.call(object, &json!([open(), bash("true")]));
-    assert_eq!(answers[1]["value"]["exitCode"], 0, "{object}: {answers:?}\n{}", engine.log());
-    let id = dev.ask("return (await fetch(`${url}/id/${data}`)).text()", &json!(object));
-    let id = id.as_str().expect("an id");
-    engine.containers().into_iter().find(|name| name.ends_with(id)).expect("its container")
 }
 
 /// Makes something happen to the container of a sandbox while a call is under way that would go on for long.

@@ -1,7 +1,9 @@
 //! Sandboxes in real containers: the class and the guest as `koze build` puts them together, behind a Worker that
 //! wrangler runs, with podman as its Docker engine.
 
+mod calls;
 mod conformance;
 mod engine;
 mod faults;
 mod project;
+mod sleep;

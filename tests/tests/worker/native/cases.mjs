@@ -106,6 +106,66 @@ export const cases = {
 export const lives = {
   ...shared(allLives),
 
+  async "a sandbox that slept is woken by the next call, and is empty"(s) {
+    await s.open(2000);
+    const id = await s.id();
+    await s.write("/home/user/file", "scratch");
+    await s.expose(8080);
+    const token = await s.token();
+    const asleep = () => eventually("sleep", async () => (await s.status()).status === "sleeping");
+    await asleep();
+    // Its status is true: nothing runs, also for an object that comes after this one; and asking wakes nothing.
+    assert.ok(!s.engine.container(id)?.running);
+    await s.abort();
+    assert.deepEqual(await s.status(), { opened: true, status: "sleeping" });
+    const preview = () => fetch(s.url("/"), { headers: { "koze-port": "8080" } });
+    assert.deepEqual(await preview().then(async (response) => [response.status, await response.text()]), [503, "The sandbox sleeps\n"]);
+    assert.deepEqual(await s.open(null), { created: false });
+    assert.equal(s.engine.starts(id), 1);
+    // Several calls wake it once, and find what every sandbox has, and nothing of what it had.
+    const [files, greeting] = await Promise.all([s.list("/home/user"), s.sh("echo $GREETING"), s.stat("/workspace")]);
+    assert.deepEqual([files, greeting], [[], "hello 'you'\n"]);
+    assert.equal(s.engine.starts(id), 2);
+    assert.notEqual(await s.token(), token);
+    assert.deepEqual(await s.status(), { opened: true, status: "running" });
+    assert.ok(s.engine.container(id).running);
+    // What the object remembers is not on its disk: the port, and for how long it may idle.
+    assert.equal((await preview()).status, 502);
+    await asleep();
+    assert.equal(await s.sh("echo again"), "again\n");
+    assert.equal(s.engine.starts(id), 3);
+  },
+
+  async "a sandbox sleeps in its time where its object has ended"(s) {
+    await s.open(3000);
+    const id = await s.id();
+    await s.write("/home/user/file", "scratch");
+    await s.abort();
+    assert.deepEqual(await s.status(), { opened: true, status: "running" });
+    // Nobody asks for it any more, and its alarm comes.
+    await eventually("the end of the container", () => !s.engine.container(id)?.running);
+    assert.deepEqual(await s.status(), { opened: true, status: "sleeping" });
+    await refused(s.read("/home/user/file"), "not_found");
+    assert.equal(s.engine.starts(id), 2);
+  },
+
+  async "a sandbox does not sleep while a call is under way"(s) {
+    await s.open(1000);
+    await s.write("/home/user/file", "kept");
+    assert.equal(await s.sh("sleep 4; cat file"), "kept");
+    assert.equal(s.engine.starts(await s.id()), 1);
+  },
+
+  async "a container that ends while nobody asks is a sandbox that sleeps"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.write("/home/user/file", "scratch");
+    s.engine.kill(id);
+    await eventually("sleep", async () => (await s.status()).status === "sleeping");
+    await refused(s.read("/home/user/file"), "not_found");
+    assert.equal(s.engine.starts(id), 2);
+  },
+
   async "two calls at once start one container"(s) {
     await s.open();
     const all = await Promise.all([s.sh("echo 1"), s.sh("echo 2"), s.write("/home/user/x", "x"), s.stat("/")]);

@@ -1,0 +1,56 @@
+//! Sandboxes that sleep: their containers go with all that is on their disks, and the next call has another one.
+
+use koze_tests::eventually;
+use serde_json::{Value, json};
+
+use super::calls::{bash, exec_for, one, open, sandbox};
+use super::engine::engine;
+use super::project::{plain_worker, start};
+use crate::dev::run::Client;
+
+/// What the class says of a sandbox that was opened.
+fn status(dev: &Client, object: &str) -> Value {
+    let status = one(dev, object, &json!(["kozeStatus", {}]));
+    assert_eq!(status["value"]["opened"], true, "{object}: {status}");
+    status["value"]["status"].clone()
+}
+
+#[test]
+fn what_slept_wakes_and_is_empty() {
+    let Some(engine) = engine() else { return };
+    let worker = plain_worker(&engine);
+    let running = start(&worker, &engine);
+    let dev = running.client();
+    let runs = |container: &str| engine.containers().iter().any(|name| name == container);
+    let object = "sleepy";
+    let write = "echo scratch > /home/user/file; echo scratch > /tmp/file";
+    let answers = dev.call(object, &json!([["kozeOpen", { "sleepAfterMs": 3000 }], bash(write)]));
+    assert_eq!(answers[1]["value"]["exitCode"], 0, "{answers:?}\n{}", engine.log());
+    let container = sandbox(&dev, &engine, object);
+    assert_eq!(status(&dev, object), "running");
+
+    // A call that takes longer than it may idle keeps it.
+    let slow = exec_for(&["bash", "-c", "sleep 5; cat /home/user/file"], 20_000);
+    assert_eq!(one(&dev, object, &slow)["value"]["stdout"]["base64"], "c2NyYXRjaAo=");
+
+    eventually("it sleeps", || status(&dev, object) == "sleeping");
+    assert!(!runs(&container), "its container is there");
+    // Neither asking for its status nor a request to a port wakes it.
+    let preview = "const { port, object } = data;
+        const response = await fetch(`${url}/port/${object}/${port}/`);
+        return [response.status, await response.text()]";
+    one(&dev, object, &json!(["kozeExpose", { "port": 8080 }]));
+    let answer = dev.ask(preview, &json!({ "object": object, "port": 8080 }));
+    assert_eq!(answer, json!([503, "The sandbox sleeps\n"]));
+    assert_eq!(one(&dev, object, &open())["value"]["created"], false);
+    assert_eq!(status(&dev, object), "sleeping");
+    assert!(!runs(&container), "it was woken");
+
+    // The same object, and a container of the same name with what every sandbox has.
+    let look = bash("cat /home/user/file /tmp/file; ls -d /home/user /workspace");
+    let answer = one(&dev, object, &look);
+    assert_eq!(answer["value"]["stdout"]["base64"], "L2hvbWUvdXNlcgovd29ya3NwYWNlCg==", "{answer}");
+    assert_eq!(status(&dev, object), "running");
+    assert_eq!(sandbox(&dev, &engine, object), container);
+    eventually("it sleeps again", || status(&dev, object) == "sleeping");
+}
