@@ -103,10 +103,11 @@ fn docker(build: &Build) -> Check {
     }
 }
 
-/// The version of the engine that wrangler would use, where it answers.
+/// The version of the engine that wrangler would use, where it answers: Docker, or podman under its name, which has no
+/// such word in what it says of itself to `info`.
 fn engine() -> Option<String> {
     let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
-    said(Command::new(program).args(["info", "--format", "{{.ServerVersion}}"]))
+    said(Command::new(program).args(["version", "--format", "{{.Server.Version}}"]))
 }
 
 fn target() -> Check {

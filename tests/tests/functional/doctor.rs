@@ -110,6 +110,37 @@ fn an_engine_is_needed_where_an_image_is_built() {
     assert!(run.stderr.contains("warning[K033]"), "{}", run.stderr);
 }
 
+/// What engines answer, each in its own way, to what may be asked.
+const DOCKER: &str = "case \"$*\" in
+  'version --format {{.Server.Version}}' | 'info --format {{.ServerVersion}}') echo 28.2.2 ;;
+  *) exit 1 ;;
+esac";
+const PODMAN: &str = "case \"$*\" in
+  'version --format {{.Server.Version}}' | 'info --format {{.Version.Version}}') echo 4.3.1 ;;
+  *) echo \"template: info:1:2: executing info: can't evaluate field\" >&2; exit 125 ;;
+esac";
+const NO_DAEMON: &str = "case $1 in
+  info) echo; echo 'errors pretty printing info' >&2; exit 1 ;;
+  *) echo 'Cannot connect to the Docker daemon at unix:///var/run/docker.sock.' >&2; exit 1 ;;
+esac";
+
+#[test]
+fn an_engine_is_docker_or_podman() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    for (script, says) in [
+        (DOCKER, "an engine answers, version 28.2.2"),
+        (PODMAN, "an engine answers, version 4.3.1"),
+        (NO_DAEMON, "no engine answers; deploying prebuilt images does without"),
+    ] {
+        tool(&project, "docker", script);
+        let run = doctor(&project, &[]);
+        assert!(run.stdout.contains(&format!("ok       docker        {says}")), "{}", run.stdout);
+    }
+}
+
 #[test]
 fn an_image_of_another_version() {
     let project = package();
