@@ -26,6 +26,15 @@ const PATIENCE_MS = 50_000;
 const START_MS = 120_000;
 const BACK_MS = 20_000;
 
+/**
+ * How often a container is started whose program ends by itself, and how long one that the platform does not start at all,
+ * for its name may be in use yet; the first wait before the next time, and the longest.
+ */
+const STARTS = 3;
+const UNSTARTED_MS = 15_000;
+const AGAIN_MS = 200;
+const LONGEST_AGAIN_MS = 3_000;
+
 /** How long one attempt to reach it may take, and the first wait before the next. */
 const ATTEMPT_MS = 5_000;
 const BACKOFF_MS = 10;
@@ -102,7 +111,7 @@ export class KozeSandbox extends DurableObject {
   /** Its end, where somebody sees to it. @type {Promise<void> | undefined} */
   #stopping;
 
-  /** The end of the container that runs. @type {Promise<void>} */
+  /** The end of the container that runs, and why it came. @type {Promise<unknown>} */
   #end = Promise.resolve();
 
   /** Whether the container has what a sandbox needs. */
@@ -342,7 +351,9 @@ export class KozeSandbox extends DurableObject {
   async #reach() {
     if (this.#guest && this.#container.running) return this.#guest;
     // Whoever comes meanwhile waits with the first, and tries once more where what stopped that one may be over.
-    const guest = await this.#reaching?.catch(() => undefined);
+    const guest = await this.#reaching?.catch((error) => {
+      if (error instanceof Fault && !error.retryable) throw error;
+    });
     if (guest) return guest;
     this.#reaching ??= this.#connect().finally(() => (this.#reaching = undefined));
     return this.#reaching;
@@ -356,7 +367,6 @@ export class KozeSandbox extends DurableObject {
       await this.#stop();
       guest = await this.#start();
     }
-    if (!this.#furnished) await this.#furnish(guest);
     if (this.#ends !== ends) {
       // What was destroyed meanwhile is not to be there for whoever opens the next.
       await this.#stop();
@@ -373,10 +383,35 @@ export class KozeSandbox extends DurableObject {
   async #reconnect() {
     const token = await this.ctx.storage.get(TOKEN);
     if (!this.#container.running || typeof token !== "string") return undefined;
-    return this.#knock(token, BACK_MS).catch((error) => console.error("koze: the container does not answer:", error));
+    return this.#meet(token, BACK_MS).catch((error) => console.error("koze: the container does not answer:", error));
   }
 
+  /** Starts a container, and another where it ends before its guest was asked for anything. */
   async #start() {
+    const [begun, ends] = [Date.now(), this.#ends];
+    for (let [wait, exits] = [AGAIN_MS, 0]; ; wait = Math.min(2 * wait, LONGEST_AGAIN_MS)) {
+      try {
+        return await this.#launch(begun + START_MS);
+      } catch (error) {
+        console.error("koze: the container was started, and its guest does not answer:", error);
+        const why = this.#container.running ? error : await this.#end;
+        await this.#stop();
+        if (error instanceof Fault) throw error;
+        const [past, code] = [Date.now() - begun, exitCode(why)];
+        if (this.#ends !== ends || past + wait >= START_MS) throw notUp();
+        if (code === undefined && past >= UNSTARTED_MS && !FULL.test(`${why}`)) throw cannotStart("the platform does not run it");
+        if (code !== undefined && !KILLED.includes(code) && ++exits === STARTS) {
+          throw cannotStart(`its first process ends with the exit code ${code} each time`);
+        }
+      }
+      // Those that the platform refuses together do not come back together.
+      await new Promise((done) => setTimeout(done, wait * (0.5 + Math.random() / 2)));
+      if (this.#ends !== ends) throw notUp();
+    }
+  }
+
+  /** Starts a container, once: its guest. @param {number} until */
+  async #launch(until) {
     const token = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     await this.ctx.storage.put(TOKEN, token);
     // The object may end at any time, and the container goes on.
@@ -390,13 +425,19 @@ export class KozeSandbox extends DurableObject {
     this.#follow();
     this.#used = Date.now();
     await this.#settle();
+    return this.#meet(token, until - Date.now());
+  }
+
+  /** Reaches the guest, in a container that has what every sandbox has. @param {string} token @param {number} within */
+  async #meet(token, within) {
+    const guest = await this.#knock(token, within);
     try {
-      return await this.#knock(token, START_MS);
+      if (!this.#furnished) await this.#furnish(guest);
     } catch (error) {
-      console.error("koze: the container was started, and its guest does not answer:", error);
-      await this.#stop();
-      throw notUp();
+      guest.end("it does not do what every guest does");
+      throw error;
     }
+    return guest;
   }
 
   /** Tries to reach the guest until it answers. @param {string} token @param {number} within */
@@ -446,6 +487,7 @@ export class KozeSandbox extends DurableObject {
     const ended = (/** @type {unknown} */ why) => {
       this.#guest?.end("the container has ended");
       if (why) console.log("koze: the container has ended:", why);
+      return why;
     };
     this.#end = this.#container.monitor().then(() => ended(undefined), ended);
   }
@@ -559,6 +601,26 @@ function thrown(error) {
 /** Nothing was done. */
 function notUp() {
   return new Fault("unavailable", "the container of the sandbox is not up yet", true);
+}
+
+/** No container of this image comes up, however often one is started. @param {string} why */
+function cannotStart(why) {
+  const next = "its image or entrypoint has to be another, and the Worker's log says more";
+  return new Fault("unavailable", `the container of the sandbox cannot start: ${why}; ${next}`);
+}
+
+/** The exit codes of what was killed, and not by itself. */
+const KILLED = [128 + 9, 128 + 15];
+
+/** What the platform says where it has no room now. */
+const FULL = /no container instance|number of running container instances/i;
+
+/** The exit code with which a container has ended, if it ever ran. @param {unknown} why what was told of its end */
+function exitCode(why) {
+  if (why === undefined) return 0;
+  const { exitCode: code, message } = /** @type {{ exitCode?: unknown, message?: unknown }} */ (why);
+  const [, said] = /unexpected exit code: (\d+)/.exec(`${message}`) ?? [];
+  return typeof code === "number" ? code : said === undefined ? undefined : Number(said);
 }
 
 /** Whether requests may go to a port. @param {number} port */

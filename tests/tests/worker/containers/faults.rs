@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use koze_tests::containers::{Engine, Image};
 use koze_tests::{eventually, signal};
@@ -16,6 +16,9 @@ use super::calls::{LONGEST, bash, exec_for, one, open, sandbox, works};
 use super::engine::engine;
 use super::project::{plain_worker, start};
 use crate::dev::run::Client;
+
+/// How long it may take until it is known that an image cannot start, where a call waits for longer than that.
+const KNOWN: Duration = Duration::from_secs(40);
 
 /// Counts what programs in containers have done, where it outlives them.
 struct Counter {
@@ -97,6 +100,13 @@ fn what_happens_to_containers() {
     meanwhile(&dev, &engine, &counter, "guest-killed", guest_killed);
     works(&dev, "guest-killed");
 
+    // Nobody calls meanwhile, and whoever comes next comes at once: while the container ends, and where it is gone.
+    let container = sandbox(&dev, &engine, "idle");
+    for end in [&["stop", "--time", "1"][..], &["kill"], &["rm", "--force", "--time", "0"]] {
+        engine.podman(&[end, &[&*container]].concat());
+        works(&dev, "idle");
+    }
+
     // A connection with nobody at its other end, for so long as nothing is heard: and then a new container.
     let paused = |container: &str| drop(engine.podman(&["pause", container]));
     meanwhile(&dev, &engine, &counter, "paused", paused);
@@ -163,7 +173,10 @@ fn images_with_little_in_them() {
     let began = Instant::now();
     let answers = dev.call("foreign", &json!([open(), bash("true")]));
     unavailable(&answers[1], began);
-    assert_eq!(answers[1]["error"]["retryable"], true, "nothing was done: {answers:?}");
+    let error = &answers[1]["error"];
+    assert_eq!(error["retryable"], false, "no container of it will ever start: {answers:?}");
+    assert!(began.elapsed() < KNOWN, "it took {:?}", began.elapsed());
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("cannot start")), "{error}");
     engine.tag(&Image(kept), image);
     works(&dev, "foreign");
 }

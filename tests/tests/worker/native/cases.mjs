@@ -115,7 +115,7 @@ export const lives = {
     const asleep = () => eventually("sleep", async () => (await s.status()).status === "sleeping");
     await asleep();
     // Its status is true: nothing runs, also for an object that comes after this one; and asking wakes nothing.
-    assert.ok(!s.engine.container(id)?.running);
+    await eventually("the end of the container", () => !s.engine.container(id)?.running);
     await s.abort();
     assert.deepEqual(await s.status(), { opened: true, status: "sleeping" });
     const preview = () => fetch(s.url("/"), { headers: { "koze-port": "8080" } });
@@ -144,7 +144,7 @@ export const lives = {
     assert.deepEqual(await s.status(), { opened: true, status: "running" });
     // Nobody asks for it any more, and its alarm comes.
     await eventually("the end of the container", () => !s.engine.container(id)?.running);
-    assert.deepEqual(await s.status(), { opened: true, status: "sleeping" });
+    await eventually("sleep", async () => (await s.status()).status === "sleeping");
     await refused(s.read("/home/user/file"), "not_found");
     assert.equal(s.engine.starts(id), 2);
   },
@@ -164,6 +164,83 @@ export const lives = {
     await eventually("sleep", async () => (await s.status()).status === "sleeping");
     await refused(s.read("/home/user/file"), "not_found");
     assert.equal(s.engine.starts(id), 2);
+  },
+
+  async "a container that does not start is unavailable"(s) {
+    await s.open();
+    const id = await s.id();
+    s.engine.run(id, () => ["/bin/bash", "-c", "exit 7"]);
+    const began = performance.now();
+    const calls = [s.exec(["true"]), s.read("/etc/passwd"), s.list("/")];
+    for (const call of calls) await refused(call, "unavailable");
+    assert.match((await s.exec(["true"]).catch((error) => error)).text, /exit code 7/);
+    // Each time it is known after a few attempts, also to those who wait with the first.
+    assert.equal(s.engine.starts(id), 6);
+    assert.ok(performance.now() - began < 30_000);
+    s.engine.run(id, () => undefined);
+    assert.equal(await s.sh("echo mended"), "mended\n");
+  },
+
+  async "an image that is never run is unavailable as soon as that is known"(s) {
+    await s.open();
+    const id = await s.id();
+    s.engine.refuse(id, "start", 500, 1e6);
+    await refused(s.exec(["true"]), "unavailable");
+    assert.equal(s.engine.starts(id), 0);
+    assert.ok(s.engine.relent(id) < 1e6 - 3);
+    assert.equal(await s.sh("echo mended"), "mended\n");
+  },
+
+  async "a name that is in use for a while is waited for"(s) {
+    await s.open();
+    const id = await s.id();
+    await s.sh("true");
+    s.engine.kill(id);
+    await eventually("its end", () => !s.engine.container(id)?.running);
+    // workerd itself asks four times for each start.
+    s.engine.refuse(id, "create", 409, 14);
+    const said = await Promise.all([s.sh("echo x >>/opt/shared/count; echo 1"), s.sh("echo x >>/opt/shared/count; echo 2")]);
+    assert.deepEqual(said, ["1\n", "2\n"]);
+    assert.equal(s.engine.relent(id), 0);
+    assert.equal(s.engine.starts(id), 2);
+    assert.equal(lines(join(s.engine.shared(id), "count")), 2);
+  },
+
+  async "a start that fails is made again"(s) {
+    await s.open();
+    const id = await s.id();
+    s.engine.refuse(id, "start", 500, 3);
+    assert.equal(await s.sh("echo up"), "up\n");
+    assert.equal(s.engine.relent(id), 0);
+  },
+
+  async "a container that is killed as it starts has another come"(s) {
+    await s.open();
+    const id = await s.id();
+    // More often than an image may end that cannot start.
+    s.engine.run(id, () => {
+      if (s.engine.starts(id) === 5) return undefined;
+      setTimeout(() => s.engine.kill(id), 100);
+      return ["/bin/sleep", "1000"];
+    });
+    assert.equal(await s.sh("echo x >>/opt/shared/count; echo up"), "up\n");
+    assert.equal(s.engine.starts(id), 5);
+    assert.equal(lines(join(s.engine.shared(id), "count")), 1);
+  },
+
+  async "a sandbox that is destroyed while it cannot start is started no more"(s) {
+    await s.open();
+    const id = await s.id();
+    s.engine.refuse(id, "start", 500, 1e6);
+    const call = refused(s.exec(["true"]), "unavailable", true);
+    await sleep(1000);
+    await s.destroy();
+    await call;
+    const left = s.engine.relent(id);
+    s.engine.refuse(id, "start", 500, 1e6);
+    await sleep(5000);
+    assert.equal(s.engine.relent(id), 1e6);
+    assert.ok(left < 1e6);
   },
 
   async "two calls at once start one container"(s) {

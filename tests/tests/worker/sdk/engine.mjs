@@ -18,6 +18,7 @@ export class Engine {
   directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
   #containers = new Map();
   #broken = new Set();
+  #refusals = [];
   #server = http.createServer((request, response) => this.#answer(request, response));
 
   /** @param {string} modules `node_modules` with Node 22, capnweb and ws */
@@ -74,6 +75,25 @@ export class Engine {
     this.#broken.add(id);
   }
 
+  /**
+   * Answers the next requests about the container of an object as an engine does that cannot do what it is asked for.
+   *
+   * @param {string} id of the object
+   * @param {"create" | "start"} action
+   * @param {number} status
+   * @param {number} times
+   */
+  refuse(id, action, status, times) {
+    this.#refusals.push({ id, action, status, left: times });
+  }
+
+  /** Does all that it is asked for again: how many requests were still to be answered so. @param {string} id */
+  relent(id) {
+    const left = this.#refusals.filter((one) => one.id === id).reduce((sum, { left }) => sum + left, 0);
+    this.#refusals = this.#refusals.filter((one) => one.id !== id);
+    return left;
+  }
+
   /** Ends the container of an object from outside. */
   kill(id) {
     [...this.#containers.values()].find(({ name }) => name.endsWith(id))?.process?.kill("SIGKILL");
@@ -104,6 +124,12 @@ export class Engine {
     if (kind === "images") return send(200, { Id: "sha256:0", Config: { ExposedPorts: { "3000/tcp": {}, "5693/tcp": {} } } });
     if (kind !== "containers") return send(404, { message: `no such thing here: ${path}` });
     if (name === "json") return send(200, []);
+    const about = name === "create" ? url.searchParams.get("name") : name;
+    const refusal = this.#refusals.find(({ id, action: one, left }) => left > 0 && about.endsWith(id) && one === (action ?? name));
+    if (refusal) {
+      refusal.left--;
+      return send(refusal.status, { message: "the name is in use, or the first process cannot be run" });
+    }
     if (name === "create") return send(201, await this.#create(url.searchParams.get("name"), JSON.parse(body)));
     const container = this.#containers.get(name);
     if (!container) return send(404, { message: `No such container: ${name}` });
