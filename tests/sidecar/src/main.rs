@@ -1,12 +1,22 @@
 //! What workerd runs beside each container in the tests, in the place of an image that cannot be had everywhere.
 //!
-//! It shares the container's network and listens on a port of its own. workerd asks it with `CONNECT` for a connection to
-//! a port of the container, which the header `x-dst-addr` names; whatever else it is told, of what may go out, it takes
-//! and does nothing about.
+//! The container shares its network. It listens on a port of its own, where workerd asks it with `CONNECT` for a connection
+//! to a port of the container, which the header `x-dst-addr` names, and tells it what may go out. Every connection from
+//! within is brought before workerd (`outward`), and every question for a name is answered here (`names`).
+//!
+//! The internet of the tests is this machine's 127.0.0.1, whatever the port: all names lead to one address of a network that
+//! is nobody's, which stands for it. There is nothing else to reach, and not a packet leaves the machine.
 
+mod names;
+mod outward;
+
+use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+use serde::Deserialize;
 
 /// Where workerd looks for it.
 const PORT: u16 = 39001;
@@ -17,17 +27,77 @@ const LONGEST: u64 = 1 << 20;
 /// What is asked for with `GET /ca` where connections with TLS are to be seen through: none is.
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
 
-fn main() -> io::Result<()> {
+/// What workerd has said of what may go out.
+static POLICY: Mutex<Policy> = Mutex::new(Policy { port: 0, internet: false, names: Vec::new() });
+
+/// What may go out.
+#[derive(Debug)]
+struct Policy {
+    /// Where workerd takes the container's connections, at the gateway of the network.
+    port: u16,
+    /// Whether names are those of the internet.
+    internet: bool,
+    /// Patterns of names that lead somewhere without it, too, for workerd intercepts what goes there.
+    names: Vec<String>,
+}
+
+impl Policy {
+    fn now() -> MutexGuard<'static, Policy> {
+        POLICY.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what was said; what was left out stays as it is.
+    fn tell(&mut self, told: Told) {
+        self.port = told.port.unwrap_or(self.port);
+        self.internet = told.internet.map_or(self.internet, |internet| internet.enabled);
+        if let Some(dns) = told.dns {
+            self.names = dns.allow_hostnames;
+        }
+    }
+}
+
+/// The body of `PUT /egress`.
+#[derive(Deserialize)]
+struct Told {
+    port: Option<u16>,
+    internet: Option<Internet>,
+    dns: Option<Dns>,
+}
+
+#[derive(Deserialize)]
+struct Internet {
+    #[serde(default)]
+    enabled: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Dns {
+    #[serde(default)]
+    allow_hostnames: Vec<String>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--docker-gateway-cidr");
+    let network = arguments.nth(1).ok_or("no --docker-gateway-cidr: which network is the gateway in?")?;
+    // Before workerd is answered, and so before the container starts.
+    names::serve()?;
+    outward::serve(&network)?;
     for stream in TcpListener::bind(("0.0.0.0", PORT))?.incoming() {
         // A connection that ends before it begins is nobody's loss.
         let Ok(stream) = stream else { continue };
-        thread::spawn(move || {
-            if let Err(error) = serve(&stream) {
-                eprintln!("sidecar: {error}");
-            }
-        });
+        detached(move || serve(&stream));
     }
     Ok(())
+}
+
+/// Does something beside all else, and tells of it where it fails.
+fn detached(work: impl FnOnce() -> io::Result<()> + Send + 'static) {
+    thread::spawn(move || {
+        if let Err(error) = work() {
+            eprintln!("sidecar: {error}");
+        }
+    });
 }
 
 /// The request of a connection.
@@ -44,7 +114,11 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     let mut reader = BufReader::new(stream);
     let head = head(&mut reader)?;
     if head.method != "CONNECT" {
-        io::copy(&mut reader.take(head.length.min(LONGEST)), &mut io::sink())?;
+        let mut told = Vec::new();
+        reader.take(head.length.min(LONGEST)).read_to_end(&mut told)?;
+        if head.path == "/egress" {
+            Policy::now().tell(serde_json::from_slice(&told)?);
+        }
         let body = if head.path == "/ca" { CERTIFICATE } else { "" };
         return answer(stream, "200 OK", body);
     }
@@ -53,10 +127,7 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     (&*stream).write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
     // What came along with the head.
     (&inside).write_all(reader.buffer())?;
-    thread::scope(|scope| {
-        scope.spawn(|| pump(stream, &inside));
-        pump(&inside, stream);
-    });
+    join(stream, &inside);
     Ok(())
 }
 
@@ -85,6 +156,14 @@ fn head(reader: &mut impl BufRead) -> io::Result<Head> {
 fn answer(mut stream: &TcpStream, status: &str, body: &str) -> io::Result<()> {
     let length = body.len();
     write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+}
+
+/// Joins two connections to their ends.
+fn join(one: &TcpStream, other: &TcpStream) {
+    thread::scope(|scope| {
+        scope.spawn(|| pump(one, other));
+        pump(other, one);
+    });
 }
 
 /// Hands on what comes from one side; the end of it, too, and that the other takes no more.

@@ -15,7 +15,7 @@ use crate::binary;
 use crate::process::run;
 
 /// Raised where what is made of the programs changes.
-const RECIPE: u32 = 3;
+const RECIPE: u32 = 4;
 
 /// The programs that are in the image, as far as this machine has them.
 const PROGRAMS: &[&str] = &[
@@ -50,6 +50,7 @@ const PROGRAMS: &[&str] = &[
     "hostname",
     "id",
     "install",
+    "iptables",
     "join",
     "kill",
     "link",
@@ -111,8 +112,13 @@ const PROGRAMS: &[&str] = &[
     "yes",
 ];
 
+/// What `iptables` reads for the rules of the sidecar; other parts are in it.
+const TABLES: &str = "/usr/lib/x86_64-linux-gnu/xtables";
+const TABLES_PARTS: [&str; 4] = ["libxt_REDIRECT.so", "libxt_standard.so", "libxt_tcp.so", "libxt_udp.so"];
+
 /// Without these, there is no image.
-const NEEDED: &[&str] = &["awk", "bash", "find", "grep", "perl", "sed", "setsid", "sha256sum", "stat"];
+const NEEDED: &[&str] =
+    &["awk", "bash", "find", "grep", "iptables", "perl", "sed", "setsid", "sha256sum", "stat"];
 
 /// What Perl reads to serve a port.
 const PERL: &str =
@@ -179,6 +185,9 @@ fn files(sidecar: &Path) -> Vec<(PathBuf, PathBuf)> {
             continue;
         };
         files.insert((path, Path::new("usr/bin").join(name)));
+    }
+    for part in TABLES_PARTS.map(|name| Path::new(TABLES).join(name)) {
+        files.insert((part.clone(), below_usr(&part)));
     }
     let mut perl = Command::new("perl");
     perl.args(["-e", PERL]);

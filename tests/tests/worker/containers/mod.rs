@@ -3,6 +3,7 @@
 
 mod calls;
 mod conformance;
+mod egress;
 mod engine;
 mod faults;
 mod project;

@@ -1,5 +1,7 @@
 //! A project whose sandboxes are native, and `koze dev` on it.
 
+use std::process::Command;
+
 use koze_tests::conformance::IMAGES;
 use koze_tests::containers::Engine;
 use koze_tests::root;
@@ -63,10 +65,51 @@ pub(super) fn plain_worker(engine: &Engine) -> Worker {
 const FOREIGN: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0\x01\0\0\0\
     \0\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\x38\0\0\0\x40\0\0\0\0\0";
 
+/// The same with sandboxes that reach all of the internet, the hosts of a list, and all but those of a list.
+pub(super) fn egress_worker(engine: &Engine) -> Worker {
+    let worker = plain_worker(engine);
+    let project = &worker.project;
+    let dockerfile = format!("FROM {}\n", engine.base().0);
+    for (name, class, attributes) in [
+        ("open", "OpenSandbox", "internet = true"),
+        ("allowed", "AllowedSandbox", "allowed_hosts = [\"allowed.test\", \"*.wide.test\"]"),
+        ("denied", "DeniedSandbox", "internet = true, denied_hosts = [\"denied.test\", \"*.deep.test\"]"),
+    ] {
+        project.write(format!("src/server/{name}.Dockerfile"), &dockerfile);
+        project.write(format!("src/server/{name}.sandbox.rs"), sandbox(attributes, class));
+    }
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    worker
+}
+
 /// Runs it in containers.
 pub(super) fn start<'w>(worker: &'w Worker, engine: &Engine) -> Dev<'w> {
-    let mut command =
-        command(worker, &["dev", "--port", "0", "--", "--ip", "127.0.0.1", "--inspector-port", "0"]);
+    run(worker, engine, |command| command)
+}
+
+/// The same where these names are this machine's loopback address, for nobody but what is run.
+pub(super) fn start_among<'w>(worker: &'w Worker, engine: &Engine, names: &[&str]) -> Dev<'w> {
+    worker.project.write("hosts", format!("127.0.0.1 localhost {}\n", names.join(" ")));
+    run(worker, engine, |koze| {
+        let mut command = Command::new("unshare");
+        let script = "mount --bind hosts /etc/hosts && exec \"$@\"";
+        command.args(["--mount", "bash", "-c", script, "bash"]).arg(koze.get_program()).args(koze.get_args());
+        for (name, value) in koze.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.current_dir(worker.project.dir());
+        command
+    })
+}
+
+const DEV: &[&str] = &["dev", "--port", "0", "--", "--ip", "127.0.0.1", "--inspector-port", "0"];
+
+fn run<'w>(worker: &'w Worker, engine: &Engine, within: impl Fn(Command) -> Command) -> Dev<'w> {
+    let mut command = within(command(worker, DEV));
     command.envs(engine.env());
     Dev::run(worker, command)
 }

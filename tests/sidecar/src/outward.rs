@@ -1,0 +1,117 @@
+//! Connections from within the container, which workerd decides about.
+
+use std::error::Error;
+use std::io::{self, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use rustix::net::sockopt::ip_original_dst;
+
+use crate::names::{self, INTERNET};
+use crate::{Policy, detached, head, join};
+
+/// Where connections are led to, whomever they were for.
+const PORT: u16 = 39002;
+
+/// How long is waited for the first words of a connection: in some, the other side has them.
+const FIRST_WORDS: Duration = Duration::from_millis(500);
+
+/// Leads all connections here from now on, but for those in the network itself; what is neither that nor a question for a
+/// name goes nowhere.
+pub(crate) fn serve(network: &str) -> Result<(), Box<dyn Error>> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?;
+    let (here, names) = (PORT.to_string(), names::PORT.to_string());
+    let here_all = "127.0.0.0/8";
+    for rule in [
+        &["nat", "-p", "udp", "--dport", "53", "-j", "REDIRECT", "--to-ports", &names][..],
+        &["nat", "-d", here_all, "-j", "RETURN"],
+        &["nat", "-d", network, "-j", "RETURN"],
+        &["nat", "-p", "tcp", "-j", "REDIRECT", "--to-ports", &here],
+        &["filter", "-d", here_all, "-j", "ACCEPT"],
+        &["filter", "-d", network, "-j", "ACCEPT"],
+        &["filter", "-j", "DROP"],
+    ] {
+        let mut iptables = Command::new("iptables");
+        iptables.args(["--wait", "--table", rule[0], "--append", "OUTPUT"]).args(&rule[1..]);
+        let output = iptables.output()?;
+        if !output.status.success() {
+            return Err(format!("{iptables:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+    }
+    detached(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { continue };
+            detached(move || hand_over(&stream));
+        }
+        Ok(())
+    });
+    Ok(())
+}
+
+/// Hands a connection to workerd, as one to this machine.
+fn hand_over(stream: &TcpStream) -> io::Result<()> {
+    let to = ip_original_dst(stream)?;
+    if *to.ip() != INTERNET {
+        return Ok(());
+    }
+    let port = to.port();
+    let named = host(&first_words(stream)?).map(|host| format!("X-Hostname: {host}\r\n")).unwrap_or_default();
+    let workerd = TcpStream::connect((gateway()?, Policy::now().port))?;
+    workerd.set_nodelay(true)?;
+    stream.set_nodelay(true)?;
+    write!(&workerd, "CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{named}\r\n")?;
+    let mut reader = BufReader::new(&workerd);
+    // Of an answer, the second word is its status.
+    if !head(&mut reader)?.path.starts_with('2') {
+        return Ok(());
+    }
+    (&*stream).write_all(reader.buffer())?;
+    join(stream, &workerd);
+    Ok(())
+}
+
+/// What a connection begins with, which is left in it: the whole head of a request, where it is one.
+fn first_words(stream: &TcpStream) -> io::Result<Vec<u8>> {
+    let until = Instant::now() + FIRST_WORDS;
+    let mut words = vec![0; 8192];
+    stream.set_read_timeout(Some(FIRST_WORDS))?;
+    let mut length = 0;
+    while Instant::now() < until && !words[..length].windows(4).any(|end| end == b"\r\n\r\n") {
+        match stream.peek(&mut words) {
+            Ok(0) => break,
+            // The same, until there are more.
+            Ok(seen) if seen == length => thread::sleep(Duration::from_millis(5)),
+            Ok(seen) => length = seen,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    stream.set_read_timeout(None)?;
+    words.truncate(length);
+    Ok(words)
+}
+
+/// The host that a request names, without a port.
+fn host(words: &[u8]) -> Option<String> {
+    let text = str::from_utf8(words).ok()?;
+    let mut lines = text.split("\r\n");
+    lines.next().filter(|line| line.contains(" HTTP/1."))?;
+    let (_, host) =
+        lines.filter_map(|line| line.split_once(':')).find(|(name, _)| name.eq_ignore_ascii_case("host"))?;
+    let host = host.trim();
+    Some(host.split_once(':').map_or(host, |(host, _)| host).to_owned())
+}
+
+/// The gateway of the network, behind which workerd is.
+fn gateway() -> io::Result<Ipv4Addr> {
+    let routes = fs::read_to_string("/proc/net/route")?;
+    let default = routes.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let gateway = default.filter(|fields| fields.get(1) == Some(&"00000000")).find_map(|fields| {
+        u32::from_str_radix(fields.get(2)?, 16).ok().map(|number| Ipv4Addr::from(number.to_le_bytes()))
+    });
+    gateway.ok_or_else(|| io::Error::other("the network has no gateway"))
+}
