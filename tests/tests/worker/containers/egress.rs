@@ -3,9 +3,12 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::calls::{exec_for, one, open, sandbox};
@@ -24,7 +27,7 @@ const NAMES: [&str; 7] = [
     "a.deep.test",
 ];
 
-/// A server for all names there are, which remembers who was asked for.
+/// A server for all names there are, which remembers the paths that were asked for.
 struct Internet {
     port: u16,
     asked: Arc<Mutex<Vec<String>>>,
@@ -45,27 +48,27 @@ impl Internet {
         Internet { port, asked }
     }
 
-    /// Whether a name was asked for since the last time.
-    fn heard_of(&self, name: &str) -> bool {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *asked).iter().any(|host| host.split(':').next() == Some(name))
+    /// Whether a path was asked for.
+    fn heard_of(&self, path: &str) -> bool {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|asked| asked == path)
     }
 }
 
 fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>) {
     let mut lines = BufReader::new(stream.try_clone().expect("another handle")).lines().map_while(Result::ok);
     let first = lines.next().unwrap_or_default();
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
     let host = lines.take_while(|line| !line.is_empty()).find_map(|line| {
         let (name, host) = line.split_once(": ")?;
         name.eq_ignore_ascii_case("host").then(|| host.to_owned())
     });
     let host = host.unwrap_or_default();
-    asked.lock().unwrap_or_else(PoisonError::into_inner).push(host.clone());
-    let body = format!("reached {host}");
-    let (status, more) = match first.contains(" /moved ") {
+    let (status, more) = match path.ends_with("/moved") {
         true => ("302 Found", "location: http://denied.test/\r\n"),
         false => ("200 OK", ""),
     };
+    asked.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+    let body = format!("reached {host}");
     let length = body.len();
     let head = format!("HTTP/1.1 {status}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n");
     let _ = stream.write_all(format!("{head}{body}").as_bytes());
@@ -76,6 +79,8 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>) {
 enum Became {
     /// The server has it, and its answer came back.
     Reached,
+    /// The server has it, and says that it is elsewhere.
+    Moved,
     /// The gate has refused it, in words of its own.
     Refused,
     /// Nothing came back at all.
@@ -84,33 +89,82 @@ enum Became {
     Other(String),
 }
 
-/// Asks for a path of a host, by way of an address and a port, from within a sandbox: the head and the body that come.
-fn ask(dev: &Client, object: &str, (address, port): (&str, u16), host: &str, path: &str) -> String {
-    let script = "exec 3<>\"/dev/tcp/$1/$2\" || exit 7
-        printf 'GET %s HTTP/1.1\\r\\nHost: %s\\r\\nConnection: close\\r\\n\\r\\n' \"$4\" \"$3\" >&3; cat <&3";
-    let port = port.to_string();
-    let answer =
-        one(dev, object, &exec_for(&["bash", "-c", script, "bash", address, &port, host, path], 10_000));
-    assert_eq!(answer["ok"], true, "{object}: {answer}");
-    assert_eq!(answer["value"]["timedOut"], false, "{object}: {answer}");
-    let script = "return Buffer.from(data, 'base64').toString()";
-    let text = dev.ask(script, &answer["value"]["stdout"]["base64"]);
-    text.as_str().expect("a text").to_owned()
+/// A request: the name or address and the port that it goes to, and the name that it asks for.
+type Request<'a> = (&'a str, u16, &'a str);
+
+/// Makes requests one after the other: the port of the server, and four words for each. What came of it is printed.
+///
+/// workerd leaves a connection open for a while, so an answer is read for as long as it says that it is.
+const SCRIPT: &str = r#"port=$1; shift
+    ask() {
+      local line length=0
+      exec 3<>"/dev/tcp/$1/$2" || return
+      printf 'GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$4" "$3:$port" >&3
+      while IFS= read -r line <&3; do
+        printf '%s\n' "$line"
+        line=${line,,}
+        [[ $line != content-length:* ]] || length=${line//[^0-9]/}
+        [[ $line != $'\r' ]] || break
+      done
+      head -c "$length" <&3
+    }
+    while (($#)); do
+      (ask "$@") 2>/dev/null
+      printf '\n=====\n'; shift 4
+    done"#;
+
+/// What becomes of requests from within a sandbox: where it is not what it should be. The server is at another port than what requests
+/// go to where they are judged: they name it.
+fn became(dev: &Client, internet: &Internet, object: &str, requests: &[(Request, Became)]) -> Vec<String> {
+    // No two requests ask for the same path: so it is known which of them has arrived.
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let paths: Vec<String> = requests
+        .iter()
+        .map(|(_, what)| {
+            let number = ASKED.fetch_add(1, Ordering::Relaxed);
+            if *what == Became::Moved { format!("/{number}/moved") } else { format!("/{number}") }
+        })
+        .collect();
+    let mut argv = ["bash", "-c", SCRIPT, "bash"].map(str::to_owned).to_vec();
+    argv.push(internet.port.to_string());
+    for (((to, port, name), _), path) in requests.iter().zip(&paths) {
+        argv.extend([(*to).to_owned(), port.to_string(), (*name).to_owned(), path.clone()]);
+    }
+    let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+    let mut call = exec_for(&argv, 60_000);
+    call[1]["maxOutput"] = json!(1 << 20);
+    let answers = dev.call(object, &json!([open(), call]));
+    let answer = &answers[1]["value"];
+    assert_eq!(
+        (&answer["exitCode"], &answer["timedOut"]),
+        (&json!(0), &json!(false)),
+        "{object}: {answers:?}"
+    );
+    let printed = STANDARD.decode(answer["stdout"]["base64"].as_str().expect("bytes")).expect("base64");
+    let printed = String::from_utf8(printed).expect("a text");
+    let mut said: Vec<&str> = printed.split("\n=====\n").collect();
+    assert_eq!(said.pop(), Some(""), "{object}: {printed}");
+    assert_eq!(said.len(), requests.len(), "{object}: {printed}");
+    let mut wrong = Vec::new();
+    for (((request, what), said), path) in requests.iter().zip(said).zip(&paths) {
+        let became = judged(said, request.2, internet.heard_of(path), internet.port);
+        if became != *what {
+            wrong.push(format!("{object}, {request:?}: {became:?}, and not {what:?}"));
+        }
+    }
+    wrong
 }
 
-/// The same for a name and a port of the internet, which is at another of this machine: the request names it.
-fn became(dev: &Client, internet: &Internet, object: &str, (name, port): (&str, u16)) -> Became {
-    let said = ask(dev, object, (name, port), &format!("{name}:{}", internet.port), "/");
-    let heard = internet.heard_of(name);
-    let begins = |start: &str| said.starts_with(start);
-    if begins("HTTP/1.1 200") && said.ends_with(&format!("reached {name}:{}", internet.port)) && heard {
+fn judged(said: &str, name: &str, heard: bool, port: u16) -> Became {
+    let is = |start: &str, end: &str| said.starts_with(start) && said.ends_with(end);
+    let reached = format!("reached {name}:{port}");
+    if heard && is("HTTP/1.1 200", &reached) {
         Became::Reached
-    } else if begins("HTTP/1.1 403")
-        && said.ends_with(&format!("The sandbox may not reach {name}\n"))
-        && !heard
-    {
+    } else if heard && is("HTTP/1.1 302", &reached) && said.contains("http://denied.test/") {
+        Became::Moved
+    } else if !heard && is("HTTP/1.1 403", &format!("The sandbox may not reach {name}\n")) {
         Became::Refused
-    } else if said.is_empty() && !heard {
+    } else if !heard && said.is_empty() {
         Became::Nothing
     } else {
         Became::Other(format!("{said:?}, and the server has heard of it: {heard}"))
@@ -119,68 +173,56 @@ fn became(dev: &Client, internet: &Internet, object: &str, (name, port): (&str, 
 
 #[test]
 fn sandboxes_reach_what_their_attribute_says() {
-    use Became::{Nothing, Reached, Refused};
+    use Became::{Moved, Nothing, Reached, Refused};
 
     let Some(engine) = engine() else { return };
     let worker = egress_worker(&engine);
     let internet = Internet::start();
+    let port = internet.port;
     let running = start_among(&worker, &engine, &NAMES);
     let dev = running.client();
     // The network is there as soon as one container is, and workerd listens in it from then on.
     sandbox(&dev, &engine, "first");
-    let [nothing, all, allowed, denied] =
-        ["SHELL_SANDBOX.a", "OPEN_SANDBOX.a", "ALLOWED_SANDBOX.a", "DENIED_SANDBOX.a"];
-    for object in [nothing, all, allowed, denied] {
-        assert_eq!(one(&dev, object, &open())["ok"], true);
-    }
-    let port = internet.port;
-    let mut wrong = Vec::new();
-    let mut expect = |object: &str, to: (&str, u16), what: Became| {
-        let became = became(&dev, &internet, object, to);
-        if became != what {
-            wrong.push(format!("{object} to {to:?}: {became:?}, and not {what:?}"));
-        }
-    };
+
+    let address = "198.18.0.1";
+    let [mut nothing, mut all, mut allowed, mut denied] = [const { Vec::new() }; 4];
     for name in NAMES {
         // Where there is no policy, connections go through as they are, or not at all.
-        expect(nothing, (name, 80), Nothing);
-        expect(nothing, (name, port), Nothing);
-        expect(all, (name, port), Reached);
-        // Where there is one, requests are judged.
+        nothing.extend([((name, 80, name), Nothing), ((name, port, name), Nothing)]);
+        all.push(((name, port, name), Reached));
+        // Where there is one, requests are judged; what goes to other ports than those of HTTP and HTTPS is not, and either
+        // goes through or does not.
         let is_listed = ["allowed.test", "a.wide.test", "a.b.wide.test"].contains(&name);
-        expect(allowed, (name, 80), if is_listed { Reached } else { Refused });
-        expect(allowed, (name, port), Nothing);
+        allowed.extend([
+            ((name, 80, name), if is_listed { Reached } else { Refused }),
+            ((name, port, name), Nothing),
+        ]);
         let is_listed = ["denied.test", "a.deep.test"].contains(&name);
-        expect(denied, (name, 80), if is_listed { Refused } else { Reached });
-        // What goes to other ports than those of HTTP and HTTPS is judged by nobody, and this sandbox has the internet.
-        expect(denied, (name, port), Reached);
+        denied.extend([
+            ((name, 80, name), if is_listed { Refused } else { Reached }),
+            ((name, port, name), Reached),
+        ]);
     }
-    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), engine.log());
-
     // By an address, and by another name than that of the request: what is asked for counts.
-    let address = "198.18.0.1";
-    let host = |name: &str| format!("{name}:{port}");
-    for (object, to) in
-        [(allowed, address), (denied, address), (allowed, "allowed.test"), (denied, "wide.test")]
-    {
-        let said = ask(&dev, object, (to, 80), &host("denied.test"), "/");
-        assert!(said.starts_with("HTTP/1.1 403"), "{object} to {to}: {said}");
+    nothing.extend([((address, 80, "allowed.test"), Nothing), ((address, port, "allowed.test"), Nothing)]);
+    for to in [address, "allowed.test"] {
+        allowed.extend([((to, 80, "denied.test"), Refused), ((to, 80, "allowed.test"), Reached)]);
+        denied.extend([((to, 80, "denied.test"), Refused), ((to, 80, "allowed.test"), Reached)]);
     }
-    assert_eq!(ask(&dev, nothing, (address, 80), &host("allowed.test"), "/"), "");
-    assert_eq!(ask(&dev, nothing, (address, port), &host("allowed.test"), "/"), "");
-    assert!(!internet.heard_of("denied.test") && !internet.heard_of("allowed.test"));
-    // A way on to a host is told, and not gone.
-    let said = ask(&dev, allowed, ("allowed.test", 80), &host("allowed.test"), "/moved");
-    assert!(said.starts_with("HTTP/1.1 302") && said.contains("http://denied.test/"), "{said}");
-    assert!(!internet.heard_of("denied.test"));
+    // The way on to a host is told, and not gone.
+    allowed.push((("allowed.test", 80, "allowed.test"), Moved));
+    let mut wrong = Vec::new();
+    let all = [("SHELL", nothing), ("OPEN", all), ("ALLOWED", allowed), ("DENIED", denied)];
+    for (class, requests) in &all {
+        wrong.extend(became(&dev, &internet, &format!("{class}_SANDBOX.a"), requests));
+    }
 
-    // The policy is that of the class, also of a container that comes after this one, and where the object has ended.
-    let container = sandbox(&dev, &engine, allowed);
-    engine.podman(&["kill", &container]);
-    one(&dev, allowed, &exec_for(&["true"], 2_000));
-    assert_eq!(became(&dev, &internet, allowed, ("allowed.test", 80)), Reached);
-    assert_eq!(became(&dev, &internet, allowed, ("denied.test", 80)), Refused);
-    assert_eq!(dev.call(allowed, &json!([["kozeDestroy", {}], open()]))[1]["value"]["created"], true);
-    assert_eq!(became(&dev, &internet, allowed, ("denied.test", 80)), Refused);
-    assert_eq!(became(&dev, &internet, allowed, ("allowed.test", 80)), Reached);
+    // The policy is that of the class, also of the container that comes after this one, and of another sandbox.
+    let [_, _, (_, allowed), _] = &all;
+    let object = "ALLOWED_SANDBOX.a";
+    engine.podman(&["kill", &sandbox(&dev, &engine, object)]);
+    wrong.extend(became(&dev, &internet, object, &allowed[..4]));
+    assert_eq!(one(&dev, object, &json!(["kozeDestroy", {}]))["ok"], true);
+    wrong.extend(became(&dev, &internet, object, &allowed[..4]));
+    assert!(wrong.is_empty(), "{}\n{}", wrong.join("\n"), engine.log());
 }
