@@ -20,8 +20,9 @@ const WRANGLER: Version = Version::new(4, 0, 0);
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// How long a tool may think about what it is.
+/// How long a tool may think about what it is; an engine may have containers to start and to end first.
 const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_WITH_ENGINES: Duration = Duration::from_secs(30);
 
 pub(super) fn checks(build: &Build) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
@@ -107,7 +108,10 @@ fn docker(build: &Build) -> Check {
 /// such word in what it says of itself to `info`.
 fn engine() -> Option<String> {
     let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
-    said(Command::new(program).args(["version", "--format", "{{.Server.Version}}"]))
+    said_within(
+        PATIENCE_WITH_ENGINES,
+        Command::new(program).args(["version", "--format", "{{.Server.Version}}"]),
+    )
 }
 
 fn target() -> Check {
@@ -149,6 +153,10 @@ fn on_path(program: &str) -> bool {
 
 /// The line that a command prints; none where it is missing, fails, or does not come to an end.
 fn said(command: &mut Command) -> Option<String> {
+    said_within(PATIENCE, command)
+}
+
+fn said_within(patience: Duration, command: &mut Command) -> Option<String> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let mut stdout = child.stdout.take()?;
     let (send, printed) = mpsc::channel();
@@ -158,7 +166,7 @@ fn said(command: &mut Command) -> Option<String> {
         let _ = stdout.read_to_string(&mut text);
         let _ = send.send(text);
     });
-    let text = printed.recv_timeout(PATIENCE);
+    let text = printed.recv_timeout(patience);
     if text.is_err() {
         let _ = child.kill();
     }

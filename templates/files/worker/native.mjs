@@ -31,7 +31,7 @@ const BACK_MS = 20_000;
  * for its name may be in use yet; the first wait before the next time, and the longest.
  */
 const STARTS = 3;
-const UNSTARTED_MS = 15_000;
+const UNSTARTED_MS = 35_000;
 const AGAIN_MS = 200;
 const LONGEST_AGAIN_MS = 3_000;
 
@@ -390,18 +390,21 @@ export class KozeSandbox extends DurableObject {
   async #start() {
     const [begun, ends] = [Date.now(), this.#ends];
     for (let [wait, exits] = [AGAIN_MS, 0]; ; wait = Math.min(2 * wait, LONGEST_AGAIN_MS)) {
+      const before = this.#end;
       try {
         return await this.#launch(begun + START_MS);
       } catch (error) {
         console.error("koze: the container was started, and its guest does not answer:", error);
-        const why = this.#container.running ? error : await this.#end;
+        const why = this.#container.running || this.#end === before ? error : await this.#end;
         await this.#stop();
         if (error instanceof Fault) throw error;
         const [past, code] = [Date.now() - begun, exitCode(why)];
         if (this.#ends !== ends || past + wait >= START_MS) throw notUp();
-        if (code === undefined && past >= UNSTARTED_MS && !FULL.test(`${why}`)) throw cannotStart("the platform does not run it");
+        if (code === undefined && past >= UNSTARTED_MS && !PASSES.test(`${why}`)) {
+          throw cannotStart("the platform has refused to run its image several times");
+        }
         if (code !== undefined && !KILLED.includes(code) && ++exits === STARTS) {
-          throw cannotStart(`its first process ends with the exit code ${code} each time`);
+          throw cannotStart(`its first process ends with the exit code ${code} each time, so its image or entrypoint has to change`);
         }
       }
       // Those that the platform refuses together do not come back together.
@@ -605,15 +608,14 @@ function notUp() {
 
 /** No container of this image comes up, however often one is started. @param {string} why */
 function cannotStart(why) {
-  const next = "its image or entrypoint has to be another, and the Worker's log says more";
-  return new Fault("unavailable", `the container of the sandbox cannot start: ${why}; ${next}`);
+  return new Fault("unavailable", `the container of the sandbox cannot start: ${why}; the log of the Worker says more`);
 }
 
 /** The exit codes of what was killed, and not by itself. */
 const KILLED = [128 + 9, 128 + 15];
 
-/** What the platform says where it has no room now. */
-const FULL = /no container instance|number of running container instances/i;
+/** What the platform says where it has no room now, or something else that passes. */
+const PASSES = /no container instance|number of running container instances|network connection lost/i;
 
 /** The exit code with which a container has ended, if it ever ran. @param {unknown} why what was told of its end */
 function exitCode(why) {

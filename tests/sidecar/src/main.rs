@@ -80,10 +80,11 @@ struct Dns {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip_while(|argument| argument != "--docker-gateway-cidr");
     let network = arguments.nth(1).ok_or("no --docker-gateway-cidr: which network is the gateway in?")?;
-    // Before workerd is answered, and so before the container starts.
+    // workerd asks for two seconds whether somebody listens. It is answered when all is there, and then the container starts.
+    let listener = TcpListener::bind(("0.0.0.0", PORT))?;
     names::serve()?;
     outward::serve(&network)?;
-    for stream in TcpListener::bind(("0.0.0.0", PORT))?.incoming() {
+    for stream in listener.incoming() {
         // A connection that ends before it begins is nobody's loss.
         let Ok(stream) = stream else { continue };
         detached(move || serve(&stream));

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -22,23 +22,25 @@ const FIRST_WORDS: Duration = Duration::from_millis(500);
 /// name goes nowhere.
 pub(crate) fn serve(network: &str) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?;
-    let (here, names) = (PORT.to_string(), names::PORT.to_string());
-    let here_all = "127.0.0.0/8";
-    for rule in [
-        &["nat", "-p", "udp", "--dport", "53", "-j", "REDIRECT", "--to-ports", &names][..],
-        &["nat", "-d", here_all, "-j", "RETURN"],
-        &["nat", "-d", network, "-j", "RETURN"],
-        &["nat", "-p", "tcp", "-j", "REDIRECT", "--to-ports", &here],
-        &["filter", "-d", here_all, "-j", "ACCEPT"],
-        &["filter", "-d", network, "-j", "ACCEPT"],
-        &["filter", "-j", "DROP"],
-    ] {
-        let mut iptables = Command::new("iptables");
-        iptables.args(["--wait", "--table", rule[0], "--append", "OUTPUT"]).args(&rule[1..]);
-        let output = iptables.output()?;
-        if !output.status.success() {
-            return Err(format!("{iptables:?}: {}", String::from_utf8_lossy(&output.stderr)).into());
-        }
+    let names = names::PORT;
+    let rules = format!(
+        "*nat\n\
+         -A OUTPUT -p udp --dport 53 -j REDIRECT --to-ports {names}\n\
+         -A OUTPUT -d 127.0.0.0/8 -j RETURN\n\
+         -A OUTPUT -d {network} -j RETURN\n\
+         -A OUTPUT -p tcp -j REDIRECT --to-ports {PORT}\n\
+         COMMIT\n\
+         *filter\n\
+         -A OUTPUT -d 127.0.0.0/8 -j ACCEPT\n\
+         -A OUTPUT -d {network} -j ACCEPT\n\
+         -A OUTPUT -j DROP\n\
+         COMMIT\n"
+    );
+    let mut restore = Command::new("iptables-restore").stdin(Stdio::piped()).spawn()?;
+    restore.stdin.take().ok_or("no pipe")?.write_all(rules.as_bytes())?;
+    let status = restore.wait()?;
+    if !status.success() {
+        return Err(format!("iptables-restore: {status}").into());
     }
     detached(move || {
         for stream in listener.incoming() {

@@ -50,7 +50,7 @@ const PROGRAMS: &[&str] = &[
     "hostname",
     "id",
     "install",
-    "iptables",
+    "iptables-restore",
     "join",
     "kill",
     "link",
@@ -112,13 +112,13 @@ const PROGRAMS: &[&str] = &[
     "yes",
 ];
 
-/// What `iptables` reads for the rules of the sidecar; other parts are in it.
+/// What `iptables-restore` reads for the rules of the sidecar; other parts are in it.
 const TABLES: &str = "/usr/lib/x86_64-linux-gnu/xtables";
 const TABLES_PARTS: [&str; 4] = ["libxt_REDIRECT.so", "libxt_standard.so", "libxt_tcp.so", "libxt_udp.so"];
 
 /// Without these, there is no image.
 const NEEDED: &[&str] =
-    &["awk", "bash", "find", "grep", "iptables", "perl", "sed", "setsid", "sha256sum", "stat"];
+    &["awk", "bash", "find", "grep", "iptables-restore", "perl", "sed", "setsid", "sha256sum", "stat"];
 
 /// What Perl reads to serve a port.
 const PERL: &str =

@@ -63,9 +63,10 @@ fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>) {
         name.eq_ignore_ascii_case("host").then(|| host.to_owned())
     });
     let host = host.unwrap_or_default();
-    let (status, more) = match path.ends_with("/moved") {
-        true => ("302 Found", "location: http://denied.test/\r\n"),
-        false => ("200 OK", ""),
+    let (status, more) = if path.ends_with("/moved") {
+        ("302 Found", "location: http://denied.test/\r\n")
+    } else {
+        ("200 OK", "")
     };
     asked.lock().unwrap_or_else(PoisonError::into_inner).push(path);
     let body = format!("reached {host}");

@@ -17,8 +17,8 @@ use super::engine::engine;
 use super::project::{plain_worker, start};
 use crate::dev::run::Client;
 
-/// How long it may take until it is known that an image cannot start, where a call waits for longer than that.
-const KNOWN: Duration = Duration::from_secs(40);
+/// How long it may take until it is known that an image cannot start, which is before a call is told to come again.
+const KNOWN: Duration = Duration::from_secs(50);
 
 /// Counts what programs in containers have done, where it outlives them.
 struct Counter {
