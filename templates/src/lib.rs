@@ -18,6 +18,9 @@ pub const WORKER: &str = include_str!("../files/worker/worker.mjs");
 /// Its types, `src/generated/worker.d.mts`.
 pub const WORKER_TYPES: &str = include_str!("../files/worker/worker.d.mts");
 
+/// What the base classes of all backends have in common, `src/generated/calls.mjs`.
+pub const CALLS: &str = include_str!("../files/worker/calls.mjs");
+
 /// The base class of sandboxes of the backend `sdk`, `src/generated/sdk.mjs`.
 pub const SDK: &str = include_str!("../files/worker/sdk.mjs");
 

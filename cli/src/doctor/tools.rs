@@ -20,8 +20,10 @@ const WRANGLER: Version = Version::new(4, 0, 0);
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// How long a tool may think about what it is; an engine may have containers to start and to end first.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a tool may think about what it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The same of an engine that is needed now: it may have containers to start and to end first.
 const PATIENCE_WITH_ENGINES: Duration = Duration::from_secs(30);
 
 pub(super) fn checks(build: &Build) -> Vec<Check> {
@@ -42,7 +44,7 @@ pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
 
 /// Whether an engine answers that runs containers.
 pub(crate) fn runs_containers() -> bool {
-    engine().is_some()
+    engine(PATIENCE_WITH_ENGINES).is_some()
 }
 
 fn node(dir: &Path) -> Check {
@@ -87,7 +89,7 @@ fn docker(build: &Build) -> Check {
         .filter(|sandbox| sandbox.is_built())
         .map(|sandbox| sandbox.file.as_str())
         .collect();
-    match (engine(), from_dockerfiles.is_empty()) {
+    match (engine(PATIENCE), from_dockerfiles.is_empty()) {
         (Some(version), _) => Check::ok("docker", format!("an engine answers, version {version}")),
         (None, true) => Check::ok(
             "docker",
@@ -106,12 +108,9 @@ fn docker(build: &Build) -> Check {
 
 /// The version of the engine that wrangler would use, where it answers: Docker, or podman under its name, which has no
 /// such word in what it says of itself to `info`.
-fn engine() -> Option<String> {
+fn engine(patience: Duration) -> Option<String> {
     let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
-    said_within(
-        PATIENCE_WITH_ENGINES,
-        Command::new(program).args(["version", "--format", "{{.Server.Version}}"]),
-    )
+    said_within(patience, Command::new(program).args(["version", "--format", "{{.Server.Version}}"]))
 }
 
 fn target() -> Check {

@@ -95,10 +95,11 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 10] = [
+const TEMPLATES: [&str; 11] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
+    "calls.mjs",
     "sdk.mjs",
     "sdk.d.mts",
     "native.mjs",
