@@ -172,7 +172,7 @@ export const lives = {
     s.engine.run(id, () => ["/bin/bash", "-c", "exit 7"]);
     const began = performance.now();
     const calls = [s.exec(["true"]), s.read("/etc/passwd"), s.list("/")];
-    for (const call of calls) await refused(call, "unavailable");
+    await Promise.all(calls.map((call) => refused(call, "unavailable")));
     assert.match((await s.exec(["true"]).catch((error) => error)).text, /exit code 7/);
     // Each time it is known after a few attempts, also to those who wait with the first.
     assert.equal(s.engine.starts(id), 6);
