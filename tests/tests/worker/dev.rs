@@ -3,6 +3,7 @@
 
 mod conformance;
 mod contract;
+mod keys;
 mod life;
 mod preview;
 pub(crate) mod run;

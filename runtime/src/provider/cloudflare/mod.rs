@@ -39,7 +39,7 @@ use self::sandbox::WITHIN;
 use super::{Info, Opened, Provider, Template};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
-use crate::pool;
+use crate::pool::{self, Pool};
 use crate::sandbox::{MaybeSend, Status};
 use crate::time::{millis, now};
 
@@ -309,6 +309,16 @@ impl Provider for Cloudflare {
             let all = self.look(session).await?.into_iter();
             Ok(all.map(|(name, record, status)| Info { name, image: record.image, status }).collect())
         })
+    }
+}
+
+impl Pool<Cloudflare> {
+    /// The sandboxes of the session that sleep, in the order of their names.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] where the Worker has no registry.
+    pub fn list_hibernated(&self) -> impl Future<Output = Result<Vec<Hibernated>>> + MaybeSend {
+        self.provider().list_hibernated(self.session())
     }
 }
 

@@ -46,6 +46,11 @@ export class Memory extends DurableObject {
       switch (verb) {
         case "echo":
           return output(`${rest}\n`);
+        case "true":
+          return (await this.ctx.storage.get("sick")) ? failed("unavailable", "it does not answer") : output("");
+        case "sicken":
+          await this.ctx.storage.put("sick", true);
+          return output("");
         case "exit":
           return output("", Number(rest));
         case "input":

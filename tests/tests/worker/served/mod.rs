@@ -3,8 +3,9 @@
 mod calls;
 mod host;
 mod hostile;
+mod keys;
 mod ports;
 mod protocol;
 mod sessions;
 
-pub(crate) use host::rust_worker;
+pub(crate) use host::{rust_worker, told};
