@@ -33,6 +33,9 @@ pub const NATIVE: &str = include_str!("../files/worker/native.mjs");
 /// Its types, `src/generated/native.d.mts`.
 pub const NATIVE_TYPES: &str = include_str!("../files/worker/native.d.mts");
 
+/// What both backends know of the programs that somebody waits for, `src/generated/calls.mjs`.
+pub const CALLS: &str = include_str!("../files/worker/calls.mjs");
+
 /// Its connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
 

@@ -59,7 +59,7 @@ pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
 }
 
 /// The files that not every project has, by name.
-pub const PARTS: [&str; 8] = [
+pub const PARTS: [&str; 9] = [
     "sdk.mjs",
     "sdk.d.mts",
     "native.mjs",
@@ -67,6 +67,7 @@ pub const PARTS: [&str; 8] = [
     "guest.mjs",
     "egress.mjs",
     "egress.d.mts",
+    "calls.mjs",
     "contract.d.ts",
 ];
 

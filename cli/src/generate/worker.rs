@@ -2,8 +2,8 @@
 
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
-    CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_TYPES, SDK, SDK_SCRIPT, SDK_TYPES,
-    WORKER, WORKER_TYPES,
+    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_TYPES, SDK, SDK_SCRIPT,
+    SDK_TYPES, WORKER, WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
@@ -59,6 +59,7 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
         }
     }
     if !files.is_empty() {
+        files.push(("calls.mjs", CALLS.to_owned()));
         files.push(("contract.d.ts", format!("// {MARK}\n//\n{CONTRACT}")));
     }
     files

@@ -3,6 +3,7 @@
 // A sandbox in a container with koze's own guest in it, which answers the contract of koze.
 
 import { DurableObject } from "cloudflare:workers";
+import { Calls, GivenUp } from "./calls.mjs";
 import { Connection, Lost, PORT, Refused } from "./guest.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
@@ -102,6 +103,9 @@ export class KozeSandbox extends DurableObject {
   /** Its end, where somebody sees to it. @type {Promise<void> | undefined} */
   #stopping;
 
+  /** The programs that somebody waits for. */
+  #calls = new Calls();
+
   /** The end of the container that runs. @type {Promise<void>} */
   #end = Promise.resolve();
 
@@ -142,16 +146,24 @@ export class KozeSandbox extends DurableObject {
     });
   }
 
-  /** @param {koze.Exec} input @returns {Promise<koze.Reply<koze.Output>>} */
-  async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput }) {
+  /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
+  async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput, call }, waiting) {
     return this.#answer(async () => {
       check(workingDir);
       checkProgram(argv, env);
       const limit = Math.min(maxOutput, LARGEST_PIECE);
       const request = { argv, cwd: workingDir, env, timeout_ms: timeoutMs, max_output: limit };
-      const { ok, out, err } = await this.#ask({ exec: request }, { most: [limit, limit], timeoutMs });
+      const { ok, out, err } = await this.#calls.during({ call, waiting }, (signal) =>
+        this.#ask({ exec: request }, { most: [limit, limit], timeoutMs, signal }),
+      );
       return { stdout: out, stderr: err, exitCode: whole(ok.exit_code), timedOut: ok.timed_out === true };
     });
+  }
+
+  /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async kozeCancel({ call }) {
+    this.#calls.giveUp(call);
+    return { ok: true, value: {} };
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
@@ -324,7 +336,7 @@ export class KozeSandbox extends DurableObject {
    * Asks the guest for something, once: what it may have heard of is not said again.
    *
    * @param {object} request
-   * @param {{ data?: Uint8Array, most?: [number, number], timeoutMs?: number }} [how]
+   * @param {{ data?: Uint8Array, most?: [number, number], timeoutMs?: number, signal?: AbortSignal }} [how]
    */
   async #ask(request, { timeoutMs = 0, ...how } = {}) {
     const now = Date.now();
@@ -547,6 +559,7 @@ function thrown(error) {
   if (error instanceof Refused && WORDS.has(error.why)) {
     return new Fault(/** @type {koze.Code} */ (error.why), error.message);
   }
+  if (error instanceof GivenUp) return new Fault("unavailable", error.message);
   // Other words are for the log: they may name what is inside.
   console.error("koze:", error);
   if (error instanceof Lost && !error.left) return notUp();

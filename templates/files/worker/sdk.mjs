@@ -5,6 +5,7 @@
 /// <reference lib="esnext.typedarrays" />
 
 import { Sandbox } from "@cloudflare/sandbox";
+import { Calls, GivenUp } from "./calls.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
 
@@ -59,6 +60,9 @@ export class KozeSandbox extends Sandbox {
   /** What the object's storage has under `MEMORY`. @type {Memory | undefined} */
   #memory;
 
+  /** The programs that somebody waits for. */
+  #calls = new Calls();
+
   /** The start of the container that is under way. @type {Promise<void> | undefined} */
   #waking;
 
@@ -91,14 +95,15 @@ export class KozeSandbox extends Sandbox {
     });
   }
 
-  /** @param {koze.Exec} input @returns {Promise<koze.Reply<koze.Output>>} */
-  async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput }) {
+  /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
+  async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput, call }, waiting) {
     return this.#answer(async () => {
       check(workingDir);
       checkProgram(argv, env);
       const limit = Math.min(maxOutput, LARGEST_PIECE);
       const texts = [String(timeoutMs / 1000), String(limit), workingDir, String(env.length), ...env.flat(), ...argv];
-      const [words, lines] = await this.#run("run", texts, { timeoutMs: timeoutMs + GRACE_MS }).catch((fault) => {
+      const run = (/** @type {AbortSignal} */ signal) => this.#run("run", texts, { timeoutMs: timeoutMs + GRACE_MS, signal });
+      const [words, lines] = await this.#calls.during({ call, waiting }, run).catch((fault) => {
         throw fault instanceof Said ? fault.aboutProgram(argv, workingDir) : fault;
       });
       return {
@@ -108,6 +113,12 @@ export class KozeSandbox extends Sandbox {
         timedOut: words[1] === "1",
       };
     });
+  }
+
+  /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async kozeCancel({ call }) {
+    this.#calls.giveUp(call);
+    return { ok: true, value: {} };
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
@@ -286,14 +297,15 @@ export class KozeSandbox extends Sandbox {
   }
 
   /**
-   * Runs an operation of the script: the words that it answers, and the lines after them.
+   * Runs an operation of the script: the words that it answers, and the lines after them. A program whose signal is
+   * aborted is killed.
    *
    * @param {string} operation
    * @param {string[]} texts
-   * @param {{ data?: Uint8Array, timeoutMs?: number }} [more]
+   * @param {{ data?: Uint8Array, timeoutMs?: number, signal?: AbortSignal }} [more]
    * @returns {Promise<[string[], string[]]>}
    */
-  async #run(operation, texts, { data, timeoutMs = PATIENCE_MS } = {}) {
+  async #run(operation, texts, { data, timeoutMs = PATIENCE_MS, signal } = {}) {
     if (typeof this.execWithSessionToken !== "function") {
       throw new Fault(
         "unsupported",
@@ -307,12 +319,13 @@ export class KozeSandbox extends Sandbox {
     const env = { KOZE_SCRIPT: SCRIPT, KOZE_OP: operation, KOZE_ID: id };
     await this.#hand(env, "KOZE_TEXTS", given);
     if (data) await this.#hand(env, "KOZE_DATA", data);
-    const { stdout, stderr, exitCode } = await this.execWithSessionToken(COMMAND, FRESH, {
-      cwd: "/",
-      env,
-      timeout: timeoutMs,
-      origin: "internal",
-    });
+    // Only now: nothing runs so far.
+    signal?.throwIfAborted();
+    const abort = () => void this.#run("stop", ["/", id]).catch((error) => console.error("koze: a program goes on:", error));
+    signal?.addEventListener("abort", abort);
+    const ran = this.execWithSessionToken(COMMAND, FRESH, { cwd: "/", env, timeout: timeoutMs, origin: "internal" });
+    const { stdout, stderr, exitCode } = await ran.finally(() => signal?.removeEventListener("abort", abort));
+    signal?.throwIfAborted();
     const [first = "", ...lines] = stdout.split("\n");
     const [word, ...words] = first.split(" ");
     if (lines.pop() !== ".") {
@@ -461,6 +474,7 @@ async function answer(work) {
  * @returns {Fault}
  */
 function thrown(error) {
+  if (error instanceof GivenUp) return new Fault("unavailable", error.message);
   console.error("koze:", error);
   const { code, context } = /** @type {{ code?: string, context?: Record<string, unknown> }} */ (error ?? {});
   // Nothing was done where the container was never reached.

@@ -59,6 +59,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created src/generated/worker.d.mts
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
+    created src/generated/calls.mjs
     created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them

@@ -38,6 +38,7 @@ fn a_project_in_an_empty_directory() {
     hello/README.md
     hello/koze.lock
     hello/package.json
+    hello/src/generated/calls.mjs
     hello/src/generated/contract.d.ts
     hello/src/generated/env.rs
     hello/src/generated/mod.rs

@@ -3,6 +3,7 @@
 
 mod conformance;
 mod contract;
+mod given_up;
 mod keys;
 mod life;
 mod preview;

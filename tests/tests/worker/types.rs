@@ -95,7 +95,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 10] = [
+const TEMPLATES: [&str; 11] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -103,6 +103,7 @@ const TEMPLATES: [&str; 10] = [
     "sdk.d.mts",
     "native.mjs",
     "native.d.mts",
+    "calls.mjs",
     "guest.mjs",
     "egress.mjs",
     "egress.d.mts",
@@ -150,7 +151,7 @@ fn a_wrong_type_in_a_hole_does_not() {
 }
 
 /// What `koze dev --local` writes.
-const LOCAL: [&str; 3] = ["placeholders.d.ts", "local.mjs", "local-worker.mjs"];
+const LOCAL: [&str; 4] = ["placeholders.d.ts", "calls.mjs", "local.mjs", "local-worker.mjs"];
 
 #[test]
 fn the_local_templates_pass_as_they_stand() {

@@ -1,6 +1,7 @@
 //! What the Worker of a new project answers, asked over HTTP.
 
 mod calls;
+mod given_up;
 mod host;
 mod hostile;
 mod keys;

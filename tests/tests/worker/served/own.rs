@@ -2,9 +2,11 @@
 //! it needs in the query and the body; the answer is `{"ok": …}` or `{"error": "code: message"}`.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
 
 use koze::{Sandbox, SandboxClass, SessionId, Stub};
-use worker::{Request, Response, Result};
+use worker::{Delay, Request, Response, Result};
 
 use crate::generated::Env;
 
@@ -53,6 +55,25 @@ async fn by_key<S: SandboxClass>(
         "exec" => {
             let output = sandbox.exec(&body).await?;
             Ok(format!("{} {}", output.exit_code, String::from_utf8_lossy(&output.stdout)))
+        }
+        // Waits for a command no longer than a moment, and goes on itself until the sandbox has heard of that.
+        "drop" => {
+            let mut command = Box::pin(sandbox.exec(&body));
+            let mut moment = pin!(Delay::from(Duration::from_secs(1)));
+            std::future::poll_fn(|context| match command.as_mut().poll(context) {
+                std::task::Poll::Ready(_) => std::task::Poll::Ready(()),
+                std::task::Poll::Pending => moment.as_mut().poll(context),
+            })
+            .await;
+            drop(command);
+            for _ in 0..50 {
+                Delay::from(Duration::from_millis(100)).await;
+                let ends = String::from_utf8_lossy(&sandbox.exec("ends").await?.stdout).into_owned();
+                if ends.contains("given up") {
+                    return Ok(ends);
+                }
+            }
+            Ok("it was never given up".to_owned())
         }
         "healthy" => Ok(sandbox.is_healthy().await.to_string()),
         "read" => Ok(String::from_utf8_lossy(&sandbox.read_file(path).await?).into_owned()),
