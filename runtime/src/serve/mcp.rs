@@ -17,9 +17,10 @@ use worker::{Response, console_error};
 
 use super::Served;
 use super::answer::{self, Refusal};
+use crate::error::Error;
 use crate::pool::Pool;
 use crate::provider::cloudflare::{Cloudflare, label};
-use crate::tool::{agent, mcp};
+use crate::tool::{self, Unread, agent, mcp};
 
 /// The session of a client that names none: all of a tenant's share it.
 const SESSION: &str = "default";
@@ -70,6 +71,8 @@ struct Ask {
     id: RequestId,
     method: String,
     params: Map<String, Value>,
+    /// What is wrong with it where a key stands twice in one of its objects.
+    twice: Option<Error>,
 }
 
 /// What comes of it.
@@ -148,8 +151,15 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
         ErrorData::new(code, format!("the body is no message of the protocol: {why}"), None)
     };
     let invalid = |why: &str| none(ErrorCode::INVALID_REQUEST, why);
-    let body =
-        serde_json::from_slice(body).map_err(|error| none(ErrorCode::PARSE_ERROR, &error.to_string()))?;
+    let unread = |error: &dyn std::fmt::Display| none(ErrorCode::PARSE_ERROR, &error.to_string());
+    let (body, twice) = match tool::read(body) {
+        Ok(body) => (body, None),
+        // Whoever asked is to be told so.
+        Err(Unread::Twice(twice)) => {
+            (serde_json::from_slice(body).map_err(|error| unread(&error))?, Some(twice))
+        }
+        Err(Unread::NoJson(error)) => return Err(unread(&error)),
+    };
     let Value::Object(mut message) = body else { return Err(invalid("it is no JSON object")) };
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("`jsonrpc` is not `2.0`"));
@@ -170,11 +180,11 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
         None | Some(Value::Null) => Map::new(),
         Some(_) => return Err(invalid("`params` is no object")),
     };
-    Ok(Said::Ask(Ask { id, method, params }))
+    Ok(Said::Ask(Ask { id, method, params, twice }))
 }
 
 async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome, ErrorData> {
-    let Ask { method, params, .. } = ask;
+    let Ask { method, params, twice, .. } = ask;
     // Since the version without `initialize` each request says which one it is of.
     let meta = params.get("_meta").and_then(|meta| RequestMetaObject::deserialize(meta).ok());
     let version = meta.and_then(|meta| meta.protocol_version());
@@ -212,7 +222,10 @@ async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome
         "tools/call" => {
             let call: Call = taken(&method, params)?;
             let input = Value::Object(call.arguments.unwrap_or_default());
-            let mut result = mcp::result(S::call(pool, &call.name, input).await);
+            let mut result = mcp::result(match twice {
+                Some(error) => Err(error).into(),
+                None => S::call(pool, &call.name, input).await,
+            });
             result.result_type = result.result_type.filter(|_| !legacy);
             Ok(Outcome::Called(result.into()))
         }

@@ -105,8 +105,10 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
         Route::Tools => json(&definitions::<S>(&query)?),
         Route::Call { session, tool } => {
             let pool = pool(id(&session)?, None);
-            let input = body::json(request).await?;
-            json(&S::call(&pool, &tool, input).await)
+            json(&match body::input(request).await? {
+                Ok(input) => S::call(&pool, &tool, input).await,
+                Err(error) => Err(error).into(),
+            })
         }
         Route::Destroy { session, sandbox } => {
             pool(id(&session)?, None).destroy(&sandbox).await?;

@@ -69,6 +69,22 @@ fn tools_over_http() {
 }
 
 #[test]
+fn an_input_with_a_key_twice_is_refused() {
+    let host = Host::start();
+    let send = |body: &str| host.ask("POST", "/sessions/s/tools/shell", body.as_bytes());
+    let answer = send(r#"{"command":"echo 1","command":"echo 2"}"#);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let (failed, text) = (answer.json()["isError"].clone(), answer.json()["content"].clone());
+    assert_eq!(failed, true);
+    assert!(
+        text.as_str().is_some_and(|text| text.starts_with("invalid_input: the key `command` ")),
+        "{text}"
+    );
+    // What is no JSON is no input of any tool.
+    assert_eq!(send(r#"{"command":"echo 1","command""#).status, 400);
+}
+
+#[test]
 fn sessions_and_sandboxes_have_objects_of_their_own() {
     let host = Host::start();
     host.call("a", "write_file", &json!({ "path": "f", "content": "of a" }));
