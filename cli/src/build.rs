@@ -13,6 +13,8 @@ use koze_model::{Backend, Rule, Sandbox};
 use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
 use crate::finding::{Findings, Place, Stop};
+use crate::generate;
+use crate::images::guest;
 use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
 use crate::recover;
@@ -141,10 +143,12 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     let plan = plan::make(&inputs, findings)?;
     findings.checked()?;
     build.sandboxes = summaries(&sandboxes, &plan);
-    if options.write
-        && let Err(failed) = write::apply(&project.dir, &plan.changes)
-    {
-        return interrupted(failed, findings);
+    if options.write {
+        if let Err(failed) = write::apply(&project.dir, &plan.changes) {
+            return interrupted(failed, findings);
+        }
+        // The last file in it may have gone, with this run or with one that was killed.
+        write::remove_empty(&[project.dir.join(generate::DIR).join(guest::DIR)]);
     }
     build.plan = Some(plan);
     Ok(())

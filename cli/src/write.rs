@@ -218,9 +218,9 @@ fn sweep(target: &Path) {
     }
 }
 
-/// Takes directories away again that are still empty, the deepest, which comes last, first.
-pub fn remove_empty(made: &[PathBuf]) {
-    made.iter().rev().for_each(|dir| drop(std::fs::remove_dir(dir)));
+/// Takes directories away that are empty, the deepest, which comes last, first.
+pub fn remove_empty(dirs: &[PathBuf]) {
+    dirs.iter().rev().for_each(|dir| drop(std::fs::remove_dir(dir)));
 }
 
 /// Makes a directory and those above it that are missing; `made` gets their paths.

@@ -18,6 +18,9 @@ pub const WORKER: &str = include_str!("../files/worker/worker.mjs");
 /// Its types, `src/generated/worker.d.mts`.
 pub const WORKER_TYPES: &str = include_str!("../files/worker/worker.d.mts");
 
+/// What the base classes of all backends have in common, `src/generated/calls.mjs`.
+pub const CALLS: &str = include_str!("../files/worker/calls.mjs");
+
 /// The base class of sandboxes of the backend `sdk`, `src/generated/sdk.mjs`.
 pub const SDK: &str = include_str!("../files/worker/sdk.mjs");
 
@@ -33,8 +36,8 @@ pub const NATIVE: &str = include_str!("../files/worker/native.mjs");
 /// Its types, `src/generated/native.d.mts`.
 pub const NATIVE_TYPES: &str = include_str!("../files/worker/native.d.mts");
 
-/// What both backends know of the programs that somebody waits for, `src/generated/calls.mjs`.
-pub const CALLS: &str = include_str!("../files/worker/calls.mjs");
+/// What they know of who waits for programs, `src/generated/waiting.mjs`; `koze dev --local` takes it as well.
+pub const WAITING: &str = include_str!("../files/worker/waiting.mjs");
 
 /// Its connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");

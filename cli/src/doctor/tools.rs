@@ -21,7 +21,7 @@ const WRANGLER: Version = Version::new(4, 0, 0);
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// How long a tool may think about what it is.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) fn checks(build: &Build) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();

@@ -4,7 +4,7 @@
 // the loopback interface and runs the sandbox.
 
 import { DurableObject } from "cloudflare:workers";
-import { Calls, GivenUp } from "./calls.mjs";
+import { GivenUp, Waiting } from "./waiting.mjs";
 
 /** @import { Cancel, Contract, Done, Entries, Exec, Expose, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
 /** @import { Path, Piece, Read, Rename, Reply, SetMode, Stat, State, Write, Written } from "./contract" */
@@ -25,7 +25,7 @@ export class KozeSandbox extends DurableObject {
   #ctx;
   #env;
   #object;
-  #calls = new Calls();
+  #waiting = new Waiting();
 
   /**
    * @param {DurableObjectState} ctx
@@ -59,7 +59,7 @@ export class KozeSandbox extends DurableObject {
   kozeExec(input, waiting) {
     const { call } = input;
     // The server kills the program of a request that is given up.
-    return this.#calls.during({ call, waiting }, (signal) => this.#call("kozeExec", input, { signal }));
+    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeExec", input, { signal }));
   }
 
   /**
@@ -67,7 +67,7 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<Reply<Done>>}
    */
   async kozeCancel({ call }) {
-    this.#calls.giveUp(call);
+    this.#waiting.giveUp(call);
     return { ok: true, value: {} };
   }
 

@@ -3,18 +3,15 @@
 // A sandbox in a container with koze's own guest in it, which answers the contract of koze.
 
 import { DurableObject } from "cloudflare:workers";
-import { Calls, GivenUp } from "./calls.mjs";
+import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
+import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Connection, Lost, PORT, Refused } from "./guest.mjs";
+import { GivenUp, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
 
-/** What one call reads, writes or keeps of an output at most; and a list of what is in a directory. */
-const LARGEST_PIECE = 8 << 20;
+/** A list of what is in a directory, at most. */
 const LARGEST_LIST = 32 << 20;
-
-/** One argument of a program at most, and all of them. */
-const LONGEST_ARGUMENT = 131_071;
-const LONGEST_ARGUMENTS = 1_500_000;
 
 /** How long a call waits for a container, and how long for its answer beyond what its program may take. */
 const REACH_MS = 45_000;
@@ -50,29 +47,11 @@ const SDK_PORT = 3000;
 const AUTHORITY = "/etc/cloudflare/certs/cloudflare-containers-ca.crt";
 const AUTHORITIES = ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"];
 
-/** What is remembered of a sandbox, under one key. @typedef {{ sleepAfterMs: number | null, ports: number[] }} Memory */
-const MEMORY = "koze";
-
 /** What the guest of the container that runs wants to be told, and when the sandbox was used last. */
 const TOKEN = "koze:guest";
 const USED = "koze:used";
 
-const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-
-/** Something that is answered as a failure. */
-class Fault extends Error {
-  /**
-   * @param {koze.Reason} code
-   * @param {string} message
-   * @param {boolean} [retryable]
-   */
-  constructor(code, message, retryable = false) {
-    super(message);
-    this.code = code;
-    this.retryable = retryable;
-  }
-}
 
 /** @implements {koze.Contract} */
 export class KozeSandbox extends DurableObject {
@@ -91,8 +70,13 @@ export class KozeSandbox extends DurableObject {
 
   #container;
 
-  /** What the object's storage has under `MEMORY`. @type {Memory | undefined} */
-  #memory;
+  #calls = new Calls(this.ctx.storage, {
+    taken: [SDK_PORT, PORT],
+    settle: async () => {
+      if (this.#container.running) await this.#settle();
+    },
+    thrown,
+  });
 
   /** The guest, where there is a connection to it. @type {Connection | undefined} */
   #guest;
@@ -103,8 +87,8 @@ export class KozeSandbox extends DurableObject {
   /** Its end, where somebody sees to it. @type {Promise<void> | undefined} */
   #stopping;
 
-  /** The programs that somebody waits for. */
-  #calls = new Calls();
+  /** Who waits for programs. */
+  #waiting = new Waiting();
 
   /** The end of the container that runs. @type {Promise<void>} */
   #end = Promise.resolve();
@@ -129,7 +113,7 @@ export class KozeSandbox extends DurableObject {
     if (!ctx.container) throw new Error(`koze: the class ${new.target.name} has no container: run \`koze build\`, and deploy`);
     this.#container = ctx.container;
     ctx.blockConcurrencyWhile(async () => {
-      this.#memory = await ctx.storage.get(MEMORY);
+      await this.#calls.load();
       if (!this.#container.running) return;
       this.#used = (await ctx.storage.get(USED)) ?? this.#used;
       this.#follow();
@@ -138,22 +122,18 @@ export class KozeSandbox extends DurableObject {
   }
 
   /** @param {koze.Open} input @returns {Promise<koze.Reply<koze.Opened>>} */
-  async kozeOpen({ sleepAfterMs }) {
-    return answer(async () => {
-      if (this.#memory) return { created: false };
-      await this.#remember({ sleepAfterMs, ports: [] });
-      return { created: true };
-    });
+  async kozeOpen(input) {
+    return this.#calls.open(input);
   }
 
   /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
   async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput, call }, waiting) {
-    return this.#answer(async () => {
-      check(workingDir);
+    return this.#calls.opened(async () => {
+      checkPath(workingDir);
       checkProgram(argv, env);
       const limit = Math.min(maxOutput, LARGEST_PIECE);
       const request = { argv, cwd: workingDir, env, timeout_ms: timeoutMs, max_output: limit };
-      const { ok, out, err } = await this.#calls.during({ call, waiting }, (signal) =>
+      const { ok, out, err } = await this.#waiting.during({ call, waiting }, (signal) =>
         this.#ask({ exec: request }, { most: [limit, limit], timeoutMs, signal }),
       );
       return { stdout: out, stderr: err, exitCode: whole(ok.exit_code), timedOut: ok.timed_out === true };
@@ -162,26 +142,23 @@ export class KozeSandbox extends DurableObject {
 
   /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeCancel({ call }) {
-    this.#calls.giveUp(call);
+    this.#waiting.giveUp(call);
     return { ok: true, value: {} };
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
   async kozeRead({ root, path, offset, limit }) {
-    return this.#files([path], async () => {
+    return this.#calls.files([path], async () => {
       const most = Math.min(limit, LARGEST_PIECE);
       const { ok, out: bytes } = await this.#ask({ read: { root, path, offset, limit: most } }, { most: [most, 0] });
-      // A file may grow while it is read, and those of /proc say they are empty.
-      return { bytes, size: bytes.length ? Math.max(whole(ok.size), offset + bytes.length) : whole(ok.size) };
+      return piece(bytes, offset, whole(ok.size));
     });
   }
 
   /** @param {koze.Write} input @returns {Promise<koze.Reply<koze.Written>>} */
   async kozeWrite({ root, path, bytes, append }) {
-    return this.#files([path], async () => {
-      if (bytes.length > LARGEST_PIECE) {
-        throw new Fault("too_large", `one call writes ${LARGEST_PIECE} bytes at most, not ${bytes.length}`);
-      }
+    return this.#calls.files([path], async () => {
+      checkPiece(bytes);
       const { ok } = await this.#ask({ write: { root, path, append } }, { data: bytes });
       return { size: whole(ok.size) };
     });
@@ -189,7 +166,7 @@ export class KozeSandbox extends DurableObject {
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
   async kozeList({ root, path }) {
-    return this.#files([path], async () => {
+    return this.#calls.files([path], async () => {
       const { out } = await this.#ask({ list: { root, path } }, { most: [LARGEST_LIST, 0] });
       const entries = JSON.parse(decoder.decode(out));
       return { entries: entries.map((/** @type {any} */ entry) => ({ name: String(entry.name), stat: stat(entry) })) };
@@ -198,66 +175,56 @@ export class KozeSandbox extends DurableObject {
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Stat>>} */
   async kozeStat({ root, path }) {
-    return this.#files([path], async () => stat((await this.#ask({ stat: { root, path } })).ok));
+    return this.#calls.files([path], async () => stat((await this.#ask({ stat: { root, path } })).ok));
   }
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeMakeDir({ root, path }) {
-    return this.#files([path], () => this.#do({ make_dir: { root, path } }));
+    return this.#calls.files([path], () => this.#do({ make_dir: { root, path } }));
   }
 
   /** @param {koze.MakeLink} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeMakeLink({ root, path, target }) {
-    return this.#files([path], async () => {
-      if (!target || target.includes("\0")) {
-        throw new Fault("invalid_input", "a link's target is not empty, and holds no NUL byte");
-      }
+    return this.#calls.files([path], async () => {
+      checkTarget(target);
       return this.#do({ make_link: { root, path, target } });
     });
   }
 
   /** @param {koze.SetMode} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeSetMode({ root, path, mode }) {
-    return this.#files([path], async () => {
-      if (!(mode >= 0 && mode <= 0o7777)) throw new Fault("invalid_input", "a mode is at most 7777, in octal");
+    return this.#calls.files([path], async () => {
+      checkMode(mode);
       return this.#do({ set_mode: { root, path, mode } });
     });
   }
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeRemove({ root, path }) {
-    return this.#files([path], () => this.#do({ remove: { root, path } }));
+    return this.#calls.files([path], () => this.#do({ remove: { root, path } }));
   }
 
   /** @param {koze.Rename} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeRename({ from, to }) {
-    return this.#files([from.path, to.path], () => this.#do({ rename: { from, to } }));
+    return this.#calls.files([from.path, to.path], () => this.#do({ rename: { from, to } }));
   }
 
   /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeExpose({ port }) {
-    return this.#answer(async (memory) => {
-      if (!isReachable(port)) {
-        const message = `port ${port} cannot be reached: 1024 to 65535 can, and ${SDK_PORT} and ${PORT} are taken`;
-        throw new Fault("invalid_input", message);
-      }
-      if (!memory.ports.includes(port)) await this.#remember({ ...memory, ports: [...memory.ports, port] });
-      return {};
-    });
+  async kozeExpose(input) {
+    return this.#calls.expose(input);
   }
 
   /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.State>>} */
   async kozeStatus(_) {
-    const running = this.#memory !== undefined && this.#container.running;
-    return { ok: true, value: { opened: this.#memory !== undefined, status: running ? "running" : "sleeping" } };
+    return this.#calls.status(this.#container.running);
   }
 
   /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeDestroy(_) {
-    return answer(async () => {
+    return this.#calls.answer(async () => {
       // First of all: whoever calls meanwhile opens another sandbox.
       this.#ends++;
-      await this.#remember(undefined);
+      await this.#calls.forget();
       await this.#stop();
       return {};
     });
@@ -271,15 +238,12 @@ export class KozeSandbox extends DurableObject {
    * @override
    */
   async fetch(request) {
-    const header = request.headers.get("koze-port") ?? "";
-    const port = /^[1-9][0-9]{3,4}$/.test(header) ? Number(header) : 0;
-    if (!this.#memory?.ports.includes(port) || !isReachable(port)) return new Response("Not found\n", { status: 404 });
+    const port = this.#calls.port(request);
+    if (!port) return new Response("Not found\n", { status: 404 });
     // It would start with no program that listens.
     if (!this.#container.running) return new Response("The sandbox sleeps\n", { status: 503 });
     this.#use();
-    const headers = new Headers(request.headers);
-    for (const [name] of request.headers) if (/^(koze-|x-sandbox-|cf-container-)/i.test(name)) headers.delete(name);
-    const inside = new Request(request.url.replace(/^https:/, "http:"), new Request(request, { headers, redirect: "manual" }));
+    const inside = new Request(request.url.replace(/^https:/, "http:"), forwarded(request));
     try {
       return await this.#container.getTcpPort(port).fetch(inside);
     } catch (error) {
@@ -295,35 +259,6 @@ export class KozeSandbox extends DurableObject {
     if (this.#busy) this.#used = Date.now();
     if (this.#used + this.#idle() > Date.now()) await this.#settle();
     else await this.#stop();
-  }
-
-  /**
-   * Answers where the sandbox was opened.
-   *
-   * @template T
-   * @param {(memory: Memory) => Promise<T>} work
-   * @returns {Promise<koze.Reply<T>>}
-   */
-  async #answer(work) {
-    return answer(async () => {
-      if (!this.#memory) throw new Fault("unopened", "the sandbox was not opened, or was destroyed since", true);
-      return work(this.#memory);
-    });
-  }
-
-  /**
-   * The same for what is about paths.
-   *
-   * @template T
-   * @param {string[]} paths
-   * @param {() => Promise<T>} work
-   * @returns {Promise<koze.Reply<T>>}
-   */
-  async #files(paths, work) {
-    return this.#answer(async () => {
-      paths.forEach(check);
-      return work();
-    });
   }
 
   /** @param {object} request @returns {Promise<koze.Done>} */
@@ -478,18 +413,10 @@ export class KozeSandbox extends DurableObject {
     await soon(this.#end, ATTEMPT_MS, () => new Fault("unavailable", "the container of the sandbox does not end", true));
   }
 
-  /** @param {Memory | undefined} memory */
-  async #remember(memory) {
-    if (memory) await this.ctx.storage.put(MEMORY, memory);
-    else await this.ctx.storage.delete(MEMORY);
-    this.#memory = memory;
-    if (this.#container.running) await this.#settle();
-  }
-
   /** Notes that the sandbox is used: for an object that comes after this one too, every now and then. */
   #use() {
     const now = Date.now();
-    if (this.#memory && now - this.#noted > NOTE_MS) {
+    if (this.#calls.memory && now - this.#noted > NOTE_MS) {
       this.#noted = now;
       this.ctx.storage.put(USED, now);
     }
@@ -498,7 +425,7 @@ export class KozeSandbox extends DurableObject {
 
   /** How long it may idle: as long as was asked for when the sandbox was opened. */
   #idle() {
-    return this.#memory?.sleepAfterMs ?? this.sleepAfterMs;
+    return this.#calls.memory?.sleepAfterMs ?? this.sleepAfterMs;
   }
 
   /** Has the container go on for so long, also where the object ends, which forgets that it has asked for it. */
@@ -538,22 +465,6 @@ const WORDS = new Set([
   ...["path_escape", "too_large", "unsupported", "unavailable", "timeout", "internal"],
 ]);
 
-/**
- * The answer that some work comes to.
- *
- * @template T
- * @param {() => Promise<T>} work
- * @returns {Promise<koze.Reply<T>>}
- */
-async function answer(work) {
-  try {
-    return { ok: true, value: await work() };
-  } catch (error) {
-    const { code, message, retryable } = error instanceof Fault ? error : thrown(error);
-    return { ok: false, error: { code, message, retryable } };
-  }
-}
-
 /** What the guest refused, or what was thrown. @param {unknown} error @returns {Fault} */
 function thrown(error) {
   if (error instanceof Refused && WORDS.has(error.why)) {
@@ -567,39 +478,6 @@ function thrown(error) {
     return new Fault("unavailable", "the sandbox did not answer in time, or ended: what was asked may be done or not");
   }
   return new Fault("internal", "the sandbox could not do it: the log of the Worker says why");
-}
-
-/** Nothing was done. */
-function notUp() {
-  return new Fault("unavailable", "the container of the sandbox is not up yet", true);
-}
-
-/** Whether requests may go to a port. @param {number} port */
-function isReachable(port) {
-  return Number.isInteger(port) && port >= 1024 && port <= 65535 && port !== SDK_PORT && port !== PORT;
-}
-
-/** @param {string} path */
-function check(path) {
-  if (!path.startsWith("/") || path.includes("\0") || encoder.encode(path).length > 4096) {
-    throw new Fault("invalid_input", "a path is absolute, at most 4096 bytes long, and holds no NUL byte");
-  }
-}
-
-/** @param {string[]} argv @param {[string, string][]} env */
-function checkProgram(argv, env) {
-  if (!argv[0]) throw new Fault("invalid_input", "there is no program to run");
-  const texts = [...argv, ...env.map(([name, value]) => `${name}=${value}`)];
-  if (texts.some((text) => text.includes("\0"))) {
-    throw new Fault("invalid_input", "arguments and variables hold no NUL byte");
-  }
-  if (env.some(([name]) => !name || name.includes("="))) {
-    throw new Fault("invalid_input", "a variable's name is not empty, and holds no `=`");
-  }
-  const lengths = texts.map((text) => encoder.encode(text).length);
-  if (lengths.some((length) => length > LONGEST_ARGUMENT) || lengths.reduce((sum, one) => sum + one, 0) > LONGEST_ARGUMENTS) {
-    throw new Fault("too_large", "arguments and variables together are too long");
-  }
 }
 
 /** @param {any} found @returns {koze.Stat} */

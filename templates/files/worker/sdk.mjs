@@ -5,7 +5,9 @@
 /// <reference lib="esnext.typedarrays" />
 
 import { Sandbox } from "@cloudflare/sandbox";
-import { Calls, GivenUp } from "./calls.mjs";
+import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
+import { GivenUp, Waiting } from "./waiting.mjs";
+import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
 
@@ -21,13 +23,6 @@ const FRESH = "__DISABLE_SESSION__";
 /** How long a variable may be that a program is given: Linux takes 128 KiB. Longer ones go into a file. */
 const LONGEST_VARIABLE = 120_000;
 
-/** One argument of a program at most, and all of them. */
-const LONGEST_ARGUMENT = 131_071;
-const LONGEST_ARGUMENTS = 1_500_000;
-
-/** What one call reads, writes or keeps of an output at most. */
-const LARGEST_PIECE = 8 << 20;
-
 /** How long a call on files may take, and how much longer than its program a call that runs one. */
 const PATIENCE_MS = 120_000;
 const GRACE_MS = 20_000;
@@ -35,33 +30,15 @@ const GRACE_MS = 20_000;
 /** The port of the container that serves the SDK, and whoever reaches it. */
 const CONTROL_PORT = 3000;
 
-/** What is remembered of a sandbox, under one key. @typedef {{ sleepAfterMs: number | null, ports: number[] }} Memory */
-const MEMORY = "koze";
-
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Something that is answered as a failure. */
-class Fault extends Error {
-  /**
-   * @param {koze.Reason} code
-   * @param {string} message
-   * @param {boolean} [retryable]
-   */
-  constructor(code, message, retryable = false) {
-    super(message);
-    this.code = code;
-    this.retryable = retryable;
-  }
-}
-
 /** @implements {koze.Contract} */
 export class KozeSandbox extends Sandbox {
-  /** What the object's storage has under `MEMORY`. @type {Memory | undefined} */
-  #memory;
+  #calls = new Calls(this.ctx.storage, { taken: [CONTROL_PORT], settle: () => this.#settle(), thrown });
 
-  /** The programs that somebody waits for. */
-  #calls = new Calls();
+  /** Who waits for programs. */
+  #waiting = new Waiting();
 
   /** The start of the container that is under way. @type {Promise<void> | undefined} */
   #waking;
@@ -79,7 +56,7 @@ export class KozeSandbox extends Sandbox {
     super(ctx, Object.create(vars, { SANDBOX_TRANSPORT: { value: vars.SANDBOX_TRANSPORT ?? "rpc" } }));
     this.env = env;
     ctx.blockConcurrencyWhile(async () => {
-      this.#memory = await ctx.storage.get(MEMORY);
+      await this.#calls.load();
       // By now the fields of the class that extends this one are there.
       this.#sleepAfter = this.sleepAfter;
       this.#settle();
@@ -87,23 +64,19 @@ export class KozeSandbox extends Sandbox {
   }
 
   /** @param {koze.Open} input @returns {Promise<koze.Reply<koze.Opened>>} */
-  async kozeOpen({ sleepAfterMs }) {
-    return answer(async () => {
-      if (this.#memory) return { created: false };
-      await this.#remember({ sleepAfterMs, ports: [] });
-      return { created: true };
-    });
+  async kozeOpen(input) {
+    return this.#calls.open(input);
   }
 
   /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
   async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput, call }, waiting) {
-    return this.#answer(async () => {
-      check(workingDir);
+    return this.#calls.opened(async () => {
+      checkPath(workingDir);
       checkProgram(argv, env);
       const limit = Math.min(maxOutput, LARGEST_PIECE);
       const texts = [String(timeoutMs / 1000), String(limit), workingDir, String(env.length), ...env.flat(), ...argv];
       const run = (/** @type {AbortSignal} */ signal) => this.#run("run", texts, { timeoutMs: timeoutMs + GRACE_MS, signal });
-      const [words, lines] = await this.#calls.during({ call, waiting }, run).catch((fault) => {
+      const [words, lines] = await this.#waiting.during({ call, waiting }, run).catch((fault) => {
         throw fault instanceof Said ? fault.aboutProgram(argv, workingDir) : fault;
       });
       return {
@@ -117,27 +90,23 @@ export class KozeSandbox extends Sandbox {
 
   /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeCancel({ call }) {
-    this.#calls.giveUp(call);
+    this.#waiting.giveUp(call);
     return { ok: true, value: {} };
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
   async kozeRead({ root, path, offset, limit }) {
-    return this.#files([path], async () => {
+    return this.#calls.files([path], async () => {
       const most = Math.min(limit, LARGEST_PIECE);
       const [words, [line = ""]] = await this.#run("read_piece", [root, path, String(offset), String(most)]);
-      const [bytes, size] = [Uint8Array.fromBase64(line), Number(words[0])];
-      // A file may grow while it is read, and those of /proc say they are empty.
-      return { bytes, size: bytes.length ? Math.max(size, offset + bytes.length) : size };
+      return piece(Uint8Array.fromBase64(line), offset, Number(words[0]));
     });
   }
 
   /** @param {koze.Write} input @returns {Promise<koze.Reply<koze.Written>>} */
   async kozeWrite({ root, path, bytes, append }) {
-    return this.#files([path], async () => {
-      if (bytes.length > LARGEST_PIECE) {
-        throw new Fault("too_large", `one call writes ${LARGEST_PIECE} bytes at most, not ${bytes.length}`);
-      }
+    return this.#calls.files([path], async () => {
+      checkPiece(bytes);
       const how = append ? "append" : "replace";
       const [[size]] = await this.#run("write_file", [root, path, how], { data: bytes });
       return { size: append ? Number(size) : bytes.length };
@@ -146,7 +115,7 @@ export class KozeSandbox extends Sandbox {
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
   async kozeList({ root, path }) {
-    return this.#files([path], async () => {
+    return this.#calls.files([path], async () => {
       const [, [line = ""]] = await this.#run("list", [root, path]);
       const texts = decoder.decode(Uint8Array.fromBase64(line)).split("\0");
       const entries = [];
@@ -160,7 +129,7 @@ export class KozeSandbox extends Sandbox {
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Stat>>} */
   async kozeStat({ root, path }) {
-    return this.#files([path], async () => {
+    return this.#calls.files([path], async () => {
       const [words, [line = ""]] = await this.#run("describe", [root, path]);
       return stat(words, decoder.decode(Uint8Array.fromBase64(line)));
     });
@@ -168,61 +137,52 @@ export class KozeSandbox extends Sandbox {
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeMakeDir({ root, path }) {
-    return this.#files([path], () => this.#do("make_dir", [root, path]));
+    return this.#calls.files([path], () => this.#do("make_dir", [root, path]));
   }
 
   /** @param {koze.MakeLink} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeMakeLink({ root, path, target }) {
-    return this.#files([path], async () => {
-      if (!target || target.includes("\0")) {
-        throw new Fault("invalid_input", "a link's target is not empty, and holds no NUL byte");
-      }
+    return this.#calls.files([path], async () => {
+      checkTarget(target);
       return this.#do("make_link", [root, path, target]);
     });
   }
 
   /** @param {koze.SetMode} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeSetMode({ root, path, mode }) {
-    return this.#files([path], async () => {
-      if (!(mode >= 0 && mode <= 0o7777)) throw new Fault("invalid_input", "a mode is at most 7777, in octal");
+    return this.#calls.files([path], async () => {
+      checkMode(mode);
       return this.#do("set_mode", [root, path, mode.toString(8).padStart(4, "0")]);
     });
   }
 
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeRemove({ root, path }) {
-    return this.#files([path], () => this.#do("remove", [root, path]));
+    return this.#calls.files([path], () => this.#do("remove", [root, path]));
   }
 
   /** @param {koze.Rename} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeRename({ from, to }) {
-    return this.#files([from.path, to.path], () =>
+    return this.#calls.files([from.path, to.path], () =>
       this.#do("rename", [from.root, from.path, to.root, to.path]),
     );
   }
 
   /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Done>>} */
-  async kozeExpose({ port }) {
-    return this.#answer(async (memory) => {
-      if (!Number.isInteger(port) || port < 1024 || port > 65535 || port === CONTROL_PORT) {
-        throw new Fault("invalid_input", `port ${port} cannot be reached: 1024 to 65535 can, and ${CONTROL_PORT} is taken`);
-      }
-      if (!memory.ports.includes(port)) await this.#remember({ ...memory, ports: [...memory.ports, port] });
-      return {};
-    });
+  async kozeExpose(input) {
+    return this.#calls.expose(input);
   }
 
   /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.State>>} */
   async kozeStatus(_) {
-    const running = this.#memory !== undefined && this.ctx.container?.running === true;
-    return { ok: true, value: { opened: this.#memory !== undefined, status: running ? "running" : "sleeping" } };
+    return this.#calls.status(this.ctx.container?.running === true);
   }
 
   /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeDestroy(_) {
-    return answer(async () => {
+    return this.#calls.answer(async () => {
       // First of all: whoever calls meanwhile opens another sandbox.
-      await this.#remember(undefined);
+      await this.#calls.forget();
       await this.destroy();
       return {};
     });
@@ -237,16 +197,11 @@ export class KozeSandbox extends Sandbox {
    * @override
    */
   async fetch(request) {
-    const header = request.headers.get("koze-port") ?? "";
-    const port = /^[1-9][0-9]{3,4}$/.test(header) ? Number(header) : 0;
-    if (!this.#memory?.ports.includes(port)) return new Response("Not found\n", { status: 404 });
+    const port = this.#calls.port(request);
+    if (!port) return new Response("Not found\n", { status: 404 });
     // It would start with no program that listens.
     if (!this.ctx.container?.running) return new Response("The sandbox sleeps\n", { status: 503 });
-    const headers = new Headers(request.headers);
-    for (const [name] of request.headers) {
-      if (/^(koze-|x-sandbox-|cf-container-)/i.test(name)) headers.delete(name);
-    }
-    const response = await this.containerFetch(new Request(request, { headers, redirect: "manual" }), port);
+    const response = await this.containerFetch(forwarded(request), port);
     // What the SDK says where nothing listens holds an address of the network inside.
     if (response.status === 500 && response.headers.get("content-type")?.startsWith("text/plain")) {
       const text = await response.clone().text();
@@ -255,39 +210,6 @@ export class KozeSandbox extends Sandbox {
       }
     }
     return response;
-  }
-
-  /**
-   * Answers where the sandbox was opened.
-   *
-   * @template T
-   * @param {(memory: Memory) => Promise<T>} work
-   * @returns {Promise<koze.Reply<T>>}
-   */
-  async #answer(work) {
-    return answer(async () => {
-      if (!this.#memory) throw new Fault("unopened", "the sandbox was not opened, or was destroyed since", true);
-      return work(this.#memory);
-    });
-  }
-
-  /**
-   * The same for what is about paths, which what goes wrong is told with.
-   *
-   * @template T
-   * @param {string[]} paths
-   * @param {() => Promise<T>} work
-   * @returns {Promise<koze.Reply<T>>}
-   */
-  async #files(paths, work) {
-    return this.#answer(async () => {
-      paths.forEach(check);
-      try {
-        return await work();
-      } catch (fault) {
-        throw fault instanceof Said ? fault.aboutPath(paths) : fault;
-      }
-    });
   }
 
   /** @param {string} operation @param {string[]} texts @returns {Promise<koze.Done>} */
@@ -372,17 +294,9 @@ export class KozeSandbox extends Sandbox {
     });
   }
 
-  /** @param {Memory | undefined} memory */
-  async #remember(memory) {
-    if (memory) await this.ctx.storage.put(MEMORY, memory);
-    else await this.ctx.storage.delete(MEMORY);
-    this.#memory = memory;
-    this.#settle();
-  }
-
   /** Lets the sandbox idle for as long as was asked for when it was opened. */
   #settle() {
-    const asked = this.#memory?.sleepAfterMs;
+    const asked = this.#calls.memory?.sleepAfterMs;
     this.sleepAfter = asked == null ? this.#sleepAfter : asked / 1000;
     this.renewActivityTimeout();
   }
@@ -452,28 +366,15 @@ const FAULTS = {
 };
 
 /**
- * The answer that some work comes to.
- *
- * @template T
- * @param {() => Promise<T>} work
- * @returns {Promise<koze.Reply<T>>}
- */
-async function answer(work) {
-  try {
-    return { ok: true, value: await work() };
-  } catch (error) {
-    const { code, message, retryable } = error instanceof Fault ? error : thrown(error);
-    return { ok: false, error: { code, message, retryable } };
-  }
-}
-
-/**
- * What the SDK or the platform threw. Its own words are for the log: they may name what is inside.
+ * What the script said, or the SDK or the platform threw. The words of these two are for the log: they may name what is
+ * inside.
  *
  * @param {unknown} error
+ * @param {string[]} paths
  * @returns {Fault}
  */
-function thrown(error) {
+function thrown(error, paths) {
+  if (error instanceof Said) return error.aboutPath(paths);
   if (error instanceof GivenUp) return new Fault("unavailable", error.message);
   console.error("koze:", error);
   const { code, context } = /** @type {{ code?: string, context?: Record<string, unknown> }} */ (error ?? {});
@@ -485,34 +386,6 @@ function thrown(error) {
     return new Fault("unavailable", "the container of the sandbox ended meanwhile: what was asked may be done or not");
   }
   return new Fault("internal", "the sandbox could not do it: the log of the Worker says why");
-}
-
-/** Nothing was done. */
-function notUp() {
-  return new Fault("unavailable", "the container of the sandbox is not up yet", true);
-}
-
-/** @param {string} path */
-function check(path) {
-  if (!path.startsWith("/") || path.includes("\0") || encoder.encode(path).length > 4096) {
-    throw new Fault("invalid_input", "a path is absolute, at most 4096 bytes long, and holds no NUL byte");
-  }
-}
-
-/** @param {string[]} argv @param {[string, string][]} env */
-function checkProgram(argv, env) {
-  if (!argv[0]) throw new Fault("invalid_input", "there is no program to run");
-  const texts = [...argv, ...env.map(([name, value]) => `${name}=${value}`)];
-  if (texts.some((text) => text.includes("\0"))) {
-    throw new Fault("invalid_input", "arguments and variables hold no NUL byte");
-  }
-  if (env.some(([name]) => !name || name.includes("="))) {
-    throw new Fault("invalid_input", "a variable's name is not empty, and holds no `=`");
-  }
-  const lengths = texts.map((text) => encoder.encode(text).length);
-  if (lengths.some((length) => length > LONGEST_ARGUMENT) || sum(lengths) > LONGEST_ARGUMENTS) {
-    throw new Fault("too_large", "arguments and variables together are too long");
-  }
 }
 
 /** @param {number[]} numbers */

@@ -352,7 +352,44 @@ fn all_sandboxes_move_back() {
     "#);
     // But for where the key stood.
     assert_snapshot!(users_diff(&before, &project.snapshot()), @"");
-    assert!(!project.path("src/generated/native/koze-guest").exists());
+    assert!(!project.path("src/generated/native").exists());
+}
+
+#[test]
+fn what_the_last_sandbox_needed_goes_with_it() {
+    let project = shell(NATIVE);
+    built(&project);
+    let native = project.path("src/generated/native");
+    assert!(native.is_dir());
+    std::fs::remove_file(project.path("src/server/shell.sandbox.rs")).expect("its file");
+    let looked = project.koze(&["remove", "shell", "--delete-storage", "--dry-run"]);
+    assert_eq!((looked.code, native.is_dir()), (0, true), "{looked:?}");
+    let run = project.koze(&["remove", "shell", "--delete-storage"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(!native.exists());
+    let left: Vec<String> =
+        project.snapshot().into_keys().filter(|path| path.starts_with("src/generated/")).collect();
+    let always = ["env.rs", "mod.rs", "tools.json", "tools.rs", "worker.d.mts", "worker.mjs"];
+    assert_eq!(left, always.map(|name| format!("src/generated/{name}")));
+}
+
+#[test]
+fn a_file_of_the_users_stays_where_the_guest_was() {
+    let project = two();
+    let run = project.koze(&["migrate", "--backend", "native"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    project.write("src/generated/native/notes.md", "mine\n");
+    let back = project.koze(&["migrate", "--backend", "sdk"]);
+    assert_eq!((back.code, back.stderr.as_str()), (0, ""), "{}", back.stdout);
+    let left: Vec<_> = std::fs::read_dir(project.path("src/generated/native"))
+        .expect("the directory")
+        .map(|entry| entry.expect("a file").file_name())
+        .collect();
+    assert_eq!(left, ["notes.md"]);
+    // What is left empty, by whomever, goes with the next build.
+    std::fs::remove_file(project.path("src/generated/native/notes.md")).expect("the user's file");
+    built(&project);
+    assert!(!project.path("src/generated/native").exists());
 }
 
 #[test]

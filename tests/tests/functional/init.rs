@@ -60,6 +60,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/calls.mjs
+    created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them
@@ -137,7 +138,13 @@ fn a_library_becomes_a_package_that_koze_builds() {
     +  ]
     +}
     "#);
+}
 
+#[test]
+fn a_package_that_koze_builds_stays_as_it_is() {
+    let project = library();
+    let run = init(&project);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     let before = project.snapshot();
     let again = init(&project);
     assert_eq!((again.code, project.diff(&before).as_str()), (0, ""), "{}", again.stderr);

@@ -99,11 +99,12 @@ const TEMPLATES: [&str; 11] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
+    "calls.mjs",
     "sdk.mjs",
     "sdk.d.mts",
     "native.mjs",
     "native.d.mts",
-    "calls.mjs",
+    "waiting.mjs",
     "guest.mjs",
     "egress.mjs",
     "egress.d.mts",
@@ -151,7 +152,7 @@ fn a_wrong_type_in_a_hole_does_not() {
 }
 
 /// What `koze dev --local` writes.
-const LOCAL: [&str; 4] = ["placeholders.d.ts", "calls.mjs", "local.mjs", "local-worker.mjs"];
+const LOCAL: [&str; 4] = ["placeholders.d.ts", "waiting.mjs", "local.mjs", "local-worker.mjs"];
 
 #[test]
 fn the_local_templates_pass_as_they_stand() {

@@ -12,8 +12,8 @@ use crate::runs::link;
 /// What the Worker takes.
 pub(super) const TOKEN: &str = "a token of the containers";
 
-/// A project as `koze new` makes it, with a second image, and every sandbox in a container with koze's guest: one by a
-/// Dockerfile of the user's, and one by a reference. They sleep soon: podman looks at each that runs four times a second. No registry is asked for it: the engine has an image of this name.
+/// A project as `koze new` makes it, with native sandboxes: one by a Dockerfile, one by a reference that the engine has
+/// an image for. They sleep soon, for podman looks at each that runs four times a second.
 pub(super) fn worker(engine: &Engine) -> Worker {
     let [_, python, reference] = IMAGES;
     engine.tag(engine.base(), reference);

@@ -3,7 +3,7 @@
 
 /** Two methods and helpers as they would be over the SDK alone. */
 const NAIVE_EXEC = `async kozeExec({ argv, workingDir, env, timeoutMs }) {
-    return this.#answer(async () => {
+    return this.#calls.opened(async () => {
       const quoted = argv.map((one) => "'" + one.replaceAll("'", "'\\\\''") + "'").join(" ");
       const { stdout, stderr, exitCode } = await this.exec(quoted, { cwd: workingDir, env: Object.fromEntries(env), timeout: timeoutMs });
       return { stdout: encoder.encode(stdout), stderr: encoder.encode(stderr), exitCode, timedOut: false };
@@ -11,7 +11,7 @@ const NAIVE_EXEC = `async kozeExec({ argv, workingDir, env, timeoutMs }) {
   }
   async unused({`;
 const NAIVE_READ = `async kozeRead({ path, offset, limit }) {
-    return this.#answer(async () => {
+    return this.#calls.opened(async () => {
       const { content } = await this.readFile(path);
       const bytes = encoder.encode(content);
       return { bytes: bytes.slice(offset, offset + limit), size: bytes.length };
@@ -19,7 +19,7 @@ const NAIVE_READ = `async kozeRead({ path, offset, limit }) {
   }
   async unused({`;
 const NAIVE_APPEND = `async kozeWrite({ path, bytes, append }) {
-    return this.#answer(async () => {
+    return this.#calls.opened(async () => {
       const old = append ? (await this.readFile(path).catch(() => ({ content: "" }))).content : "";
       const text = old + decoder.decode(bytes);
       await this.writeFile(path, text);
@@ -30,6 +30,7 @@ const NAIVE_APPEND = `async kozeWrite({ path, bytes, append }) {
 
 const naive = (name, method, to, fails) => ({ name, file: "sdk.mjs", from: `async ${method}({`, to, fails });
 const sdk = (name, from, to, fails) => ({ name, file: "sdk.mjs", from, to, fails });
+const calls = (name, from, to, fails) => ({ name, file: "calls.mjs", from, to, fails });
 const entry = (name, from, to, fails) => ({ name, file: "worker.mjs", from, to, fails });
 
 export const mutations = [
@@ -53,7 +54,7 @@ export const mutations = [
   sdk("sign-of-equality", `[[ $count == 0 || \\\${argv[0]} != *=* ]] || `, `true || `, "programs are found or not"),
   sdk("all-kept", `while ((\\\${#late[@]} > 2`, `while ((0 > 2`, "an output is bounded"),
   sdk("one-variable", `const LONGEST_VARIABLE = 120_000;`, `const LONGEST_VARIABLE = 1e9;`, "arguments may be many, and not too many"),
-  sdk("any-argument", `if (lengths.some((length) => length > LONGEST_ARGUMENT)`, `if (false`, "arguments may be many, and not too many"),
+  calls("any-argument", `if (lengths.some((length) => length > LONGEST_ARGUMENT)`, `if (false`, "arguments may be many, and not too many"),
   sdk("no-home", `[[ -d /home/user ]] || mkdir -p /home/user`, `:`, "a name may be odd"),
   sdk("left-behind", `trap 'rm -f -- `, `trap ': `, "nothing is left behind"),
   // Files.
@@ -69,16 +70,16 @@ export const mutations = [
   sdk("moved-by-half", `if [[ $(stat -c %d`, `if false && [[ $(stat -c %d`, "things are moved"),
   sdk("rootless", `[[ $root == / || `, `[[ / == / || `, "nothing leads out of a root"),
   // The object.
-  sdk("never-unopened", `if (!this.#memory) throw`, `if (false) throw`, "a sandbox is opened, and destroyed"),
-  sdk("not-forgotten", `await this.#remember(undefined);`, ``, "a sandbox is opened, and destroyed"),
+  calls("never-unopened", `if (!this.memory) throw`, `if (false) throw`, "a sandbox is opened, and destroyed"),
+  sdk("not-forgotten", `await this.#calls.forget();`, ``, "a sandbox is opened, and destroyed"),
   sdk("not-woken", `if (this.ctx.container?.running) return;`, `if (true) return;`, "a sandbox is there again at once"),
   sdk("own-fetch", `const fetch = (request) => Sandbox.prototype.fetch.call(this, request);`, `const fetch = (request) => this.fetch(request);`, "an output is what was printed"),
-  sdk("control-port-open", `if (!this.#memory?.ports.includes(port)) return`, `if (!port) return super.fetch(request);\n    if (!this.#memory?.ports.includes(port)) return`, "nobody is let in by the class but to ports that were exposed"),
-  sdk("any-port", `if (!this.#memory?.ports.includes(port)) return`, `if (!port) return`, "nobody is let in by the class but to ports that were exposed"),
-  sdk("control-port-exposed", ` || port === CONTROL_PORT) {`, `) {`, "nobody is let in by the class but to ports that were exposed"),
-  sdk("headers-passed", `headers.delete(name)`, `void name`, "nobody is let in by the class but to ports that were exposed"),
+  sdk("control-port-open", `if (!port) return`, `if (!port) return super.fetch(request);\n    if (!port) return`, "nobody is let in by the class but to ports that were exposed"),
+  calls("any-port", `this.memory?.ports.includes(port) && this.#isReachable(port) ? port : 0`, `port`, "nobody is let in by the class but to ports that were exposed"),
+  sdk("control-port-exposed", `taken: [CONTROL_PORT]`, `taken: []`, "nobody is let in by the class but to ports that were exposed"),
+  calls("headers-passed", `headers.delete(name)`, `void name`, "nobody is let in by the class but to ports that were exposed"),
   sdk("address-told", `if (response.status === 500 && `, `if (false && `, "nobody is let in by the class but to ports that were exposed"),
-  sdk("loose-port", `/^[1-9][0-9]{3,4}$/.test(header) ? Number(header) : 0`, `Number.parseInt(header)`, "nobody is let in by the class but to ports that were exposed"),
+  calls("loose-port", `/^[1-9][0-9]{3,4}$/.test(header) ? Number(header) : 0`, `Number.parseInt(header)`, "nobody is let in by the class but to ports that were exposed"),
   // What the attribute says.
   entry("variables-missing", `Object.assign(this.envVars, `, `void (`, "the network is what the attribute says"),
 ];

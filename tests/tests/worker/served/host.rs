@@ -24,7 +24,7 @@ pub(crate) const TOKEN: &str = "a token of the tests";
 /// How long workerd has to start.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// The files beside the Rust Worker.
-const FILES: [&str; 3] = ["entry.mjs", "memory.mjs", "calls.mjs"];
+const FILES: [&str; 3] = ["entry.mjs", "memory.mjs", "waiting.mjs"];
 
 /// A directory with the Worker as workerd runs it: made once for all tests of a run.
 fn directory() -> &'static Path {
@@ -38,7 +38,8 @@ fn directory() -> &'static Path {
         link(&wasm(&worker).expect("the Rust Worker"), &place);
         for file in FILES {
             // Those of the tests, and one that the classes of every backend have.
-            let of = if file == "calls.mjs" { "templates/files/worker" } else { "tests/tests/worker/served" };
+            let of =
+                if file == "waiting.mjs" { "templates/files/worker" } else { "tests/tests/worker/served" };
             fs::copy(root().join(of).join(file), place.join(file)).expect("a file");
         }
         place

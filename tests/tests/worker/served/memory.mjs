@@ -2,7 +2,7 @@
 // against. It does what `contract.d.ts` says, and counts what it is asked.
 
 import { DurableObject } from "cloudflare:workers";
-import { Calls } from "./calls.mjs";
+import { Waiting } from "./waiting.mjs";
 
 /** @import * as contract from "./contract.js" */
 
@@ -22,7 +22,7 @@ const text = (/** @type {string} */ text) => new TextEncoder().encode(text);
 export class Memory extends DurableObject {
   calls = 0;
   busy = 0;
-  waited = new Calls();
+  waited = new Waiting();
   /** What became of those that waited. @type {string[]} */
   ends = [];
 
