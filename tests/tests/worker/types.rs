@@ -95,7 +95,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 11] = [
+const TEMPLATES: [&str; 12] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",

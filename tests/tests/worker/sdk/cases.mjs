@@ -159,8 +159,9 @@ export const cases = {
 
     const named = ["a", "b"].map((name) => s.exec(["bash", "-c", command(name)], { call: "named" }));
     const other = s.exec(["bash", "-c", command("c")], { call: "other", timeoutMs: 20_000 });
-    const [left] = await Promise.all([s.leave(command("left"), () => began("left")), began("a"), began("b"), began("c")]);
-    assert.equal(left, undefined);
+    // Where the case fails before it comes to them, nobody asks what became of them.
+    for (const call of [...named, other]) call.catch(() => {});
+    await Promise.all([s.leave(command("left"), () => began("left")), began("a"), began("b"), began("c")]);
     await dead("left");
     const start = Date.now();
     await s.cancel("named");
