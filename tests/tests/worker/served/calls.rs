@@ -81,7 +81,7 @@ fn an_input_with_a_key_twice_is_refused() {
         "{text}"
     );
     // What is no JSON is no input of any tool.
-    assert_eq!(send(r#"{"command":"echo 1","command""#).status, 400);
+    assert_eq!(send(r#"{"command":"echo 1","sandbox""#).status, 400);
 }
 
 #[test]
