@@ -128,6 +128,11 @@ impl<P: Provider> Pool<P> {
         &self.shared.session
     }
 
+    /// What its sandboxes come from.
+    pub fn provider(&self) -> &P {
+        &self.shared.provider
+    }
+
     /// The images there are.
     pub fn images(&self) -> &Images {
         &self.shared.images

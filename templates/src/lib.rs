@@ -36,6 +36,9 @@ pub const NATIVE: &str = include_str!("../files/worker/native.mjs");
 /// Its types, `src/generated/native.d.mts`.
 pub const NATIVE_TYPES: &str = include_str!("../files/worker/native.d.mts");
 
+/// What they know of who waits for programs, `src/generated/waiting.mjs`; `koze dev --local` takes it as well.
+pub const WAITING: &str = include_str!("../files/worker/waiting.mjs");
+
 /// Its connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
 

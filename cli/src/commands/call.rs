@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::process::ExitCode;
 
+use koze::tool::Unread;
 use serde_json::Value;
 
 use super::here::{self, Here};
@@ -14,7 +15,13 @@ pub(super) fn run(args: &args::Call) -> ExitCode {
 }
 
 fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
-    let input = input(&args.input)?;
+    let input = match input(&args.input)? {
+        Ok(input) => input,
+        Err(error) => {
+            show::data(&format!("{error}\n"));
+            return Ok(ExitCode::from(1));
+        }
+    };
     let here = Here::find(&args.here)?;
     let images = here::images(&args.here)?;
     let result = here::wait(here.client().call(images, &args.tool, input))?;
@@ -22,8 +29,8 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
     Ok(ExitCode::from(u8::from(result.is_error)))
 }
 
-/// The input as JSON; `-` is what comes on standard input.
-fn input(text: &str) -> Result<Value, ExitCode> {
+/// The input as JSON, or what comes of the tool without it; `-` is what comes on standard input.
+fn input(text: &str) -> Result<koze::Result<Value>, ExitCode> {
     let usage = |why: String| {
         show::err(&format!("error: {why}\n"));
         ExitCode::from(2)
@@ -37,7 +44,11 @@ fn input(text: &str) -> Result<Value, ExitCode> {
         }
         text => text.to_owned(),
     };
-    serde_json::from_str(&read).map_err(|error| {
-        usage(format!("the input is no JSON: {error}. Write for instance '{{\"command\": \"ls\"}}'"))
-    })
+    match koze::tool::read(read.as_bytes()) {
+        Ok(input) => Ok(Ok(input)),
+        Err(Unread::Twice(error)) => Ok(Err(error)),
+        Err(Unread::NoJson(error)) => {
+            Err(usage(format!("the input is no JSON: {error}. Write for instance '{{\"command\": \"ls\"}}'")))
+        }
+    }
 }

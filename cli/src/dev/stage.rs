@@ -90,6 +90,7 @@ impl Stage {
         // No version control is to take it for a part of the project.
         self.put(".gitignore", "*\n")?;
         self.put("local.mjs", koze_templates::LOCAL)?;
+        self.put("waiting.mjs", koze_templates::WAITING)?;
         self.put(ENTRY, &generate::local(&main, classes))?;
         self.put(CONFIG, &format!("{config:#}\n"))
     }

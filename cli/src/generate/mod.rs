@@ -59,7 +59,7 @@ pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
 }
 
 /// The files that not every project has, by name.
-pub const PARTS: [&str; 9] = [
+pub const PARTS: [&str; 10] = [
     "sdk.mjs",
     "sdk.d.mts",
     "native.mjs",
@@ -68,6 +68,7 @@ pub const PARTS: [&str; 9] = [
     "egress.mjs",
     "egress.d.mts",
     "calls.mjs",
+    "waiting.mjs",
     "contract.d.ts",
 ];
 

@@ -3,7 +3,7 @@
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
     CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_TYPES, SDK, SDK_SCRIPT,
-    SDK_TYPES, WORKER, WORKER_TYPES,
+    SDK_TYPES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
@@ -60,7 +60,8 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
     }
     if !files.is_empty() {
         let contract = format!("// {MARK}\n//\n{CONTRACT}");
-        files.extend([("calls.mjs", CALLS.to_owned()), ("contract.d.ts", contract)]);
+        let [calls, waiting] = [("calls.mjs", CALLS.to_owned()), ("waiting.mjs", WAITING.to_owned())];
+        files.extend([calls, waiting, ("contract.d.ts", contract)]);
     }
     files
 }

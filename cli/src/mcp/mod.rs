@@ -5,6 +5,7 @@
 
 pub(crate) mod gate;
 pub(crate) mod offering;
+pub(crate) mod once;
 pub(crate) mod server;
 pub(crate) mod stdio;
 

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::offering::Offering;
+use super::once;
 
 /// How often a client that asks for progress hears that a call still runs.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -85,7 +86,11 @@ impl<B: Backend> ServerHandler for Server<B> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let input = Value::Object(request.arguments.unwrap_or_default());
+        let input = request.arguments.unwrap_or_default();
+        if let Some(error) = once::mark(&input) {
+            return Ok(mcp::result(Err(error).into()).into());
+        }
+        let input = Value::Object(input);
         let call = self.0.call(&request.name, input);
         tokio::select! {
             result = call => Ok(mcp::result(result).into()),

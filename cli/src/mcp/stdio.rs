@@ -15,6 +15,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
 use super::MAX_REQUEST;
+use super::once::Lines;
 use super::server::{Backend, Server};
 
 /// What a client says.
@@ -89,7 +90,7 @@ pub(crate) async fn on<B: Backend>(
 ) -> Result<(), String> {
     let midway = matches!(begin, Begin::Midway { .. });
     let unread = if let Begin::Midway { unread } = begin { unread } else { Vec::new() };
-    let input = Cursor::new(unread).chain(input);
+    let input = Lines::new(Cursor::new(unread).chain(input));
     let transport = AsyncRwTransport::<RoleServer, _, _>::new_server(input, output);
     let transport = transport.with_max_line_length(MAX_REQUEST);
     let running = if midway {

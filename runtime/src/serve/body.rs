@@ -5,16 +5,22 @@ use serde_json::Value;
 use worker::Request;
 
 use super::answer::Refusal;
+use crate::error::Result as Read;
+use crate::tool::{self, Unread};
 
 /// The longest body: a file that a model writes, as JSON.
 pub(super) const MOST: usize = 32 << 20;
 
-/// The body as JSON.
-pub(super) async fn json(request: Request) -> Result<Value, Refusal> {
+/// The body as the input of a tool, or what its caller is told as that tool's result.
+pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
     let bytes = read(request).await?;
-    serde_json::from_slice(&bytes).map_err(|error| {
-        Refusal::invalid(format!("the body is no JSON: {error}; send the tool's input as a JSON object"))
-    })
+    match tool::read(&bytes) {
+        Ok(input) => Ok(Ok(input)),
+        Err(Unread::Twice(error)) => Ok(Err(error)),
+        Err(Unread::NoJson(error)) => Err(Refusal::invalid(format!(
+            "the body is no JSON: {error}; send the tool's input as a JSON object"
+        ))),
+    }
 }
 
 /// The body.

@@ -1,5 +1,8 @@
 //! The Model Context Protocol over streamable HTTP, without anything to remember: each message is a request of its own, its
 //! answer one JSON document. What lasts is the session of the sandboxes, and the client names it.
+//!
+//! A client that begins with `initialize` is given an id, which it says with each request: by it and the request's own, a
+//! call is given up. One of the versions without ends its request for that.
 
 use rmcp::model::{
     CacheScope, CallToolResult, DiscoverResult, EmptyResult, ErrorCode, ErrorData, InitializeResult,
@@ -9,13 +12,15 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use worker::Response;
+use sha2::{Digest, Sha256};
+use worker::{Response, console_error};
 
 use super::Served;
 use super::answer::{self, Refusal};
+use crate::error::Error;
 use crate::pool::Pool;
-use crate::provider::cloudflare::Cloudflare;
-use crate::tool::{agent, mcp};
+use crate::provider::cloudflare::{Cloudflare, label};
+use crate::tool::{self, Unread, agent, mcp};
 
 /// The session of a client that names none: all of a tenant's share it.
 const SESSION: &str = "default";
@@ -23,6 +28,14 @@ const SESSION: &str = "default";
 const HEADER: &str = "koze-session";
 /// The header in which a client says which version it speaks.
 const VERSION: &str = "mcp-protocol-version";
+
+/// The header with the id that a client was given.
+const CLIENT: &str = "mcp-session-id";
+
+/// The id that a client was given, if it says one.
+pub(super) fn client(request: &worker::Request) -> Result<Option<String>, Refusal> {
+    Ok(request.headers().get(CLIENT)?)
+}
 
 /// The session that a client names, by its header or its URL.
 pub(super) fn session(request: &worker::Request, query: &super::Query) -> Result<String, Refusal> {
@@ -43,12 +56,23 @@ pub(super) fn check_version(request: &worker::Request) -> Result<(), Refusal> {
     }
 }
 
+/// What a message says.
+enum Said {
+    Ask(Ask),
+    /// Nobody waits for the answer to this any more.
+    Cancelled(RequestId),
+    /// Nothing that there would be anything to do about.
+    Nothing,
+}
+
 /// What somebody asks. The protocol's own type of all messages would bring all of them into the Worker, and it is there
 /// for few.
 struct Ask {
     id: RequestId,
     method: String,
     params: Map<String, Value>,
+    /// What is wrong with it where a key stands twice in one of its objects.
+    twice: Option<Error>,
 }
 
 /// What comes of it.
@@ -77,50 +101,90 @@ struct Call {
     arguments: Option<Map<String, Value>>,
 }
 
-/// Answers a message.
-pub(super) async fn answer<S: Served>(body: &[u8], pool: &Pool<Cloudflare>) -> Result<Response, Refusal> {
+/// Answers a message of a client; `pool` is the session's, for a call of a name.
+pub(super) async fn answer<S: Served>(
+    body: &[u8],
+    client: Option<&str>,
+    pool: impl Fn(Option<String>) -> Pool<Cloudflare>,
+) -> Result<Response, Refusal> {
     let ask = match read(body) {
-        Ok(Some(ask)) => ask,
+        Ok(Said::Ask(ask)) => ask,
+        Ok(Said::Cancelled(id)) => {
+            if let Some(call) = client.map(|client| call_name(client, &id)) {
+                give_up(&pool(None), &call).await;
+            }
+            return Ok(answer::respond(202, "", [])?);
+        }
         // To a notification, or an answer to what was never asked, there is nothing to say.
-        Ok(None) => return Ok(answer::respond(202, "", [])?),
-        Err(error) => return reply(400, &JsonRpcError::new(None, error)),
+        Ok(Said::Nothing) => return Ok(answer::respond(202, "", [])?),
+        Err(error) => return reply(400, &JsonRpcError::new(None, error), None),
     };
     let id = ask.id.clone();
-    match outcome::<S>(ask, pool).await {
-        Ok(result) => reply(200, &JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result }),
-        Err(error) => reply(200, &JsonRpcError::new(Some(id), error)),
+    let pool = pool(client.map(|client| call_name(client, &id)));
+    match outcome::<S>(ask, &pool).await {
+        Ok(result) => {
+            // Nobody else is to guess it, and end another's calls.
+            let given = matches!(result, Outcome::Initialize(_)).then(|| uuid::Uuid::new_v4().to_string());
+            reply(200, &JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result }, given.as_deref())
+        }
+        Err(error) => reply(200, &JsonRpcError::new(Some(id), error), None),
     }
 }
 
-/// Reads a message: what it asks, if it asks something.
-fn read(body: &[u8]) -> Result<Option<Ask>, ErrorData> {
+/// The name of the call of a client's request: it follows from both, and is short whatever they are.
+fn call_name(client: &str, id: &RequestId) -> String {
+    // A number and a text that looks like it are two ids.
+    let text = serde_json::json!([client, id]).to_string();
+    label::base32(&Sha256::digest(text))
+}
+
+/// Gives a call up. Who has said that nobody waits for it is not told what came of that; the log is.
+async fn give_up(pool: &Pool<Cloudflare>, call: &str) {
+    if let Err(error) = pool.provider().give_up(pool.session(), call).await {
+        console_error!("koze: a call that was given up may go on: {error}");
+    }
+}
+
+/// Reads a message.
+fn read(body: &[u8]) -> Result<Said, ErrorData> {
     let none = |code: ErrorCode, why: &str| {
         ErrorData::new(code, format!("the body is no message of the protocol: {why}"), None)
     };
     let invalid = |why: &str| none(ErrorCode::INVALID_REQUEST, why);
-    let body =
-        serde_json::from_slice(body).map_err(|error| none(ErrorCode::PARSE_ERROR, &error.to_string()))?;
+    let unread = |error: &dyn std::fmt::Display| none(ErrorCode::PARSE_ERROR, &error.to_string());
+    let (body, twice) = match tool::read(body) {
+        Ok(body) => (body, None),
+        // Whoever asked is to be told so.
+        Err(Unread::Twice(twice)) => {
+            (serde_json::from_slice(body).map_err(|error| unread(&error))?, Some(twice))
+        }
+        Err(Unread::NoJson(error)) => return Err(unread(&error)),
+    };
     let Value::Object(mut message) = body else { return Err(invalid("it is no JSON object")) };
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("`jsonrpc` is not `2.0`"));
     }
     let method = match message.remove("method") {
         Some(Value::String(method)) => method,
-        None if message.contains_key("result") || message.contains_key("error") => return Ok(None),
+        None if message.contains_key("result") || message.contains_key("error") => return Ok(Said::Nothing),
         _ => return Err(invalid("it has no `method`")),
     };
-    let Some(id) = message.remove("id") else { return Ok(None) };
+    let Some(id) = message.remove("id") else {
+        let cancelled = message.get("params").filter(|_| method == "notifications/cancelled");
+        let id = cancelled.and_then(|params| RequestId::deserialize(params.get("requestId")?).ok());
+        return Ok(id.map_or(Said::Nothing, Said::Cancelled));
+    };
     let id = serde_json::from_value(id).map_err(|_| invalid("`id` is neither an integer nor a text"))?;
     let params = match message.remove("params") {
         Some(Value::Object(params)) => params,
         None | Some(Value::Null) => Map::new(),
         Some(_) => return Err(invalid("`params` is no object")),
     };
-    Ok(Some(Ask { id, method, params }))
+    Ok(Said::Ask(Ask { id, method, params, twice }))
 }
 
 async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome, ErrorData> {
-    let Ask { method, params, .. } = ask;
+    let Ask { method, params, twice, .. } = ask;
     // Since the version without `initialize` each request says which one it is of.
     let meta = params.get("_meta").and_then(|meta| RequestMetaObject::deserialize(meta).ok());
     let version = meta.and_then(|meta| meta.protocol_version());
@@ -158,7 +222,10 @@ async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome
         "tools/call" => {
             let call: Call = taken(&method, params)?;
             let input = Value::Object(call.arguments.unwrap_or_default());
-            let mut result = mcp::result(S::call(pool, &call.name, input).await);
+            let mut result = mcp::result(match twice {
+                Some(error) => Err(error).into(),
+                None => S::call(pool, &call.name, input).await,
+            });
             result.result_type = result.result_type.filter(|_| !legacy);
             Ok(Outcome::Called(result.into()))
         }
@@ -176,9 +243,14 @@ fn taken<T: DeserializeOwned>(method: &str, params: Map<String, Value>) -> Resul
     })
 }
 
-fn reply(status: u16, message: &impl Serialize) -> Result<Response, Refusal> {
+/// An answer; `client` is the id that is given to whoever asked.
+fn reply(status: u16, message: &impl Serialize, client: Option<&str>) -> Result<Response, Refusal> {
     let text = serde_json::to_string(message).map_err(worker::Error::from)?;
-    Ok(answer::respond(status, &text, [("content-type", "application/json")])?)
+    let mut response = answer::respond(status, &text, [("content-type", "application/json")])?;
+    if let Some(client) = client {
+        response.headers_mut().set(CLIENT, client)?;
+    }
+    Ok(response)
 }
 
 #[cfg(test)]
@@ -187,13 +259,23 @@ mod tests {
 
     #[test]
     fn what_is_asked_and_what_is_not() {
-        let read =
-            |text: &str| read(text.as_bytes()).map(|ask| ask.map(|ask| (ask.method, ask.id.to_string())));
+        let read = |text: &str| {
+            read(text.as_bytes()).map(|said| match said {
+                Said::Ask(ask) => Some((ask.method, ask.id.to_string())),
+                Said::Cancelled(id) => Some((String::new(), id.to_string())),
+                Said::Nothing => None,
+            })
+        };
         let asked = |method: &str, id: &str| Ok(Some((method.to_owned(), id.to_owned())));
         assert_eq!(read(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#), asked("ping", "7"));
         assert_eq!(read(r#"{"jsonrpc":"2.0","id":"a","method":"x","params":{"a":1}}"#), asked("x", "a"));
+        let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+        assert_eq!(read(cancelled), asked("", "7"));
         for text in [
             r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/other","params":{"requestId":7}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}"#,
         ] {
@@ -212,5 +294,13 @@ mod tests {
         ] {
             assert_eq!(read(text).unwrap_err().code, code, "{text}");
         }
+    }
+    #[test]
+    fn a_call_is_of_a_client_and_its_request() {
+        let number = |id: i64| RequestId::Number(id);
+        assert_eq!(call_name("a", &number(1)), call_name("a", &number(1)));
+        let text = RequestId::String("1".into());
+        let all = [call_name("a", &number(1)), call_name("a", &text), call_name("b", &number(1))];
+        assert!(all[0] != all[1] && all[1] != all[2] && all[0] != all[2], "{all:?}");
     }
 }

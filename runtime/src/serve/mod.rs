@@ -90,27 +90,36 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
     }
     let tenant = tokens.tenant(request.headers().get("authorization")?.as_deref())?;
     let (route, query) = route::find(request.method().as_ref(), url.path, url.query)?;
-    let pool = |session: &str| -> Result<_, Refusal> {
-        let id = SessionId::new(tenant, session)?;
+    let id = |session: &str| SessionId::new(tenant, session);
+    let pool = |id: SessionId, call: Option<String>| {
         let below = preview_host(env).unwrap_or_else(|| url.host.to_owned());
         let previews = Previews::new(Key::new(tokens.secret()), url.scheme, below);
-        Ok(Pool::new(Cloudflare::new(env, S::CLASSES).with_previews(previews), id, S::images()))
+        let provider = Cloudflare::new(env, S::CLASSES).with_previews(previews);
+        let provider = match call {
+            Some(call) => provider.with_call(call),
+            None => provider,
+        };
+        Pool::new(provider, id, S::images())
     };
     match route {
         Route::Tools => json(&definitions::<S>(&query)?),
         Route::Call { session, tool } => {
-            let pool = pool(&session)?;
-            let input = body::json(request).await?;
-            json(&S::call(&pool, &tool, input).await)
+            let pool = pool(id(&session)?, None);
+            json(&match body::input(request).await? {
+                Ok(input) => S::call(&pool, &tool, input).await,
+                Err(error) => Err(error).into(),
+            })
         }
         Route::Destroy { session, sandbox } => {
-            pool(&session)?.destroy(&sandbox).await?;
+            pool(id(&session)?, None).destroy(&sandbox).await?;
             json(&serde_json::json!({ "ok": true }))
         }
         Route::Mcp => {
             mcp::check_version(&request)?;
-            let pool = pool(&mcp::session(&request, &query)?)?;
-            mcp::answer::<S>(&body::read(request).await?, &pool).await
+            let id = id(&mcp::session(&request, &query)?)?;
+            let client = mcp::client(&request)?;
+            let pool = |call| pool(id.clone(), call);
+            mcp::answer::<S>(&body::read(request).await?, client.as_deref(), pool).await
         }
     }
 }

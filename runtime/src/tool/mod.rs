@@ -7,12 +7,14 @@
 //! | [`dialect`] | definitions as MCP, Anthropic and OpenAI write them |
 //! | [`mcp`] | the same as values of the protocol |
 //! | `input` | what tools have in common: ranges, bytes as JSON |
+//! | `read` | the text of an input as a value |
 
 pub mod agent;
 mod bound;
 pub mod dialect;
 mod input;
 pub mod mcp;
+mod read;
 
 use std::future::Future;
 
@@ -22,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::bound::BoundTool;
+pub use self::read::{Unread, read};
 use crate::error::{Code, Error, Result};
 use crate::pool::Pool;
 use crate::provider::Provider;

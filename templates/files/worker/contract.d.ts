@@ -6,15 +6,24 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
 /** What a class of sandboxes answers. */
 export interface Contract {
   /**
-   * Makes the sandbox of this object, unless it is there: until then every method but `kozeStatus` and
-   * `kozeDestroy` answers `unopened`, and does nothing.
+   * Makes the sandbox of this object, unless it is there: until then every method but `kozeStatus`,
+   * `kozeCancel` and `kozeDestroy` answers `unopened`, and does nothing.
    */
   kozeOpen(input: Open): Promise<Reply<Opened>>;
   /**
    * Runs a program to its end, or for as long as it may. It starts in `workingDir` with a fresh environment
    * of the sandbox's own and nothing on its standard input; what it leaves in the background lives on.
+   *
+   * `waiting` is called at most once, when the program has run for a while. What it promises comes when the
+   * caller waits no longer: then, and where the caller is gone and the promise broken, the program is killed
+   * with all it started, and the answer is `unavailable`.
    */
-  kozeExec(input: Exec): Promise<Reply<Output>>;
+  kozeExec(input: Exec, waiting?: () => Promise<unknown>): Promise<Reply<Output>>;
+  /**
+   * Gives up the calls of `kozeExec` with this name: their programs are killed as above. One that has not come
+   * yet is given up when it comes. It starts nothing, and done is also what has ended.
+   */
+  kozeCancel(input: Cancel): Promise<Reply<Done>>;
   /**
    * A piece of a file: at most `limit` bytes from `offset`, fewer only at the end.
    */
@@ -66,6 +75,15 @@ export interface Contract {
    */
   kozeDestroy(input: Nothing): Promise<Reply<Done>>;
 }
+
+/**
+ * Which calls to give up.
+ */
+export type Cancel = { 
+/**
+ * Their name, as [`Exec`] has it.
+ */
+call: string, };
 
 /**
  * What went wrong, in one word: the same words in every tool family, on every provider, and over every wire.
@@ -122,7 +140,11 @@ timeoutMs: number,
 /**
  * How many bytes of each stream are kept: the first and the last, with a mark between, and the mark counts.
  */
-maxOutput: number, };
+maxOutput: number, 
+/**
+ * The name of the call, by which it can be given up; `null` where nobody will.
+ */
+call: string | null, };
 
 /**
  * A port to let requests through to.

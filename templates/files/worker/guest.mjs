@@ -127,28 +127,35 @@ export class Connection {
 
   /**
    * Asks the guest for something, and waits for all that it has to say; `data` goes along, and at most so many bytes come
-   * on its two streams.
+   * on its two streams. What is aborted by its signal fails with the signal's reason, and is ended by the guest.
    *
    * @param {object} request
-   * @param {{ until: number, data?: Uint8Array, most?: [number, number] }} how `until` is a time, in milliseconds
+   * @param {{ until: number, data?: Uint8Array, most?: [number, number], signal?: AbortSignal }} how `until` is a time, in
+   *   milliseconds
    * @returns {Promise<Answer>}
    */
-  async call(request, { until, data, most = [0, 0] }) {
+  async call(request, { until, data, most = [0, 0], signal }) {
     const text = encoder.encode(JSON.stringify(request));
     if (text.length > LARGEST_REQUEST) throw new Refused("too_large", "what is asked for is too long");
     await this.#turn(until);
     if (this.#ended) throw this.#ended;
+    // Only now: nobody has heard of it so far.
+    signal?.throwIfAborted();
     const number = this.#next++;
+    const abort = () => this.#give(number, signal?.reason);
+    signal?.addEventListener("abort", abort);
     let timer = 0;
     try {
       return await new Promise((done, failed) => {
         this.#enter(number, { done, failed }, most);
-        timer = setTimeout(() => this.#give(number), Math.max(0, until - Date.now()));
+        const late = () => this.#give(number, new Lost("it has not answered in time", true));
+        timer = setTimeout(late, Math.max(0, until - Date.now()));
         this.#send(...parts(number, text));
         if (data) this.#pour(number, data);
       });
     } finally {
       clearTimeout(timer);
+      signal?.removeEventListener("abort", abort);
       this.#leave(number);
     }
   }
@@ -222,12 +229,12 @@ export class Connection {
     else if (silent >= QUIET_MS) this.#send(...parts(this.#next++, encoder.encode('{"stat":{"root":"/","path":"/"}}')));
   }
 
-  /** The time of a call is up. @param {number} number */
-  #give(number) {
+  /** Gives a call up. @param {number} number @param {Error} why */
+  #give(number, why) {
     const call = this.#calls.get(number);
     if (!call) return;
     this.#send(frame(number, KIND.cancel));
-    call.failed(new Lost("it has not answered in time", true));
+    call.failed(why);
   }
 
   /** Sends data as far as there is credit for it. @param {number} number @param {Uint8Array} data */

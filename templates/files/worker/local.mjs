@@ -4,8 +4,9 @@
 // the loopback interface and runs the sandbox.
 
 import { DurableObject } from "cloudflare:workers";
+import { GivenUp, Waiting } from "./waiting.mjs";
 
-/** @import { Contract, Done, Entries, Exec, Expose, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
+/** @import { Cancel, Contract, Done, Entries, Exec, Expose, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
 /** @import { Path, Piece, Read, Rename, Reply, SetMode, Stat, State, Write, Written } from "./contract" */
 
 /**
@@ -24,6 +25,7 @@ export class KozeSandbox extends DurableObject {
   #ctx;
   #env;
   #object;
+  #waiting = new Waiting();
 
   /**
    * @param {DurableObjectState} ctx
@@ -51,10 +53,22 @@ export class KozeSandbox extends DurableObject {
 
   /**
    * @param {Exec} input
+   * @param {() => PromiseLike<unknown>} [waiting]
    * @returns {Promise<Reply<Output>>}
    */
-  kozeExec(input) {
-    return this.#call("kozeExec", input);
+  kozeExec(input, waiting) {
+    const { call } = input;
+    // The server kills the program of a request that is given up.
+    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeExec", input, { signal }));
+  }
+
+  /**
+   * @param {Cancel} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  async kozeCancel({ call }) {
+    this.#waiting.giveUp(call);
+    return { ok: true, value: {} };
   }
 
   /**
@@ -70,7 +84,7 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<Reply<Written>>}
    */
   kozeWrite(input) {
-    return this.#call("kozeWrite", { ...input, bytes: [] }, input.bytes);
+    return this.#call("kozeWrite", { ...input, bytes: [] }, { bytes: input.bytes });
   }
 
   /**
@@ -199,10 +213,10 @@ export class KozeSandbox extends DurableObject {
    * @template T
    * @param {string} method
    * @param {object} input
-   * @param {Uint8Array} [bytes]
+   * @param {{ bytes?: Uint8Array, signal?: AbortSignal }} [more]
    * @returns {Promise<Reply<T>>}
    */
-  async #call(method, input, bytes = new Uint8Array()) {
+  async #call(method, input, { bytes = new Uint8Array(), signal } = {}) {
     const json = new TextEncoder().encode(JSON.stringify(input));
     const frame = new Uint8Array(4 + json.length + bytes.length);
     new DataView(frame.buffer).setUint32(0, json.length);
@@ -211,10 +225,11 @@ export class KozeSandbox extends DurableObject {
     const { token, url } = this.#env.KOZE_LOCAL;
     const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method };
     try {
-      const response = await fetch(url, { method: "POST", headers, body: frame });
+      const response = await fetch(url, { method: "POST", headers, body: frame, ...(signal && { signal }) });
       if (!response.ok) return failed(await response.text());
       return answer(await response.arrayBuffer());
     } catch {
+      if (signal?.reason instanceof GivenUp) return failed(signal.reason.message);
       return failed("`koze dev` does not answer any more: start it again");
     }
   }

@@ -16,6 +16,7 @@ export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> imple
 
   kozeOpen: Contract["kozeOpen"];
   kozeExec: Contract["kozeExec"];
+  kozeCancel: Contract["kozeCancel"];
   kozeRead: Contract["kozeRead"];
   kozeWrite: Contract["kozeWrite"];
   kozeList: Contract["kozeList"];

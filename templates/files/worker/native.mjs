@@ -6,6 +6,7 @@ import { DurableObject } from "cloudflare:workers";
 import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Connection, Lost, PORT, Refused } from "./guest.mjs";
+import { GivenUp, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
 
@@ -95,6 +96,9 @@ export class KozeSandbox extends DurableObject {
   /** Its end, where somebody sees to it. @type {Promise<void> | undefined} */
   #stopping;
 
+  /** Who waits for programs. */
+  #waiting = new Waiting();
+
   /** The end of the container that runs, and why it came. @type {Promise<unknown>} */
   #end = Promise.resolve();
 
@@ -131,16 +135,24 @@ export class KozeSandbox extends DurableObject {
     return this.#calls.open(input);
   }
 
-  /** @param {koze.Exec} input @returns {Promise<koze.Reply<koze.Output>>} */
-  async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput }) {
+  /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
+  async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput, call }, waiting) {
     return this.#calls.opened(async () => {
       checkPath(workingDir);
       checkProgram(argv, env);
       const limit = Math.min(maxOutput, LARGEST_PIECE);
       const request = { argv, cwd: workingDir, env, timeout_ms: timeoutMs, max_output: limit };
-      const { ok, out, err } = await this.#ask({ exec: request }, { most: [limit, limit], timeoutMs });
+      const { ok, out, err } = await this.#waiting.during({ call, waiting }, (signal) =>
+        this.#ask({ exec: request }, { most: [limit, limit], timeoutMs, signal }),
+      );
       return { stdout: out, stderr: err, exitCode: whole(ok.exit_code), timedOut: ok.timed_out === true };
     });
+  }
+
+  /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async kozeCancel({ call }) {
+    this.#waiting.giveUp(call);
+    return { ok: true, value: {} };
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
@@ -268,7 +280,7 @@ export class KozeSandbox extends DurableObject {
    * Asks the guest for something, once: what it may have heard of is not said again.
    *
    * @param {object} request
-   * @param {{ data?: Uint8Array, most?: [number, number], timeoutMs?: number }} [how]
+   * @param {{ data?: Uint8Array, most?: [number, number], timeoutMs?: number, signal?: AbortSignal }} [how]
    */
   async #ask(request, { timeoutMs = 0, ...how } = {}) {
     const now = Date.now();
@@ -503,6 +515,7 @@ function thrown(error) {
   if (error instanceof Refused && WORDS.has(error.why)) {
     return new Fault(/** @type {koze.Code} */ (error.why), error.message);
   }
+  if (error instanceof GivenUp) return new Fault("unavailable", error.message);
   // Other words are for the log: they may name what is inside.
   console.error("koze:", error);
   if (error instanceof Lost && !error.left) return notUp();

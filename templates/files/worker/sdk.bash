@@ -379,6 +379,8 @@ run() {
   exec {err}> >(exec >/dev/null 2>&1 {out}>&- && keep err)
   become >&"$out" 2>&"$err" {out}>&- {err}>&- &
   pid=$!
+  # In one step, for whoever is to stop it.
+  printf '%s\n' "$pid" >"$dir/pid.new" && mv -f -- "$dir/pid.new" "$dir/pid"
   # Where the container ends this script, the program ends as well.
   trap 'kill_all "$pid"; rm -rf -- "$dir"; exit 143' TERM
   sleep "$seconds" >/dev/null 2>&1 {out}>&- {err}>&- &
@@ -406,6 +408,20 @@ run() {
   show err
   rm -rf -- "$dir"
   printf .
+}
+
+# Kills the program of another call, which may not have begun yet.
+stop() {
+  local pid turn
+  id=$1
+  for ((turn = 0; turn < 100; turn++)); do
+    if { read -r pid <"/tmp/.koze-$id/pid"; } 2>/dev/null; then
+      kill_all "$pid"
+      break
+    fi
+    sleep 0.05
+  done
+  printf 'ok\n.'
 }
 
 about=0 root=${text[0]}

@@ -7,6 +7,7 @@ import type { Contract } from "./contract.d.ts";
 export declare class KozeSandbox<Env = unknown> extends Sandbox<Env> implements Contract {
   kozeOpen: Contract["kozeOpen"];
   kozeExec: Contract["kozeExec"];
+  kozeCancel: Contract["kozeCancel"];
   kozeRead: Contract["kozeRead"];
   kozeWrite: Contract["kozeWrite"];
   kozeList: Contract["kozeList"];

@@ -6,6 +6,7 @@
 
 import { Sandbox } from "@cloudflare/sandbox";
 import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
+import { GivenUp, Waiting } from "./waiting.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
@@ -36,6 +37,9 @@ const decoder = new TextDecoder();
 export class KozeSandbox extends Sandbox {
   #calls = new Calls(this.ctx.storage, { taken: [CONTROL_PORT], settle: () => this.#settle(), thrown });
 
+  /** Who waits for programs. */
+  #waiting = new Waiting();
+
   /** The start of the container that is under way. @type {Promise<void> | undefined} */
   #waking;
 
@@ -64,14 +68,15 @@ export class KozeSandbox extends Sandbox {
     return this.#calls.open(input);
   }
 
-  /** @param {koze.Exec} input @returns {Promise<koze.Reply<koze.Output>>} */
-  async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput }) {
+  /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
+  async kozeExec({ argv, workingDir, env, timeoutMs, maxOutput, call }, waiting) {
     return this.#calls.opened(async () => {
       checkPath(workingDir);
       checkProgram(argv, env);
       const limit = Math.min(maxOutput, LARGEST_PIECE);
       const texts = [String(timeoutMs / 1000), String(limit), workingDir, String(env.length), ...env.flat(), ...argv];
-      const [words, lines] = await this.#run("run", texts, { timeoutMs: timeoutMs + GRACE_MS }).catch((fault) => {
+      const run = (/** @type {AbortSignal} */ signal) => this.#run("run", texts, { timeoutMs: timeoutMs + GRACE_MS, signal });
+      const [words, lines] = await this.#waiting.during({ call, waiting }, run).catch((fault) => {
         throw fault instanceof Said ? fault.aboutProgram(argv, workingDir) : fault;
       });
       return {
@@ -81,6 +86,12 @@ export class KozeSandbox extends Sandbox {
         timedOut: words[1] === "1",
       };
     });
+  }
+
+  /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async kozeCancel({ call }) {
+    this.#waiting.giveUp(call);
+    return { ok: true, value: {} };
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
@@ -208,14 +219,15 @@ export class KozeSandbox extends Sandbox {
   }
 
   /**
-   * Runs an operation of the script: the words that it answers, and the lines after them.
+   * Runs an operation of the script: the words that it answers, and the lines after them. A program whose signal is
+   * aborted is killed.
    *
    * @param {string} operation
    * @param {string[]} texts
-   * @param {{ data?: Uint8Array, timeoutMs?: number }} [more]
+   * @param {{ data?: Uint8Array, timeoutMs?: number, signal?: AbortSignal }} [more]
    * @returns {Promise<[string[], string[]]>}
    */
-  async #run(operation, texts, { data, timeoutMs = PATIENCE_MS } = {}) {
+  async #run(operation, texts, { data, timeoutMs = PATIENCE_MS, signal } = {}) {
     if (typeof this.execWithSessionToken !== "function") {
       throw new Fault(
         "unsupported",
@@ -229,12 +241,13 @@ export class KozeSandbox extends Sandbox {
     const env = { KOZE_SCRIPT: SCRIPT, KOZE_OP: operation, KOZE_ID: id };
     await this.#hand(env, "KOZE_TEXTS", given);
     if (data) await this.#hand(env, "KOZE_DATA", data);
-    const { stdout, stderr, exitCode } = await this.execWithSessionToken(COMMAND, FRESH, {
-      cwd: "/",
-      env,
-      timeout: timeoutMs,
-      origin: "internal",
-    });
+    // Only now: nothing runs so far.
+    signal?.throwIfAborted();
+    const abort = () => void this.#run("stop", ["/", id]).catch((error) => console.error("koze: a program goes on:", error));
+    signal?.addEventListener("abort", abort);
+    const ran = this.execWithSessionToken(COMMAND, FRESH, { cwd: "/", env, timeout: timeoutMs, origin: "internal" });
+    const { stdout, stderr, exitCode } = await ran.finally(() => signal?.removeEventListener("abort", abort));
+    signal?.throwIfAborted();
     const [first = "", ...lines] = stdout.split("\n");
     const [word, ...words] = first.split(" ");
     if (lines.pop() !== ".") {
@@ -362,6 +375,7 @@ const FAULTS = {
  */
 function thrown(error, paths) {
   if (error instanceof Said) return error.aboutPath(paths);
+  if (error instanceof GivenUp) return new Fault("unavailable", error.message);
   console.error("koze:", error);
   const { code, context } = /** @type {{ code?: string, context?: Record<string, unknown> }} */ (error ?? {});
   // Nothing was done where the container was never reached.

@@ -89,6 +89,7 @@ async function shell(env: Env, session: string, input: object) {
     env: [],
     timeoutMs: whole(fields, "timeout_ms", 1, 600_000, 30_000),
     maxOutput: LARGEST_OUTPUT,
+    call: null,
   };
   const output = await ask(sandbox(env, session, fields), (object) => object.kozeExec(exec));
   const [stdout, binaryOut] = shown(output.stdout);

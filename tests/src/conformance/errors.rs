@@ -14,6 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case("inputs_of_another_type", types).needs(&[ManyCalls]),
     case("inputs_out_of_their_range", ranges),
     case("inputs_that_are_no_object", no_object),
+    case("inputs_with_a_key_twice", twice),
     case("tools_that_there_are_not", no_tool),
     case("errors_say_what_would_be_right", sentences),
 ];
@@ -194,6 +195,21 @@ fn no_object(session: &Session) {
         for input in [json!(null), json!("f"), json!(1), json!(true), json!([]), json!(["f"])] {
             session.fails(tool, input, "invalid_input");
         }
+    }
+    nothing_happened(session);
+}
+
+/// One of the two would be taken, and nobody would know which.
+fn twice(session: &Session) {
+    for (tool, input, key) in [
+        ("shell", r#"{"command":"echo 1 >f","command":"echo 2 >f"}"#, "command"),
+        ("shell", r#"{"command":"echo 1 >f","sandbox":"a","\u0073andbox":"a"}"#, "sandbox"),
+        ("write_file", r#"{"path":"f","content":"x","path":"f"}"#, "path"),
+        ("sandbox_create", r#"{"sandbox":"a","image":{"x":1,"x":1}}"#, "x"),
+        ("sandbox_list", r#"{"none":1,"none":1}"#, "none"),
+    ] {
+        let error = session.fails_as_written(tool, input, "invalid_input");
+        assert!(error.contains(&format!("`{key}`")), "{tool} {input}: {error}");
     }
     nothing_happened(session);
 }

@@ -35,6 +35,9 @@ pub trait Host: Send + Sync {
     /// Calls a tool in a session, several at once where a case does so.
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult;
 
+    /// The same with an input as it is written, which is JSON.
+    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult;
+
     /// Ends the host process, or what stands for it, and begins anew on what it has stored.
     ///
     /// # Panics

@@ -68,6 +68,14 @@ impl<'a> Session<'a> {
         result
     }
 
+    /// Calls a tool with an input as it is written, which must fail with this code, and returns the error's text.
+    #[track_caller]
+    pub(super) fn fails_as_written(&self, tool: &str, input: &str, code: &str) -> String {
+        let ToolResult { content, is_error } = self.host.call_text(&self.name, tool, input);
+        assert!(is_error && content.starts_with(&format!("{code}: ")), "{tool} {input}: {content}");
+        content
+    }
+
     /// The status and the body that a URL of `browse` gives on another path.
     pub(super) fn get(&self, url: &str, path: &str) -> (u16, String) {
         self.host.get(url, path)

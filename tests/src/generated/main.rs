@@ -1,6 +1,6 @@
-//! The tools of a generated project as a program: a call on each line of standard input, `{"session","tool","input"}`,
-//! and on each line of standard output what came of one, `{"content","isError"}`. Calls run at once; where a call has an
-//! `id`, its answer has the same.
+//! The tools of a generated project as a program: a call on each line of standard input, `{"session","tool","input"}`, with
+//! `text` in place of `input` for one as it is written, and on each line of standard output what came of one,
+//! `{"content","isError"}`. Calls run at once; where a call has an `id`, its answer has the same.
 #![deny(warnings, clippy::all, clippy::pedantic)]
 
 mod generated;
@@ -10,6 +10,7 @@ use std::io::{BufRead, Write};
 use std::rc::Rc;
 
 use koze::provider::{local::Local, memory::Memory};
+use koze::tool::Unread;
 use koze::{Pool, Provider, SessionId};
 use serde_json::{Value, json};
 
@@ -49,7 +50,15 @@ fn run<P: Provider + Clone + 'static>(provider: &P) {
                 let (pool, input) = (Rc::clone(pool), call["input"].take());
                 tokio::task::spawn_local(async move {
                     let tool = call["tool"].as_str().expect("a tool");
-                    let result = generated::handle_tool_call(&pool, tool, input).await;
+                    let input = match call["text"].as_str() {
+                        Some(text) => koze::tool::read(text.as_bytes()),
+                        None => Ok(input),
+                    };
+                    let result = match input {
+                        Ok(input) => generated::handle_tool_call(&pool, tool, input).await,
+                        Err(Unread::Twice(error)) => Err(error).into(),
+                        Err(Unread::NoJson(error)) => panic!("{call}: {error}"),
+                    };
                     let mut answer = json!({ "content": result.content, "isError": result.is_error });
                     if let Some(id) = call.get("id") {
                         answer["id"] = id.clone();

@@ -42,6 +42,10 @@ impl Called {
 
 impl Host for Called {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
+        self.call_text(session, tool, &input.to_string())
+    }
+
+    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
         let session = format!("--session={session}");
         let mut child = self
             .sandboxes
@@ -52,7 +56,7 @@ impl Host for Called {
             .spawn()
             .expect("koze starts");
         let mut stdin = child.stdin.take().expect("a pipe");
-        stdin.write_all(input.to_string().as_bytes()).expect("it reads its input");
+        stdin.write_all(input.as_bytes()).expect("it reads its input");
         drop(stdin);
         let output = child.wait_with_output().expect("it ends");
         let messages = String::from_utf8_lossy(&output.stderr);

@@ -40,11 +40,11 @@ impl Generated {
 
 impl Host for Generated {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
-        // The lock is held for the question alone: the answers may come in any order.
-        let answer = lock(&self.program).ask(json!({ "session": session, "tool": tool, "input": input }));
-        let answer = answer.recv_timeout(PATIENCE).expect("the program answers");
-        let content = answer["content"].as_str().expect("text").to_owned();
-        ToolResult { content, is_error: answer["isError"].as_bool().expect("true or false") }
+        self.ask(json!({ "session": session, "tool": tool, "input": input }))
+    }
+
+    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
+        self.ask(json!({ "session": session, "tool": tool, "text": input }))
     }
 
     fn restart(&self) {
@@ -55,6 +55,16 @@ impl Host for Generated {
 
     fn secrets(&self) -> Vec<String> {
         vec![self.state.path().display().to_string()]
+    }
+}
+
+impl Generated {
+    fn ask(&self, call: Value) -> ToolResult {
+        // The lock is held for the question alone: the answers may come in any order.
+        let answer = lock(&self.program).ask(call);
+        let answer = answer.recv_timeout(PATIENCE).expect("the program answers");
+        let content = answer["content"].as_str().expect("text").to_owned();
+        ToolResult { content, is_error: answer["isError"].as_bool().expect("true or false") }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use koze::pool::{Images, Pool};
 use koze::provider::memory::Memory;
 use koze::provider::{Image, Size};
-use koze::tool::agent;
+use koze::tool::{Unread, agent};
 use koze::{Provider, SessionId};
 use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
 use serde_json::Value;
@@ -76,6 +76,15 @@ impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
         let koze::tool::ToolResult { content, is_error } =
             pollster::block_on(agent::call_tool(&pool, tool, input));
         ToolResult { content, is_error }
+    }
+
+    /// As a program has to read what it is given as text.
+    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
+        match koze::tool::read(input.as_bytes()) {
+            Ok(input) => self.call(session, tool, input),
+            Err(Unread::Twice(error)) => ToolResult { content: error.to_string(), is_error: true },
+            Err(Unread::NoJson(error)) => panic!("{input}: {error}"),
+        }
     }
 
     fn restart(&self) {

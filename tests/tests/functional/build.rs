@@ -59,6 +59,7 @@ fn what_a_build_prints() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/calls.mjs
+    created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them

@@ -160,6 +160,7 @@ fn json_of_a_build() {
             created("src/generated/sdk.mjs"),
             created("src/generated/sdk.d.mts"),
             created("src/generated/calls.mjs"),
+            created("src/generated/waiting.mjs"),
             created("src/generated/contract.d.ts"),
             created("koze.lock"),
         ],
@@ -170,7 +171,7 @@ fn json_of_a_build() {
     let again = document(&project.koze(&["build", "--format", "json"]));
     let actions: Vec<&Value> =
         again["changes"].as_array().expect("a list").iter().map(|change| &change["action"]).collect();
-    assert_eq!(actions, ["unchanged"; 12]);
+    assert_eq!(actions, ["unchanged"; 13]);
 }
 
 #[test]

@@ -60,6 +60,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/calls.mjs
+    created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them

@@ -51,6 +51,7 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/calls.mjs
+    created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them

@@ -46,6 +46,7 @@ fn entries_by_hand_are_adopted() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/calls.mjs
+    created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
     next: commit these files, `koze.lock` among them

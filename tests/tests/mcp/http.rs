@@ -10,10 +10,11 @@ use crate::server::{Http, TIMEOUT, project};
 
 const TOKEN: &str = "a-token-of-the-tests";
 const ASK: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"hand","version":"1"}}}"#;
-const JSON: &str = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+pub(crate) const JSON: &str =
+    "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
 
 /// Sends a request, and gives the status, and all of the answer.
-fn send(server: &Http, request: &str, headers: &str, body: &[u8]) -> (u16, String) {
+pub(crate) fn send(server: &Http, request: &str, headers: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(server.address()).expect("it listens");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let head =
@@ -33,7 +34,7 @@ fn begin(server: &Http, headers: &str) -> u16 {
     send(server, "POST /mcp", &format!("{host}{JSON}{headers}"), ASK.as_bytes()).0
 }
 
-fn bearer(server: &Http) -> String {
+pub(crate) fn bearer(server: &Http) -> String {
     format!("Authorization: Bearer {}\r\n", server.token)
 }
 

@@ -5,3 +5,4 @@ mod follows;
 mod http;
 mod inspector;
 mod server;
+mod twice;

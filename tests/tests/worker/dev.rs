@@ -3,6 +3,8 @@
 
 mod conformance;
 mod contract;
+mod given_up;
+mod keys;
 mod life;
 mod preview;
 pub(crate) mod run;

@@ -95,7 +95,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 11] = [
+const TEMPLATES: [&str; 12] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -104,6 +104,7 @@ const TEMPLATES: [&str; 11] = [
     "sdk.d.mts",
     "native.mjs",
     "native.d.mts",
+    "waiting.mjs",
     "guest.mjs",
     "egress.mjs",
     "egress.d.mts",
@@ -151,7 +152,7 @@ fn a_wrong_type_in_a_hole_does_not() {
 }
 
 /// What `koze dev --local` writes.
-const LOCAL: [&str; 3] = ["placeholders.d.ts", "local.mjs", "local-worker.mjs"];
+const LOCAL: [&str; 4] = ["placeholders.d.ts", "waiting.mjs", "local.mjs", "local-worker.mjs"];
 
 #[test]
 fn the_local_templates_pass_as_they_stand() {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use http_body_util::{BodyExt as _, Full, Limited, combinators::BoxBody};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
@@ -20,8 +20,8 @@ use tokio::sync::Semaphore;
 use super::offer::Here;
 use super::origins::Origins;
 use crate::commands::show;
-use crate::mcp::MAX_REQUEST;
 use crate::mcp::server::Server;
+use crate::mcp::{MAX_REQUEST, once};
 
 /// The variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";
@@ -169,7 +169,16 @@ impl Endpoint {
         if !known && self.sessions.sessions.read().await.len() >= SESSIONS {
             return text(StatusCode::SERVICE_UNAVAILABLE, "there are too many clients at a time\n");
         }
-        self.service.handle(request).await
+        let (head, body) = request.into_parts();
+        let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
+            return text(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "a request has 64 MiB at most, and comes to its end\n",
+            );
+        };
+        let body = body.to_bytes();
+        let body = once::marked(&body).map_or(body, Bytes::from);
+        self.service.handle(Request::from_parts(head, Full::new(body))).await
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! This is the one place where it is written down. The Rust client calls these methods; the classes of the Worker entry
 //! are checked against `contract.d.ts`, which a test makes of these types. Bytes are a `Uint8Array`, times are
-//! milliseconds, sizes are bytes, a path is as [`Place`](crate::sandbox::Place) has it, and no value holds a function.
+//! milliseconds, sizes are bytes, a path is as [`Place`](crate::sandbox::Place) has it, and no value holds a function. What a
+//! method takes beside its input is a function, `waiting`.
 //!
 //! A method answers a [`Reply`] and throws nothing: what is thrown comes from the platform.
 
@@ -12,18 +13,26 @@ use serde_bytes::ByteBuf;
 use crate::error::Code;
 use crate::sandbox::Status;
 
-/// The methods: their names in Rust and in JavaScript, what they take and what they give.
+/// The methods: their names in Rust and in JavaScript, what they take and what they give. One that takes a second value
+/// names it: a function that promises something.
 ///
 /// `$with` is a macro that is handed all of them.
 macro_rules! methods {
     ($with:ident) => {
         $with! {
-            /// Makes the sandbox of this object, unless it is there: until then every method but `kozeStatus` and
-            /// `kozeDestroy` answers `unopened`, and does nothing.
+            /// Makes the sandbox of this object, unless it is there: until then every method but `kozeStatus`,
+            /// `kozeCancel` and `kozeDestroy` answers `unopened`, and does nothing.
             open "kozeOpen" Open => Opened;
             /// Runs a program to its end, or for as long as it may. It starts in `workingDir` with a fresh environment
             /// of the sandbox's own and nothing on its standard input; what it leaves in the background lives on.
-            exec "kozeExec" Exec => Output;
+            ///
+            /// `waiting` is called at most once, when the program has run for a while. What it promises comes when the
+            /// caller waits no longer: then, and where the caller is gone and the promise broken, the program is killed
+            /// with all it started, and the answer is `unavailable`.
+            exec "kozeExec" Exec, waiting => Output;
+            /// Gives up the calls of `kozeExec` with this name: their programs are killed as above. One that has not come
+            /// yet is given up when it comes. It starts nothing, and done is also what has ended.
+            cancel "kozeCancel" Cancel => Done;
             /// A piece of a file: at most `limit` bytes from `offset`, fewer only at the end.
             read "kozeRead" Read => Piece;
             /// Writes a file, directories above it made where they are missing. It is replaced or appended to in one
@@ -132,6 +141,16 @@ pub struct Exec {
     pub timeout_ms: u32,
     /// How many bytes of each stream are kept: the first and the last, with a mark between, and the mark counts.
     pub max_output: u32,
+    /// The name of the call, by which it can be given up; `null` where nobody will.
+    pub call: Option<String>,
+}
+
+/// Which calls to give up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Cancel {
+    /// Their name, as [`Exec`] has it.
+    pub call: String,
 }
 
 /// What came of a program.
@@ -359,7 +378,7 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
     }
 
     macro_rules! declare {
-        ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident => $output:ident;)+) => {{
+        ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident)? => $output:ident;)+) => {{
             let config = Config::default();
             let (mut types, mut methods) = (Types::default(), String::new());
             types.visit::<Failure>();
@@ -369,7 +388,8 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
                 let (input, output) = (<$input as TS>::name(&config), <$output as TS>::name(&config));
                 methods += "  /**\n";
                 $(let _ = writeln!(methods, "   *{}", $doc);)+
-                let _ = writeln!(methods, "   */\n  {}(input: {input}): Promise<Reply<{output}>>;", $name);
+                let more = concat!("" $(, ", ", stringify!($more), "?: () => Promise<unknown>")?);
+                let _ = writeln!(methods, "   */\n  {}(input: {input}{more}): Promise<Reply<{output}>>;", $name);
             )+
             (types, methods)
         }};

@@ -8,6 +8,7 @@
 //! | `label` | the name of a sandbox's object |
 //! | `known` | what an isolate remembers of sandboxes |
 //! | `opens` | how many are opened at once |
+//! | `waiting` | one who waits for a program, as an object hears of it |
 //! | [`registry`] | which sandboxes a session has, in a Durable Object |
 //! | [`preview`] | the URLs of their ports |
 
@@ -19,6 +20,7 @@ mod opens;
 pub mod preview;
 pub mod registry;
 mod sandbox;
+mod waiting;
 mod write;
 
 use std::sync::Arc;
@@ -39,7 +41,7 @@ use self::sandbox::WITHIN;
 use super::{Info, Opened, Provider, Template};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
-use crate::pool;
+use crate::pool::{self, Pool};
 use crate::sandbox::{MaybeSend, Status};
 use crate::time::{millis, now};
 
@@ -68,6 +70,7 @@ struct Shared {
     previews: Option<Previews>,
     limits: Limits,
     at_most: usize,
+    call: Option<String>,
 }
 
 /// A sandbox that sleeps.
@@ -85,7 +88,7 @@ impl Cloudflare {
     /// The sandboxes of these classes, bound in an environment.
     pub fn new(env: &Env, classes: &'static [Class]) -> Self {
         let (limits, at_most) = (Limits::default(), pool::AT_MOST);
-        let shared = Shared { env: env.clone(), classes, previews: None, limits, at_most };
+        let shared = Shared { env: env.clone(), classes, previews: None, limits, at_most, call: None };
         Cloudflare { shared: Arc::new(shared) }
     }
 
@@ -105,6 +108,37 @@ impl Cloudflare {
     #[must_use]
     pub fn with_at_most(self, sandboxes: usize) -> Self {
         self.changed(|shared| shared.at_most = sandboxes)
+    }
+
+    /// The same, whose programs belong to a call of this name, by which [`give_up`](Cloudflare::give_up) ends them. No
+    /// other call of the session should have it.
+    #[must_use]
+    pub fn with_call(self, name: impl Into<String>) -> Self {
+        self.changed(|shared| shared.call = Some(name.into()))
+    }
+
+    /// Kills the programs that belong to a call, in all sandboxes of its session; those too which have not come so far
+    /// yet. Without a registry, it is the sandboxes that this isolate knows of.
+    ///
+    /// # Errors
+    /// Those of the registry, and of a sandbox that does not answer.
+    pub fn give_up(&self, session: &SessionId, call: &str) -> impl Future<Output = Result<()>> + MaybeSend {
+        SendFuture::new(async move {
+            let sandboxes = match self.registry(session) {
+                Some(registry) => {
+                    let class = |record: &Record| self.class(&record.image).ok();
+                    let all = registry.list().await?.into_iter();
+                    all.filter_map(|(name, record)| Some((name, class(&record)?))).collect()
+                }
+                None => known::of_session(session),
+            };
+            let cancel = contract::Cancel { call: call.to_owned() };
+            let each = sandboxes.into_iter().map(async |(name, class)| {
+                let id = SandboxId { session: session.clone(), name };
+                self.object(&id, class)?.cancel(&cancel, HEARS).await.map_err(Error::from)
+            });
+            join_all(each).await.into_iter().try_for_each(|told| told.map(drop))
+        })
     }
 
     /// The sandboxes of a session that sleep, in the order of their names.
@@ -311,6 +345,19 @@ impl Provider for Cloudflare {
         })
     }
 }
+
+impl Pool<Cloudflare> {
+    /// The sandboxes of the session that sleep, in the order of their names.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] where the Worker has no registry.
+    pub fn list_hibernated(&self) -> impl Future<Output = Result<Vec<Hibernated>>> + MaybeSend {
+        self.provider().list_hibernated(self.session())
+    }
+}
+
+/// How long an object may take to hear that a call is given up: it starts nothing for that.
+const HEARS: Duration = Duration::from_secs(20);
 
 /// No container idles for longer than this, whoever asks.
 const LONGEST_SLEEP: Duration = Duration::from_hours(24 * 30);

@@ -47,14 +47,8 @@ impl From<Refused> for Error {
     }
 }
 
-/// A method of the contract, and how a call of it reaches JavaScript.
-struct Method {
-    name: &'static str,
-    call: fn(&Remote, &JsValue) -> std::result::Result<Promise, JsValue>,
-}
-
 macro_rules! bind {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident => $output:ident;)+) => {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident)? => $output:ident;)+) => {
         /// The stub of an object whose class answers the contract, as JavaScript has it.
         mod remote {
             #![allow(unused_imports, reason = "the attribute imports what it may need")]
@@ -68,7 +62,11 @@ macro_rules! bind {
                 pub(super) type Remote;
                 $(
                     #[wasm_bindgen(method, catch, js_name = $name)]
-                    pub(super) fn $method(this: &Remote, input: &JsValue) -> Result<Promise, JsValue>;
+                    pub(super) fn $method(
+                        this: &Remote,
+                        input: &JsValue,
+                        $($more: &JsValue,)?
+                    ) -> Result<Promise, JsValue>;
                 )+
             }
         }
@@ -79,12 +77,13 @@ macro_rules! bind {
                 pub(super) async fn $method(
                     &self,
                     input: &contract::$input,
+                    $($more: &JsValue,)?
                     within: Duration,
                 ) -> Answer<contract::$output> {
-                    let method = Method { name: $name, call: Remote::$method };
-                    let input = in_javascript(&method, input)?;
-                    let value = self.call(&method, input, within).await?;
-                    serde_wasm_bindgen::from_value(value).map_err(|error| wrong_reply(&method, &error))
+                    let input = in_javascript($name, input)?;
+                    let send = |remote: &Remote| remote.$method(&input $(, $more)?);
+                    let value = self.call($name, send, within).await?;
+                    serde_wasm_bindgen::from_value(value).map_err(|error| wrong_reply($name, &error))
                 }
             )+
         }
@@ -93,6 +92,10 @@ macro_rules! bind {
 
 methods!(bind);
 use self::remote::Remote;
+
+/// How a call reaches JavaScript, as often as it is made.
+trait Sends: Fn(&Remote) -> std::result::Result<Promise, JsValue> {}
+impl<F: Fn(&Remote) -> std::result::Result<Promise, JsValue>> Sends for F {}
 
 impl Object {
     /// The object of a name, which need not be there.
@@ -106,12 +109,12 @@ impl Object {
     }
 
     /// Calls a method until it is done, failed for good, or the time is up; waits between the calls.
-    async fn call(&self, method: &Method, input: JsValue, within: Duration) -> Answer<JsValue> {
+    async fn call(&self, method: &str, send: impl Sends, within: Duration) -> Answer<JsValue> {
         let until = now().saturating_add(millis(within));
         let mut wait = BACKOFF.0;
         loop {
             let left = Duration::from_millis(until.saturating_sub(now()));
-            let reply = self.once(method, &input, left).await.map_err(Refused::Error)?;
+            let reply = self.once(method, &send, left).await.map_err(Refused::Error)?;
             let Failure { code, message, retryable } = match outcome(method, &reply)? {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
@@ -128,12 +131,12 @@ impl Object {
         }
     }
 
-    async fn once(&self, method: &Method, input: &JsValue, within: Duration) -> Result<JsValue> {
+    async fn once(&self, method: &str, send: &impl Sends, within: Duration) -> Result<JsValue> {
         let remote: Remote = self.stub()?.into_rpc();
-        let promise = (method.call)(&remote, input).map_err(|error| thrown(method.name, &error))?;
+        let promise = send(&remote).map_err(|error| thrown(method, &error))?;
         match select(JsFuture::from(promise), pin!(sleep(within))).await {
             Either::Left((Ok(reply), _)) => Ok(reply),
-            Either::Left((Err(error), _)) => Err(thrown(method.name, &error)),
+            Either::Left((Err(error), _)) => Err(thrown(method, &error)),
             Either::Right(_) => {
                 let message = format!("the sandbox has not answered for {} s", within.as_secs());
                 Err(Error::new(Code::Timeout, message))
@@ -143,9 +146,9 @@ impl Object {
 }
 
 /// Data as the contract has it: absent values are `null`, bytes a `Uint8Array`.
-fn in_javascript<T: Serialize + 'static>(method: &Method, input: &T) -> Answer<JsValue> {
+fn in_javascript<T: Serialize + 'static>(method: &str, input: &T) -> Answer<JsValue> {
     let wrong = |error: &dyn std::fmt::Display| {
-        let message = format!("the input of `{}` is no value: {error}", method.name);
+        let message = format!("the input of `{method}` is no value: {error}");
         Refused::Error(Error::new(Code::Internal, message))
     };
     // What alone has bytes is made value by value. All else goes over as one text: each value that goes by itself is a call.
@@ -158,7 +161,7 @@ fn in_javascript<T: Serialize + 'static>(method: &Method, input: &T) -> Answer<J
 }
 
 /// What a reply says: a [`Reply`](super::contract::Reply), whose value is left as it is.
-fn outcome(method: &Method, reply: &JsValue) -> Answer<std::result::Result<JsValue, Failure>> {
+fn outcome(method: &str, reply: &JsValue) -> Answer<std::result::Result<JsValue, Failure>> {
     let get = |key: &str| Reflect::get(reply, &JsValue::from_str(key)).unwrap_or_default();
     match get("ok").as_bool() {
         Some(true) => Ok(Ok(get("value"))),
@@ -171,10 +174,9 @@ fn outcome(method: &Method, reply: &JsValue) -> Answer<std::result::Result<JsVal
 }
 
 /// The error of a class that does not answer as the contract says.
-fn wrong_reply(method: &Method, what: &impl std::fmt::Display) -> Refused {
+fn wrong_reply(method: &str, what: &impl std::fmt::Display) -> Refused {
     let message = format!(
-        "`{}` of the sandbox's class answered something else than it should: {what}; run `koze build` and deploy once more",
-        method.name
+        "`{method}` of the sandbox's class answered something else than it should: {what}; run `koze build` and deploy once more"
     );
     Refused::Error(Error::new(Code::Internal, message))
 }

@@ -7,6 +7,7 @@ use worker::send::SendFuture;
 
 use super::contract::{self, LARGEST_PIECE, Nothing};
 use super::object::{Answer, Object, Refused};
+use super::waiting::Waiting;
 use super::{Cloudflare, known, write};
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxId;
@@ -121,8 +122,17 @@ impl Sandbox for CloudflareSandbox {
             env: command.env,
             timeout_ms: u32::try_from(millis(command.timeout)).unwrap_or(u32::MAX),
             max_output: u32::try_from(command.max_output).unwrap_or(u32::MAX),
+            call: match &self.origin {
+                Origin::Key => None,
+                Origin::Session(member) => member.provider.shared.call.clone(),
+            },
         };
-        let output = self.call(async |object: &Object| object.exec(&input, within).await).await?;
+        let exec = async |object: &Object| {
+            // Dropped with the call: nobody waits for its program then.
+            let waiting = Waiting::new();
+            object.exec(&input, waiting.function(), within).await
+        };
+        let output = self.call(exec).await?;
         Ok(Output {
             stdout: output.stdout.into_vec(),
             stderr: output.stderr.into_vec(),

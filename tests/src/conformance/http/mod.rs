@@ -120,10 +120,14 @@ impl Http {
 
 impl Host for Http {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
+        self.call_text(session, tool, &input.to_string())
+    }
+
+    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
         let url = self.below(session, "tools", tool);
         let request = ureq::http::Request::post(&url).header("content-type", "application/json");
         let (status, body) = self
-            .send(request, input.to_string().into_bytes())
+            .send(request, input.as_bytes().to_vec())
             .unwrap_or_else(|error| panic!("POST {url}: {error}"));
         assert_eq!(status, 200, "POST {url}: {body}");
         let answer: Value = serde_json::from_str(&body).expect("the answer is JSON");

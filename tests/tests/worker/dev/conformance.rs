@@ -71,6 +71,10 @@ impl Host for Restarted<'_> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).1.call(session, tool, input)
     }
 
+    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).1.call_text(session, tool, input)
+    }
+
     /// With a signal that nobody can prepare for.
     fn restart(&self) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

@@ -141,6 +141,44 @@ export const cases = {
     assert.equal(await s.sh(alive), "");
   },
 
+  async "a program that was given up is killed, with all that came of it"(s, dir) {
+    // One that its client has left, and ones that were given up by a name.
+    const command = (name) => `
+      (setsid bash -c 'echo $$ >${dir}/${name}-gone; exec sleep 1000' &)
+      sleep 1000 & echo $! >${dir}/${name}-child
+      echo $$ >${dir}/${name}-new; mv ${dir}/${name}-new ${dir}/${name}-program
+      sleep 1000`;
+    const began = async (/** @type {string} */ name) => {
+      await eventually(`${name} runs`, () => s.stat(`${dir}/${name}-program`).then(() => true, () => false));
+      await eventually(`all of ${name} runs`, async () => (await alive(name)) === "gone\nchild\nprogram\n");
+    };
+    // A zombie is dead.
+    const alive = (/** @type {string} */ name) => s.sh(`for one in gone child program; do
+      read -r pid <${dir}/${name}-$one; grep -q '^State:.[^Z]' /proc/$pid/status 2>/dev/null && echo $one; done; true`);
+    const dead = (/** @type {string} */ name) => eventually(`${name} is killed`, async () => (await alive(name)) === "");
+
+    const named = ["a", "b"].map((name) => s.exec(["bash", "-c", command(name)], { call: "named" }));
+    const other = s.exec(["bash", "-c", command("c")], { call: "other", timeoutMs: 20_000 });
+    // Where the case fails before it comes to them, nobody asks what became of them.
+    for (const call of [...named, other]) call.catch(() => {});
+    await Promise.all([s.leave(command("left"), () => began("left")), began("a"), began("b"), began("c")]);
+    await dead("left");
+    const start = Date.now();
+    await s.cancel("named");
+    for (const call of named) await refused(call, "unavailable");
+    await Promise.all([dead("a"), dead("b")]);
+    assert.equal(await alive("c"), "gone\nchild\nprogram\n");
+    // One that comes later than that it is given up.
+    await s.cancel("early");
+    await refused(s.exec(["bash", "-c", `echo ran >${dir}/early`], { call: "early" }), "unavailable");
+    await refused(s.stat(`${dir}/early`), "not_found");
+    await s.cancel("other");
+    await refused(other, "unavailable");
+    await dead("c");
+    assert.ok(Date.now() - start < 15_000, "it took as long as if nobody had said a word");
+    assert.equal(await s.sh("echo $((6 * 7))"), "42\n");
+  },
+
   async "what is left in the background lives on"(s, dir) {
     const command = `(until [ -e ${dir}/go ]; do sleep 0.05; done; head -c 40M /dev/zero && echo more >&2 && echo alive >${dir}/said) & echo begun`;
     assert.equal(await s.sh(command, { timeoutMs: 3000 }), "begun\n");

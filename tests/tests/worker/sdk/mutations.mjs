@@ -48,6 +48,7 @@ export const mutations = [
   sdk("only-the-group-killed", `kill -KILL "\\\${!hit[@]}"`, `kill -KILL -- "-$1"`, "a program ends in its time, with all that came of it"),
   sdk("orphans-with-a-session-forgotten", `"KOZE_RUN=$id" /proc`, `"KOZE_RUN=" /proc`, "a program ends in its time, with all that came of it"),
   sdk("timer-missing", `if [[ $ended == "$timer" ]]; then`, `if false; then`, "a program ends in its time, with all that came of it"),
+  sdk("given-up-and-goes-on", `void this.#run("stop", ["/", id])`, `void Promise.resolve()`, "a program that was given up is killed, with all that came of it"),
   sdk("pipe-closed", `  exec cat\n}`, `}`, "what is left in the background lives on"),
   sdk("variables-leaked", `unset KOZE_SCRIPT KOZE_OP`, `unset KOZE_SCRIPT`, "variables arrive as they are, and no others"),
   sdk("sign-of-equality", `[[ $count == 0 || \\\${argv[0]} != *=* ]] || `, `true || `, "programs are found or not"),

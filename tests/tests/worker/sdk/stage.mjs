@@ -2,6 +2,7 @@
 // classes that `koze build` made for a project, and of the first of them as many variants as there are mutations.
 
 import { readFileSync, readdirSync, realpathSync } from "node:fs";
+import net from "node:net";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { Miniflare, convertV4MiniflareOptions } from "miniflare";
@@ -27,7 +28,9 @@ export default {
       return stub.fetch(new Request(url, new Request(request, { redirect: "manual" })));
     }
     if (path[0] === "id") return new Response(stub.id.toString());
-    const reply = await stub[path[0]](JSON.parse(await request.text(), unpack)).catch((error) => ({ thrown: String(error) }));
+    // This one waits for as long as its own client does.
+    const more = path[0] === "kozeExec" ? [() => new Promise(() => {})] : [];
+    const reply = await stub[path[0]](JSON.parse(await request.text(), unpack), ...more).catch((error) => ({ thrown: String(error) }));
     return Response.json(pack(reply));
   },
 };
@@ -180,8 +183,25 @@ class Sandbox {
   }
 
   exec(argv, options = {}, method = "kozeExec") {
-    const { workingDir = "/home/user", env = [], timeoutMs = 30_000, maxOutput = 100_000 } = options;
-    return this.call(method, { argv, workingDir, env, timeoutMs, maxOutput });
+    const { workingDir = "/home/user", env = [], timeoutMs = 30_000, maxOutput = 100_000, call = null } = options;
+    return this.call(method, { argv, workingDir, env, timeoutMs, maxOutput, call });
+  }
+
+  /** Gives up the calls of a name. */
+  cancel(call) {
+    return this.call("kozeCancel", { call });
+  }
+
+  /** Runs a command in bash for a client that is gone at some time, with a connection that breaks off. */
+  async leave(command, when) {
+    const exec = { argv: ["bash", "-c", command], workingDir: "/home/user", env: [], timeoutMs: 30_000, maxOutput: 100, call: null };
+    const url = new URL(`${this.base}kozeExec`, this.stage.url);
+    const socket = net.connect(Number(url.port), url.hostname);
+    socket.on("error", () => {});
+    const body = JSON.stringify(exec);
+    socket.write(`POST ${url.pathname} HTTP/1.1\r\nhost: ${url.host}\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    await when();
+    socket.resetAndDestroy();
   }
 
   /** Destroys the sandbox, opens it and runs a program in it, with nothing in between. */

@@ -40,7 +40,7 @@ fn tools_over_http() {
     let input: Value = serde_json::from_str(&host.shell("s", "input")).expect("the input of a call");
     let expected = json!({
         "argv": ["bash", "--noprofile", "--norc", "-c", "--", "input"],
-        "workingDir": "/home/user", "env": [], "timeoutMs": 30000, "maxOutput": 1 << 20,
+        "workingDir": "/home/user", "env": [], "timeoutMs": 30000, "maxOutput": 1 << 20, "call": null,
     });
     assert_eq!(input, expected);
 
@@ -66,6 +66,22 @@ fn tools_over_http() {
         let (failed, error) = host.call("s", tool, &input);
         assert!(failed && error.as_str().is_some_and(|error| error.starts_with(code)), "{tool}: {error}");
     }
+}
+
+#[test]
+fn an_input_with_a_key_twice_is_refused() {
+    let host = Host::start();
+    let send = |body: &str| host.ask("POST", "/sessions/s/tools/shell", body.as_bytes());
+    let answer = send(r#"{"command":"echo 1","command":"echo 2"}"#);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let (failed, text) = (answer.json()["isError"].clone(), answer.json()["content"].clone());
+    assert_eq!(failed, true);
+    assert!(
+        text.as_str().is_some_and(|text| text.starts_with("invalid_input: the key `command` ")),
+        "{text}"
+    );
+    // What is no JSON is no input of any tool.
+    assert_eq!(send(r#"{"command":"echo 1","sandbox""#).status, 400);
 }
 
 #[test]

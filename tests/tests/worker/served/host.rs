@@ -24,7 +24,7 @@ pub(crate) const TOKEN: &str = "a token of the tests";
 /// How long workerd has to start.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// The files beside the Rust Worker.
-const FILES: [&str; 2] = ["entry.mjs", "memory.mjs"];
+const FILES: [&str; 3] = ["entry.mjs", "memory.mjs", "waiting.mjs"];
 
 /// A directory with the Worker as workerd runs it: made once for all tests of a run.
 fn directory() -> &'static Path {
@@ -37,7 +37,10 @@ fn directory() -> &'static Path {
         fs::create_dir_all(&place).expect("a directory in cargo's");
         link(&wasm(&worker).expect("the Rust Worker"), &place);
         for file in FILES {
-            fs::copy(root().join("tests/tests/worker/served").join(file), place.join(file)).expect("a file");
+            // Those of the tests, and one that the classes of every backend have.
+            let of =
+                if file == "waiting.mjs" { "templates/files/worker" } else { "tests/tests/worker/served" };
+            fs::copy(root().join(of).join(file), place.join(file)).expect("a file");
         }
         place
     })
@@ -48,6 +51,19 @@ fn two_images() -> Worker {
     let worker = project::made("served");
     let run = worker.project.koze(&["add", "python", "--variant", "python"]);
     assert_eq!(run.code, 0, "{run:?}");
+    // And with a program of its own beside the tools: see `own.rs`.
+    let own = fs::read(root().join("tests/tests/worker/served/own.rs")).expect("the program");
+    worker.project.write("src/own.rs", own);
+    let lib = worker.project.read("src/lib.rs");
+    let [serve, module] = ["    generated::serve(request, env.into()).await\n", "mod generated;\n"];
+    assert!(lib.contains(serve) && lib.contains(module), "{lib}");
+    let with_own = "    let (mut request, env) = (request, generated::Env::from(env));
+    match own::answer(&mut request, &env).await {
+        Some(answer) => answer,
+        None => generated::serve(request, env).await,
+    }\n";
+    let lib = lib.replace(serve, with_own).replace(module, "mod generated;\nmod own;\n");
+    worker.project.write("src/lib.rs", lib);
     worker
 }
 
@@ -185,12 +201,25 @@ impl Host {
         (failed, serde_json::from_str(content).unwrap_or_else(|_| json!(content)))
     }
 
+    /// What the program of one's own answers: see `own.rs`.
+    pub(crate) fn own(&self, what: &str, query: &str, body: &str) -> Result<String, String> {
+        let answer = self.ask("POST", &format!("/own/{what}?{query}"), body.as_bytes());
+        assert_eq!(answer.status, 200, "{what} {query}: {answer:?}");
+        told(&answer.json())
+    }
+
     /// Runs a command in the default sandbox of a session: its standard output.
     pub(crate) fn shell(&self, session: &str, command: &str) -> String {
         let (failed, value) = self.call(session, "shell", &json!({ "command": command }));
         assert!(!failed, "{value}");
         value["stdout"].as_str().expect("a text").to_owned()
     }
+}
+
+/// What the program of one's own has said: see `own.rs`.
+pub(crate) fn told(said: &Value) -> Result<String, String> {
+    let text = |key: &str| said[key].as_str().map(str::to_owned);
+    text("ok").ok_or_else(|| text("error").unwrap_or_else(|| panic!("neither a value nor an error: {said}")))
 }
 
 impl Drop for Host {

@@ -2,6 +2,7 @@
 // against. It does what `contract.d.ts` says, and counts what it is asked.
 
 import { DurableObject } from "cloudflare:workers";
+import { Waiting } from "./waiting.mjs";
 
 /** @import * as contract from "./contract.js" */
 
@@ -21,6 +22,9 @@ const text = (/** @type {string} */ text) => new TextEncoder().encode(text);
 export class Memory extends DurableObject {
   calls = 0;
   busy = 0;
+  waited = new Waiting();
+  /** What became of those that waited. @type {string[]} */
+  ends = [];
 
   /** @template T @param {() => contract.Reply<T> | Promise<contract.Reply<T>>} work @returns {Promise<contract.Reply<T>>} */
   async opened(work) {
@@ -36,8 +40,31 @@ export class Memory extends DurableObject {
     return done({ created });
   }
 
-  /** @param {contract.Exec} input @returns {Promise<contract.Reply<contract.Output>>} */
-  kozeExec(input) {
+  /** @param {contract.Cancel} input @returns {Promise<contract.Reply<contract.Done>>} */
+  async kozeCancel({ call }) {
+    this.waited.giveUp(call);
+    return done({});
+  }
+
+  /**
+   * Waits until nobody waits for it, or for so long.
+   * @param {contract.Exec} input @param {(() => Promise<unknown>) | undefined} waiting @param {string} named @param {number} ms
+   */
+  async wait({ call }, waiting, named, ms) {
+    this.ends.push(`${named} begun`);
+    return this.waited.during({ call, waiting }, async (signal) => {
+      await new Promise((/** @type {(value?: undefined) => void} */ done) => {
+        if (signal.aborted) done();
+        signal.addEventListener("abort", () => done());
+        setTimeout(done, ms);
+      });
+      this.ends.push(`${named} ${signal.aborted ? "given up" : "done"}`);
+      return signal.aborted;
+    });
+  }
+
+  /** @param {contract.Exec} input @param {() => Promise<unknown>} [waiting] @returns {Promise<contract.Reply<contract.Output>>} */
+  kozeExec(input, waiting) {
     return this.opened(async () => {
       const [verb, ...words] = (input.argv.at(-1) ?? "").split(" ");
       const rest = words.join(" ");
@@ -46,6 +73,18 @@ export class Memory extends DurableObject {
       switch (verb) {
         case "echo":
           return output(`${rest}\n`);
+        case "true":
+          return (await this.ctx.storage.get("sick")) ? failed("unavailable", "it does not answer") : output("");
+        case "wait": {
+          const [named = "", ms] = words;
+          const up = await this.wait(input, waiting, named, Number(ms));
+          return up ? failed("unavailable", "the call was given up") : output("waited");
+        }
+        case "ends":
+          return output(this.ends.join(", "));
+        case "sicken":
+          await this.ctx.storage.put("sick", true);
+          return output("");
         case "exit":
           return output("", Number(rest));
         case "input":

@@ -102,6 +102,15 @@ fn messages_by_hand() {
             "{body}: {answer:?}"
         );
     }
+    // A key that an object has twice says nothing for certain.
+    let twice = read.replace("\"path\":", "\"path\":\"other\",\"path\":");
+    assert_ne!(twice, read);
+    let result = send(&[], &twice).json()["result"].clone();
+    let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        result["isError"] == true && text.starts_with("invalid_input: the key `path` stands twice"),
+        "{result}"
+    );
     let wrong = send(&[("mcp-protocol-version", "1999-01-01")], &read);
     assert!(wrong.status == 400 && wrong.refusal().2.contains("2025-06-18"), "{wrong:?}");
     assert_eq!(send(&[("koze-session", "")], &read).status, 400, "no session is named so");

@@ -1,0 +1,148 @@
+//! The text of an input as a value. JSON leaves open what a key means that an object has twice, and most who read it take
+//! the last: a model that has written two commands would have one of them run, and nobody would know which. Such an input
+//! is refused, whichever way it comes.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::{Map, Number, Value};
+
+use crate::error::{Code, Error};
+
+/// Why a text is no input.
+#[derive(Debug)]
+pub enum Unread {
+    /// It is no JSON, and why.
+    NoJson(serde_json::Error),
+    /// It is, and an object in it has a key twice: an error [`Code::InvalidInput`] that names it.
+    Twice(Error),
+}
+
+/// Reads JSON in which no object has a key twice.
+///
+/// # Errors
+/// As [`Unread`] says.
+pub fn read(text: &[u8]) -> Result<Value, Unread> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let value = Once.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
+    value.map_err(|error| match error.classify() {
+        // Any value is good, so nothing else can be wrong with what is JSON.
+        Category::Data => Unread::Twice(Error::new(Code::InvalidInput, error.to_string())),
+        _ => Unread::NoJson(error),
+    })
+}
+
+/// A value in which no object has a key twice.
+struct Once;
+
+impl<'de> DeserializeSeed<'de> for Once {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Once {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element_seed(Once)? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(key) = object.next_key::<String>()? {
+            if fields.contains_key(&key) {
+                let short: String = key.chars().take(LONGEST_NAME).collect();
+                let message =
+                    format_args!("the key `{short}` stands twice in one object, for the second time");
+                return Err(A::Error::custom(message));
+            }
+            fields.insert(key, object.next_value_seed(Once)?);
+        }
+        Ok(Value::Object(fields))
+    }
+}
+
+/// So much of a key is told.
+const LONGEST_NAME: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_json_is_read_as_ever() {
+        for text in [
+            r#"{"a":{"b":[1,-2,3.5,1e300,18446744073709551615,"ä\u0000\ud83d\ude00",null,true,{"b":1}]},"b":{}}"#,
+            "[]",
+            r#"[{"a":1},{"a":2}]"#,
+            " 7 ",
+            "null",
+        ] {
+            let value: Value = serde_json::from_str(text).unwrap();
+            assert_eq!(read(text.as_bytes()).unwrap(), value, "{text}");
+        }
+        for text in ["", "{", r#"{"a":1} x"#, r#"{"a" 1}"#, "nul", "\u{1}", &"[".repeat(1000), "1e999"] {
+            let error = serde_json::from_str::<Value>(text).unwrap_err().to_string();
+            assert!(
+                matches!(read(text.as_bytes()), Err(Unread::NoJson(same)) if same.to_string() == error),
+                "{text}"
+            );
+        }
+        assert!(matches!(read(b"\"\xff\""), Err(Unread::NoJson(_))));
+    }
+
+    #[test]
+    fn a_key_stands_once() {
+        for text in [
+            r#"{"a":1,"a":1}"#,
+            r#"{"a":1,"b":2,"\u0061":3}"#,
+            r#"{"x":[{"y":{"a":{"a":1},"b":2,"a":3}}]}"#,
+            r#"{"a":1,"a":"#,
+        ] {
+            let Err(Unread::Twice(error)) = read(text.as_bytes()) else { panic!("{text}") };
+            assert_eq!(error.code, Code::InvalidInput);
+            let said = "the key `a` stands twice in one object, for the second time at line 1 column ";
+            assert!(error.message.starts_with(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Programs that nobody waits for any more, from a client through the Rust Worker to a sandbox of this machine.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread;
+
+use koze_tests::{eventually, hang_up, sleeps};
+use serde_json::{Value, json};
+
+use super::run::Dev;
+use crate::served::rust_worker;
+
+const TOKEN: &str = "a token of these tests";
+
+/// Sends a message of the protocol, for the client of an id: the id that it is given, and the answer.
+const SEND: &str = "const headers = { authorization: `Bearer ${data.token}` };
+    if (data.client) headers['mcp-session-id'] = data.client;
+    const response = await fetch(`${url}/mcp`, { method: 'POST', headers, body: JSON.stringify(data.message) });
+    return [response.headers.get('mcp-session-id'), await response.json().catch(() => null)];";
+
+fn message(client: &Value, message: Value) -> Value {
+    let mut said = json!({ "jsonrpc": "2.0" });
+    let (Value::Object(fields), Value::Object(more)) = (&mut said, message) else { panic!("two objects") };
+    fields.extend(more);
+    json!({ "token": TOKEN, "client": client, "message": said })
+}
+
+#[test]
+fn what_nobody_waits_for_is_killed() {
+    let worker = rust_worker();
+    worker.project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
+    let dev = Dev::start(&worker);
+    let client = dev.client();
+
+    let info = json!({ "name": "a test", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
+    let begun = message(&json!(null), json!({ "id": 0, "method": "initialize", "params": params }));
+    let id = client.ask(SEND, &begun)[0].clone();
+    let shell = |command: &str| json!({ "name": "shell", "arguments": { "command": command } });
+    let call = json!({ "id": 1, "method": "tools/call", "params": shell("sleep 86388") });
+    let call = message(&id, call);
+    let cancel = json!({ "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    thread::scope(|scope| {
+        let called = scope.spawn(|| client.clone().ask(SEND, &call));
+        eventually("the command runs", || sleeps("86388"));
+        client.ask(SEND, &message(&id, cancel));
+        let result = called.join().expect("an answer")[1]["result"].clone();
+        assert_eq!(result["isError"], true, "{result}");
+        let text = result["content"][0]["text"].as_str().expect("a text");
+        assert!(text.starts_with("unavailable: the call was given up"), "{text}");
+    });
+    eventually("the command is killed", || !sleeps("86388"));
+
+    let address = dev.url.trim_start_matches("http://").trim_end_matches('/');
+    let body = json!({ "command": "sleep 86387" }).to_string();
+    let head = format!(
+        "POST /sessions/s/tools/shell HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {TOKEN}\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).expect("a connection");
+    stream.write_all(format!("{head}{body}").as_bytes()).expect("all of it is sent");
+    eventually("the command runs", || sleeps("86387"));
+    hang_up(stream);
+    eventually("the command is killed", || !sleeps("86387"));
+    // The sandbox is none the worse for it.
+    let call = json!({ "id": 2, "method": "tools/call", "params": shell("echo $((6 * 7))") });
+    let answer = client.ask(SEND, &message(&id, call));
+    assert_eq!(answer[1]["result"]["structuredContent"]["stdout"], "42\n", "{answer}");
+}

@@ -1,0 +1,93 @@
+//! What a program of one's own does in its Worker: part of the Worker that the tests build. `POST /own/<what>`, and what
+//! it needs in the query and the body; the answer is `{"ok": …}` or `{"error": "code: message"}`.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use koze::{Sandbox, SandboxClass, SessionId, Stub};
+use worker::{Delay, Request, Response, Result};
+
+use crate::generated::Env;
+
+/// Answers what is asked of this program; of all else, nothing.
+pub async fn answer(request: &mut Request, env: &Env) -> Option<Result<Response>> {
+    let what = request.path().strip_prefix("/own/")?.to_owned();
+    Some(told(&what, request, env).await)
+}
+
+async fn told(what: &str, request: &mut Request, env: &Env) -> Result<Response> {
+    let query: BTreeMap<String, String> = request.url()?.query_pairs().into_owned().collect();
+    let value = |name: &str| query.get(name).map_or("", String::as_str);
+    let body = request.text().await?;
+    let told = match what {
+        "hibernated" => hibernated(env, value("session")).await,
+        _ if value("class") == "python" => {
+            by_key(&env.python_sandbox().get(value("key"))?, what, value("path"), body).await
+        }
+        _ => by_key(&env.shell_sandbox().get(value("key"))?, what, value("path"), body).await,
+    };
+    Response::from_json(&match told {
+        Ok(text) => BTreeMap::from([("ok", text)]),
+        Err(error) => BTreeMap::from([("error", error.to_string())]),
+    })
+}
+
+/// The sandboxes of a session that sleep, each with its image and whether the time of its last use is one of today.
+async fn hibernated(env: &Env, session: &str) -> koze::Result<String> {
+    let pool = env.session(SessionId::new("default", session)?);
+    let now = worker::Date::now().as_millis();
+    let all = pool.list_hibernated().await?.into_iter().map(|one| {
+        let today = now.abs_diff(one.last_used) < 24 * 60 * 60 * 1000;
+        format!("{} {} {today}", one.name, one.image)
+    });
+    Ok(all.collect::<Vec<_>>().join(", "))
+}
+
+/// What is done with the sandbox of a key.
+async fn by_key<S: SandboxClass>(
+    sandbox: &Stub<S>,
+    what: &str,
+    path: &str,
+    body: String,
+) -> koze::Result<String> {
+    match what {
+        "exec" => {
+            let output = sandbox.exec(&body).await?;
+            Ok(format!("{} {}", output.exit_code, String::from_utf8_lossy(&output.stdout)))
+        }
+        // Waits for a command no longer than a moment, and goes on itself until the sandbox has heard of that.
+        "drop" => {
+            let mut command = Box::pin(sandbox.exec(&body));
+            let mut moment = pin!(Delay::from(Duration::from_secs(1)));
+            std::future::poll_fn(|context| match command.as_mut().poll(context) {
+                std::task::Poll::Ready(_) => std::task::Poll::Ready(()),
+                std::task::Poll::Pending => moment.as_mut().poll(context),
+            })
+            .await;
+            drop(command);
+            for _ in 0..50 {
+                Delay::from(Duration::from_millis(100)).await;
+                let ends = String::from_utf8_lossy(&sandbox.exec("ends").await?.stdout).into_owned();
+                if ends.contains("given up") {
+                    return Ok(ends);
+                }
+            }
+            Ok("it was never given up".to_owned())
+        }
+        "healthy" => Ok(sandbox.is_healthy().await.to_string()),
+        "read" => Ok(String::from_utf8_lossy(&sandbox.read_file(path).await?).into_owned()),
+        "write" => sandbox.write_file(path, body).await.map(|()| String::new()),
+        // The history is of this handle: what was run here, and by no other request.
+        "state" => {
+            sandbox.exec(&body).await?;
+            let state = sandbox.clone().state().await?;
+            let ran = state.history.iter().map(|ran| format!("{} {}", ran.command, ran.exit_code));
+            Ok(format!("{:?}: {}", state.status, ran.collect::<Vec<_>>().join(", ")))
+        }
+        "status" => sandbox.state().await.map(|state| format!("{:?}", state.status)),
+        "expose" => sandbox.sandbox().expose(8080).await,
+        "destroy" => sandbox.destroy().await.map(|()| String::new()),
+        other => Ok(format!("there is no `{other}`")),
+    }
+}
