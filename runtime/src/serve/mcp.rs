@@ -295,6 +295,7 @@ mod tests {
             assert_eq!(read(text).unwrap_err().code, code, "{text}");
         }
     }
+
     #[test]
     fn a_call_is_of_a_client_and_its_request() {
         let number = |id: i64| RequestId::Number(id);

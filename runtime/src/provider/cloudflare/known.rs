@@ -69,6 +69,7 @@ pub(super) fn is_to_be_noted(id: &SandboxId, now: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn a_use_is_noted_once_a_minute() {
         let session = SessionId::new("known", "noted").unwrap();
