@@ -40,9 +40,10 @@ fn cargo(root: &Path) -> Result<Command> {
         .env("PATH", process::path_with(&root.join("tests/node_modules/.bin"))?)
         .env("WRANGLER_SEND_METRICS", "false");
     if std::env::var_os(THREADS).is_none() {
-        // Half of the time a test waits: for a program, the disk, something that must not happen.
+        // A test waits for a good part of its time: for a program, the disk, something that must not happen. With many more
+        // than there are processors, what has to come in time does not.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        cargo.env(THREADS, (2 * processors).to_string());
+        cargo.env(THREADS, (processors + 1).to_string());
     }
     Ok(cargo)
 }

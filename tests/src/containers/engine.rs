@@ -70,6 +70,7 @@ impl Engine {
     fn start(dir: &Path) -> Self {
         fs::create_dir_all(dir).expect("a directory for the engine");
         let dir = fs::canonicalize(dir).expect("its path");
+        forget_ports();
         let socket = TempDir::with_prefix("koze-engine-").expect("a temporary directory");
         let mut command = Command::new("unshare");
         command.args(["--pid", "--mount", "--mount-proc", "--fork", "--kill-child=KILL", "--", "bash"]);
@@ -187,7 +188,17 @@ impl Drop for Engine {
         // At the end of its input it ends all containers and itself.
         drop(self.init.stdin.take());
         let _ = self.init.wait();
+        forget_ports();
     }
+}
+
+/// Takes back what led this machine's ports into containers that are gone: of an engine that was killed, too.
+fn forget_ports() {
+    let mut bash = Command::new("bash");
+    bash.arg(workspace().join("tests/containers/forget-ports.sh"));
+    bash.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Where that cannot be done, the tests say so by themselves.
+    let _ = bash.status();
 }
 
 /// Why this machine cannot run containers, if it cannot.

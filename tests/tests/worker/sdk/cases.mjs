@@ -158,7 +158,7 @@ export const cases = {
     const dead = (/** @type {string} */ name) => eventually(`${name} is killed`, async () => (await alive(name)) === "");
 
     const named = ["a", "b"].map((name) => s.exec(["bash", "-c", command(name)], { call: "named" }));
-    const other = s.exec(["bash", "-c", command("c")], { call: "other", timeoutMs: 20_000 });
+    const other = s.exec(["bash", "-c", command("c")], { call: "other" });
     // Where the case fails before it comes to them, nobody asks what became of them.
     for (const call of [...named, other]) call.catch(() => {});
     await Promise.all([s.leave(command("left"), () => began("left")), began("a"), began("b"), began("c")]);
@@ -175,7 +175,7 @@ export const cases = {
     await s.cancel("other");
     await refused(other, "unavailable");
     await dead("c");
-    assert.ok(Date.now() - start < 15_000, "it took as long as if nobody had said a word");
+    assert.ok(Date.now() - start < 45_000, "it took as long as if nobody had said a word");
     assert.equal(await s.sh("echo $((6 * 7))"), "42\n");
   },
 

@@ -2,10 +2,10 @@
 // `{ planned }`, and one for each what became of it, `{ name, mutation?, error? }`.
 
 /** How many at once. */
-const WIDTH = 6;
+const WIDTH = 4;
 
 /** How long one may take: more than any needs, and less for those that are to fail, some of which have no end. */
-const LIMIT_MS = { "as-built": 90_000, mutated: 15_000 };
+const LIMIT_MS = { "as-built": 180_000, mutated: 15_000 };
 
 /** Does all of some work, so many at once. */
 async function each(all, work) {

@@ -183,7 +183,7 @@ class Sandbox {
   }
 
   exec(argv, options = {}, method = "kozeExec") {
-    const { workingDir = "/home/user", env = [], timeoutMs = 30_000, maxOutput = 100_000, call = null } = options;
+    const { workingDir = "/home/user", env = [], timeoutMs = 60_000, maxOutput = 100_000, call = null } = options;
     return this.call(method, { argv, workingDir, env, timeoutMs, maxOutput, call });
   }
 
@@ -194,7 +194,7 @@ class Sandbox {
 
   /** Runs a command in bash for a client that is gone at some time, with a connection that breaks off. */
   async leave(command, when) {
-    const exec = { argv: ["bash", "-c", command], workingDir: "/home/user", env: [], timeoutMs: 30_000, maxOutput: 100, call: null };
+    const exec = { argv: ["bash", "-c", command], workingDir: "/home/user", env: [], timeoutMs: 60_000, maxOutput: 100, call: null };
     const url = new URL(`${this.base}kozeExec`, this.stage.url);
     const socket = net.connect(Number(url.port), url.hostname);
     socket.on("error", () => {});
