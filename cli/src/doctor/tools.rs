@@ -155,6 +155,7 @@ fn said(command: &mut Command) -> Option<String> {
     said_within(PATIENCE, command)
 }
 
+/// The same of one that may think for as long as this.
 fn said_within(patience: Duration, command: &mut Command) -> Option<String> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let mut stdout = child.stdout.take()?;
