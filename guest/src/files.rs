@@ -52,8 +52,21 @@ pub(crate) fn open(place: &Place) -> Result<OwnedFd, Fault> {
     again(&at, OFlags::RDONLY, place)
 }
 
+/// A file that was made just now, and where.
+pub(crate) struct Made {
+    directory: At,
+    name: OsString,
+}
+
+impl Made {
+    /// Takes it away again.
+    pub(crate) fn undo(self) {
+        let _ = rustix::fs::unlinkat(&self.directory.descriptor, &self.name, AtFlags::empty());
+    }
+}
+
 /// Opens a file to append to; a new one where there is none.
-pub(crate) fn append(place: &Place) -> Result<OwnedFd, Fault> {
+pub(crate) fn append(place: &Place) -> Result<(OwnedFd, Option<Made>), Fault> {
     for _ in 0..TURNS {
         let (directory, name) = match target(place)? {
             Target::There(at) => {
@@ -63,14 +76,15 @@ pub(crate) fn append(place: &Place) -> Result<OwnedFd, Fault> {
                 if kind.f_type == place::PROC {
                     return Err(fault(&Errno::ACCESS.into(), &place.path));
                 }
-                return again(&at, OFlags::WRONLY | OFlags::APPEND, place);
+                return Ok((again(&at, OFlags::WRONLY | OFlags::APPEND, place)?, None));
             }
             Target::Missing(directory, name) => (directory, name),
         };
         let flags = OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
         match new(&directory, &name, flags, 0o644) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-            done => return done.map_err(|error| fault(&error, &place.path)),
+            Ok(file) => return Ok((file, Some(Made { directory, name }))),
+            Err(error) => return Err(fault(&error, &place.path)),
         }
     }
     Err(busy(place))

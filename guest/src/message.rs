@@ -41,7 +41,7 @@ pub enum Request {
     KillAll,
     /// Open a file to read. [`Answer::Opened`], with the descriptor.
     Read(Place),
-    /// Open a file to append to, made where it is missing. [`Answer::Opened`], with the descriptor.
+    /// Open a file to append to, made where it is missing. [`Answer::Opened`] or [`Answer::Made`], with the descriptor.
     Append(Place),
     /// Open a new file beside the one at the place. [`Answer::Opened`], with the descriptor.
     Create(Place),
@@ -98,6 +98,8 @@ pub enum Answer {
     Ended(i32),
     /// The file or socket is open; its descriptor comes along.
     Opened,
+    /// The same for a file that was not there before.
+    Made,
     /// It is done.
     Done,
     /// The stream is a file or tree now, with so many bytes in its files.

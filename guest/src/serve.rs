@@ -18,6 +18,7 @@ use crate::{net, process, stream, sys};
 /// # Errors
 /// Where the socket or the signal descriptor fails.
 pub fn serve(socket: OwnedFd) -> io::Result<()> {
+    sys::ignore_no_signal();
     let signal = sys::child_signal()?;
     let mut guest =
         Guest { socket, running: HashMap::new(), working: HashMap::new(), pending: HashMap::new() };
@@ -81,7 +82,12 @@ impl Guest {
                 Ok(Answer::Done)
             }
             Request::Read(place) => return self.hand_over(number, files::open(&place)),
-            Request::Append(place) => return self.hand_over(number, files::append(&place)),
+            Request::Append(place) => {
+                return match files::append(&place) {
+                    Ok((file, Some(_))) => self.send(number, &Answer::Made, &[file.as_fd()]),
+                    opened => self.hand_over(number, opened.map(|(file, _)| file)),
+                };
+            }
             Request::Create(place) => {
                 let created = files::create(&place).map(|(file, pending)| {
                     self.pending.insert(number, pending);

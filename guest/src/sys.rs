@@ -29,6 +29,21 @@ pub(crate) fn signals(all: &[libc::c_int]) -> io::Result<OwnedFd> {
     }
 }
 
+/// Lets no signal stay ignored that whoever started this process had ignored, as `nohup` does: the programs that this one
+/// starts would ignore it, too. That of a broken pipe is ignored by Rust itself, and each program has it back.
+pub(crate) fn ignore_no_signal() {
+    for signal in (1..=libc::SIGRTMAX()).filter(|signal| *signal != libc::SIGPIPE) {
+        // SAFETY: reads what is done at a signal, and sets the default, which runs no code of ours.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let read = libc::sigaction(signal, std::ptr::null(), &raw mut action);
+            if read == 0 && action.sa_sigaction == libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
 /// Runs work in a copy of this process, which then ends; gives the copy's process id.
 pub(crate) fn aside(work: impl FnOnce()) -> io::Result<rustix::process::Pid> {
     // SAFETY: the guest of a local sandbox, who alone calls this, is one thread, so the copy holds no lock that another thread has, and may do anything.

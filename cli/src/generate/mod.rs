@@ -59,11 +59,12 @@ pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
 }
 
 /// The files that not every project has, by name.
-pub const PARTS: [&str; 10] = [
+pub const PARTS: [&str; 11] = [
     "sdk.mjs",
     "sdk.d.mts",
     "native.mjs",
     "native.d.mts",
+    "container.mjs",
     "guest.mjs",
     "egress.mjs",
     "egress.d.mts",

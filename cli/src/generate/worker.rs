@@ -2,8 +2,8 @@
 
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
-    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_TYPES, SDK, SDK_SCRIPT,
-    SDK_TYPES, WAITING, WORKER, WORKER_TYPES,
+    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, SDK,
+    SDK_SCRIPT, SDK_TYPES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
@@ -50,7 +50,12 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
         files.extend([("sdk.mjs", class), ("sdk.d.mts", SDK_TYPES.to_owned())]);
     }
     if uses(Backend::Native) {
-        let own = [("native.mjs", NATIVE), ("native.d.mts", NATIVE_TYPES), ("guest.mjs", GUEST_CONNECTION)];
+        let own = [
+            ("native.mjs", NATIVE),
+            ("native.d.mts", NATIVE_TYPES),
+            ("container.mjs", NATIVE_CONTAINER),
+            ("guest.mjs", GUEST_CONNECTION),
+        ];
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
         let has_policy =
             |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native && has_policy(sandbox);

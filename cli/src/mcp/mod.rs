@@ -8,6 +8,7 @@ pub(crate) mod offering;
 pub(crate) mod once;
 pub(crate) mod server;
 pub(crate) mod stdio;
+mod transport;
 
 /// The largest request in bytes: a file that a model writes, as JSON.
 pub(crate) const MAX_REQUEST: usize = 64 << 20;

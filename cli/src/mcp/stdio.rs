@@ -6,17 +6,15 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream as StdStream;
 
+use rmcp::ServiceExt as _;
 use rmcp::service::{ServerInitializeError, serve_directly};
-use rmcp::transport::async_rw::AsyncRwTransport;
-use rmcp::{RoleServer, ServiceExt as _};
 use rustix::fs::{FileType, OFlags};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
-use super::MAX_REQUEST;
-use super::once::Lines;
 use super::server::{Backend, Server};
+use super::transport::Lines;
 
 /// What a client says.
 pub(crate) type Input = Box<dyn AsyncRead + Send + Unpin>;
@@ -90,9 +88,7 @@ pub(crate) async fn on<B: Backend>(
 ) -> Result<(), String> {
     let midway = matches!(begin, Begin::Midway { .. });
     let unread = if let Begin::Midway { unread } = begin { unread } else { Vec::new() };
-    let input = Lines::new(Cursor::new(unread).chain(input));
-    let transport = AsyncRwTransport::<RoleServer, _, _>::new_server(input, output);
-    let transport = transport.with_max_line_length(MAX_REQUEST);
+    let transport = Lines::new(Cursor::new(unread).chain(input), output);
     let running = if midway {
         serve_directly(server, transport, None)
     } else {

@@ -21,7 +21,7 @@ pub const PIECE: usize = 64 << 10;
 /// The longest frame, in bytes, without the four that say how long it is.
 pub const LONGEST: usize = PIECE + 16;
 /// How many bytes may be sent on a stream before any credit was given.
-pub const CREDIT: u32 = 256 << 10;
+pub const CREDIT: u32 = 512 << 10;
 /// What stands in front of a payload: length, call, kind.
 pub const HEAD: usize = 9;
 /// What stands in front of the bytes of a stream: the same, and the stream.

@@ -25,6 +25,7 @@ mod pool;
 mod programs;
 pub mod request;
 mod shut;
+mod stage;
 pub mod streams;
 pub mod table;
 mod token;

@@ -12,6 +12,8 @@ use std::io;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
+use crate::sys;
+
 /// The capabilities that stay.
 const STAY: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -100,6 +102,7 @@ pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
 /// Rust's own handlers say on which thread a stack overflowed. With a handler, the first process of a container is
 /// reached by signals that anybody in it sends; without one it is not.
 pub(super) fn signals() {
+    sys::ignore_no_signal();
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: sets the default again, which runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_DFL) };

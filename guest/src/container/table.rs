@@ -290,7 +290,10 @@ mod tests {
             ("two ends", &[ask(1, WRITE), encode(1, Kind::End, &[0]), encode(1, Kind::End, &[0])]),
             ("an end with something", &[ask(1, WRITE), encode(1, Kind::End, &[0, 0])]),
             ("more than a piece", &[ask(1, WRITE), data(1, &vec![0; PIECE + 1])]),
-            ("more than the credit", &[ask(1, WRITE), data(1, &vec![0; PIECE]).repeat(4), data(1, b"a")]),
+            (
+                "more than the credit",
+                &[ask(1, WRITE), data(1, &vec![0; PIECE]).repeat(CREDIT as usize / PIECE), data(1, b"a")],
+            ),
             ("credit for stream 0", &[ask(1, WRITE), credit(1, 0, 1)]),
             ("credit for stream 9", &[ask(1, WRITE), credit(1, 9, 1)]),
             ("too much credit", &[ask(1, STAT), credit(1, 1, u32::MAX)]),

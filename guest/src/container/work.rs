@@ -2,7 +2,7 @@
 //! take; nothing else waits for it.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 
 use super::Guest;
@@ -11,13 +11,11 @@ use super::call::{Call, End, Writer};
 use super::exec::exec;
 use super::frame::PIECE;
 use super::request::{Done, Entry, Exec, MakeLink, Read, Rename, Request, SetMode, Stat, Write};
+use super::stage::Stage;
 use super::streams::Stopped;
-use crate::files;
+use crate::files::{self, Made};
 use crate::message::{Fault, Place, Why};
 use crate::place::fault;
-
-/// What is appended waits in memory up to this length, in bytes, and in a file beyond.
-const IN_MEMORY: usize = 1 << 20;
 
 /// Does what a call asks for, and gives the answer, unless it was given up. `held` is the memory of the request.
 pub(super) fn work(
@@ -131,43 +129,23 @@ fn replace(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
 /// Puts bytes behind those of a file, all or none, once all have come.
 fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     let failed = |error: io::Error| fault(&error, &place.path);
-    let (mut memory, mut beyond, mut buffer) = (Vec::new(), None, vec![0; PIECE]);
+    let (mut stage, mut buffer) = (Stage::new(place), vec![0; PIECE]);
     loop {
         let length = call.take(&mut buffer)?;
         if length == 0 {
             break;
         }
-        memory.extend_from_slice(&buffer[..length]);
-        if memory.len() >= IN_MEMORY {
-            let file = match &mut beyond {
-                Some(file) => file,
-                none => none.insert(files::nameless(place)?),
-            };
-            file.write_all(&memory).map_err(failed)?;
-            memory.clear();
-        }
+        stage.put(&buffer[..length])?;
     }
     // Paths that differ may lead to one file: one writer at a time.
     let _one = guest.one_writer();
-    let mut file = File::from(files::append(place)?);
+    let (file, made) = files::append(place)?;
+    let mut file = File::from(file);
     let before = file.metadata().map_err(failed)?.len();
-    let written = (|| {
-        if let Some(mut beyond) = beyond {
-            beyond.rewind()?;
-            loop {
-                match beyond.read(&mut buffer) {
-                    Ok(0) => break,
-                    Ok(length) => file.write_all(&buffer[..length])?,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        file.write_all(&memory)
-    })();
-    if let Err(error) = written {
+    if let Err(error) = stage.pour(&mut file) {
         // Part of it may be there.
         let _ = file.set_len(before);
+        made.into_iter().for_each(Made::undo);
         return Err(failed(error).into());
     }
     Ok(file.metadata().map_err(failed)?.len())

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use koze_guest::container::frame::{Decoder, Kind, LONGEST, PIECE, encode, encode_text};
+use koze_guest::container::frame::{CREDIT, Decoder, Kind, LONGEST, PIECE, encode, encode_text};
 use serde_json::{Value, json};
 
 /// How long anything may take.
@@ -206,7 +206,7 @@ impl Drop for Client {
 impl Call<'_> {
     /// Sends bytes on stream 0, as there is credit for them.
     pub(crate) fn write(&self, bytes: &[u8]) {
-        let mut credit = 256 << 10;
+        let mut credit = CREDIT as usize;
         for piece in bytes.chunks(PIECE) {
             while credit < piece.len() {
                 match self.next() {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+use koze_guest::container::frame::CREDIT;
 use serde_json::{Value, json};
 
 use crate::Test;
@@ -249,7 +250,7 @@ fn big_files() {
     let path = stage.path("big");
     let piece: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
     let call = client.open(&write(&path, false));
-    let (mut credit, mut left) = (256 << 10, SIZE);
+    let (mut credit, mut left) = (CREDIT as usize, SIZE);
     for part in piece.chunks(64 << 10).cycle() {
         if left == 0 {
             break;

@@ -57,10 +57,11 @@ fn input_and_environment() {
     }});
     let expected = format!("{}\nmine\n$(id)\n\"'\n", stage.dir.path().display());
     assert_eq!(String::from_utf8(client.ask(&request).out).unwrap(), expected);
-    // No signal is blocked, and that of a broken pipe, which Rust ignores, is not ignored.
+    // No signal is blocked, and none is ignored, whoever has started these tests: not that of a broken pipe, as in Rust.
     assert_eq!(client.sh("grep SigBlk /proc/self/status | cut -f2"), "0000000000000000");
     let ignored = u64::from_str_radix(&client.sh("grep SigIgn /proc/self/status | cut -f2"), 16).unwrap();
-    assert_eq!(ignored & 1 << 12, 0, "{ignored:x}");
+    // 32 to 34 are the C libraries' own.
+    assert_eq!(ignored & !(0b111 << 31), 0, "{ignored:x}");
 }
 
 fn defaults() {
@@ -214,5 +215,6 @@ fn full() {
     for other in others {
         other.outcome();
     }
-    assert_eq!(client.ask(&exec(&["true"])).ok()["exit_code"], 0);
+    // Those that were killed count until they are gone.
+    assert!(until(|| client.ask(&exec(&["true"])).answer["ok"]["exit_code"] == 0));
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use koze_guest::container::frame::{CREDIT, PIECE};
 use serde_json::{Value, json};
 
 use crate::Test;
@@ -75,7 +76,8 @@ fn more_than_are_worked_on() {
 /// How much comes of a call that gives no credit.
 fn comes(call: &Call<'_>) -> usize {
     let mut all = 0;
-    while let Some(event) = call.wait(Duration::from_millis(if all < 256 << 10 { 20_000 } else { 200 })) {
+    while let Some(event) = call.wait(Duration::from_millis(if all < CREDIT as usize { 20_000 } else { 200 }))
+    {
         match event {
             Event::Data(1, bytes) => all += bytes.len(),
             other => panic!("{other:?}"),
@@ -90,12 +92,12 @@ fn credit() {
     fs::File::create(stage.path("file")).unwrap().set_len(10 << 20).unwrap();
     let reads: Vec<_> = (0..20).map(|_| client.open(&read(&stage.path("file"), 0, u64::MAX))).collect();
     for call in &reads {
-        assert_eq!(comes(call), 256 << 10);
+        assert_eq!(comes(call), CREDIT as usize);
     }
-    let mut much = exec(&["head", "-c", "1000000", "/dev/zero"]);
-    much["exec"]["max_output"] = json!(1_000_000);
+    let mut much = exec(&["head", "-c", "5000000", "/dev/zero"]);
+    much["exec"]["max_output"] = json!(5_000_000);
     let runs = client.open(&much);
-    assert_eq!(comes(&runs), 256 << 10);
+    assert_eq!(comes(&runs), CREDIT as usize);
     assert_eq!(client.sh("echo on"), "on");
     reads[3].credit(1, 5);
     assert_eq!(reads[3].next(), Some(Event::Data(1, vec![0; 5])));
@@ -103,7 +105,7 @@ fn credit() {
     assert_eq!(reads[4].wait(Duration::from_millis(100)), None);
     runs.credit(1, 10_000_000);
     let rest = runs.outcome();
-    assert_eq!(rest.out.len(), 1_000_000 - (256 << 10));
+    assert_eq!(rest.out.len(), 5_000_000 - CREDIT as usize);
     for call in reads {
         call.credit(1, 100 << 20);
         assert_eq!(call.outcome().ok(), json!({ "size": 10 << 20 }));
@@ -115,20 +117,22 @@ fn credit_for_writes() {
     let client = stage.client();
     let call = client.open(&write(&stage.path("file"), false));
     let mut given = 0;
-    call.data(&vec![1; 64 << 10]);
+    for _ in 0..CREDIT as usize / 4 / PIECE {
+        call.data(&vec![1; PIECE]);
+    }
     while given == 0 {
         match call.next().unwrap() {
             Event::Credit(credit) => given += credit,
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(given, 64 << 10);
+    assert_eq!(given, CREDIT / 4);
     // A byte a frame, again and again.
     for _ in 0..2000 {
         call.data(&[2]);
     }
     call.end();
-    assert_eq!(call.outcome().ok(), json!({ "size": (64 << 10) + 2000 }));
+    assert_eq!(call.outcome().ok(), json!({ "size": CREDIT / 4 + 2000 }));
 }
 
 /// Calls of every kind that takes time, in their middle: a program, a write, an append in memory and beyond, a read, a
@@ -144,16 +148,16 @@ fn middles<'a>(stage: &Stage, client: &'a Client) -> Vec<Call<'a>> {
     assert!(until(|| stage.others().iter().filter(|line| line.starts_with("sleep")).count() == 3));
     let writes = [("old", false), ("old", true), ("new", false), ("new", true)].map(|(name, append)| {
         let call = client.open(&write(&stage.path(name), append));
-        call.write(&vec![1; 3 << 20]);
+        call.write(&vec![1; if name == "new" { 20 << 20 } else { 3 << 20 }]);
         call
     });
-    let mut much = exec(&["head", "-c", "1000000", "/dev/zero"]);
-    much["exec"]["max_output"] = json!(1_000_000);
+    let mut much = exec(&["head", "-c", "5000000", "/dev/zero"]);
+    much["exec"]["max_output"] = json!(5_000_000);
     let list = json!({ "list": at(&stage.path("many")) });
     let taken =
         [client.open(&read(&stage.path("long"), 0, u64::MAX)), client.open(&list), client.open(&much)];
     for call in &taken {
-        assert_eq!(comes(call), 256 << 10);
+        assert_eq!(comes(call), CREDIT as usize);
     }
     // Writes are under way.
     assert!(until(|| names(stage.dir.path()).iter().any(|name| name.starts_with(".koze"))));

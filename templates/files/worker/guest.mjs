@@ -20,7 +20,7 @@ const LARGEST_REQUEST = 4 << 20;
 const LARGEST_ANSWER = 1 << 20;
 
 /** What may be sent of a stream before any more is allowed. */
-const CREDIT = 256 << 10;
+const CREDIT = 512 << 10;
 
 /** So many calls at once: the guest works on 64, and reads no further where there are more. */
 const AT_ONCE = 56;
@@ -248,11 +248,7 @@ export class Connection {
       const some = data.subarray(at, at + call.credit);
       call.credit -= some.length;
       at += some.length;
-      const frames = [];
-      for (let from = 0; from < some.length; from += LARGEST_PART) {
-        frames.push(frame(number, KIND.data, [0], some.subarray(from, from + LARGEST_PART)));
-      }
-      await this.#send(...frames);
+      await this.#send(poured(number, some));
     }
     if (call && !call.over) this.#send(frame(number, KIND.end, [0]));
   }
@@ -359,6 +355,22 @@ function frame(number, kind, ...said) {
   for (const part of said) {
     bytes.set(part, at);
     at += part.length;
+  }
+  return bytes;
+}
+
+/** The frames of stream 0, as one: so it is copied once. @param {number} number @param {Uint8Array} data */
+function poured(number, data) {
+  const head = frame(number, KIND.data, [0]);
+  const bytes = new Uint8Array(data.length + Math.ceil(data.length / LARGEST_PART) * head.length);
+  const view = new DataView(bytes.buffer);
+  for (let [at, from] = [0, 0]; from < data.length; from += LARGEST_PART) {
+    const part = data.subarray(from, from + LARGEST_PART);
+    bytes.set(head, at);
+    // The length of the rest, which the head alone has without its own four bytes.
+    view.setUint32(at, head.length - 4 + part.length, true);
+    bytes.set(part, at + head.length);
+    at += head.length + part.length;
   }
   return bytes;
 }

@@ -5,7 +5,8 @@
 import { DurableObject } from "cloudflare:workers";
 import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
-import { Connection, Lost, PORT, Refused } from "./guest.mjs";
+import { Container } from "./container.mjs";
+import { Lost, PORT, Refused } from "./guest.mjs";
 import { GivenUp, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
@@ -13,29 +14,8 @@ import { GivenUp, Waiting } from "./waiting.mjs";
 /** A list of what is in a directory, at most. */
 const LARGEST_LIST = 32 << 20;
 
-/** How long a call waits for a container, and how long for its answer beyond what its program may take. */
-const REACH_MS = 45_000;
+/** How long a call waits for its answer, beyond what its program may take. */
 const PATIENCE_MS = 50_000;
-
-/**
- * How long a guest may take to answer: in a container that was started just now, and in one that has been up. From then
- * on the container counts as broken, and makes room for another.
- */
-const START_MS = 120_000;
-const BACK_MS = 20_000;
-
-/**
- * How often a container is started whose program ends by itself, and how long one that the platform does not start at all,
- * for its name may be in use yet; the first wait before the next time, and the longest.
- */
-const STARTS = 3;
-const UNSTARTED_MS = 35_000;
-const AGAIN_MS = 200;
-const LONGEST_AGAIN_MS = 3_000;
-
-/** How long one attempt to reach it may take, and the first wait before the next. */
-const ATTEMPT_MS = 5_000;
-const BACKOFF_MS = 10;
 
 /** Longer than this, the platform lets no container live on without its object, which has to look in before. */
 const LONGEST_ALONE_MS = 6 * 3_600_000;
@@ -46,18 +26,10 @@ const LINGER_MS = 60_000;
 /** How often it is noted at most that a sandbox is used. */
 const NOTE_MS = 10_000;
 
-/** The directories that every sandbox has. */
-const DIRECTORIES = ["/home/user", "/workspace"];
-
 /** A port that belongs to the SDK where a sandbox runs on it: tools cannot know, and leave it alone everywhere. */
 const SDK_PORT = 3000;
 
-/** With whom HTTPS is spoken in a sandbox with an egress policy, and what tells programs so. */
-const AUTHORITY = "/etc/cloudflare/certs/cloudflare-containers-ca.crt";
-const AUTHORITIES = ["SSL_CERT_FILE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"];
-
-/** What the guest of the container that runs wants to be told, and when the sandbox was used last. */
-const TOKEN = "koze:guest";
+/** When the sandbox was used last. */
 const USED = "koze:used";
 
 const decoder = new TextDecoder();
@@ -77,7 +49,16 @@ export class KozeSandbox extends DurableObject {
   /** @type {string[] | undefined} */
   deniedHosts;
 
-  #container;
+  #container = new Container(this.ctx, this, {
+    started: async () => {
+      this.#used = Date.now();
+      await this.#settle();
+    },
+    ending: async () => {
+      await this.ctx.storage.delete(USED);
+      await this.ctx.storage.deleteAlarm();
+    },
+  });
 
   #calls = new Calls(this.ctx.storage, {
     taken: [SDK_PORT, PORT],
@@ -87,26 +68,8 @@ export class KozeSandbox extends DurableObject {
     thrown,
   });
 
-  /** The guest, where there is a connection to it. @type {Connection | undefined} */
-  #guest;
-
-  /** The way to it, where somebody is on it. @type {Promise<Connection> | undefined} */
-  #reaching;
-
-  /** Its end, where somebody sees to it. @type {Promise<void> | undefined} */
-  #stopping;
-
   /** Who waits for programs. */
   #waiting = new Waiting();
-
-  /** The end of the container that runs, and why it came. @type {Promise<unknown>} */
-  #end = Promise.resolve();
-
-  /** Whether the container has what a sandbox needs. */
-  #furnished = false;
-
-  /** How often the sandbox was destroyed. */
-  #ends = 0;
 
   /** When it was used last, when that was noted, and how many calls are under way. */
   #used = Date.now();
@@ -119,13 +82,11 @@ export class KozeSandbox extends DurableObject {
    */
   constructor(ctx, env) {
     super(ctx, env);
-    if (!ctx.container) throw new Error(`koze: the class ${new.target.name} has no container: run \`koze build\`, and deploy`);
-    this.#container = ctx.container;
     ctx.blockConcurrencyWhile(async () => {
       await this.#calls.load();
       if (!this.#container.running) return;
       this.#used = (await ctx.storage.get(USED)) ?? this.#used;
-      this.#follow();
+      this.#container.follow();
       await this.#settle();
     });
   }
@@ -232,9 +193,9 @@ export class KozeSandbox extends DurableObject {
   async kozeDestroy(_) {
     return this.#calls.answer(async () => {
       // First of all: whoever calls meanwhile opens another sandbox.
-      this.#ends++;
+      this.#container.destroyed();
       await this.#calls.forget();
-      await this.#stop();
+      await this.#container.stop();
       return {};
     });
   }
@@ -254,7 +215,7 @@ export class KozeSandbox extends DurableObject {
     this.#use();
     const inside = new Request(request.url.replace(/^https:/, "http:"), forwarded(request));
     try {
-      return await this.#container.getTcpPort(port).fetch(inside);
+      return await this.#container.port(port).fetch(inside);
     } catch (error) {
       // Its words hold an address of the network inside.
       console.error("koze:", error);
@@ -267,7 +228,7 @@ export class KozeSandbox extends DurableObject {
     if (!this.#container.running) return;
     if (this.#busy) this.#used = Date.now();
     if (this.#used + this.#idle() > Date.now()) await this.#settle();
-    else await this.#stop();
+    else await this.#container.stop();
   }
 
   /** @param {object} request @returns {Promise<koze.Done>} */
@@ -286,176 +247,12 @@ export class KozeSandbox extends DurableObject {
     const now = Date.now();
     this.#busy++;
     try {
-      const guest = await soon(this.#reach(), REACH_MS, notUp);
+      const guest = await this.#container.guest();
       return await guest.call(request, { until: now + timeoutMs + PATIENCE_MS, ...how });
     } finally {
       this.#busy--;
       this.#use();
     }
-  }
-
-  /** The guest of the container, which is started where none runs. */
-  async #reach() {
-    if (this.#guest && this.#container.running) return this.#guest;
-    // Whoever comes meanwhile waits with the first, and tries once more where what stopped that one may be over.
-    const guest = await this.#reaching?.catch((error) => {
-      if (error instanceof Fault && !error.retryable) throw error;
-    });
-    if (guest) return guest;
-    this.#reaching ??= this.#connect().finally(() => (this.#reaching = undefined));
-    return this.#reaching;
-  }
-
-  async #connect() {
-    const ends = this.#ends;
-    await this.#stopping;
-    let guest = await this.#reconnect();
-    if (!guest) {
-      await this.#stop();
-      guest = await this.#start();
-    }
-    if (this.#ends !== ends) {
-      // What was destroyed meanwhile is not to be there for whoever opens the next.
-      await this.#stop();
-      throw notUp();
-    }
-    guest.onend = () => {
-      if (this.#guest === guest) this.#guest = undefined;
-    };
-    this.#guest = guest;
-    return guest;
-  }
-
-  /** The guest of a container that runs, unless nobody is there who knows this object. */
-  async #reconnect() {
-    const token = await this.ctx.storage.get(TOKEN);
-    if (!this.#container.running || typeof token !== "string") return undefined;
-    return this.#meet(token, BACK_MS).catch((error) => console.error("koze: the container does not answer:", error));
-  }
-
-  /** Starts a container, and another where it ends before its guest was asked for anything. */
-  async #start() {
-    const [begun, ends] = [Date.now(), this.#ends];
-    for (let [wait, exits] = [AGAIN_MS, 0]; ; wait = Math.min(2 * wait, LONGEST_AGAIN_MS)) {
-      const before = this.#end;
-      try {
-        return await this.#launch(begun + START_MS);
-      } catch (error) {
-        console.error("koze: the container was started, and its guest does not answer:", error);
-        const why = this.#container.running || this.#end === before ? error : await this.#end;
-        await this.#stop();
-        if (error instanceof Fault) throw error;
-        const [past, code] = [Date.now() - begun, exitCode(why)];
-        if (this.#ends !== ends || past + wait >= START_MS) throw notUp();
-        if (code === undefined && past >= UNSTARTED_MS && !PASSES.test(`${why}`)) {
-          throw cannotStart("the platform has refused to run its image several times");
-        }
-        if (code !== undefined && !KILLED.includes(code) && ++exits === STARTS) {
-          throw cannotStart(`its first process ends with the exit code ${code} each time, so its image or entrypoint has to change`);
-        }
-      }
-      // Those that the platform refuses together do not come back together.
-      await new Promise((done) => setTimeout(done, wait * (0.5 + Math.random() / 2)));
-      if (this.#ends !== ends) throw notUp();
-    }
-  }
-
-  /** Starts a container, once: its guest. @param {number} until */
-  async #launch(until) {
-    const token = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    await this.ctx.storage.put(TOKEN, token);
-    // The object may end at any time, and the container goes on.
-    await this.ctx.storage.sync();
-    const authority = await this.#intercept();
-    this.#furnished = false;
-    this.#container.start({
-      env: { ...authority, ...this.envVars, KOZE_GUEST_TOKEN: token },
-      enableInternet: this.enableInternet,
-    });
-    this.#follow();
-    this.#used = Date.now();
-    await this.#settle();
-    return this.#meet(token, until - Date.now());
-  }
-
-  /** Reaches the guest, in a container that has what every sandbox has. @param {string} token @param {number} within */
-  async #meet(token, within) {
-    const guest = await this.#knock(token, within);
-    try {
-      if (!this.#furnished) await this.#furnish(guest);
-    } catch (error) {
-      guest.end("it does not do what every guest does");
-      throw error;
-    }
-    return guest;
-  }
-
-  /** Tries to reach the guest until it answers. @param {string} token @param {number} within */
-  async #knock(token, within) {
-    const until = Date.now() + within;
-    for (let wait = BACKOFF_MS; ; wait = Math.min(2 * wait, 1000)) {
-      try {
-        const left = Math.min(ATTEMPT_MS, until - Date.now());
-        return await Connection.open(this.#container.getTcpPort(PORT), token, left);
-      } catch (error) {
-        if (!this.#container.running || Date.now() + wait >= until) throw error;
-      }
-      await new Promise((done) => setTimeout(done, wait));
-      if (!this.#container.running) throw new Error("the container has ended: its log says why");
-    }
-  }
-
-  /** Makes what every sandbox has. @param {Connection} guest */
-  async #furnish(guest) {
-    const until = Date.now() + ATTEMPT_MS;
-    const make = (/** @type {string} */ path) => guest.call({ make_dir: { root: "/", path } }, { until });
-    for (const made of await Promise.allSettled(DIRECTORIES.map(make))) {
-      // The user of the image may not be allowed to.
-      if (made.status === "rejected" && !(made.reason instanceof Refused)) throw made.reason;
-    }
-    this.#furnished = true;
-  }
-
-  /** Lets through what the policy allows, where there is one: what programs have to know then. */
-  async #intercept() {
-    const { allowedHosts: allowed, deniedHosts: denied, enableInternet: internet } = this;
-    if (!allowed && !denied) return {};
-    const exported = /** @type {Record<string, ((options: object) => Fetcher) | undefined>} */ (
-      /** @type {unknown} */ (this.ctx.exports)
-    );
-    if (!exported?.["KozeEgress"]) {
-      throw new Fault("unsupported", "the Worker has no KozeEgress: let wrangler's `main` be the entry that `koze build` writes");
-    }
-    const gate = exported["KozeEgress"]({ props: { allowed, denied, internet } });
-    await this.#container.interceptOutboundHttps("*", gate);
-    await this.#container.interceptAllOutboundHttp(gate);
-    return Object.fromEntries(AUTHORITIES.map((name) => [name, AUTHORITY]));
-  }
-
-  /** Hears of the end of the container. */
-  #follow() {
-    const ended = (/** @type {unknown} */ why) => {
-      this.#guest?.end("the container has ended");
-      if (why) console.log("koze: the container has ended:", why);
-      return why;
-    };
-    this.#end = this.#container.monitor().then(() => ended(undefined), ended);
-  }
-
-  /** Ends the container, if one runs. */
-  async #stop() {
-    this.#stopping ??= this.#kill().finally(() => (this.#stopping = undefined));
-    return this.#stopping;
-  }
-
-  async #kill() {
-    this.#guest?.end("the container is ended");
-    await this.ctx.storage.delete([TOKEN, USED]);
-    await this.ctx.storage.deleteAlarm();
-    if (!this.#container.running) return;
-    await this.#container.destroy();
-    // Until then it counts as one that runs.
-    await soon(this.#end, ATTEMPT_MS, () => new Fault("unavailable", "the container of the sandbox does not end", true));
   }
 
   /** Notes that the sandbox is used: for an object that comes after this one too, every now and then. */
@@ -478,29 +275,7 @@ export class KozeSandbox extends DurableObject {
     const left = Math.max(0, this.#used + this.#idle() - Date.now());
     await this.ctx.storage.setAlarm(Date.now() + Math.min(left, LONGEST_ALONE_MS / 2));
     // The alarm is what ends it: this keeps the platform from doing so before.
-    const alone = this.#container.setInactivityTimeout(Math.min(left + LINGER_MS, LONGEST_ALONE_MS));
-    await alone.catch((error) => console.error("koze: the container may end before its time:", error));
-  }
-}
-
-/**
- * What a promise comes to, where it does so in time.
- *
- * @template T
- * @param {Promise<T>} promise
- * @param {number} within milliseconds
- * @param {() => Error} late
- * @returns {Promise<T>}
- */
-async function soon(promise, within, late) {
-  let timer = 0;
-  const never = new Promise((/** @type {(value: never) => void} */ _, fail) => {
-    timer = setTimeout(() => fail(late()), within);
-  });
-  try {
-    return await Promise.race([promise, never]);
-  } finally {
-    clearTimeout(timer);
+    await this.#container.runOn(Math.min(left + LINGER_MS, LONGEST_ALONE_MS));
   }
 }
 
@@ -523,25 +298,6 @@ function thrown(error) {
     return new Fault("unavailable", "the sandbox did not answer in time, or ended: what was asked may be done or not");
   }
   return new Fault("internal", "the sandbox could not do it: the log of the Worker says why");
-}
-
-/** No container of this image comes up, however often one is started. @param {string} why */
-function cannotStart(why) {
-  return new Fault("unavailable", `the container of the sandbox cannot start: ${why}; the log of the Worker says more`);
-}
-
-/** The exit codes of what was killed, and not by itself. */
-const KILLED = [128 + 9, 128 + 15];
-
-/** What the platform says where it has no room now, or something else that passes. */
-const PASSES = /no container instance|number of running container instances|network connection lost/i;
-
-/** The exit code with which a container has ended, if it ever ran. @param {unknown} why what was told of its end */
-function exitCode(why) {
-  if (why === undefined) return 0;
-  const { exitCode: code, message } = /** @type {{ exitCode?: unknown, message?: unknown }} */ (why);
-  const [, said] = /unexpected exit code: (\d+)/.exec(`${message}`) ?? [];
-  return typeof code === "number" ? code : said === undefined ? undefined : Number(said);
 }
 
 /** @param {any} found @returns {koze.Stat} */

@@ -370,8 +370,8 @@ become() {
 }
 
 run() {
-  local seconds=${text[0]} limit=${text[1]} count=${text[3]} dir=/tmp/.koze-$id mark=koze-$id-end
-  local out err timer pid ended code late=0
+  local ms=${text[0]} limit=${text[1]} count=${text[3]} dir=/tmp/.koze-$id mark=koze-$id-end
+  local out err timer pid ended code left late=0
   [[ -d ${text[2]} && -x ${text[2]} ]] || LC_ALL=C enter "${text[2]}"
   mkdir -m 700 -- "$dir" 2>/dev/null || fault NO_TMP
   # The container waits until nobody holds this script's own outputs.
@@ -383,14 +383,22 @@ run() {
   printf '%s\n' "$pid" >"$dir/pid.new" && mv -f -- "$dir/pid.new" "$dir/pid"
   # Where the container ends this script, the program ends as well.
   trap 'kill_all "$pid"; rm -rf -- "$dir"; exit 143' TERM
-  sleep "$seconds" >/dev/null 2>&1 {out}>&- {err}>&- &
-  timer=$!
-  wait -n -p ended "$pid" "$timer" 2>/dev/null
-  code=$?
-  if [[ $ended == "$timer" ]]; then
+  local until=$((${EPOCHREALTIME//[!0-9]/} + 1000 * ms))
+  while :; do
+    left=$((until - ${EPOCHREALTIME//[!0-9]/}))
+    printf -v left '%d.%06d' $((left / 1000000)) $((left > 0 ? left % 1000000 : 0))
+    sleep "$left" >/dev/null 2>&1 {out}>&- {err}>&- &
+    timer=$!
+    wait -n -p ended "$pid" "$timer" 2>/dev/null
+    code=$?
+    [[ $ended == "$timer" ]] || break
+    # One that did not come to its end, something in the sandbox has killed.
+    ((code == 0 || ${EPOCHREALTIME//[!0-9]/} >= until)) && late=1 && break
+  done
+  if ((late)); then
     kill_all "$pid"
     wait "$pid" 2>/dev/null
-    code=124 late=1
+    code=124
   else
     kill "$timer" 2>/dev/null
   fi

@@ -249,6 +249,7 @@ fn all_sandboxes_move() {
     updated src/generated/worker.d.mts
     created src/generated/native.mjs
     created src/generated/native.d.mts
+    created src/generated/container.mjs
     created src/generated/guest.mjs
     created src/generated/native/koze-guest
     created src/generated/native/python.Dockerfile
@@ -338,6 +339,7 @@ fn all_sandboxes_move_back() {
     removed src/generated/native/shell.Dockerfile
     removed src/generated/native.mjs
     removed src/generated/native.d.mts
+    removed src/generated/container.mjs
     removed src/generated/guest.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
@@ -411,6 +413,7 @@ fn one_moves_by_its_name_or_its_class() {
     updated src/generated/worker.d.mts
     created src/generated/native.mjs
     created src/generated/native.d.mts
+    created src/generated/container.mjs
     created src/generated/guest.mjs
     created src/generated/native/bash.Dockerfile
     created src/server/.koze-guest

@@ -12,7 +12,7 @@ use std::time::Duration;
 use fs_err as fs;
 use koze_tests::{eventually, run, signal, sleeps};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::sandboxes;
 
@@ -21,6 +21,22 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// A length for `sleep` that no other process on this machine has.
 fn length(of: &str) -> String {
     format!("{of}.{}", std::process::id())
+}
+
+/// The same command, with what `env` does to signals.
+fn started_by(option: &str, command: &Command) -> Command {
+    let mut env = Command::new("env");
+    env.arg(option).arg(command.get_program()).args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        env.current_dir(directory);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => env.env(name, value),
+            None => env.env_remove(name),
+        };
+    }
+    env
 }
 
 #[test]
@@ -105,11 +121,24 @@ fn one_that_nobody_needs_ends() {
 }
 
 #[test]
+fn what_koze_was_told_to_ignore_is_not_ignored_in_a_sandbox() {
+    let host = sandboxes();
+    for (signal, code) in [("HUP", "129"), ("INT", "130"), ("USR1", "138"), ("RTMIN", "162")] {
+        let input = json!({ "command": format!("bash -c 'kill -{signal} $$'; echo $?") }).to_string();
+        let output = run(started_by("--ignore-signal", &host.command(&["call", "shell", &input])), TIMEOUT);
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(said["stdout"], format!("{code}\n"), "{signal}: {said}");
+    }
+}
+
+#[test]
 fn an_interrupted_call_kills_its_command() {
     let host = sandboxes();
     let seconds = length("7005");
     let input = json!({ "command": format!("trap '' INT TERM HUP; sleep {seconds}; echo survived > f") });
-    let mut command = host.command(&["call", "shell", &input.to_string()]);
+    // A shell has its background ignore the signal, and the tests may run there.
+    let mut command =
+        started_by("--default-signal=INT", &host.command(&["call", "shell", &input.to_string()]));
     let mut call = command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn().expect("koze");
     eventually("the command runs", || sleeps(&seconds));
     signal(i32::try_from(call.id()).expect("a process id"), Signal::INT);

@@ -95,7 +95,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 12] = [
+const TEMPLATES: [&str; 13] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -105,6 +105,7 @@ const TEMPLATES: [&str; 12] = [
     "native.mjs",
     "native.d.mts",
     "waiting.mjs",
+    "container.mjs",
     "guest.mjs",
     "egress.mjs",
     "egress.d.mts",

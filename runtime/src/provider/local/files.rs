@@ -36,16 +36,26 @@ pub(super) fn odd() -> Error {
     Error::new(Code::Internal, "the guest answered something else")
 }
 
-/// Asks for a file, and how long it is. It is looked at once more: of a pipe, reading might never end.
-async fn open(running: &Running, number: u64, request: &Request) -> Result<(File, u64)> {
+/// A file that the guest has opened.
+struct Opened {
+    file: File,
+    /// How long it is.
+    size: u64,
+    /// Whether it was not there before.
+    made: bool,
+}
+
+/// Asks for a file. It is looked at once more: of a pipe, reading might never end.
+async fn open(running: &Running, number: u64, request: &Request) -> Result<Opened> {
     let received = running.ask(number, request, &[]).await?.await.map_err(|_| super::running::gone())?;
     if let message::Answer::Failed(fault) = received.message {
         return Err(super::running::error(fault));
     }
+    let made = received.message == message::Answer::Made;
     let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(odd)?;
     let file = File::from(file);
     match file.metadata() {
-        Ok(about) if about.is_file() => Ok((file, about.len())),
+        Ok(about) if about.is_file() => Ok(Opened { file, size: about.len(), made }),
         _ => Err(odd()),
     }
 }
@@ -53,7 +63,7 @@ async fn open(running: &Running, number: u64, request: &Request) -> Result<(File
 /// A piece of a file.
 pub(super) async fn read(running: &Running, path: message::Place, offset: u64, limit: u64) -> Result<Piece> {
     let name = path.path.clone();
-    let (file, size) = open(running, running.number(), &Request::Read(path)).await?;
+    let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path)).await?;
     let read = move || read_piece(&file, size, offset, limit).map_err(|error| failed(&error, &name));
     // What is short is there sooner than another thread would be.
     if (1..=PIECE as u64).contains(&size) { read() } else { engine::block(read).await }
@@ -91,7 +101,7 @@ fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Pie
 pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
     let name = path.path.clone();
     let create = running.number();
-    let (mut file, _) = open(running, create, &Request::Create(path)).await?;
+    let mut file = open(running, create, &Request::Create(path)).await?.file;
     let written = engine::block(move || {
         file.write_all(&bytes).map_err(|error| failed(&error, &name))?;
         Ok(bytes.len() as u64)
@@ -109,8 +119,9 @@ pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<
 /// Puts bytes behind those of a file, all or none.
 pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
     let name = path.path.clone();
-    let (mut file, _) = open(running, running.number(), &Request::Append(path)).await?;
-    engine::block(move || {
+    let Opened { mut file, made, .. } =
+        open(running, running.number(), &Request::Append(path.clone())).await?;
+    let written = engine::block(move || {
         let before = file.metadata().map_err(|error| failed(&error, &name))?.len();
         if let Err(error) = file.write_all(&bytes) {
             // Part of it may be there.
@@ -119,7 +130,12 @@ pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u
         }
         Ok(file.metadata().map_err(|error| failed(&error, &name))?.len())
     })
-    .await
+    .await;
+    if made && written.is_err() {
+        // That it could not be written is the error to tell.
+        let _ = running.call(&Request::Remove(path)).await;
+    }
+    written
 }
 
 fn failed(error: &io::Error, path: &str) -> Error {

@@ -471,6 +471,18 @@ export const cases = {
 
 /** The same, each in a sandbox that is its own, and not open yet. */
 export const lives = {
+  async "a program has its time, whatever is killed beside it"(s) {
+    await s.open();
+    // What counts the time may be a program in the sandbox, too.
+    const command = `
+      for process in /proc/[0-9]*; do
+        read -r name <$process/comm && [[ $name == sleep ]] && kill "\${process#/proc/}"
+      done 2>/dev/null
+      sleep 0.5; echo on; sleep 1000`;
+    const done = await s.exec(["bash", "-c", command], { timeoutMs: 3000 });
+    assert.deepEqual([String(done.stdout), done.exitCode, done.timedOut], ["on\n", 124, true]);
+  },
+
   async "a sandbox is opened, and destroyed"(s) {
     const path = { root: "/", path: "/home/user/file" };
     const inputs = {
