@@ -89,50 +89,73 @@ pub fn send<T: Serialize>(
     Packet::new(number, message)?.send(socket, descriptors)
 }
 
-/// The next message; none where the other end is closed.
+/// Takes messages from a socket, one after the other.
+#[derive(Debug)]
+pub struct Receiver {
+    /// Room for a packet.
+    packet: Box<[u8]>,
+}
+
+impl Default for Receiver {
+    fn default() -> Self {
+        Receiver { packet: vec![0; PACKET].into() }
+    }
+}
+
+/// One message; none where the other end is closed.
 ///
 /// # Errors
-/// Those of the socket, and where what came is no message.
+/// Those of [`Receiver::receive`].
 pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<Received<T>>> {
-    let mut bytes = vec![0; PACKET];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let came = rustix::io::retry_on_intr(|| {
-        let mut parts = [IoSliceMut::new(&mut bytes)];
-        rustix::net::recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
-    })?;
-    if came.bytes == 0 {
-        return Ok(None);
-    }
-    let mut descriptors = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(rights) = message {
-            descriptors.extend(rights);
+    Receiver::default().receive(socket)
+}
+
+impl Receiver {
+    /// The next message; none where the other end is closed.
+    ///
+    /// # Errors
+    /// Those of the socket, and where what came is no message.
+    pub fn receive<T: DeserializeOwned>(&mut self, socket: impl AsFd) -> io::Result<Option<Received<T>>> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let came = rustix::io::retry_on_intr(|| {
+            let mut parts = [IoSliceMut::new(&mut self.packet)];
+            rustix::net::recvmsg(&socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+        })?;
+        if came.bytes == 0 {
+            return Ok(None);
         }
-    }
-    let bad = |text| io::Error::new(io::ErrorKind::InvalidData, text);
-    if came.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
-        return Err(bad("a packet was cut"));
-    }
-    bytes.truncate(came.bytes);
-    let length = length(&bytes)?;
-    let body = if bytes.len() == 4 && length > 0 {
-        let memory = descriptors.pop().ok_or_else(|| bad("a long message lacks its memory file"))?;
-        // Of anything else, reading might never end.
-        if FileType::from_raw_mode(rustix::fs::fstat(&memory)?.st_mode) != FileType::RegularFile {
-            return Err(bad("a long message is not in a file"));
+        let mut descriptors = Vec::new();
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
         }
-        let mut body = vec![0; length];
-        File::from(memory).read_exact_at(&mut body, 0)?;
-        body
-    } else {
-        bytes.split_off(4)
-    };
-    if body.len() != length {
-        return Err(bad("a packet's length is wrong"));
+        let bad = |text| io::Error::new(io::ErrorKind::InvalidData, text);
+        if came.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+            return Err(bad("a packet was cut"));
+        }
+        let packet = &self.packet[..came.bytes];
+        let length = length(packet)?;
+        let mut spilled = Vec::new();
+        let body = if packet.len() == 4 && length > 0 {
+            let memory = descriptors.pop().ok_or_else(|| bad("a long message lacks its memory file"))?;
+            // Of anything else, reading might never end.
+            if FileType::from_raw_mode(rustix::fs::fstat(&memory)?.st_mode) != FileType::RegularFile {
+                return Err(bad("a long message is not in a file"));
+            }
+            spilled.resize(length, 0);
+            File::from(memory).read_exact_at(&mut spilled, 0)?;
+            &spilled[..]
+        } else {
+            &packet[4..]
+        };
+        if body.len() != length {
+            return Err(bad("a packet's length is wrong"));
+        }
+        let (number, message) = decode(body)?;
+        Ok(Some(Received { number, message, descriptors }))
     }
-    let (number, message) = decode(&body)?;
-    Ok(Some(Received { number, message, descriptors }))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
 
-use crate::channel::{self, Received};
+use crate::channel::{self, Received, Receiver};
 use crate::files::{self, Pending};
 use crate::message::{Answer, Fault, Place, Request, Why};
 use crate::{net, process, stream, sys};
@@ -22,6 +22,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let signal = sys::child_signal()?;
     let mut guest =
         Guest { socket, running: HashMap::new(), working: HashMap::new(), pending: HashMap::new() };
+    let mut messages = Receiver::default();
     channel::send(&guest.socket, 0, &Answer::Ready, &[])?;
     loop {
         let mut ready = [
@@ -40,7 +41,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
             guest.reap()?;
         }
         if asked {
-            match channel::receive(&guest.socket)? {
+            match messages.receive(&guest.socket)? {
                 Some(request) => guest.answer(request)?,
                 None => return Ok(()),
             }

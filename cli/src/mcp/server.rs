@@ -4,12 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use koze::tool::{ToolResult, agent, mcp};
+use koze::tool::{agent, mcp};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, InitializeResult, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, InitializeResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
@@ -27,7 +27,7 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     fn offer(&self) -> impl Future<Output = Arc<Offer>> + Send;
 
     /// Calls a tool. Dropped before it is done, the call is cancelled.
-    fn call(&self, tool: &str, input: Value) -> impl Future<Output = ToolResult> + Send;
+    fn call(&self, tool: &str, input: Value) -> impl Future<Output = CallToolResult> + Send;
 }
 
 /// What a project offers, and the tools over it.
@@ -88,12 +88,12 @@ impl<B: Backend> ServerHandler for Server<B> {
     ) -> Result<CallToolResponse, ErrorData> {
         let input = request.arguments.unwrap_or_default();
         if let Some(error) = once::mark(&input) {
-            return Ok(mcp::result(Err(error).into()).into());
+            return Ok(mcp::reply(Err(error)).into());
         }
         let input = Value::Object(input);
         let call = self.0.call(&request.name, input);
         tokio::select! {
-            result = call => Ok(mcp::result(result).into()),
+            result = call => Ok(result.into()),
             () = Self::tell_progress(&context) => unreachable!("it goes on for ever"),
             // Dropped, the call is cancelled. Nobody reads the answer.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use koze::tool::{ToolResult, agent};
+use koze::tool::{agent, mcp};
+use rmcp::model::CallToolResult;
 use serde_json::Value;
 use tokio::io::BufReader;
 use tokio::net::UnixStream;
@@ -133,12 +134,12 @@ impl Backend for Here {
         Arc::clone(&now.offer)
     }
 
-    async fn call(&self, tool: &str, input: Value) -> ToolResult {
+    async fn call(&self, tool: &str, input: Value) -> CallToolResult {
         let _counted = Counted::new(&self.calls);
         let images = self.offer().await.offering.images.clone();
         match self.supervisor.pool(images).await {
-            Ok(pool) => agent::call_tool(&pool, tool, input).await,
-            Err(error) => ToolResult { content: error.to_string(), is_error: true },
+            Ok(pool) => mcp::reply(agent::reply(&pool, tool, input).await),
+            Err(error) => mcp::reply(Err(error)),
         }
     }
 }

@@ -264,6 +264,13 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
+        // `unshare` sees to it that its child ends with it, but for one that has become another user since.
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.child.id()));
+        for pid in children.unwrap_or_default().split_whitespace() {
+            if let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -5,9 +5,9 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use super::ToolResult;
 use super::dialect::Definition;
-use crate::error::{Code, Error};
+use super::{Reply, ToolResult};
+use crate::error::{Code, Error, Result};
 
 /// The longest result that comes as structured content, too: it has every byte twice.
 const LONGEST_TWICE: usize = 1 << 20;
@@ -41,7 +41,27 @@ pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
 
 /// The result of a tool; JSON comes as structured content, too.
 pub fn result(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
-    let length = serde_json::to_string(&content).map_or(0, |escaped| escaped.len());
+    let structured = (content.len() <= LONGEST_TWICE).then(|| serde_json::from_str(&content).ok()).flatten();
+    with_both(content, structured, is_error)
+}
+
+/// The same where its JSON was not written yet.
+pub fn reply(reply: Result<Reply>) -> CallToolResult {
+    match reply {
+        Ok(Reply { value, is_error }) => {
+            let content = value.to_string();
+            let structured = (content.len() <= LONGEST_TWICE).then_some(value);
+            with_both(content, structured, is_error)
+        }
+        Err(error) => result(Err(error).into()),
+    }
+}
+
+fn with_both(content: String, structured: Option<Value>, is_error: bool) -> CallToolResult {
+    // As JSON, a byte is six at most.
+    let is_short = content.len() < LONGEST / 6;
+    let length =
+        if is_short { 0 } else { serde_json::to_string(&content).map_or(0, |escaped| escaped.len()) };
     if length > LONGEST {
         let text = format!(
             "it is done, but its result would be {length} bytes, and {LONGEST} are the most: read a file in parts, and \
@@ -49,7 +69,6 @@ pub fn result(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
         );
         return CallToolResult::error(vec![ContentBlock::text(Error::new(Code::TooLarge, text).to_string())]);
     }
-    let structured = (content.len() <= LONGEST_TWICE).then(|| serde_json::from_str(&content).ok()).flatten();
     let content = vec![ContentBlock::text(content)];
     let mut result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = structured.filter(Value::is_object);

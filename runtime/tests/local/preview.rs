@@ -383,7 +383,9 @@ fn preview_of_a_killed_guest() -> Result<(), libtest_mimic::Failed> {
             std::thread::spawn(move || browser.get("/never"))
         };
         until("it has come", async || {
-            out(&sandbox, "ls /proc/[0-9]*/task | grep -c '^[0-9]'").await.parse::<u32>().unwrap() > 3
+            // Two connections to port 8080: the one that is open, and this.
+            let connections = "grep -c ':1F90 [0-9A-F:]* 01 ' /proc/net/tcp || true";
+            out(&sandbox, connections).await.parse::<u32>().unwrap() == 2
         })
         .await;
         sandbox.destroy().await.unwrap();

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use koze::tool::ToolResult;
+use koze::tool::mcp;
+use rmcp::model::CallToolResult;
 use serde_json::Value;
 
 use crate::args;
@@ -53,8 +54,8 @@ impl Backend for Here {
         self.project.now()
     }
 
-    async fn call(&self, tool: &str, input: Value) -> ToolResult {
-        self.client.call(self.project.now().offering.images.clone(), tool, input).await
+    async fn call(&self, tool: &str, input: Value) -> CallToolResult {
+        mcp::result(self.client.call(self.project.now().offering.images.clone(), tool, input).await)
     }
 }
 

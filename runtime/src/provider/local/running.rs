@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use koze_guest::channel::{self, Packet, Received};
+use koze_guest::channel::{Packet, Received, Receiver};
 use koze_guest::message::{Answer, Fault, Request, Why};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use tokio::io::Interest;
@@ -166,9 +166,10 @@ impl Drop for Running {
 
 impl Wire {
     async fn read(self: Arc<Self>) {
+        let mut messages = Receiver::default();
         loop {
             let Ok(mut ready) = self.socket.readable().await else { break };
-            match channel::receive::<Answer>(self.socket.get_ref()) {
+            match messages.receive::<Answer>(self.socket.get_ref()) {
                 Ok(Some(received)) => {
                     let asked =
                         lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));

@@ -10,7 +10,8 @@ mod transfer;
 use serde_json::Value;
 
 use super::dialect::Definition;
-use super::{Tool, ToolResult, call, unknown_tool};
+use super::{Reply, Tool, ToolResult, call, unknown_tool};
+use crate::error::Result;
 use crate::pool::{Images, Pool};
 use crate::provider::Provider;
 
@@ -45,11 +46,18 @@ macro_rules! family {
 
         /// Calls the tool of this name. What a model wrote is data, whatever it looks like.
         pub async fn call_tool<P: Provider>(pool: &Pool<P>, name: &str, input: Value) -> ToolResult {
-            let reply = match name {
+            reply(pool, name, input).await.into()
+        }
+
+        /// The same, before it is made a text.
+        ///
+        /// # Errors
+        /// [`Code::UnknownTool`](crate::Code::UnknownTool), and those of the tool.
+        pub async fn reply<P: Provider>(pool: &Pool<P>, name: &str, input: Value) -> Result<Reply> {
+            match name {
                 $($tool::NAME => call::<$tool, P>(pool, input).await,)*
                 _ => Err(unknown_tool(name, &[$($tool::NAME),*])),
-            };
-            reply.into()
+            }
         }
     };
 }
