@@ -52,16 +52,34 @@ pub(crate) fn open(place: &Place) -> Result<OwnedFd, Fault> {
     again(&at, OFlags::RDONLY, place)
 }
 
-/// A file that was made just now, and where.
+/// A file that was made to be appended to. Dropped, it goes away, unless something else has its name by then.
 pub(crate) struct Made {
     directory: At,
     name: OsString,
+    /// What it is: its device, and its number there.
+    file: (u64, u64),
+    kept: bool,
 }
 
 impl Made {
-    /// Takes it away again.
-    pub(crate) fn undo(self) {
-        let _ = rustix::fs::unlinkat(&self.directory.descriptor, &self.name, AtFlags::empty());
+    fn new(directory: At, name: OsString, file: &OwnedFd) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(file)?;
+        Ok(Made { directory, name, file: (stat.st_dev, stat.st_ino), kept: false })
+    }
+
+    /// It stays.
+    pub(crate) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        let directory = &self.directory.descriptor;
+        let found = rustix::fs::statat(directory, &self.name, AtFlags::SYMLINK_NOFOLLOW);
+        if !self.kept && found.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == self.file) {
+            let _ = rustix::fs::unlinkat(directory, &self.name, AtFlags::empty());
+        }
     }
 }
 
@@ -83,7 +101,10 @@ pub(crate) fn append(place: &Place) -> Result<(OwnedFd, Option<Made>), Fault> {
         let flags = OFlags::APPEND | OFlags::CREATE | OFlags::EXCL;
         match new(&directory, &name, flags, 0o644) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-            Ok(file) => return Ok((file, Some(Made { directory, name }))),
+            Ok(file) => {
+                let made = Made::new(directory, name, &file);
+                return made.map(|made| (file, Some(made))).map_err(|error| fault(&error, &place.path));
+            }
             Err(error) => return Err(fault(&error, &place.path)),
         }
     }
@@ -97,7 +118,8 @@ pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
     Ok((file, Pending { directory, temporary: Some(temporary), name, place: place.clone() }))
 }
 
-/// Opens a file without a name beside the place, to write and then to read; what is appended waits there. Who may append
+/// Opens a file without a name beside the place, to write and then to read; what is appended waits there
+/// where memory has no room. Who may append
 /// to a file need not be allowed to make one beside it: then it is in `/tmp`.
 pub(crate) fn nameless(place: &Place) -> Result<File, Fault> {
     let (directory, ..) = beside(place)?;

@@ -45,14 +45,14 @@ pub enum Request {
     Append(Place),
     /// Open a new file beside the one at the place. [`Answer::Opened`], with the descriptor.
     Create(Place),
-    /// Put the new file where it belongs. [`Answer::Done`].
+    /// Put the new file where it belongs, or leave it where it was made. [`Answer::Done`].
     Commit {
-        /// The number of its [`Request::Create`].
+        /// The number of its [`Request::Create`], or of the [`Request::Append`] that made it.
         create: u64,
     },
     /// Take the new file away again. No answer.
     Abort {
-        /// The number of its [`Request::Create`].
+        /// The same number.
         create: u64,
     },
     /// What is in a directory. [`Answer::Listed`].
@@ -98,7 +98,7 @@ pub enum Answer {
     Ended(i32),
     /// The file or socket is open; its descriptor comes along.
     Opened,
-    /// The same for a file that was not there before.
+    /// The same for a file that was not there before: [`Request::Commit`] or [`Request::Abort`] is to follow.
     Made,
     /// It is done.
     Done,

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Pid;
 
 use crate::channel::{self, Received, Receiver};
-use crate::files::{self, Pending};
+use crate::files::{self, Made, Pending};
 use crate::message::{Answer, Fault, Place, Request, Why};
 use crate::{net, process, stream, sys};
 
@@ -20,8 +20,13 @@ use crate::{net, process, stream, sys};
 pub fn serve(socket: OwnedFd) -> io::Result<()> {
     sys::ignore_no_signal();
     let signal = sys::child_signal()?;
-    let mut guest =
-        Guest { socket, running: HashMap::new(), working: HashMap::new(), pending: HashMap::new() };
+    let mut guest = Guest {
+        socket,
+        running: HashMap::new(),
+        working: HashMap::new(),
+        pending: HashMap::new(),
+        made: HashMap::new(),
+    };
     let mut messages = Receiver::default();
     channel::send(&guest.socket, 0, &Answer::Ready, &[])?;
     loop {
@@ -57,6 +62,8 @@ struct Guest {
     working: HashMap<Pid, u64>,
     /// New files that are not yet where they belong.
     pending: HashMap<u64, Pending>,
+    /// Files that were made to be appended to, and where nothing stands yet.
+    made: HashMap<u64, Made>,
 }
 
 impl Guest {
@@ -85,7 +92,10 @@ impl Guest {
             Request::Read(place) => return self.hand_over(number, files::open(&place)),
             Request::Append(place) => {
                 return match files::append(&place) {
-                    Ok((file, Some(_))) => self.send(number, &Answer::Made, &[file.as_fd()]),
+                    Ok((file, Some(made))) => {
+                        self.made.insert(number, made);
+                        self.send(number, &Answer::Made, &[file.as_fd()])
+                    }
                     opened => self.hand_over(number, opened.map(|(file, _)| file)),
                 };
             }
@@ -96,12 +106,17 @@ impl Guest {
                 });
                 return self.hand_over(number, created);
             }
-            Request::Commit { create } => match self.pending.remove(&create) {
-                Some(pending) => pending.commit().map(|()| Answer::Done),
-                None => Err(Fault::new(Why::Internal, "there is no such new file")),
+            Request::Commit { create } => match (self.pending.remove(&create), self.made.remove(&create)) {
+                (Some(pending), _) => pending.commit().map(|()| Answer::Done),
+                (None, Some(made)) => {
+                    made.keep();
+                    Ok(Answer::Done)
+                }
+                (None, None) => Err(Fault::new(Why::Internal, "there is no such new file")),
             },
             Request::Abort { create } => {
                 self.pending.remove(&create);
+                self.made.remove(&create);
                 return Ok(());
             }
             Request::List(place) => files::list(&place).map(Answer::Listed),

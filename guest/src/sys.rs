@@ -1,5 +1,5 @@
 //! The few calls that the compiler cannot vouch for.
-#![allow(unsafe_code, reason = "fork and signalfd have no safe form")]
+#![allow(unsafe_code, reason = "fork, signalfd and sigaction have no safe form")]
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};

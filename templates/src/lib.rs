@@ -36,11 +36,11 @@ pub const NATIVE: &str = include_str!("../files/worker/native.mjs");
 /// Its types, `src/generated/native.d.mts`.
 pub const NATIVE_TYPES: &str = include_str!("../files/worker/native.d.mts");
 
-/// What they know of who waits for programs, `src/generated/waiting.mjs`; `koze dev --local` takes it as well.
-pub const WAITING: &str = include_str!("../files/worker/waiting.mjs");
-
 /// Its container, `src/generated/container.mjs`.
 pub const NATIVE_CONTAINER: &str = include_str!("../files/worker/container.mjs");
+
+/// What they know of who waits for programs, `src/generated/waiting.mjs`; `koze dev --local` takes it as well.
+pub const WAITING: &str = include_str!("../files/worker/waiting.mjs");
 
 /// Its connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");

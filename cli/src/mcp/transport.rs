@@ -2,6 +2,7 @@
 //! it is; all others are left to the SDK.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -18,8 +19,8 @@ use serde_json::Value;
 use serde_json::error::Category;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Mutex;
-use tokio_util::bytes::BytesMut;
-use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, Decoder as _, FramedRead, FramedWrite};
+use tokio_util::bytes::{Bytes, BytesMut};
+use tokio_util::codec::{Decoder, FramedRead, FramedWrite};
 
 use super::{MAX_REQUEST, once};
 
@@ -28,15 +29,17 @@ type Written = TxJsonRpcMessage<RoleServer>;
 
 /// A client on two streams.
 pub(crate) struct Lines<R, W> {
-    input: FramedRead<R, AnyDelimiterCodec>,
+    input: FramedRead<R, Splitter>,
     output: Arc<Mutex<Option<TransportWriter<RoleServer, W>>>>,
+    /// What the client is being told of a line that was none. Nothing more is read until it has that.
+    refusing: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
 }
 
 impl<R: AsyncRead, W: AsyncWrite> Lines<R, W> {
     pub(crate) fn new(input: R, output: W) -> Self {
-        let lines = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), b"\n".to_vec(), MAX_REQUEST);
         let output = FramedWrite::new(output, JsonRpcMessageCodec::default());
-        Lines { input: FramedRead::new(input, lines), output: Arc::new(Mutex::new(Some(output))) }
+        let output = Arc::new(Mutex::new(Some(output)));
+        Lines { input: FramedRead::new(input, Splitter::default()), output, refusing: None }
     }
 }
 
@@ -57,26 +60,26 @@ where
         }
     }
 
+    /// May be given up at any point, and goes on from there the next time.
     async fn receive(&mut self) -> Option<Read> {
         loop {
-            let refused = match self.input.next().await {
-                Some(Ok(line)) => match message(&line) {
+            if let Some(refusing) = &mut self.refusing {
+                let told = refusing.await;
+                self.refusing = None;
+                told.ok()?;
+            }
+            let refused = match self.input.next().await?.ok()? {
+                Line::Whole(line) => match message(&line) {
                     Ok(Some(message)) => return Some(message),
                     Ok(None) => continue,
                     Err(refused) => refused,
                 },
-                Some(Err(AnyDelimiterCodecError::MaxChunkLengthExceeded)) => {
-                    // After an error, the stream says once that it ends, and goes on behind the long line.
-                    let _ = self.input.next().await;
-                    ErrorData::invalid_request(
-                        format!("a message has {} MiB at most", MAX_REQUEST >> 20),
-                        None,
-                    )
+                Line::TooLong => {
+                    let text = format!("a message has {} MiB at most", MAX_REQUEST >> 20);
+                    ErrorData::invalid_request(text, None)
                 }
-                Some(Err(AnyDelimiterCodecError::Io(_))) | None => return None,
             };
-            // By itself: whoever waits here for a message may give up waiting.
-            tokio::spawn(self.send(Written::error(refused, None)));
+            self.refusing = Some(Box::pin(self.send(Written::error(refused, None))));
         }
     }
 
@@ -86,8 +89,60 @@ where
     }
 }
 
+/// A line that came, without its end.
+#[derive(Debug, PartialEq)]
+enum Line {
+    Whole(Bytes),
+    TooLong,
+}
+
+/// Splits what comes into lines. What has no end when all has come is no line.
+#[derive(Debug, Default)]
+struct Splitter {
+    /// How far what has come was looked through.
+    searched: usize,
+    /// Whether the line is too long, and nothing of it is kept.
+    skipping: bool,
+}
+
+impl Decoder for Splitter {
+    type Item = Line;
+    type Error = io::Error;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> io::Result<Option<Line>> {
+        loop {
+            let Some(end) = bytes[self.searched..].iter().position(|byte| *byte == b'\n') else {
+                let too_long = self.skipping || bytes.len() > MAX_REQUEST;
+                if too_long {
+                    bytes.clear();
+                }
+                self.searched = bytes.len();
+                let told = std::mem::replace(&mut self.skipping, too_long);
+                return Ok((too_long && !told).then_some(Line::TooLong));
+            };
+            let line = bytes.split_to(self.searched + end + 1).freeze();
+            self.searched = 0;
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            let line = line.slice(..line.len() - 1);
+            return Ok(Some(if line.len() > MAX_REQUEST { Line::TooLong } else { Line::Whole(line) }));
+        }
+    }
+
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> io::Result<Option<Line>> {
+        let line = self.decode(bytes)?;
+        if line.is_none() {
+            bytes.clear();
+        }
+        Ok(line)
+    }
+}
+
 /// The message in a line; nothing where it has none, or one that is not for a server of tools.
 fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
+    // Some write a mark of the byte order, which JSON may do without.
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     let twice = match tool::read(line) {
         Ok(value) => match call(value) {
             Some(call) => return Ok(Some(call)),
@@ -97,8 +152,7 @@ fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
         Err(tool::Unread::NoJson(_)) => None,
     };
     let mut line = BytesMut::from(twice.as_deref().unwrap_or(line));
-    line.extend_from_slice(b"\n");
-    match JsonRpcMessageCodec::default().decode(&mut line) {
+    match JsonRpcMessageCodec::default().decode_eof(&mut line) {
         Ok(message) => Ok(message),
         // Whose it was cannot be known, and two who each answer what they cannot read would never end.
         Err(JsonRpcMessageCodecError::Serde(error))
@@ -139,8 +193,11 @@ fn call(message: Value) -> Option<Read> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -213,27 +270,66 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_line_that_is_too_long_it_goes_on() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    fn a_key_twice_is_told_also_behind_a_mark_of_the_byte_order() {
+        let line = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"shell\",\
+                    \"arguments\":{\"command\":\"a\",\"command\":\"b\"}}}";
+        let (request, _) = message(line.as_bytes()).unwrap().unwrap().into_request().unwrap();
+        let ClientRequest::CallToolRequest(call) = request else { panic!("{request:?}") };
+        assert!(once::mark(&call.params.arguments.unwrap()).is_some());
+    }
+
+    #[test]
+    fn lines_come_out_as_they_went_in() {
+        let (mut splitter, mut bytes) = (Splitter::default(), BytesMut::new());
+        let whole = |text: &'static str| Line::Whole(Bytes::from_static(text.as_bytes()));
+        let mut feed = |more: &[u8]| {
+            bytes.extend_from_slice(more);
+            std::iter::from_fn(|| splitter.decode(&mut bytes).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(feed(b"on"), []);
+        assert_eq!(feed(b"e\n\ntwo\nth"), [whole("one"), whole(""), whole("two")]);
+        assert_eq!(feed(b"ree\n"), [whole("three")]);
+        let most = vec![b'x'; MAX_REQUEST];
+        assert_eq!(feed(&most), []);
+        assert_eq!(feed(b"\n").len(), 1, "as long as it may be");
+        // Told once, however it comes, and what follows is not lost with it.
+        assert_eq!(feed(&most), []);
+        assert_eq!(feed(b"x"), [Line::TooLong]);
+        assert_eq!(feed(&most), []);
+        assert_eq!(feed(b"\nnext\n"), [whole("next")]);
+        assert_eq!(feed(&[&most[..], b"x\nnext\nno end"].concat()), [Line::TooLong, whole("next")]);
+        assert!(splitter.decode_eof(&mut bytes).unwrap().is_none() && bytes.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_message_is_answered_before_more_is_read() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let ping = |id| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
-            let long = "x".repeat(MAX_REQUEST + 1);
-            let input = format!("{}{long}\n1\n{}", ping(1), ping(2));
-            let (output, mut told) = tokio::io::duplex(1 << 16);
-            let mut lines = Lines::new(input.as_bytes(), output);
-            for id in [1, 2] {
-                let (_, found) = lines.receive().await.unwrap().into_request().unwrap();
-                assert_eq!(found, RequestId::Number(id));
+            let (input, mut client) = tokio::io::duplex(1 << 20);
+            let (output, mut told) = tokio::io::duplex(16);
+            let mut lines = Lines::new(input, output);
+            client.write_all("1\n".repeat(1000).as_bytes()).await.unwrap();
+            client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n").await.unwrap();
+            // Nobody takes the answers: it waits with the first, however often it is asked.
+            for _ in 0..3 {
+                assert!(timeout(Duration::from_millis(10), lines.receive()).await.is_err());
+                assert!(lines.refusing.is_some());
             }
-            assert!(lines.receive().await.is_none());
-            tokio::task::yield_now().await;
+            let reader = tokio::spawn(async move {
+                let mut said = String::new();
+                told.read_to_string(&mut said).await.unwrap();
+                said
+            });
+            let (_, id) = lines.receive().await.unwrap().into_request().unwrap();
+            assert_eq!(id, RequestId::Number(7));
             lines.close().await.unwrap();
             drop(lines);
-            let mut said = String::new();
-            told.read_to_string(&mut said).await.unwrap();
-            let said: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-            let said: Vec<_> = said.iter().map(|error| &error["error"]["message"]).collect();
-            assert_eq!(said, ["a message has 64 MiB at most", "Invalid request"]);
+            let said = reader.await.unwrap();
+            assert_eq!(said.lines().count(), 1000);
+            for line in said.lines() {
+                let error: Value = serde_json::from_str(line).unwrap();
+                assert_eq!(error["error"]["message"], "Invalid request");
+            }
         });
     }
 }

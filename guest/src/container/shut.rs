@@ -99,7 +99,7 @@ pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
     memory(weak)
 }
 
-/// Rust's own handlers say on which thread a stack overflowed. With a handler, the first process of a container is
+/// Has no signal ignored, and none handled. Rust's own handlers say on which thread a stack overflowed. With a handler, the first process of a container is
 /// reached by signals that anybody in it sends; without one it is not.
 pub(super) fn signals() {
     sys::ignore_no_signal();

@@ -32,17 +32,15 @@ impl<'a> Stage<'a> {
 
     /// Puts bytes behind those that have come.
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        if self.file.is_none() && self.has_room(bytes.len()) {
-            self.memory.extend_from_slice(bytes);
+        self.memory.extend_from_slice(bytes);
+        if self.has_room() {
             return Ok(());
         }
-        let mut file = match self.file.take() {
+        let file = match &mut self.file {
             Some(file) => file,
-            None => files::nameless(self.place)?,
+            none => none.insert(files::nameless(self.place)?),
         };
-        let written = file.write_all(&self.memory).and_then(|()| file.write_all(bytes));
-        written.map_err(|error| fault(&error, &self.place.path))?;
-        self.file = Some(file);
+        file.write_all(&self.memory).map_err(|error| fault(&error, &self.place.path))?;
         self.memory = Vec::new();
         self.count(0);
         Ok(())
@@ -50,23 +48,25 @@ impl<'a> Stage<'a> {
 
     /// Puts all of it behind what is in a file.
     pub(super) fn pour(mut self, to: &mut File) -> io::Result<()> {
-        let Some(mut file) = self.file.take() else { return to.write_all(&self.memory) };
-        file.rewind()?;
-        let mut buffer = vec![0; PIECE];
-        loop {
-            match file.read(&mut buffer) {
-                Ok(0) => return Ok(()),
-                Ok(length) => to.write_all(&buffer[..length])?,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        if let Some(mut file) = self.file.take() {
+            file.rewind()?;
+            let mut buffer = vec![0; PIECE];
+            loop {
+                match file.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(length) => to.write_all(&buffer[..length])?,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
+        to.write_all(&self.memory)
     }
 
-    /// Whether so many more may be in memory, which then count.
-    fn has_room(&mut self, more: usize) -> bool {
-        let all = self.memory.len() + more;
-        self.count(all.saturating_sub(ALWAYS)) <= MOST || all <= ALWAYS
+    /// Whether what is in memory may be there. Behind what is in a file, little may.
+    fn has_room(&mut self) -> bool {
+        let length = self.memory.len();
+        length <= ALWAYS || (self.file.is_none() && self.count(length - ALWAYS) <= MOST)
     }
 
     /// So many count for this; gives how many do in all.

@@ -145,10 +145,11 @@ fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     if let Err(error) = stage.pour(&mut file) {
         // Part of it may be there.
         let _ = file.set_len(before);
-        made.into_iter().for_each(Made::undo);
         return Err(failed(error).into());
     }
-    Ok(file.metadata().map_err(failed)?.len())
+    let size = file.metadata().map_err(failed)?.len();
+    made.into_iter().for_each(Made::keep);
+    Ok(size)
 }
 
 /// A directory may have any number of entries: none is kept longer than it takes to send it.

@@ -42,7 +42,7 @@ pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
 /// The result of a tool; JSON comes as structured content, too.
 pub fn result(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
     let structured = (content.len() <= LONGEST_TWICE).then(|| serde_json::from_str(&content).ok()).flatten();
-    with_both(content, structured, is_error)
+    as_result(content, structured, is_error)
 }
 
 /// The same where its JSON was not written yet.
@@ -51,13 +51,13 @@ pub fn reply(reply: Result<Reply>) -> CallToolResult {
         Ok(Reply { value, is_error }) => {
             let content = value.to_string();
             let structured = (content.len() <= LONGEST_TWICE).then_some(value);
-            with_both(content, structured, is_error)
+            as_result(content, structured, is_error)
         }
-        Err(error) => result(Err(error).into()),
+        Err(error) => as_result(error.to_string(), None, true),
     }
 }
 
-fn with_both(content: String, structured: Option<Value>, is_error: bool) -> CallToolResult {
+fn as_result(content: String, structured: Option<Value>, is_error: bool) -> CallToolResult {
     // As JSON, a byte is six at most.
     let is_short = content.len() < LONGEST / 6;
     let length =

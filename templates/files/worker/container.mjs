@@ -124,7 +124,7 @@ export class Container {
   }
 
   /** What is on its way now does not come to be: the sandbox is destroyed. The container is ended after that. */
-  destroyed() {
+  giveUp() {
     this.#destroyed++;
   }
 

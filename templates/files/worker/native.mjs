@@ -193,7 +193,7 @@ export class KozeSandbox extends DurableObject {
   async kozeDestroy(_) {
     return this.#calls.answer(async () => {
       // First of all: whoever calls meanwhile opens another sandbox.
-      this.#container.destroyed();
+      this.#container.giveUp();
       await this.#calls.forget();
       await this.#container.stop();
       return {};

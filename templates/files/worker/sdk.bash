@@ -371,29 +371,31 @@ become() {
 
 run() {
   local ms=${text[0]} limit=${text[1]} count=${text[3]} dir=/tmp/.koze-$id mark=koze-$id-end
-  local out err timer pid ended code left late=0
+  local out err timer pid ended code until left killed=0 late=0
   [[ -d ${text[2]} && -x ${text[2]} ]] || LC_ALL=C enter "${text[2]}"
   mkdir -m 700 -- "$dir" 2>/dev/null || fault NO_TMP
   # The container waits until nobody holds this script's own outputs.
   exec {out}> >(exec >/dev/null 2>&1 && keep out)
   exec {err}> >(exec >/dev/null 2>&1 {out}>&- && keep err)
+  # In microseconds.
+  until=$((${EPOCHREALTIME//[!0-9]/} + 1000 * ms))
   become >&"$out" 2>&"$err" {out}>&- {err}>&- &
   pid=$!
   # In one step, for whoever is to stop it.
   printf '%s\n' "$pid" >"$dir/pid.new" && mv -f -- "$dir/pid.new" "$dir/pid"
   # Where the container ends this script, the program ends as well.
   trap 'kill_all "$pid"; rm -rf -- "$dir"; exit 143' TERM
-  local until=$((${EPOCHREALTIME//[!0-9]/} + 1000 * ms))
   while :; do
     left=$((until - ${EPOCHREALTIME//[!0-9]/}))
-    printf -v left '%d.%06d' $((left / 1000000)) $((left > 0 ? left % 1000000 : 0))
+    ((left > 0)) || left=0
+    printf -v left '%d.%06d' $((left / 1000000)) $((left % 1000000))
     sleep "$left" >/dev/null 2>&1 {out}>&- {err}>&- &
     timer=$!
     wait -n -p ended "$pid" "$timer" 2>/dev/null
     code=$?
     [[ $ended == "$timer" ]] || break
-    # One that did not come to its end, something in the sandbox has killed.
-    ((code == 0 || ${EPOCHREALTIME//[!0-9]/} >= until)) && late=1 && break
+    # One that did not come to its end, something in the sandbox has killed; again and again, it would have its way.
+    ((code == 0 || ++killed == 100 || ${EPOCHREALTIME//[!0-9]/} >= until)) && late=1 && break
   done
   if ((late)); then
     kill_all "$pid"

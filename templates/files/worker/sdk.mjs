@@ -74,7 +74,7 @@ export class KozeSandbox extends Sandbox {
       checkPath(workingDir);
       checkProgram(argv, env);
       const limit = Math.min(maxOutput, LARGEST_PIECE);
-      const texts = [String(timeoutMs), String(limit), workingDir, String(env.length), ...env.flat(), ...argv];
+      const texts = [String(Math.ceil(timeoutMs)), String(limit), workingDir, String(env.length), ...env.flat(), ...argv];
       const run = (/** @type {AbortSignal} */ signal) => this.#run("run", texts, { timeoutMs: timeoutMs + GRACE_MS, signal });
       const [words, lines] = await this.#waiting.during({ call, waiting }, run).catch((fault) => {
         throw fault instanceof Said ? fault.aboutProgram(argv, workingDir) : fault;

@@ -119,8 +119,8 @@ pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<
 /// Puts bytes behind those of a file, all or none.
 pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
     let name = path.path.clone();
-    let Opened { mut file, made, .. } =
-        open(running, running.number(), &Request::Append(path.clone())).await?;
+    let create = running.number();
+    let Opened { mut file, made, .. } = open(running, create, &Request::Append(path)).await?;
     let written = engine::block(move || {
         let before = file.metadata().map_err(|error| failed(&error, &name))?.len();
         if let Err(error) = file.write_all(&bytes) {
@@ -131,9 +131,10 @@ pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u
         Ok(file.metadata().map_err(|error| failed(&error, &name))?.len())
     })
     .await;
-    if made && written.is_err() {
-        // That it could not be written is the error to tell.
-        let _ = running.call(&Request::Remove(path)).await;
+    match written {
+        Ok(_) if made => drop(running.call(&Request::Commit { create }).await?),
+        Err(_) if made => running.tell(running.number(), &Request::Abort { create }, &[]).await?,
+        _ => {}
     }
     written
 }
