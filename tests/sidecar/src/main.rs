@@ -9,6 +9,7 @@
 
 mod names;
 mod outward;
+mod tls;
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -23,9 +24,6 @@ const PORT: u16 = 39001;
 
 /// The longest head of a request, and the longest body that is taken.
 const LONGEST: u64 = 1 << 20;
-
-/// What is asked for with `GET /ca` where connections with TLS are to be seen through: none is.
-const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n";
 
 /// What workerd has said of what may go out.
 static POLICY: Mutex<Policy> = Mutex::new(Policy { port: 0, internet: false, names: Vec::new() });
@@ -120,7 +118,8 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
         if head.path == "/egress" {
             Policy::now().tell(serde_json::from_slice(&told)?);
         }
-        let body = if head.path == "/ca" { CERTIFICATE } else { "" };
+        // Asked for where connections with TLS are to be seen through.
+        let body = if head.path == "/ca" { tls::certificate() } else { "" };
         return answer(stream, "200 OK", body);
     }
     let Ok(inside) = TcpStream::connect(&head.to) else { return answer(stream, "502 Bad Gateway", "") };

@@ -10,7 +10,7 @@ use std::{fs, thread};
 use rustix::net::sockopt::ip_original_dst;
 
 use crate::names::{self, INTERNET};
-use crate::{Policy, detached, head, join};
+use crate::{Policy, detached, head, join, tls};
 
 /// Where connections are led to, whomever they were for.
 const PORT: u16 = 39002;
@@ -59,28 +59,38 @@ fn hand_over(stream: &TcpStream) -> io::Result<()> {
         return Ok(());
     }
     let port = to.port();
-    let named = host(&first_words(stream)?).map(|host| format!("X-Hostname: {host}\r\n")).unwrap_or_default();
+    let words = first_words(stream)?;
+    let secure = tls::name(&words);
+    let named = match (&secure, host(&words)) {
+        (Some(name), _) => format!("X-Tls-Sni: {name}\r\n"),
+        (None, Some(name)) => format!("X-Hostname: {name}\r\n"),
+        (None, None) => String::new(),
+    };
     let workerd = TcpStream::connect((gateway()?, Policy::now().port))?;
     workerd.set_nodelay(true)?;
     stream.set_nodelay(true)?;
     write!(&workerd, "CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{named}\r\n")?;
     let mut reader = BufReader::new(&workerd);
     // Of an answer, the second word is its status.
-    if !head(&mut reader)?.path.starts_with('2') {
-        return Ok(());
+    match (head(&mut reader)?.path.as_str(), secure) {
+        ("200", Some(name)) => tls::see_through(stream.try_clone()?, &name, workerd.try_clone()?),
+        ("200" | "202", _) => {
+            (&*stream).write_all(reader.buffer())?;
+            join(stream, &workerd);
+            Ok(())
+        }
+        _ => Ok(()),
     }
-    (&*stream).write_all(reader.buffer())?;
-    join(stream, &workerd);
-    Ok(())
 }
 
-/// What a connection begins with, which is left in it: the whole head of a request, where it is one.
+/// What a connection begins with, which is left in it: the whole head of a request, or of a handshake, where it is one.
 fn first_words(stream: &TcpStream) -> io::Result<Vec<u8>> {
     let until = Instant::now() + FIRST_WORDS;
     let mut words = vec![0; 8192];
     stream.set_read_timeout(Some(FIRST_WORDS))?;
     let mut length = 0;
-    while Instant::now() < until && !words[..length].windows(4).any(|end| end == b"\r\n\r\n") {
+    let whole = |words: &[u8]| tls::is_handshake(words) || words.windows(4).any(|end| end == b"\r\n\r\n");
+    while Instant::now() < until && !whole(&words[..length]) {
         match stream.peek(&mut words) {
             Ok(0) => break,
             // The same, until there are more.

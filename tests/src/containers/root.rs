@@ -68,6 +68,7 @@ const PROGRAMS: &[&str] = &[
     "nohup",
     "nproc",
     "od",
+    "openssl",
     "paste",
     "perl",
     "printenv",
@@ -117,8 +118,19 @@ const TABLES: &str = "/usr/lib/x86_64-linux-gnu/xtables";
 const TABLES_PARTS: [&str; 4] = ["libxt_REDIRECT.so", "libxt_standard.so", "libxt_tcp.so", "libxt_udp.so"];
 
 /// Without these, there is no image.
-const NEEDED: &[&str] =
-    &["awk", "bash", "find", "grep", "iptables-restore", "perl", "sed", "setsid", "sha256sum", "stat"];
+const NEEDED: &[&str] = &[
+    "awk",
+    "bash",
+    "find",
+    "grep",
+    "iptables-restore",
+    "openssl",
+    "perl",
+    "sed",
+    "setsid",
+    "sha256sum",
+    "stat",
+];
 
 /// What Perl reads to serve a port.
 const PERL: &str =

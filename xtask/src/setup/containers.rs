@@ -1,4 +1,4 @@
-//! What runs the real containers of the tests: podman and what it needs, from Debian's packages.
+//! What runs the real containers of the tests, from Debian's packages: podman and what it needs, and what is in the containers.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,12 +7,13 @@ use super::say;
 use crate::{Result, process};
 
 /// A file of each package. netavark and the DNS server lie where only podman looks for them.
-const PACKAGES: [(&str, &[&str]); 5] = [
+const PACKAGES: [(&str, &[&str]); 6] = [
     ("podman", &["/usr/bin/podman"]),
     ("runc", &["/usr/sbin/runc", "/usr/bin/runc"]),
     ("netavark", &["/usr/lib/podman/netavark", "/usr/libexec/podman/netavark"]),
     ("aardvark-dns", &["/usr/lib/podman/aardvark-dns", "/usr/libexec/podman/aardvark-dns"]),
     ("iptables", &["/usr/sbin/iptables"]),
+    ("openssl", &["/usr/bin/openssl"]),
 ];
 
 const NO_APT: &str = "install them by hand";

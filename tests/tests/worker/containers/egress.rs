@@ -1,7 +1,7 @@
-//! What sandboxes reach of the internet: a server on this machine's loopback address, through the sidecar of the tests,
-//! workerd and the gate of the Worker.
+//! What sandboxes reach of the internet: servers on this machine's loopback address, with TLS and without, through the
+//! sidecar of the tests, workerd and the gate of the Worker.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +9,8 @@ use std::thread;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use koze_sidecar::Authority;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 
 use super::calls::{exec_for, one, open, sandbox};
@@ -27,25 +29,46 @@ const NAMES: [&str; 7] = [
     "a.deep.test",
 ];
 
-/// A server for all names there are, which remembers the paths that were asked for.
+/// The port of HTTPS.
+const HTTPS: u16 = 443;
+
+/// A server for all names there are, which remembers the paths that were asked for. Over HTTPS it has the names that are
+/// this machine's, by certificates of an authority of its own.
 struct Internet {
-    port: u16,
+    http: u16,
+    https: u16,
+    authority: Authority,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Internet {
     fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let port = listener.local_addr().expect("its number").port();
+        let authority = Authority::new().expect("an authority");
+        let tls = authority.server(&NAMES).expect("its certificate");
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let list = Arc::clone(&asked);
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let list = Arc::clone(&list);
-                thread::spawn(move || serve(stream, &list));
-            }
+        let listen = |serve: fn(TcpStream, &Arc<ServerConfig>, &Mutex<Vec<String>>)| {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+            let port = listener.local_addr().expect("its number").port();
+            let (tls, asked) = (Arc::clone(&tls), Arc::clone(&asked));
+            thread::spawn(move || {
+                for stream in listener.incoming().map_while(Result::ok) {
+                    let (tls, asked) = (Arc::clone(&tls), Arc::clone(&asked));
+                    thread::spawn(move || serve(stream, &tls, &asked));
+                }
+            });
+            port
+        };
+        let http = listen(|stream, _, asked| serve(stream, asked));
+        let https = listen(|stream, tls, asked| {
+            let session = ServerConnection::new(Arc::clone(tls)).expect("a session");
+            serve(StreamOwned::new(session, stream), asked);
         });
-        Internet { port, asked }
+        Internet { http, https, authority, asked }
+    }
+
+    /// Where requests to a port are meant for.
+    fn port(&self, port: u16) -> u16 {
+        if port == HTTPS { self.https } else { self.http }
     }
 
     /// Whether a path was asked for.
@@ -54,8 +77,8 @@ impl Internet {
     }
 }
 
-fn serve(mut stream: TcpStream, asked: &Mutex<Vec<String>>) {
-    let mut lines = BufReader::new(stream.try_clone().expect("another handle")).lines().map_while(Result::ok);
+fn serve(mut stream: impl Read + Write, asked: &Mutex<Vec<String>>) {
+    let mut lines = BufReader::new(&mut stream).lines().map_while(Result::ok);
     let first = lines.next().unwrap_or_default();
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
     let host = lines.take_while(|line| !line.is_empty()).find_map(|line| {
@@ -90,17 +113,28 @@ enum Became {
     Other(String),
 }
 
-/// A request: the name or address and the port that it goes to, and the name that it asks for.
+/// A request: the name or address and the port that it goes to, and the name that it asks for. To the port of HTTPS it goes
+/// with TLS, whose handshake has the name that it goes to, and none where it goes to an address.
 type Request<'a> = (&'a str, u16, &'a str);
 
-/// Makes requests one after the other: the port of the server, and four words for each. What came of it is printed.
+/// Makes requests one after the other: the ports of the server, and four words for each. What came of it is printed. Whom a
+/// client trusts in TLS, it knows from the environment of the sandbox.
 ///
 /// workerd leaves a connection open for a while, so an answer is read for as long as it says that it is.
-const SCRIPT: &str = r#"port=$1; shift
+const SCRIPT: &str = r#"http=$1 https=$2; shift 2
+    connect() {
+      if (($2 != 443)); then exec 3<>"/dev/tcp/$1/$2" 4>&3; return; fi
+      local name=(-servername "$1" -verify_hostname "$1")
+      [[ $1 == *[a-z]* ]] || name=(-noservername)
+      coproc openssl s_client -quiet -verify_return_error "${name[@]}" -connect "$1:$2"
+      exec 3<&"${COPROC[0]}" 4>&"${COPROC[1]}"
+      trap "kill $COPROC_PID" EXIT
+    }
     ask() {
-      local line length=0
-      exec 3<>"/dev/tcp/$1/$2" || return
-      printf 'GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$4" "$3:$port" >&3
+      local line length=0 port=$http
+      connect "$1" "$2" || return
+      (($2 != 443)) || port=$https
+      printf 'GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$4" "$3:$port" >&4
       while IFS= read -r line <&3; do
         printf '%s\n' "$line"
         line=${line,,}
@@ -127,7 +161,7 @@ fn became(dev: &Client, internet: &Internet, object: &str, requests: &[(Request,
         })
         .collect();
     let mut argv = ["bash", "-c", SCRIPT, "bash"].map(str::to_owned).to_vec();
-    argv.push(internet.port.to_string());
+    argv.extend([internet.http, internet.https].map(|port| port.to_string()));
     for (((to, port, name), _), path) in requests.iter().zip(&paths) {
         argv.extend([(*to).to_owned(), port.to_string(), (*name).to_owned(), path.clone()]);
     }
@@ -148,7 +182,7 @@ fn became(dev: &Client, internet: &Internet, object: &str, requests: &[(Request,
     assert_eq!(said.len(), requests.len(), "{object}: {printed}");
     let mut wrong = Vec::new();
     for (((request, what), said), path) in requests.iter().zip(said).zip(&paths) {
-        let became = judged(said, request.2, internet.heard_of(path), internet.port);
+        let became = judged(said, request.2, internet.heard_of(path), internet.port(request.1));
         if became != *what {
             wrong.push(format!("{object}, {request:?}: {became:?}, and not {what:?}"));
         }
@@ -179,8 +213,8 @@ fn sandboxes_reach_what_their_attribute_says() {
     let Some(engine) = engine() else { return };
     let worker = egress_worker(&engine);
     let internet = Internet::start();
-    let port = internet.port;
-    let running = start_among(&worker, &engine, &NAMES);
+    let port = internet.http;
+    let running = start_among(&worker, &engine, &NAMES, internet.authority.certificate());
     let dev = running.client();
     // The network is there as soon as one container is, and workerd listens in it from then on.
     sandbox(&dev, &engine, "first");
@@ -189,20 +223,16 @@ fn sandboxes_reach_what_their_attribute_says() {
     let [mut nothing, mut all, mut allowed, mut denied] = [const { Vec::new() }; 4];
     for name in NAMES {
         // Where there is no policy, connections go through as they are, or not at all.
-        nothing.extend([((name, 80, name), Nothing), ((name, port, name), Nothing)]);
+        nothing.extend([80, HTTPS, port].map(|port| ((name, port, name), Nothing)));
         all.push(((name, port, name), Reached));
         // Where there is one, requests are judged; what goes to other ports than those of HTTP and HTTPS is not, and either
         // goes through or does not.
         let is_listed = ["allowed.test", "a.wide.test", "a.b.wide.test"].contains(&name);
-        allowed.extend([
-            ((name, 80, name), if is_listed { Reached } else { Refused }),
-            ((name, port, name), Nothing),
-        ]);
+        let judged = |port| ((name, port, name), if is_listed { Reached } else { Refused });
+        allowed.extend([judged(80), judged(HTTPS), ((name, port, name), Nothing)]);
         let is_listed = ["denied.test", "a.deep.test"].contains(&name);
-        denied.extend([
-            ((name, 80, name), if is_listed { Refused } else { Reached }),
-            ((name, port, name), Reached),
-        ]);
+        let judged = |port| ((name, port, name), if is_listed { Refused } else { Reached });
+        denied.extend([judged(80), judged(HTTPS), ((name, port, name), Reached)]);
     }
     // By an address, and by another name than that of the request: what is asked for counts.
     nothing.extend([((address, 80, "allowed.test"), Nothing), ((address, port, "allowed.test"), Nothing)]);
@@ -210,6 +240,9 @@ fn sandboxes_reach_what_their_attribute_says() {
         allowed.extend([((to, 80, "denied.test"), Refused), ((to, 80, "allowed.test"), Reached)]);
         denied.extend([((to, 80, "denied.test"), Refused), ((to, 80, "allowed.test"), Reached)]);
     }
+    let other = ("allowed.test", HTTPS, "denied.test");
+    allowed.extend([(other, Refused), ((address, HTTPS, "allowed.test"), Nothing)]);
+    denied.push((other, Refused));
     // The way on to a host is told, and not gone.
     allowed.push((("allowed.test", 80, "allowed.test"), Moved));
     let mut wrong = Vec::new();

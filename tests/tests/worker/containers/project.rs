@@ -88,9 +88,15 @@ pub(super) fn start<'w>(worker: &'w Worker, engine: &Engine) -> Dev<'w> {
     run(worker, engine, |command| command)
 }
 
-/// The same where these names are this machine's loopback address, for nobody but what is run.
-pub(super) fn start_among<'w>(worker: &'w Worker, engine: &Engine, names: &[&str]) -> Dev<'w> {
+/// The same where these names are this machine's loopback address, and a certificate is trusted, by nobody but what is run.
+pub(super) fn start_among<'w>(
+    worker: &'w Worker,
+    engine: &Engine,
+    names: &[&str],
+    certificate: &str,
+) -> Dev<'w> {
     worker.project.write("hosts", format!("127.0.0.1 localhost {}\n", names.join(" ")));
+    worker.project.write("authority.pem", certificate);
     run(worker, engine, |koze| {
         let mut command = Command::new("unshare");
         let script = "mount --bind hosts /etc/hosts && exec \"$@\"";
@@ -101,6 +107,7 @@ pub(super) fn start_among<'w>(worker: &'w Worker, engine: &Engine, names: &[&str
                 None => command.env_remove(name),
             };
         }
+        command.env("NODE_EXTRA_CA_CERTS", worker.project.path("authority.pem"));
         command.current_dir(worker.project.dir());
         command
     })
