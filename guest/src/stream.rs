@@ -19,8 +19,11 @@ use crate::message::{self, Fault, Place, Why};
 use crate::place::{self, fault};
 use crate::tree;
 
-/// How many bytes of a file are on their way at once.
-const PIECE: usize = 256 << 10;
+/// How many bytes of a file are read and written at once. These few stay in a processor's cache, and so do those in the pipe:
+/// of eight times as many, each copy takes twice as long.
+const PIECE: usize = 32 << 10;
+/// What is in front of a piece: how long it is.
+const HEAD: usize = 4;
 /// The longest record: a name and a link's target.
 const RECORD: usize = 16 << 10;
 /// A file that says it is empty and is not, of `/proc`, is read this far.
@@ -73,8 +76,8 @@ pub(crate) fn pack(place: &Place, except: &str, to: OwnedFd) -> Result<(), Fault
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     let mode = stat.st_mode & 0o7777;
     let mut pack = Pack {
-        out: BufWriter::with_capacity(PIECE / 4, File::from(to)),
-        buffer: vec![0; PIECE],
+        out: BufWriter::new(File::from(to)),
+        buffer: vec![0; HEAD + PIECE],
         except: except.as_ref(),
         top: &place.path,
         open: Vec::new(),
@@ -176,18 +179,18 @@ impl Pack<'_> {
         };
         while left > 0 {
             let step = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-            let read = match file.read(&mut self.buffer[..step]) {
+            let read = match file.read(&mut self.buffer[HEAD..HEAD + step]) {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(fault(&error, &self.path(name)).into()),
             };
             let length = u32::try_from(read).unwrap_or_default().to_le_bytes();
-            self.out.write_all(&length).map_err(|_| Stop::Deaf)?;
-            self.out.write_all(&self.buffer[..read]).map_err(|_| Stop::Deaf)?;
+            self.buffer[..HEAD].copy_from_slice(&length);
+            self.out.write_all(&self.buffer[..HEAD + read]).map_err(|_| Stop::Deaf)?;
             left -= read as u64;
         }
-        self.out.write_all(&[0; 4]).map_err(|_| Stop::Deaf)
+        self.out.write_all(&[0; HEAD]).map_err(|_| Stop::Deaf)
     }
 
     fn record(&mut self, record: &Record) -> Result<(), Stop> {
@@ -251,7 +254,7 @@ fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Found> {
 pub(crate) fn unpack(place: &Place, most: u64, from: OwnedFd) -> Result<u64, Fault> {
     let (above, name) = place::entry_made(place)?;
     let mut unpack = Unpack {
-        from: BufReader::with_capacity(PIECE / 4, File::from(from)),
+        from: BufReader::new(File::from(from)),
         buffer: vec![0; PIECE],
         open: Vec::new(),
         made: false,
@@ -348,7 +351,7 @@ impl Unpack<'_> {
     fn fill(&mut self, file: &mut File, mode: u32) -> Result<(), Fault> {
         let mut size = 0;
         loop {
-            let mut length = [0; 4];
+            let mut length = [0; HEAD];
             self.from.read_exact(&mut length).map_err(|_| self.broken())?;
             let length = u32::from_le_bytes(length) as usize;
             if length == 0 {

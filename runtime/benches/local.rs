@@ -40,7 +40,7 @@ async fn measure(quick: bool) -> (Vec<Value>, Vec<String>) {
     }
     warm(&local, if quick { 50 } else { 500 }, bubblewrap, &mut rows).await;
     create(&local, if quick { 20 } else { 100 }, bubblewrap, &mut rows).await;
-    transfer(&local, if quick { 2 } else { 5 }, state.path(), &mut rows).await;
+    transfer(&local, if quick { 3 } else { 9 }, state.path(), &mut rows).await;
     notes.push(many(&local).await);
     (rows, notes)
 }
@@ -89,8 +89,7 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
     assert!(filled.is_ok_and(|status| status.success()), "a large file");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..runs {
-        // Neither is to wait for the other's bytes to be written.
-        rustix::fs::sync();
+        settle(state);
         let start = Instant::now();
         let input =
             json!({ "from_sandbox": "a", "from_path": "large", "to_sandbox": "b", "to_path": "large" });
@@ -98,7 +97,7 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
         ours.push(start.elapsed());
         call(&pool, "shell", json!({ "command": "rm large", "sandbox": "b" })).await;
 
-        rustix::fs::sync();
+        settle(state);
         let start = Instant::now();
         let pipe = "tar -cf - -C \"$1\" large | tar -xf - -C \"$2\"";
         let piped = Command::new("sh").args(["-c", pipe, "sh"]).args([&from, &to]).status();
@@ -111,6 +110,19 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
         pool.sandbox(name).await.expect("it is there").destroy().await.expect("it goes");
     }
     std::fs::remove_file(from.join("large")).expect("it is there");
+}
+
+/// Makes the same of the machine before each of the two: neither waits for the other's bytes to be written, nor for memory
+/// that a virtual machine has given back, of which the first use of each page takes several times as long.
+fn settle(state: &std::path::Path) {
+    rustix::fs::sync();
+    let touched = state.join("touched");
+    let fill = Command::new("head")
+        .args(["-c", &format!("{LARGE}M"), "/dev/zero"])
+        .stdout(std::fs::File::create(&touched).expect("a file"))
+        .status();
+    assert!(fill.is_ok_and(|status| status.success()), "a large file");
+    std::fs::remove_file(touched).expect("it is there");
 }
 
 /// Many at once, and what they take.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use koze_guest::channel::Received;
 use koze_guest::message::{Answer, Place, Request};
-use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
@@ -19,8 +19,6 @@ use super::sandbox::Inner;
 use super::{disk, layout};
 use crate::error::{Code, Error, Result};
 
-/// How many bytes may lie in the pipe.
-const PIPE: usize = 1 << 20;
 /// How long the guests may take to tidy up where the caller has given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -49,8 +47,6 @@ async fn run(
     let failed =
         |error: std::io::Error| Error::new(Code::Unavailable, format!("no pipe to copy over: {error}"));
     let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
-    // A shorter one does as well.
-    let _ = fcntl_setpipe_size(&write, PIPE);
     let except = target.path.rsplit('/').next().unwrap_or_default().to_owned();
     let (pack, unpack) = (source_guest.number(), target_guest.number());
     let sending = source_guest.ask(pack, &Request::Pack { place: source, except }, &[write.as_fd()]).await?;
