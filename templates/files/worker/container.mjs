@@ -3,7 +3,7 @@
 // The container of a sandbox: how it starts and ends, and the way to the guest in it.
 
 import { Fault, notUp } from "./calls.mjs";
-import { Connection, PORT, Refused } from "./guest.mjs";
+import { Connection, Foreign, PORT, Refused } from "./guest.mjs";
 
 /** How long a call waits for a container. */
 const REACH_MS = 45_000;
@@ -238,6 +238,7 @@ export class Container {
         const left = Math.min(ATTEMPT_MS, until - Date.now());
         return await Connection.open(this.#container.getTcpPort(PORT), token, left);
       } catch (error) {
+        if (error instanceof Foreign) throw otherKoze(error);
         if (!this.#container.running || Date.now() + wait >= until) throw error;
       }
       await new Promise((done) => setTimeout(done, wait));
@@ -307,6 +308,12 @@ async function soon(promise, within, late) {
 /** No container of this image comes up, however often one is started. @param {string} why */
 function cannotStart(why) {
   return new Fault("unavailable", `the container of the sandbox cannot start: ${why}; the log of the Worker says more`);
+}
+
+/** The container's image was built by another koze than the Worker. @param {Foreign} why */
+function otherKoze({ message }) {
+  const next = "wait until a deployment that is under way has reached all containers, or run `koze deploy`";
+  return new Fault("unavailable", `the guest in the container is of another version of koze than the Worker: ${message}; ${next}`);
 }
 
 /** The exit codes of what was killed, and not by itself. */

@@ -46,6 +46,9 @@ export class Lost extends Error {
   }
 }
 
+/** Who answers is a guest, and of another koze. */
+export class Foreign extends Error {}
+
 /** What the guest answers where it could not do something: a word, and a sentence. */
 export class Refused extends Error {
   /** @param {string} why @param {string} text */
@@ -295,7 +298,11 @@ export class Connection {
     if (this.#ended) return;
     if (this.#greeted) {
       const { protocol } = number === 0 && kind === KIND.welcome ? JSON.parse(decoder.decode(said)) : {};
-      if (protocol !== PROTOCOL) throw new Error("it does not say hello as it should");
+      if (!Number.isInteger(protocol)) throw new Error("it does not say hello as it should");
+      if (protocol !== PROTOCOL) {
+        this.#greeted(new Foreign(`it speaks version ${protocol} of the protocol, and not ${PROTOCOL}`));
+        return this.end("it speaks another version of the protocol");
+      }
       this.#greeted();
       this.#greeted = undefined;
       return;

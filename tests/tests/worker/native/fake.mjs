@@ -46,6 +46,9 @@ const modes = {
   /** Is no guest of koze's. */
   web: (socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"),
 
+  /** Is a guest of a koze to come. */
+  newer: (socket) => socket.end(frame(0, 1, Buffer.from('{"protocol":2,"version":"9.0.0"}'))),
+
   /** Answers each request with a length that no frame has. */
   garbage: furnished((socket) => socket.write(Buffer.alloc(1000, 0xff))),
 

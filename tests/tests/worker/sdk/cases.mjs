@@ -14,7 +14,7 @@ export async function eventually(what, holds) {
   assert.fail(`it never came: ${what}`);
 }
 
-/** That a call is refused with a code, in words that say nothing of what is behind. */
+/** That a call is refused with a code, in words that say nothing of what is behind: the error. */
 export async function refused(call, code, retryable = false) {
   const error = await call.then(
     (value) => assert.fail(`done: ${JSON.stringify(value)}`),
@@ -23,6 +23,7 @@ export async function refused(call, code, retryable = false) {
   assert.equal(error.code, code, String(error));
   assert.equal(error.retryable, retryable, String(error));
   assert.doesNotMatch(error.text, /\n|bash:|at .*:[0-9]+|\/tmp\/|10\.0\.0\.|127\.0/);
+  return error;
 }
 
 /** Every byte there is, in an order that is no text. */
