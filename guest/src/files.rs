@@ -118,9 +118,8 @@ pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
     Ok((file, Pending { directory, temporary: Some(temporary), name, place: place.clone() }))
 }
 
-/// Opens a file without a name beside the place, to write and then to read; what is appended waits there
-/// where memory has no room. Who may append
-/// to a file need not be allowed to make one beside it: then it is in `/tmp`.
+/// Opens a file without a name beside the place, to write and then to read; what is appended waits there where memory has
+/// no room. Who may append to a file need not be allowed to make one beside it: then it is in `/tmp`.
 pub(crate) fn nameless(place: &Place) -> Result<File, Fault> {
     let (directory, ..) = beside(place)?;
     nameless_in(&directory, place).or_else(|fault| {

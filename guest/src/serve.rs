@@ -20,13 +20,7 @@ use crate::{net, process, stream, sys};
 pub fn serve(socket: OwnedFd) -> io::Result<()> {
     sys::ignore_no_signal();
     let signal = sys::child_signal()?;
-    let mut guest = Guest {
-        socket,
-        running: HashMap::new(),
-        working: HashMap::new(),
-        pending: HashMap::new(),
-        made: HashMap::new(),
-    };
+    let mut guest = Guest { socket, running: HashMap::new(), working: HashMap::new(), new: HashMap::new() };
     let mut messages = Receiver::default();
     channel::send(&guest.socket, 0, &Answer::Ready, &[])?;
     loop {
@@ -60,10 +54,16 @@ struct Guest {
     running: HashMap<Pid, u64>,
     /// Copies of the guest at work on something long.
     working: HashMap<Pid, u64>,
-    /// New files that are not yet where they belong.
-    pending: HashMap<u64, Pending>,
-    /// Files that were made to be appended to, and where nothing stands yet.
-    made: HashMap<u64, Made>,
+    /// New files that are to be committed or aborted.
+    new: HashMap<u64, New>,
+}
+
+/// A new file. Dropped, it goes away.
+enum New {
+    /// It is not yet where it belongs.
+    Pending(Pending),
+    /// It was made to be appended to, and nothing stands in it yet.
+    Made(Made),
 }
 
 impl Guest {
@@ -93,7 +93,7 @@ impl Guest {
             Request::Append(place) => {
                 return match files::append(&place) {
                     Ok((file, Some(made))) => {
-                        self.made.insert(number, made);
+                        self.new.insert(number, New::Made(made));
                         self.send(number, &Answer::Made, &[file.as_fd()])
                     }
                     opened => self.hand_over(number, opened.map(|(file, _)| file)),
@@ -101,22 +101,21 @@ impl Guest {
             }
             Request::Create(place) => {
                 let created = files::create(&place).map(|(file, pending)| {
-                    self.pending.insert(number, pending);
+                    self.new.insert(number, New::Pending(pending));
                     file
                 });
                 return self.hand_over(number, created);
             }
-            Request::Commit { create } => match (self.pending.remove(&create), self.made.remove(&create)) {
-                (Some(pending), _) => pending.commit().map(|()| Answer::Done),
-                (None, Some(made)) => {
+            Request::Commit { create } => match self.new.remove(&create) {
+                Some(New::Pending(pending)) => pending.commit().map(|()| Answer::Done),
+                Some(New::Made(made)) => {
                     made.keep();
                     Ok(Answer::Done)
                 }
-                (None, None) => Err(Fault::new(Why::Internal, "there is no such new file")),
+                None => Err(Fault::new(Why::Internal, "there is no such new file")),
             },
             Request::Abort { create } => {
-                self.pending.remove(&create);
-                self.made.remove(&create);
+                self.new.remove(&create);
                 return Ok(());
             }
             Request::List(place) => files::list(&place).map(Answer::Listed),

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::frame::Broken;
 
-/// The most that is held, in bytes. Of the class, which makes 56 calls at once, come 28 MiB
-/// at most that nobody has taken.
+/// The most that is held, in bytes. Of the class, which makes 56 calls at once, come 28 MiB at most that nobody has taken.
 const MOST: usize = 64 << 20;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);

@@ -99,8 +99,8 @@ pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
     memory(weak)
 }
 
-/// Has no signal ignored, and none handled. Rust's own handlers say on which thread a stack overflowed. With a handler, the first process of a container is
-/// reached by signals that anybody in it sends; without one it is not.
+/// Has no signal ignored, and none handled. Rust's own handlers say on which thread a stack overflowed. With a handler, the
+/// first process of a container is reached by signals that anybody in it sends; without one it is not.
 pub(super) fn signals() {
     sys::ignore_no_signal();
     for signal in [libc::SIGSEGV, libc::SIGBUS] {

@@ -58,7 +58,8 @@ fn input_and_environment() {
     }});
     let expected = format!("{}\nmine\n$(id)\n\"'\n", stage.dir.path().display());
     assert_eq!(String::from_utf8(client.ask(&request).out).unwrap(), expected);
-    // No signal is blocked, and none is ignored: neither what was when the guest started, nor that of a broken pipe, as in Rust.
+    // No signal is blocked, and none is ignored: neither what was when the guest started, nor that of a broken pipe, as in
+    // Rust.
     assert_eq!(client.sh("grep SigBlk /proc/self/status | cut -f2"), "0000000000000000");
     let ignored = u64::from_str_radix(&client.sh("grep SigIgn /proc/self/status | cut -f2"), 16).unwrap();
     // 32 to 34 are the C libraries' own.

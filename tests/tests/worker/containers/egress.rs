@@ -10,7 +10,7 @@ use std::thread;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use koze_sidecar::Authority;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ServerConnection, StreamOwned};
 use serde_json::json;
 
 use super::calls::{exec_for, one, open, sandbox};
@@ -46,22 +46,12 @@ impl Internet {
         let authority = Authority::new().expect("an authority");
         let tls = authority.server(&NAMES).expect("its certificate");
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let listen = |serve: fn(TcpStream, &Arc<ServerConfig>, &Mutex<Vec<String>>)| {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-            let port = listener.local_addr().expect("its number").port();
-            let (tls, asked) = (Arc::clone(&tls), Arc::clone(&asked));
-            thread::spawn(move || {
-                for stream in listener.incoming().map_while(Result::ok) {
-                    let (tls, asked) = (Arc::clone(&tls), Arc::clone(&asked));
-                    thread::spawn(move || serve(stream, &tls, &asked));
-                }
-            });
-            port
-        };
-        let http = listen(|stream, _, asked| serve(stream, asked));
-        let https = listen(|stream, tls, asked| {
-            let session = ServerConnection::new(Arc::clone(tls)).expect("a session");
-            serve(StreamOwned::new(session, stream), asked);
+        let list = Arc::clone(&asked);
+        let http = listen(move |stream| serve(stream, &list));
+        let list = Arc::clone(&asked);
+        let https = listen(move |stream| {
+            let session = ServerConnection::new(Arc::clone(&tls)).expect("a session");
+            serve(StreamOwned::new(session, stream), &list);
         });
         Internet { http, https, authority, asked }
     }
@@ -75,6 +65,20 @@ impl Internet {
     fn heard_of(&self, path: &str) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|asked| asked == path)
     }
+}
+
+/// Serves all who come, at a port of its own: which.
+fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let port = listener.local_addr().expect("its number").port();
+    let serve = Arc::new(serve);
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || serve(stream));
+        }
+    });
+    port
 }
 
 fn serve(mut stream: impl Read + Write, asked: &Mutex<Vec<String>>) {
