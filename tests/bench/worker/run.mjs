@@ -1,17 +1,27 @@
 // How long a tool call takes through the Rust Worker and through one written by hand, one after the other, both over the
 // same class, in one workerd. Prints the times as JSON for `cargo xtask bench`.
-// Usage: node run.mjs DIRECTORY RUNS; in DIRECTORY lie `rust.mjs`, `by-hand.mjs` and what they import.
+// Usage: node run.mjs DIRECTORY RUNS; in DIRECTORY lie `rust.mjs`, `http.mjs`, `mcp.mjs` and what they import.
 
 import { readdirSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { Miniflare, convertV4MiniflareOptions } from "miniflare";
 
 const [directory, runs] = process.argv.slice(2);
 const TOKEN = "a token of the benchmark";
 const CALLS = [
-  { case: "shell", input: { command: "echo hello" } },
-  { case: "read_file of 1 kB", input: { path: "file.txt" } },
+  { case: "shell", tool: "shell", input: { command: "echo hello" } },
+  { case: "read_file of 1 kB", tool: "read_file", input: { path: "file.txt" } },
+];
+/** The ways to call a tool: how a request looks, and the Worker by hand that takes it. */
+const WAYS = [
+  { peer: "http", path: (tool) => `/sessions/bench/tools/${tool}`, body: (_, input) => input },
+  {
+    peer: "mcp",
+    path: () => "/mcp",
+    body: (name, input) => ({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: input } }),
+  },
 ];
 
 const built = readdirSync(join(directory, "build")).map((name) => `build/${name}`);
@@ -61,13 +71,14 @@ async function connection(url) {
   };
 }
 
-function request(call) {
-  const [tool] = call.case.split(" ");
-  const body = JSON.stringify(call.input);
+function request(way, call) {
+  const body = JSON.stringify(way.body(call.tool, call.input));
   return [
-    `POST /sessions/bench/tools/${tool} HTTP/1.1`,
+    `POST ${way.path(call.tool)} HTTP/1.1`,
     "host: localhost",
     `authorization: Bearer ${TOKEN}`,
+    "accept: application/json, text/event-stream",
+    "mcp-protocol-version: 2025-06-18",
     "content-type: application/json",
     `content-length: ${body.length}`,
     "",
@@ -75,37 +86,50 @@ function request(call) {
   ].join("\r\n");
 }
 
-const workers = [worker("rust", "rust.mjs"), worker("by-hand", "by-hand.mjs")];
+/** The JSON of an answer. */
+function read(answer) {
+  if (!answer.startsWith("HTTP/1.1 200 ")) throw new Error(`a Worker refuses:\n${answer}`);
+  return JSON.parse(answer.slice(answer.indexOf("\r\n\r\n")));
+}
+
+const workers = ["rust", "http", "mcp"].map((name) => worker(name, `${name}.mjs`));
 const miniflare = new Miniflare(convertV4MiniflareOptions({ host: "127.0.0.1", port: 0, cf: false, workers }));
 try {
   await miniflare.ready;
-  const [ours, theirs] = await Promise.all(
-    workers.map(async ({ name }) => connection(await miniflare.unsafeGetDirectURL(name))),
+  const connections = {};
+  for (const { name } of workers) connections[name] = await connection(await miniflare.unsafeGetDirectURL(name));
+  const ours = connections.rust;
+  const rows = WAYS.flatMap((way) =>
+    CALLS.map((call) => ({
+      case: call.case,
+      peer: way.peer,
+      theirs: connections[way.peer],
+      request: request(way, call),
+      us: [],
+      peer_us: [],
+    })),
   );
-  const rows = CALLS.map((call) => ({ ...call, peer: "by hand", us: [], peer_us: [] }));
-  const requests = CALLS.map(request);
-  // The first ones warm the two up.
+  // The first ones warm the Workers up.
   const warmUp = 2000;
   for (let run = 0; run < Number(runs) + warmUp; run += 1) {
-    for (const [index, row] of rows.entries()) {
+    for (const { theirs, request, us, peer_us } of rows) {
       // Neither always comes first.
       const first = run % 2 ? ours : theirs;
-      const one = await first.send(requests[index]);
-      const other = await (first === ours ? theirs : ours).send(requests[index]);
+      const one = await first.send(request);
+      const other = await (first === ours ? theirs : ours).send(request);
       const [our, their] = first === ours ? [one, other] : [other, one];
-      const [a, b] = [our, their].map(({ answer }) => answer.slice(answer.indexOf("\r\n\r\n")));
-      if (a !== b || !our.answer.startsWith("HTTP/1.1 200 ")) {
+      if (!isDeepStrictEqual(read(our.answer), read(their.answer))) {
         throw new Error(`the two Workers answer differently:\n${our.answer}\n${their.answer}`);
       }
       if (run >= warmUp) {
-        row.us.push(our.us);
-        row.peer_us.push(their.us);
+        us.push(our.us);
+        peer_us.push(their.us);
       }
     }
   }
-  ours.end();
-  theirs.end();
-  console.log(JSON.stringify({ rows: rows.map(({ input, ...row }) => row), notes: [] }));
+  for (const connection of Object.values(connections)) connection.end();
+  const told = rows.map(({ case: tool, peer, us, peer_us }) => ({ case: tool, peer, us, peer_us }));
+  console.log(JSON.stringify({ rows: told, notes: [] }));
 } finally {
   await miniflare.dispose();
 }

@@ -1,4 +1,4 @@
-//! The Worker of a new project: how large its upload is, and how long a tool call takes through it, beside one written by
+//! The Worker of a new project: how large its upload is, and how long a tool call takes through it, beside two written by
 //! hand over the same class, which answers in its own process: `tests/bench/worker`.
 
 mod built;
@@ -24,9 +24,11 @@ struct Upload {
     gzipped: f64,
 }
 
-/// A tool, and how long calls of it took in microseconds: through the Rust Worker, and through the one by hand.
+/// A tool, the Worker by hand (`http` or `mcp`) that it was called through as well, and how long calls took in
+/// microseconds: through the Rust Worker, and through that one.
 struct Row {
     tool: String,
+    peer: String,
     times: Vec<f64>,
     by_hand: Vec<f64>,
 }
@@ -62,7 +64,7 @@ impl Report {
         );
         let rows = self.rows.iter().map(|row| {
             json!({
-                "tool": row.tool, "runs": row.times.len(), "median_us": median(&row.times),
+                "tool": row.tool, "by_hand": row.peer, "runs": row.times.len(), "median_us": median(&row.times),
                 "by_hand_median_us": median(&row.by_hand), "added_us": row.added(), "ratio": row.ratio(),
             })
         });
@@ -74,8 +76,8 @@ impl Row {
     fn read(row: &Value) -> Self {
         let numbers =
             |key: &str| row[key].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-        let tool = row["case"].as_str().unwrap_or_default().to_owned();
-        Row { tool, times: numbers("us"), by_hand: numbers("peer_us") }
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        Row { tool: text("case"), peer: text("peer"), times: numbers("us"), by_hand: numbers("peer_us") }
     }
 
     fn added(&self) -> f64 {
@@ -103,19 +105,21 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "\nA tool call over HTTP in workerd, beside a Worker written by hand over the same class, interleaved. Medians in \
-             µs.\n"
+            "\nA tool call in workerd, beside a Worker written by hand over the same class, interleaved. Medians in µs.\n\
+             `http` is a route of the Worker, by hand without any library; `mcp` is the Model Context Protocol over HTTP, by hand \
+             with its official SDK.\n"
         )?;
         writeln!(
             f,
-            "{:<22}{:>6}{:>10}{:>10}{:>8}{:>8}",
-            "tool", "runs", "Rust", "by hand", "added", "ratio"
+            "{:<22}{:>6}{:>6}{:>10}{:>10}{:>8}{:>8}",
+            "tool", "over", "runs", "Rust", "by hand", "added", "ratio"
         )?;
         for row in &self.rows {
             writeln!(
                 f,
-                "{:<22}{:>6}{:>10.0}{:>10.0}{:>8.0}{:>8.3}",
+                "{:<22}{:>6}{:>6}{:>10.0}{:>10.0}{:>8.0}{:>8.3}",
                 row.tool,
+                row.peer,
                 row.times.len(),
                 median(&row.times),
                 median(&row.by_hand),

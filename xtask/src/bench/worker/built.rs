@@ -31,6 +31,8 @@ const FEATURES: [&str; 8] = [
 
 /// The files of the benchmark beside the Worker.
 const BENCHMARK: [&str; 2] = ["answers.mjs", "rust.mjs"];
+/// The Workers that it is set beside.
+const BY_HAND: [&str; 2] = ["http", "mcp"];
 
 /// A project whose Worker is built.
 pub(super) struct Built {
@@ -103,9 +105,19 @@ impl Built {
         for file in BENCHMARK {
             fs::copy(from.join(file), self.project.join(file))?;
         }
-        let mut esbuild = self.tool("esbuild")?;
-        esbuild.arg(from.join("by-hand.ts")).args(["--outfile=by-hand.mjs", "--log-level=warning"]);
-        process::stdout(&mut esbuild, SETUP).map(drop)
+        for name in BY_HAND {
+            let mut esbuild = self.tool("esbuild")?;
+            esbuild.arg(from.join(format!("by-hand/{name}.ts"))).arg(format!("--outfile={name}.mjs")).args([
+                "--bundle",
+                "--minify",
+                "--format=esm",
+                "--conditions=workerd",
+                "--external:cloudflare:*",
+                "--log-level=warning",
+            ]);
+            process::stdout(&mut esbuild, SETUP)?;
+        }
+        Ok(())
     }
 
     /// The module that cargo leaves, with the profile that the project has.
