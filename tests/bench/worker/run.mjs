@@ -92,44 +92,42 @@ function read(answer) {
   return JSON.parse(answer.slice(answer.indexOf("\r\n\r\n")));
 }
 
-const workers = ["rust", "http", "mcp"].map((name) => worker(name, `${name}.mjs`));
-const miniflare = new Miniflare(convertV4MiniflareOptions({ host: "127.0.0.1", port: 0, cf: false, workers }));
-try {
-  await miniflare.ready;
-  const connections = {};
-  for (const { name } of workers) connections[name] = await connection(await miniflare.unsafeGetDirectURL(name));
-  const ours = connections.rust;
-  const rows = WAYS.flatMap((way) =>
-    CALLS.map((call) => ({
-      case: call.case,
-      peer: way.peer,
-      theirs: connections[way.peer],
-      request: request(way, call),
-      us: [],
-      peer_us: [],
-    })),
-  );
-  // The first ones warm the Workers up.
-  const warmUp = 2000;
-  for (let run = 0; run < Number(runs) + warmUp; run += 1) {
-    for (const { theirs, request, us, peer_us } of rows) {
-      // Neither always comes first.
-      const first = run % 2 ? ours : theirs;
-      const one = await first.send(request);
-      const other = await (first === ours ? theirs : ours).send(request);
-      const [our, their] = first === ours ? [one, other] : [other, one];
-      if (!isDeepStrictEqual(read(our.answer), read(their.answer))) {
-        throw new Error(`the two Workers answer differently:\n${our.answer}\n${their.answer}`);
-      }
-      if (run >= warmUp) {
-        us.push(our.us);
-        peer_us.push(their.us);
+/** The two Workers side by side, in a workerd of their own: another one beside them would take the processor's cache. */
+async function compare(way, runs) {
+  const workers = ["rust", way.peer].map((name) => worker(name, `${name}.mjs`));
+  const miniflare = new Miniflare(convertV4MiniflareOptions({ host: "127.0.0.1", port: 0, cf: false, workers }));
+  try {
+    await miniflare.ready;
+    const urls = await Promise.all(workers.map(({ name }) => miniflare.unsafeGetDirectURL(name)));
+    const [ours, theirs] = await Promise.all(urls.map(connection));
+    const rows = CALLS.map((call) => ({ case: call.case, peer: way.peer, us: [], peer_us: [] }));
+    const requests = CALLS.map((call) => request(way, call));
+    // The first ones warm the two up.
+    const warmUp = 2000;
+    for (let run = 0; run < runs + warmUp; run += 1) {
+      for (const [index, row] of rows.entries()) {
+        // Neither always comes first.
+        const first = run % 2 ? ours : theirs;
+        const one = await first.send(requests[index]);
+        const other = await (first === ours ? theirs : ours).send(requests[index]);
+        const [our, their] = first === ours ? [one, other] : [other, one];
+        if (!isDeepStrictEqual(read(our.answer), read(their.answer))) {
+          throw new Error(`the two Workers answer differently:\n${our.answer}\n${their.answer}`);
+        }
+        if (run >= warmUp) {
+          row.us.push(our.us);
+          row.peer_us.push(their.us);
+        }
       }
     }
+    ours.end();
+    theirs.end();
+    return rows;
+  } finally {
+    await miniflare.dispose();
   }
-  for (const connection of Object.values(connections)) connection.end();
-  const told = rows.map(({ case: tool, peer, us, peer_us }) => ({ case: tool, peer, us, peer_us }));
-  console.log(JSON.stringify({ rows: told, notes: [] }));
-} finally {
-  await miniflare.dispose();
 }
+
+const rows = [];
+for (const way of WAYS) rows.push(...(await compare(way, Number(runs))));
+console.log(JSON.stringify({ rows, notes: [] }));

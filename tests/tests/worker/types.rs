@@ -127,12 +127,15 @@ fn the_class_of_the_tests_answers_the_contract() {
 
 /// What the Rust Worker is measured beside calls the same contract.
 #[test]
-fn the_worker_by_hand_calls_the_contract() {
+fn the_workers_by_hand_call_the_contract() {
     let project = templates();
-    for file in ["answers.mjs", "by-hand.ts"] {
+    let entries = ["by-hand/http.ts", "by-hand/mcp.ts"];
+    for file in ["answers.mjs", "by-hand/sandboxes.ts"].iter().chain(&entries) {
         project.write(file, fs::read(root().join("tests/bench/worker").join(file)).expect("the benchmark"));
     }
-    assert_eq!(tsc(&project, &["by-hand.ts", "answers.mjs", "contract.d.ts"]), Ok(()));
+    for entry in entries {
+        assert_eq!(tsc(&project, &[entry, "answers.mjs", "contract.d.ts"]), Ok(()), "{entry}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 // library, with the same checks and the same answers.
 
 import { Answers } from "../answers.mjs";
-import { type Answer, type Env, Fault, HOME, LARGEST_READ, type Place, readFile, refused, shell } from "./sandboxes.ts";
+import { type Answer, type Env, Fault, HOME, LARGEST_READ, type Place, readFile, refused, shell } from "./sandboxes";
 
 export class ShellSandbox extends Answers {}
 

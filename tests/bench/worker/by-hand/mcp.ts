@@ -8,7 +8,7 @@ import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
 import { z } from "zod";
 
 import { Answers } from "../answers.mjs";
-import { type Answer, type Env, Fault, HOME, LARGEST_READ, NAME, readFile, refused, shell } from "./sandboxes.ts";
+import { type Answer, type Env, Fault, HOME, LARGEST_READ, NAME, readFile, refused, shell } from "./sandboxes";
 
 export class ShellSandbox extends Answers {}
 

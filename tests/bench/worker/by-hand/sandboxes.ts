@@ -1,6 +1,7 @@
 // What the two Workers written by hand share: their sandboxes, called as the tools promise it. A call ends in its time
 // whatever the object does, and a command ends with the one who waits for it.
 
+/// <reference lib="es2024.promise" />
 /// <reference lib="esnext.typedarrays" />
 
 import type { Contract, Exec, Failure, Read, Reply } from "../contract.d.ts";
