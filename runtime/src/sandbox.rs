@@ -89,6 +89,15 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         pieces::copy(self, from, to, target)
     }
 
+    /// Notes that what is put together at a path is on its way to another, or with `false` that it is no more. Where the
+    /// program that runs the sandbox is killed in between, the next start of the sandbox takes away what is there.
+    ///
+    /// Sandboxes whose files end with them note nothing.
+    fn note_passing(&self, path: &str, passing: bool) -> impl Future<Output = Result<()>> + MaybeSend {
+        let _ = (path, passing);
+        async { Ok(()) }
+    }
+
     /// The URL at which a port of the sandbox answers.
     fn expose(&self, port: u16) -> impl Future<Output = Result<String>> + MaybeSend;
 

@@ -12,7 +12,8 @@ use crate::sandbox::{Kind, Sandbox, Stat};
 /// bytes of the files. Relative paths start at `/home/user`. Modes, symbolic links and empty directories are kept; a
 /// file that is there is replaced, a directory never.
 ///
-/// Dropped before it is done, it leaves nothing behind.
+/// Dropped before it is done, it leaves nothing behind; nor does it where the program is killed, once a sandbox of this
+/// machine has been started again.
 ///
 /// # Errors
 /// [`Code::IsDirectory`] for a directory without `recursive`, or in the place of a file; [`Code::AlreadyExists`] for a
@@ -48,16 +49,18 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
         return Err(Error::new(code, format!("`{to_path}` {what}: name another path")));
     }
     let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
+    to.note_passing(&path, true).await?;
     let mut beside = Beside { sandbox: Some(to.clone()), path };
     let copied = async {
         let bytes = from.copy_to(anywhere(from_path), to, anywhere(&beside.path)).await?;
         to.rename(anywhere(&beside.path), anywhere(to_path)).await?;
+        // Were it noted for ever, nothing would be there to be taken away.
+        let _ = to.note_passing(&beside.path, false).await;
         Ok(bytes)
     };
     let copied: Result<u64> = copied.await;
     if copied.is_err() {
-        // What is left of it, if anything is, helps nobody.
-        let _ = to.remove(anywhere(&beside.path)).await;
+        take_away(to, &beside.path).await;
     }
     beside.sandbox = None;
     copied.map_err(|error| Error { message: error.message.replace(&beside.path, to_path), ..error })
@@ -74,9 +77,18 @@ impl<T: Sandbox> Drop for Beside<T> {
         if let Some(sandbox) = self.sandbox.take() {
             let path = std::mem::take(&mut self.path);
             detach(async move {
-                let _ = sandbox.remove(anywhere(&path)).await;
+                take_away(&sandbox, &path).await;
             });
         }
+    }
+}
+
+/// Takes away what is left, if anything is: it helps nobody.
+async fn take_away<T: Sandbox>(sandbox: &T, path: &str) {
+    let gone = sandbox.remove(anywhere(path)).await;
+    // A sandbox that does not answer is to do it when it starts.
+    if !matches!(gone, Err(Error { code: Code::Unavailable, .. })) {
+        let _ = sandbox.note_passing(path, false).await;
     }
 }
 

@@ -43,6 +43,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
     }
+    if std::env::args().nth(1).as_deref() == Some(transfer::TRANSFERS) {
+        return transfer::transfer_on();
+    }
     if std::env::args().nth(1).as_deref() == Some(server::SERVER) {
         return server::run();
     }

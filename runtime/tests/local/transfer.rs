@@ -1,15 +1,21 @@
 //! Transfer between sandboxes of this machine, and of different providers.
 
+use std::io::Write as _;
+use std::process::{Command as Process, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use koze::provider::local::Local;
 use koze::provider::memory::Memory;
 use koze::sandbox::Write;
 use koze::{Code, Provider, Sandbox, transfer};
 
 use crate::Test;
 use crate::stage::{Stage, at, id, out, sh, template, until, within};
+
+/// Has this program transfer until it is killed.
+pub(crate) const TRANSFERS: &str = "--transfers";
 
 pub(crate) const TESTS: &[Test] = &[
     ("transfer_is_the_same_tree", the_same_tree),
@@ -20,6 +26,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("transfer_to_where_no_room_is", no_room),
     ("transfer_that_is_given_up", given_up),
     ("transfer_that_is_stopped", stopped),
+    ("transfer_whose_program_is_killed", killed),
     ("transfer_between_providers", between_providers),
 ];
 
@@ -243,6 +250,80 @@ fn stopped() -> Result<(), libtest_mimic::Failed> {
         let error = answered.expect("it was stopped once");
         assert_eq!(error.code, Code::Unavailable, "{error}");
     })
+}
+
+/// Makes this program one that transfers until it is killed: the state directory comes on standard input.
+pub(crate) fn transfer_on() -> ExitCode {
+    let mut state = String::new();
+    std::io::stdin().read_line(&mut state).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stage = Local::new(state.trim_end()).unwrap();
+        let open = async |name: &str| stage.open(&id(name), &template()).await.unwrap().sandbox;
+        let (from, to) = (open("from").await, open("to").await);
+        sh(&from, "mkdir -p d && cd d && truncate -s 50M a b c").await;
+        loop {
+            transfer(&from, "d", &to, "copy", true).await.unwrap();
+            to.remove(at("/home/user/copy")).await.unwrap();
+        }
+    })
+}
+
+/// What a killed program leaves beside a place goes away with the next start of the sandbox.
+fn killed() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        // Between two transfers there is nothing to leave: one of the kills is in the middle of one.
+        let mut left = false;
+        for _ in 0..20 {
+            let mut child = Process::new(std::env::current_exe().unwrap())
+                .arg(TRANSFERS)
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            writeln!(child.stdin.as_mut().unwrap(), "{}", stage.state.path().display()).unwrap();
+            until("it transfers", async || beside(&stage) > 0).await;
+            child.kill().unwrap();
+            child.wait().unwrap();
+            left |= beside(&stage) > 0;
+            let to = stage.open("to").await;
+            let there = out(&to, "ls -A").await;
+            assert!(["", "copy"].contains(&there.as_str()), "{there}");
+            out(&to, "rm -rf copy").await;
+            assert_eq!((beside(&stage), notes(&stage)), (0, 0));
+            to.destroy().await.unwrap();
+            if left {
+                break;
+            }
+        }
+        assert!(left, "no kill was in the middle");
+        // And one that is done is nobody's to take away.
+        let (from, to) = (stage.open("from").await, stage.open("to").await);
+        assert_eq!(transfer(&from, "d/a", &to, "copy", false).await.unwrap(), 50 << 20);
+        assert_eq!(notes(&stage), 0);
+        drop((from, to));
+        let again = Local::new(stage.state.path()).unwrap();
+        drop(stage.local);
+        let to = again.open(&id("to"), &template()).await.unwrap().sandbox;
+        assert_eq!(out(&to, "ls -A").await, "copy");
+    })
+}
+
+/// How many half transfers there are in the homes of all sandboxes, as the host sees them.
+fn beside(stage: &Stage) -> usize {
+    in_sandboxes(stage, "files/home").filter(|name| name.starts_with(".koze-transfer-")).count()
+}
+
+/// How many paths are noted for the next start of a sandbox.
+fn notes(stage: &Stage) -> usize {
+    in_sandboxes(stage, "passing").count()
+}
+
+/// What is in a directory of each sandbox's own on the host.
+fn in_sandboxes(stage: &Stage, path: &'static str) -> impl Iterator<Item = String> {
+    let sandboxes = std::fs::read_dir(stage.state.path()).unwrap().flatten();
+    let files = sandboxes.filter_map(move |sandbox| std::fs::read_dir(sandbox.path().join(path)).ok());
+    files.flat_map(|files| files.flatten().map(|file| file.file_name().to_string_lossy().into_owned()))
 }
 
 fn between_providers() -> Result<(), libtest_mimic::Failed> {

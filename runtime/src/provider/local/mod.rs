@@ -50,6 +50,7 @@ mod filter;
 mod launch;
 mod layout;
 mod network;
+mod passing;
 mod ready;
 mod registry;
 mod running;

@@ -16,7 +16,7 @@ use super::launch::{Weakness, Weaknesses};
 use super::network::egress;
 use super::registry::Registry;
 use super::running::Running;
-use super::{Shared, engine, exec, files, layout, transfer};
+use super::{Shared, engine, exec, files, layout, passing, transfer};
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxName;
 use crate::provider::Template;
@@ -99,11 +99,13 @@ impl Inner {
             let group = Group::new(layout::memory(&template), layout::PROCESSES);
             let spec = layout::spec(&directory, &hostname, &template, group.is_some(), &weak)?;
             registry.used(&key)?;
-            Ok((spec, group, lock))
+            let left = passing::left(&directory).map_err(|error| state_failed(&error))?;
+            Ok((spec, group, lock, left))
         });
-        let (spec, group, lock) = prepared.await?;
+        let (spec, group, lock, left) = prepared.await?;
         let running = Arc::new(Running::start(spec, group, lock).await?);
         egress::open(&running, &self.template.image, Arc::clone(&self.names)).await?;
+        passing::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         Ok(running)
     }
@@ -304,6 +306,18 @@ impl Sandbox for LocalSandbox {
             Some(to) => transfer::copy(&self.0, files::place(from), &to.0, files::place(target)).await,
             None => pieces::copy(self, from, to, target).await,
         }
+    }
+
+    async fn note_passing(&self, path: &str, passing: bool) -> Result<()> {
+        let path = path.to_owned();
+        // Of one that runs: its start would take the note for one of before.
+        self.with(move |inner, _| {
+            let directory = inner.directory.clone();
+            engine::block(move || {
+                passing::note(&directory, &path, passing).map_err(|error| state_failed(&error))
+            })
+        })
+        .await
     }
 
     async fn expose(&self, port: u16) -> Result<String> {

@@ -1,0 +1,61 @@
+//! What is put together in a sandbox, to be moved to its place: noted on the host, where a start after a kill finds it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use koze_guest::message::{Place, Request};
+use sha2::{Digest, Sha256};
+
+use super::running::Running;
+use crate::error::{Code, Error};
+
+/// A note, and the path in the sandbox that it is about.
+pub(super) struct Note {
+    file: PathBuf,
+    path: String,
+}
+
+/// Notes a path, or with `false` that there is nothing to note any more.
+pub(super) fn note(directory: &Path, path: &str, passing: bool) -> io::Result<()> {
+    let notes = notes(directory);
+    let file = notes.join(HEXLOWER.encode(&Sha256::digest(path)));
+    if passing {
+        fs::create_dir_all(&notes)?;
+        return fs::write(file, path);
+    }
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The notes that are left of a program that was killed. Only who has claimed the sandbox may ask.
+pub(super) fn left(directory: &Path) -> io::Result<Vec<Note>> {
+    let files = match fs::read_dir(notes(directory)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        files => files?,
+    };
+    let note = |file: io::Result<fs::DirEntry>| {
+        let file = file?.path();
+        Ok(Note { path: fs::read_to_string(&file)?, file })
+    };
+    files.map(note).collect()
+}
+
+/// Takes away what they are about. A sandbox that ends over it does so when it starts again.
+pub(super) async fn sweep(running: &Running, left: Vec<Note>) {
+    for Note { file, path } in left {
+        let gone = running.call(&Request::Remove(Place { root: "/".into(), path })).await;
+        if matches!(gone, Err(Error { code: Code::Unavailable, .. })) {
+            return;
+        }
+        // Whose removal fails now, fails always: the note goes as well.
+        let _ = fs::remove_file(file);
+    }
+}
+
+fn notes(directory: &Path) -> PathBuf {
+    directory.join("passing")
+}
