@@ -258,8 +258,8 @@ pub(crate) fn transfer_on() -> ExitCode {
     std::io::stdin().read_line(&mut state).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let stage = Local::new(state.trim_end()).unwrap();
-        let open = async |name: &str| stage.open(&id(name), &template()).await.unwrap().sandbox;
+        let local = Local::new(state.trim_end()).unwrap();
+        let open = async |name: &str| local.open(&id(name), &template()).await.unwrap().sandbox;
         let (from, to) = (open("from").await, open("to").await);
         sh(&from, "mkdir -p d && cd d && truncate -s 50M a b c").await;
         loop {

@@ -430,15 +430,12 @@ export const lives = {
     assert.equal(await s.sh("echo again"), "again\n");
   },
 
-  async "a guest of another koze is known at once, and makes room for one of this"(s) {
+  async "a guest of another koze is known by its first word, and makes room for one of this"(s) {
     await s.open();
     const id = await s.id();
     s.engine.run(id, () => fake("newer"));
-    const start = performance.now();
     const error = await refused(s.exec(["true"]), "unavailable");
     assert.match(error.text, /another version of koze.*version 2 of the protocol, and not 1;.*`koze deploy`/);
-    // Before anybody who does not answer is given up.
-    assert.ok(performance.now() - start < 20_000);
     await eventually("its end", () => !s.engine.container(id)?.running);
     s.engine.run(id, () => undefined);
     assert.equal(await s.sh("echo again"), "again\n");
