@@ -49,7 +49,8 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
         return Err(Error::new(code, format!("`{to_path}` {what}: name another path")));
     }
     let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
-    to.note_passing(&path, true).await?;
+    // Where that fails, a kill in the middle leaves something: no reason to copy nothing.
+    let _ = to.note_passing(&path, true).await;
     let mut beside = Beside { sandbox: Some(to.clone()), path };
     let copied = async {
         let bytes = from.copy_to(anywhere(from_path), to, anywhere(&beside.path)).await?;
