@@ -302,8 +302,18 @@ fn killed() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(transfer(&from, "d/a", &to, "copy", false).await.unwrap(), 50 << 20);
         assert_eq!(notes(&stage), 0);
         drop((from, to));
-        let again = Local::new(stage.state.path()).unwrap();
+        // Nor do notes that nobody can read keep a sandbox from starting.
+        for sandbox in std::fs::read_dir(stage.state.path()).unwrap().flatten() {
+            let notes = sandbox.path().join("passing");
+            if notes.exists() {
+                std::fs::create_dir(notes.join("directory")).unwrap();
+                std::fs::write(notes.join("cut"), b"/home/user/\xc3").unwrap();
+                std::fs::write(notes.join("empty"), "").unwrap();
+            }
+        }
+        assert_eq!(notes(&stage), 3);
         drop(stage.local);
+        let again = Local::new(stage.state.path()).unwrap();
         let to = again.open(&id("to"), &template()).await.unwrap().sandbox;
         assert_eq!(out(&to, "ls -A").await, "copy");
     })

@@ -31,17 +31,14 @@ pub(super) fn note(directory: &Path, path: &str, passing: bool) -> io::Result<()
     }
 }
 
-/// The notes that are left of a program that was killed. Only who has claimed the sandbox may ask.
-pub(super) fn left(directory: &Path) -> io::Result<Vec<Note>> {
-    let files = match fs::read_dir(notes(directory)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        files => files?,
-    };
+/// The notes that are left of a program that was killed. Only who has claimed the sandbox may ask. What cannot be read is
+/// no reason for a sandbox not to start.
+pub(super) fn left(directory: &Path) -> Vec<Note> {
     let note = |file: io::Result<fs::DirEntry>| {
-        let file = file?.path();
-        Ok(Note { path: fs::read_to_string(&file)?, file })
+        let file = file.ok()?.path();
+        Some(Note { path: fs::read_to_string(&file).ok()?, file })
     };
-    files.map(note).collect()
+    fs::read_dir(notes(directory)).into_iter().flatten().filter_map(note).collect()
 }
 
 /// Takes away what they are about. A sandbox that ends over it does so when it starts again.

@@ -99,8 +99,7 @@ impl Inner {
             let group = Group::new(layout::memory(&template), layout::PROCESSES);
             let spec = layout::spec(&directory, &hostname, &template, group.is_some(), &weak)?;
             registry.used(&key)?;
-            let left = passing::left(&directory).map_err(|error| state_failed(&error))?;
-            Ok((spec, group, lock, left))
+            Ok((spec, group, lock, passing::left(&directory)))
         });
         let (spec, group, lock, left) = prepared.await?;
         let running = Arc::new(Running::start(spec, group, lock).await?);
