@@ -89,12 +89,18 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         pieces::copy(self, from, to, target)
     }
 
-    /// Notes that what is put together at a path is on its way to another, or with `false` that it is no more. Where the
-    /// program that runs the sandbox is killed in between, the next start of the sandbox takes away what is there.
+    /// Notes that what is put together at a path is on its way to another. Where the program that runs the sandbox is
+    /// killed before [`forget_passing`](Self::forget_passing), the next start of the sandbox takes away what is there.
     ///
     /// Sandboxes whose files end with them note nothing.
-    fn note_passing(&self, path: &str, passing: bool) -> impl Future<Output = Result<()>> + MaybeSend {
-        let _ = (path, passing);
+    fn note_passing(&self, path: &str) -> impl Future<Output = Result<()>> + MaybeSend {
+        let _ = path;
+        async { Ok(()) }
+    }
+
+    /// Ends what [`note_passing`](Self::note_passing) began: what is at the path, if anything is, stays.
+    fn forget_passing(&self, path: &str) -> impl Future<Output = Result<()>> + MaybeSend {
+        let _ = path;
         async { Ok(()) }
     }
 

@@ -1,6 +1,6 @@
 //! Running a program for a bounded time.
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -25,16 +25,7 @@ const POLL: Duration = Duration::from_millis(5);
 pub fn run(mut command: Command, timeout: Duration) -> Output {
     let deadline = Instant::now() + timeout;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut child = loop {
-        match command.spawn() {
-            Ok(child) => break child,
-            // A program that this test has just written, and that a child of another test's still holds open.
-            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && Instant::now() < deadline => {
-                thread::sleep(Duration::from_millis(10));
-            }
-            Err(error) => panic!("{command:?} did not start: {error}"),
-        }
-    };
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?} did not start: {error}"));
     let stdout = Reader::new(child.stdout.take());
     let stderr = Reader::new(child.stderr.take());
 

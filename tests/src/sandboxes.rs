@@ -9,7 +9,7 @@ use fs_err as fs;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::{Project, Run, koze};
+use crate::{Project, Run, koze, run};
 
 /// How long a supervisor stays without a call, in milliseconds: it bounds what a test leaves that is killed itself.
 const IDLE: &str = "20000";
@@ -45,8 +45,12 @@ impl Sandboxes {
     /// Another build of koze, as far as a supervisor can tell, in the project's directory.
     pub fn other_build(&self, args: &[&str]) -> Command {
         let program = self.path("other-koze");
-        fs::copy(koze().get_program(), &program).expect("a copy");
-        let file = fs::OpenOptions::new().write(true).open(&program).expect("the copy");
+        // Never open for writing in this process: a child that another test starts meanwhile would inherit that, and keep
+        // the copy from being run.
+        let mut copy = Command::new("cp");
+        copy.arg(koze().get_program()).arg(&program);
+        assert!(run(copy, PATIENCE).status.success(), "a copy of koze");
+        let file = fs::File::open(&program).expect("the copy");
         file.file().set_modified(SystemTime::now() - Duration::from_hours(1)).expect("another time");
         let mut command = Command::new(program);
         command.args(args).current_dir(self.dir()).envs(self.env());

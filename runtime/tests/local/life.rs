@@ -1,7 +1,7 @@
 //! How sandboxes come, sleep, wake, and go.
 
-use std::io::{BufRead, BufReader, Write as _};
-use std::process::{Child, Command as Process, ExitCode, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command as Process, ExitCode};
 use std::time::{Duration, Instant};
 
 use koze::provider::local::Local;
@@ -9,7 +9,7 @@ use koze::sandbox::{Status, Write};
 use koze::{Code, Provider, Sandbox};
 
 use crate::Test;
-use crate::stage::{Stage, at, command, id, out, sh, template, until, within};
+use crate::stage::{Stage, at, command, host, id, out, sh, template, until, victim, within};
 
 /// Makes this program one that runs a sandbox until it is killed: the state directory comes on standard input.
 pub(crate) const SUPERVISOR: &str = "--supervisor";
@@ -63,11 +63,7 @@ pub(crate) fn measure() {
 
 /// The supervisor of the tests that kill one.
 pub(crate) fn supervise() -> ExitCode {
-    let mut state = String::new();
-    std::io::stdin().read_line(&mut state).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let local = Local::new(state.trim_end()).unwrap();
+    host(async |local| {
         let sandbox = local.open(&id("kept"), &template()).await.unwrap().sandbox;
         let mark = "(setsid sleep 98761 > /dev/null 2>&1 &) ; sleep 98761 > /dev/null 2>&1 & echo kept > /workspace/file";
         sh(&sandbox, mark).await;
@@ -77,18 +73,11 @@ pub(crate) fn supervise() -> ExitCode {
         assert_eq!(sandbox.exec(stopped).await.unwrap().exit_code, 124);
         println!("up");
         std::future::pending::<()>().await;
-    });
-    ExitCode::SUCCESS
+    })
 }
 
 fn supervisor(stage: &Stage) -> Child {
-    let mut child = Process::new(std::env::current_exe().unwrap())
-        .arg(SUPERVISOR)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    writeln!(child.stdin.as_mut().unwrap(), "{}", stage.state.path().display()).unwrap();
+    let mut child = victim(stage, SUPERVISOR);
     let mut line = String::new();
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "up\n");

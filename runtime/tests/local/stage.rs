@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::{Child, Command as Process, ExitCode, Stdio};
 use std::time::Duration;
 
 use koze::provider::local::{Local, LocalSandbox, Weakness};
@@ -57,6 +59,27 @@ impl Stage {
         template.image.size = Size { memory_mib, disk_mb };
         self.local.open(&id("sized"), &template).await.unwrap().sandbox
     }
+}
+
+/// This program, started to be killed: with an argument that `main` knows, it calls [`host`], on the stage's state.
+pub(crate) fn victim(stage: &Stage, argument: &str) -> Child {
+    let mut child = Process::new(std::env::current_exe().unwrap())
+        .arg(argument)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writeln!(child.stdin.as_mut().unwrap(), "{}", stage.state.path().display()).unwrap();
+    child
+}
+
+/// What a [`victim`] does, with a provider on the state of whoever started it.
+pub(crate) fn host(work: impl AsyncFnOnce(Local)) -> ExitCode {
+    let mut state = String::new();
+    std::io::stdin().read_line(&mut state).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(work(Local::new(state.trim_end()).unwrap()));
+    ExitCode::SUCCESS
 }
 
 pub(crate) fn id(name: &str) -> SandboxId {

@@ -1,7 +1,6 @@
 //! Transfer between sandboxes of this machine, and of different providers.
 
-use std::io::Write as _;
-use std::process::{Command as Process, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +11,7 @@ use koze::sandbox::Write;
 use koze::{Code, Provider, Sandbox, transfer};
 
 use crate::Test;
-use crate::stage::{Stage, at, id, out, sh, template, until, within};
+use crate::stage::{Stage, at, host, id, out, sh, template, until, victim, within};
 
 /// Has this program transfer until it is killed.
 pub(crate) const TRANSFERS: &str = "--transfers";
@@ -252,13 +251,9 @@ fn stopped() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Makes this program one that transfers until it is killed: the state directory comes on standard input.
+/// Transfers until it is killed.
 pub(crate) fn transfer_on() -> ExitCode {
-    let mut state = String::new();
-    std::io::stdin().read_line(&mut state).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let local = Local::new(state.trim_end()).unwrap();
+    host(async |local| {
         let open = async |name: &str| local.open(&id(name), &template()).await.unwrap().sandbox;
         let (from, to) = (open("from").await, open("to").await);
         sh(&from, "mkdir -p d && cd d && truncate -s 50M a b c").await;
@@ -276,12 +271,7 @@ fn killed() -> Result<(), libtest_mimic::Failed> {
         // Between two transfers there is nothing to leave: one of the kills is in the middle of one.
         let mut left = false;
         for _ in 0..20 {
-            let mut child = Process::new(std::env::current_exe().unwrap())
-                .arg(TRANSFERS)
-                .stdin(Stdio::piped())
-                .spawn()
-                .unwrap();
-            writeln!(child.stdin.as_mut().unwrap(), "{}", stage.state.path().display()).unwrap();
+            let mut child = victim(&stage, TRANSFERS);
             until("it transfers", async || beside(&stage) > 0).await;
             child.kill().unwrap();
             child.wait().unwrap();

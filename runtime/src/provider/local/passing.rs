@@ -17,15 +17,15 @@ pub(super) struct Note {
     path: String,
 }
 
-/// Notes a path, or with `false` that there is nothing to note any more.
-pub(super) fn note(directory: &Path, path: &str, passing: bool) -> io::Result<()> {
-    let notes = notes(directory);
-    let file = notes.join(HEXLOWER.encode(&Sha256::digest(path)));
-    if passing {
-        fs::create_dir_all(&notes)?;
-        return fs::write(file, path);
-    }
-    match fs::remove_file(file) {
+/// Notes a path.
+pub(super) fn note(directory: &Path, path: &str) -> io::Result<()> {
+    fs::create_dir_all(notes(directory))?;
+    fs::write(file(directory, path), path)
+}
+
+/// Takes the note of a path away, if there is one.
+pub(super) fn forget(directory: &Path, path: &str) -> io::Result<()> {
+    match fs::remove_file(file(directory, path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -55,4 +55,8 @@ pub(super) async fn sweep(running: &Running, left: Vec<Note>) {
 
 fn notes(directory: &Path) -> PathBuf {
     directory.join("passing")
+}
+
+fn file(directory: &Path, path: &str) -> PathBuf {
+    notes(directory).join(HEXLOWER.encode(&Sha256::digest(path)))
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
@@ -223,6 +223,15 @@ impl LocalSandbox {
     async fn ask(&self, request: Request) -> Result<Answer> {
         self.with(|_, running| async move { Ok(running.call(&request).await?.message) }).await
     }
+
+    /// Changes what is noted on the host, while the sandbox runs: its start would take a note for one of before.
+    async fn change_notes(&self, path: &str, change: fn(&Path, &str) -> io::Result<()>) -> Result<()> {
+        let path = path.to_owned();
+        let change = move |inner: Arc<Inner>, _| {
+            engine::block(move || change(&inner.directory, &path).map_err(|error| state_failed(&error)))
+        };
+        self.with(change).await
+    }
 }
 
 impl Sandbox for LocalSandbox {
@@ -307,16 +316,12 @@ impl Sandbox for LocalSandbox {
         }
     }
 
-    async fn note_passing(&self, path: &str, passing: bool) -> Result<()> {
-        let path = path.to_owned();
-        // Of one that runs: its start would take the note for one of before.
-        self.with(move |inner, _| {
-            let directory = inner.directory.clone();
-            engine::block(move || {
-                passing::note(&directory, &path, passing).map_err(|error| state_failed(&error))
-            })
-        })
-        .await
+    async fn note_passing(&self, path: &str) -> Result<()> {
+        self.change_notes(path, passing::note).await
+    }
+
+    async fn forget_passing(&self, path: &str) -> Result<()> {
+        self.change_notes(path, passing::forget).await
     }
 
     async fn expose(&self, port: u16) -> Result<String> {
