@@ -36,7 +36,7 @@ impl Refusal {
     pub(super) fn into_response(self) -> worker::Result<Response> {
         let body = json!({ "error": { "code": self.code, "message": self.message } });
         let headers = self.header.into_iter().chain([("content-type", "application/json")]);
-        respond(self.status, &body.to_string(), headers)
+        respond(self.status, body.to_string(), headers)
     }
 }
 
@@ -66,24 +66,24 @@ impl From<worker::Error> for Refusal {
 /// A value.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Refusal> {
     let text = serde_json::to_string(value).map_err(worker::Error::from)?;
-    Ok(respond(200, &text, [("content-type", "application/json")])?)
+    Ok(respond(200, text, [("content-type", "application/json")])?)
 }
 
 /// A text for people.
-pub(super) fn text(text: &str) -> Result<Response, Refusal> {
-    Ok(respond(200, text, [("content-type", "text/plain; charset=utf-8")])?)
+pub(super) fn text(text: &'static str) -> Result<Response, Refusal> {
+    Ok(respond(200, text.to_owned(), [("content-type", "text/plain; charset=utf-8")])?)
 }
 
 /// Nothing, and a status that says it all.
 pub(super) fn respond(
     status: u16,
-    body: &str,
+    body: String,
     headers: impl IntoIterator<Item = (&'static str, &'static str)>,
 ) -> worker::Result<Response> {
     let all = Headers::new();
     for (name, value) in headers {
         all.set(name, value)?;
     }
-    let body = ResponseBody::Body(body.as_bytes().to_vec());
+    let body = ResponseBody::Body(body.into_bytes());
     Ok(ResponseBuilder::new().with_status(status).with_headers(all).body(body))
 }

@@ -113,10 +113,10 @@ pub(super) async fn answer<S: Served>(
             if let Some(call) = client.map(|client| call_name(client, &id)) {
                 give_up(&pool(None), &call).await;
             }
-            return Ok(answer::respond(202, "", [])?);
+            return Ok(answer::respond(202, String::new(), [])?);
         }
         // To a notification, or an answer to what was never asked, there is nothing to say.
-        Ok(Said::Nothing) => return Ok(answer::respond(202, "", [])?),
+        Ok(Said::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
         Err(error) => return reply(400, &JsonRpcError::new(None, error), None),
     };
     let id = ask.id.clone();
@@ -222,8 +222,8 @@ async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome
         "tools/call" => {
             let call: Call = taken(&method, params)?;
             let input = Value::Object(call.arguments.unwrap_or_default());
-            let mut result = mcp::result(match twice {
-                Some(error) => Err(error).into(),
+            let mut result = mcp::reply(match twice {
+                Some(error) => Err(error),
                 None => S::call(pool, &call.name, input).await,
             });
             result.result_type = result.result_type.filter(|_| !legacy);
@@ -246,7 +246,7 @@ fn taken<T: DeserializeOwned>(method: &str, params: Map<String, Value>) -> Resul
 /// An answer; `client` is the id that is given to whoever asked.
 fn reply(status: u16, message: &impl Serialize, client: Option<&str>) -> Result<Response, Refusal> {
     let text = serde_json::to_string(message).map_err(worker::Error::from)?;
-    let mut response = answer::respond(status, &text, [("content-type", "application/json")])?;
+    let mut response = answer::respond(status, text, [("content-type", "application/json")])?;
     if let Some(client) = client {
         response.headers_mut().set(CLIENT, client)?;
     }

@@ -34,12 +34,13 @@ use worker::{Env, Request, Response};
 use self::answer::{Refusal, json, text};
 use self::auth::Tokens;
 use self::route::{Query, Route, Url};
+use crate::error::Error;
 use crate::id::SessionId;
 use crate::pool::{Images, Pool};
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
 use crate::tool::dialect::Dialect;
-use crate::tool::{ToolResult, agent};
+use crate::tool::{Reply, ToolResult, agent};
 
 /// The variable with the host that previews are served below, where it is not the one that was called.
 const PREVIEW_HOST: &str = "KOZE_PREVIEW_HOST";
@@ -53,7 +54,7 @@ pub trait Served {
     fn images() -> Images;
 
     /// Calls a tool.
-    fn call(pool: &Pool<Cloudflare>, name: &str, input: Value) -> impl Future<Output = ToolResult>;
+    fn call(pool: &Pool<Cloudflare>, name: &str, input: Value) -> impl Future<Output = Result<Reply, Error>>;
 }
 
 /// Answers a request.
@@ -105,10 +106,10 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
         Route::Tools => json(&definitions::<S>(&query)?),
         Route::Call { session, tool } => {
             let pool = pool(id(&session)?, None);
-            json(&match body::input(request).await? {
+            json(&ToolResult::from(match body::input(request).await? {
                 Ok(input) => S::call(&pool, &tool, input).await,
-                Err(error) => Err(error).into(),
-            })
+                Err(error) => Err(error),
+            }))
         }
         Route::Destroy { session, sandbox } => {
             pool(id(&session)?, None).destroy(&sandbox).await?;

@@ -6,7 +6,7 @@ use rmcp::model::{
 use serde_json::Value;
 
 use super::dialect::Definition;
-use super::{Reply, ToolResult};
+use super::{Reply, ToolResult, text};
 use crate::error::{Code, Error, Result};
 
 /// The longest result that comes as structured content, too: it has every byte twice.
@@ -49,7 +49,7 @@ pub fn result(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
 pub fn reply(reply: Result<Reply>) -> CallToolResult {
     match reply {
         Ok(Reply { value, is_error }) => {
-            let content = value.to_string();
+            let content = text(&value);
             let structured = (content.len() <= LONGEST_TWICE).then_some(value);
             as_result(content, structured, is_error)
         }

@@ -106,10 +106,15 @@ pub fn unknown_tool(name: &str, names: &[&str]) -> Error {
     Error::new(Code::UnknownTool, message)
 }
 
+/// A value as JSON text. Its `Display` does the same piece by piece, which takes a multiple for a large file.
+fn text(value: &Value) -> String {
+    serde_json::to_string(value).expect("a value's keys are texts, and a text takes all that is written")
+}
+
 impl From<Result<Reply>> for ToolResult {
     fn from(result: Result<Reply>) -> Self {
         match result {
-            Ok(reply) => ToolResult { content: reply.value.to_string(), is_error: reply.is_error },
+            Ok(reply) => ToolResult { content: text(&reply.value), is_error: reply.is_error },
             Err(error) => ToolResult { content: error.to_string(), is_error: true },
         }
     }

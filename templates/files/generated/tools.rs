@@ -119,15 +119,22 @@ pub async fn handle_tool_call<P: ::koze::Provider>(
     name: &str,
     input: ::koze::__private::serde_json::Value,
 ) -> ::koze::tool::ToolResult {
-    let reply = match name {
+    reply(session, name, input).await.into()
+}
+
+async fn reply<P: ::koze::Provider>(
+    session: &::koze::Pool<P>,
+    name: &str,
+    input: ::koze::__private::serde_json::Value,
+) -> ::koze::Result<::koze::tool::Reply> {
+    match name {
 //#endregion
 //#region tool
         "__KOZE_TOOL__" => ::koze::tool::call::<::koze::tool::agent::__KOZE_TYPE__, P>(session, input).await,
 //#endregion
 //#region served
         _ => Err(::koze::tool::unknown_tool(name, &[__KOZE_TOOLS__])),
-    };
-    reply.into()
+    }
 }
 
 /// What the Worker serves: these tools, in sandboxes behind its Durable Objects.
@@ -151,8 +158,8 @@ impl ::koze::serve::Served for Tools {
         pool: &::koze::Pool<::koze::provider::cloudflare::Cloudflare>,
         name: &str,
         input: ::koze::__private::serde_json::Value,
-    ) -> ::koze::tool::ToolResult {
-        handle_tool_call(pool, name, input).await
+    ) -> ::koze::Result<::koze::tool::Reply> {
+        reply(pool, name, input).await
     }
 }
 

@@ -5,8 +5,10 @@ import { DurableObject } from "cloudflare:workers";
 /** @import * as koze from "./contract.js" */
 
 const NOTHING = new Uint8Array();
-const FILE = new TextEncoder().encode("x".repeat(1023) + "\n");
 const encoder = new TextEncoder();
+const SMALL = encoder.encode("x".repeat(1023) + "\n");
+/** As a program's source: what JSON escapes is in each line. */
+const LARGE = encoder.encode('const answer = "forty-two, 42";\n'.repeat(2048));
 
 /** @template T @param {T} value @returns {{ ok: true, value: T }} */
 const done = (value) => ({ ok: true, value });
@@ -27,8 +29,9 @@ export class Answers extends DurableObject {
     return done({ stdout: encoder.encode(input.argv.at(-1)), stderr: NOTHING, exitCode: 0, timedOut: false });
   }
 
-  /** A file of 1 kB. @param {koze.Read} input @returns {koze.Reply<koze.Piece>} */
+  /** A file of 1 kB, or `large.txt` of 64 KiB. @param {koze.Read} input @returns {koze.Reply<koze.Piece>} */
   kozeRead(input) {
-    return done({ bytes: FILE.subarray(input.offset, input.offset + input.limit), size: FILE.length });
+    const file = input.path.endsWith("/large.txt") ? LARGE : SMALL;
+    return done({ bytes: file.subarray(input.offset, input.offset + input.limit), size: file.length });
   }
 }

@@ -12,7 +12,8 @@ const [directory, runs] = process.argv.slice(2);
 const TOKEN = "a token of the benchmark";
 const CALLS = [
   { case: "shell", tool: "shell", input: { command: "echo hello" } },
-  { case: "read_file of 1 kB", tool: "read_file", input: { path: "file.txt" } },
+  { case: "read_file of 1 kB", tool: "read_file", input: { path: "small.txt" } },
+  { case: "read_file of 64 KiB", tool: "read_file", input: { path: "large.txt" } },
 ];
 /** The ways to call a tool: how a request looks, and the Worker by hand that takes it. */
 const WAYS = [
@@ -112,7 +113,8 @@ async function compare(way, runs) {
         const other = await (first === ours ? theirs : ours).send(requests[index]);
         const [our, their] = first === ours ? [one, other] : [other, one];
         if (!isDeepStrictEqual(read(our.answer), read(their.answer))) {
-          throw new Error(`the two Workers answer differently:\n${our.answer}\n${their.answer}`);
+          const answers = [our, their].map(({ answer }) => answer.slice(0, 1000));
+          throw new Error(`the two Workers answer differently:\n${answers.join("\n")}`);
         }
         if (run >= warmUp) {
           row.us.push(our.us);

@@ -82,7 +82,6 @@ fn what_stands_in_it() {
 
     [profile.release]
     lto = true
-    opt-level = "s"
     codegen-units = 1
     # The names of functions are a seventh of an upload; without them, a panic still says where it was.
     strip = true
