@@ -391,8 +391,14 @@ run() {
     printf -v left '%d.%06d' $((left / 1000000)) $((left % 1000000))
     sleep "$left" >/dev/null 2>&1 {out}>&- {err}>&- &
     timer=$!
-    wait -n -p ended "$pid" "$timer" 2>/dev/null
-    code=$?
+    # Of one that ended while another command ran, `wait -n` knows nothing any more: it would wait for the timer.
+    if [[ -e /proc/$pid ]]; then
+      wait -n -p ended "$pid" "$timer" 2>/dev/null
+      code=$?
+    else
+      wait "$pid" 2>/dev/null
+      code=$? ended=$pid
+    fi
     [[ $ended == "$timer" ]] || break
     # One that did not come to its end, something in the sandbox has killed; again and again, it would have its way.
     ((code == 0 || ++killed == 100 || ${EPOCHREALTIME//[!0-9]/} >= until)) && late=1 && break

@@ -53,6 +53,13 @@ export const cases = {
     assert.equal(await s.sh(":"), "");
   },
 
+  async "a program may be done at once"(s) {
+    for (let turn = 0; turn < 20; turn += 1) {
+      const done = await s.exec(["true"], { timeoutMs: 5000 });
+      assert.deepEqual([done.exitCode, done.timedOut], [0, false]);
+    }
+  },
+
   async "an output may be any bytes"(s, dir) {
     await s.write(`${dir}/bytes`, BYTES);
     assert.deepEqual((await s.exec(["cat", `${dir}/bytes`])).stdout, BYTES);
