@@ -26,7 +26,7 @@ pub use net::hang_up;
 pub use node::{node_command, node_modules};
 pub use process::run;
 pub use project::{NOTE, Project, Run, is_guest};
-pub use sandboxes::{Sandboxes, eventually, processes, signal, sleeps};
+pub use sandboxes::{STARTED, Sandboxes, eventually, processes, signal, sleeps};
 
 /// The workspace's directory.
 pub fn root() -> PathBuf {

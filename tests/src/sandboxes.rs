@@ -141,6 +141,9 @@ pub fn processes(wanted: impl Fn(&[String]) -> bool) -> Vec<i32> {
         .collect()
 }
 
+/// What a shell runs after `sleep 1 &`, to go on when that runs: at first it is a copy of the shell, by its name and all else.
+pub const STARTED: &str = "until grep -qx sleep /proc/$!/comm; do :; done";
+
 /// Whether a `sleep` of so many seconds runs on this machine.
 pub fn sleeps(seconds: &str) -> bool {
     !processes(|args| args[0] == "sleep" && args.get(1).is_some_and(|arg| arg == seconds)).is_empty()

@@ -65,7 +65,7 @@ fn shell() -> Result<(), libtest_mimic::Failed> {
 fn time_out() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let session = session();
-        let input = json!({ "command": "echo begun; sleep 60 & sleep 60", "timeout_ms": 500 });
+        let input = json!({ "command": "echo begun; sleep 60 & sleep 60", "timeout_ms": 2000 });
         let (ran, is_error) = session.call("shell", input).await;
         assert_eq!(
             (ran, is_error),

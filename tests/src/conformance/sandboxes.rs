@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Capability::{Exec, List, ManyCalls, Restart};
 use super::session::Session;
 use super::{Case, IMAGES, case};
+use crate::STARTED;
 
 pub(super) const CASES: &[Case] = &[
     case("a_sandbox_is_made_once", made_once),
@@ -175,7 +176,8 @@ fn at_most(session: &Session) {
 }
 
 fn processes(session: &Session) {
-    session.out_in("a", "sleep 98721 > /dev/null 2>&1 & echo x > /dev/shm/x 2> /dev/null; true");
+    let start = format!("sleep 98721 > /dev/null 2>&1 & {STARTED}; echo x > /dev/shm/x 2> /dev/null; true");
+    session.out_in("a", &start);
     let look = "for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $p; echo; done 2> /dev/null | grep -c '^sleep 9872[1]' || true";
     assert_eq!((session.out_in("a", look), session.out_in("b", look)), ("1".to_owned(), "0".to_owned()));
     assert_eq!(session.out_in("b", "ls -A /dev/shm /tmp /workspace 2> /dev/null | grep -c x || true"), "0");
@@ -200,7 +202,7 @@ fn restart(session: &Session) {
 }
 
 fn restart_exec(session: &Session) {
-    session.out("echo kept > f; chmod 750 f; ln -s f l; sleep 98722 > /dev/null 2>&1 &");
+    session.out(&format!("echo kept > f; chmod 750 f; ln -s f l; sleep 98722 > /dev/null 2>&1 & {STARTED}"));
     session.restart();
     assert_eq!(session.out("cat l; stat -c %a f"), "kept\n750");
     assert_eq!(session.out("cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c 'sleep [9]8722' || true"), "0");

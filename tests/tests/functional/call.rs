@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 
 use insta::assert_snapshot;
-use koze_tests::{Project, Run, Sandboxes};
+use koze_tests::{Project, Run, STARTED, Sandboxes};
 use serde_json::json;
 
 use crate::common::{refused_with, sandboxes, shell};
@@ -124,7 +124,7 @@ fn a_project_that_cannot_be_built_has_no_tools() {
 #[test]
 fn sessions_share_nothing() {
     let host = sandboxes();
-    host.shell("echo secret > note; sleep 600 & echo $! > pid");
+    host.shell(&format!("echo secret > note; sleep 600 & echo $! > pid; {STARTED}"));
     let other = ["--session", "other"];
     let run = host.koze(&[&["call", "read_file", r#"{"path": "note"}"#], &other[..]].concat());
     assert_snapshot!(said(&run), @"

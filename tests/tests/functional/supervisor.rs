@@ -86,7 +86,7 @@ fn one_that_is_killed_leaves_files_and_no_process() {
 fn one_that_is_killed_during_a_call_says_so() {
     let host = sandboxes();
     let seconds = length("7003");
-    let input = json!({ "command": format!("sleep {seconds}") }).to_string();
+    let input = json!({ "command": format!("sleep {seconds}"), "timeout_ms": 600_000 }).to_string();
     let command = host.command(&["call", "shell", &input]);
     let call = thread::spawn(move || run(command, TIMEOUT));
     eventually("the command runs", || sleeps(&seconds));
@@ -134,7 +134,8 @@ fn what_koze_was_told_to_ignore_is_not_ignored_in_a_sandbox() {
 fn an_interrupted_call_kills_its_command() {
     let host = sandboxes();
     let seconds = length("7005");
-    let input = json!({ "command": format!("trap '' INT TERM HUP; sleep {seconds}; echo survived > f") });
+    let command = format!("trap '' INT TERM HUP; sleep {seconds}; echo survived > f");
+    let input = json!({ "command": command, "timeout_ms": 600_000 });
     // A shell has its background ignore the signal, and the tests may run there.
     let mut command =
         started_by("--default-signal=INT", &host.command(&["call", "shell", &input.to_string()]));

@@ -91,7 +91,7 @@ const SCENES = {
     const { client, call, shell } = await connect();
     const abort = new AbortController();
     const command = `trap '' INT TERM HUP; sleep ${seconds}; touch survived`;
-    const running = call("shell", { command }, { signal: abort.signal });
+    const running = call("shell", { command, timeout_ms: 600_000 }, { signal: abort.signal });
     await eventually("the command runs", () => sleeps(seconds));
     abort.abort("the user has changed their mind");
     const error = await running.then(() => "none", (error) => String(error));

@@ -138,7 +138,7 @@ fn programs(dev: &Dev) {
                 exec(&json!(["sh", "-c", script]), json!({ "env": [["V", "a b\n"]], "workingDir": "/tmp" }))
             ],
             // What goes on after the time is killed, and what was printed is kept.
-            ["kozeExec", exec(&json!(["sh", "-c", "echo begun; sleep 86399"]), json!({ "timeoutMs": 300 }))],
+            ["kozeExec", exec(&json!(["sh", "-c", "echo begun; sleep 86399"]), json!({ "timeoutMs": 2000 }))],
             [
                 "kozeExec",
                 exec(&json!(["sh", "-c", "ps ax 2>/dev/null | grep -c 'slee[p] 86399'; true"]), json!({}))

@@ -140,7 +140,7 @@ export const cases = {
       (setsid bash -c 'echo $$ >${dir}/gone; exec sleep 1000' &)
       echo $$ >${dir}/program
       sleep 1000`;
-    const done = await s.exec(["bash", "-c", command], { timeoutMs: 1500 });
+    const done = await s.exec(["bash", "-c", command], { timeoutMs: 3000 });
     assert.deepEqual([String(done.stdout), String(done.stderr)], ["begun\n", "partly\n"]);
     assert.deepEqual([done.exitCode, done.timedOut], [124, true]);
     // A zombie is dead.
