@@ -79,14 +79,21 @@ impl Worker {
         let bin = tools.path().join("bin");
         fs::create_dir(&bin).expect("a directory in it");
         fs::os::unix::fs::symlink(koze().get_program(), bin.join("koze")).expect("a link to koze");
-        let script = bin.join("worker-build");
-        fs::write(&script, WORKER_BUILD).expect("a script");
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(script, executable).expect("its permissions");
         let worker = Worker { name, project, tools };
+        worker.replace_tool("worker-build", WORKER_BUILD);
         fs::create_dir(worker.build_dir()).expect("a directory in it");
         fs::write(worker.build_dir().join("index.js"), STUB).expect("a stub");
         worker
+    }
+
+    /// Has wrangler find a script in place of a tool.
+    pub(crate) fn replace_tool(&self, name: &str, script: &str) {
+        let path = self.tools.path().join("bin").join(name);
+        // Never through the link that `koze` is.
+        let _ = fs::remove_file(&path);
+        fs::write(&path, script).expect("a script");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(path, executable).expect("its permissions");
     }
 
     /// What the stand-in for worker-build puts in place: a stub, until a test puts something else there.
