@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::wrangler::settings::CHECK;
+
 /// What the configuration of a local run says in place of the project's.
 #[derive(Debug, Clone, Copy)]
 pub struct Local<'a> {
@@ -84,11 +86,11 @@ fn level(level: &mut Map<String, Value>, local: &Local) {
     }
 }
 
-/// A build command without the `koze build --check` that guards a deployment. Here a file that is not in step is about to
+/// A build command without the [`CHECK`] that guards a deployment. Here a file that is not in step is about to
 /// be: koze builds after each change, and wrangler, which sees the same change, ends where its first build fails.
 fn unchecked(command: &str) -> &str {
     match command.split_once("&&") {
-        Some((check, rest)) if check.split_whitespace().eq(["koze", "build", "--check"]) => rest.trim_start(),
+        Some((check, rest)) if check.split_whitespace().eq(CHECK.split_whitespace()) => rest.trim_start(),
         _ => command,
     }
 }

@@ -8,7 +8,7 @@ use super::scope::Scope;
 
 /// What comes before the building of the Worker: wrangler reads its configuration before it runs the command, so
 /// building there would deploy stale blocks.
-const CHECK: &str = "koze build --check";
+pub const CHECK: &str = "koze build --check";
 
 /// The flag that switches Node's modules on.
 const NODE: &str = "nodejs_compat";

@@ -3,7 +3,7 @@
 use koze::{Code, Sandbox};
 
 use crate::Test;
-use crate::stage::{Stage, at, command, out, sh, until, within};
+use crate::stage::{STARTED, Stage, at, command, out, sh, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("host_files_are_out_of_sight", host_files_are_out_of_sight),
@@ -70,10 +70,12 @@ fn others_are_out_of_sight() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let (one, two) = (stage.open("one").await, stage.open("two").await);
-        out(&one, "sleep 9881 > /dev/null 2>&1 & echo secret > /tmp/secret; echo secret > /dev/shm/secret")
-            .await;
-        let look = "cat /proc/*/cmdline | tr '\\0' ' ' | grep -o 'sleep [9]881'";
-        until("it runs", async || sh(&one, look).await.stdout == b"sleep 9881\n").await;
+        let start = "echo secret > /tmp/secret; echo secret > /dev/shm/secret; sleep 9881 > /dev/null 2>&1 &";
+        out(&one, &format!("{start} {STARTED}")).await;
+        assert_eq!(
+            out(&one, "cat /proc/*/cmdline | tr '\\0' ' ' | grep -o 'sleep [9]881'").await,
+            "sleep 9881"
+        );
         let seen = out(&two, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '; ls -A /tmp /dev/shm /workspace").await;
         assert!(!seen.contains("9881") && !seen.contains("secret"), "{seen}");
         let count = out(&two, "ls -d /proc/[0-9]* | wc -l").await;

@@ -113,6 +113,9 @@ pub(crate) fn command(argv: &[&str]) -> Command {
     }
 }
 
+/// What a shell runs after `sleep 1 &`, to go on when that runs: at first it is a copy of the shell.
+pub(crate) const STARTED: &str = "until grep -qx sleep /proc/$!/comm; do :; done";
+
 /// Runs a script, and gives all that came of it.
 pub(crate) async fn sh(sandbox: &LocalSandbox, script: &str) -> Output {
     sandbox.exec(command(&["sh", "-c", script])).await.unwrap()
