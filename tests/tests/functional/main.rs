@@ -43,4 +43,5 @@ mod source;
 mod storage;
 mod supervisor;
 mod tools;
+mod trust;
 mod watch;
