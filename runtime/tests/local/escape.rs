@@ -45,7 +45,7 @@ enum Control {
 /// The protections that stand in the way of an attempt.
 fn control(name: &str) -> Control {
     use Weakness::{
-        Capabilities, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Processes,
+        Capabilities, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Processes, Writable,
     };
     if let Some(call) = CALLS.iter().find(|call| call.name == name) {
         return match call.needs {
@@ -64,6 +64,7 @@ fn control(name: &str) -> Control {
         "sysfs" => Control::File(|_| "/sys".into()),
         // The user namespace alone keeps it out of the environment of a process of the same user.
         "hard_link_to_the_host" | "setuid_programs" | "environment_of_host_processes" => Control::Host,
+        "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
         "other_families" | "new_user_namespace" | "clone_into_namespaces" | "x32_calls" => {
@@ -134,6 +135,7 @@ async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target) -> String 
     argv.extend(arguments.iter().map(String::as_str));
     let output = sandbox.exec(command(&argv)).await.unwrap();
     assert_eq!(output.exit_code, 0, "{name}: {output:?}");
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 

@@ -3,6 +3,7 @@
 
 mod calls;
 mod files;
+mod inodes;
 mod kernel;
 mod network;
 mod processes;
@@ -82,6 +83,7 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("proc_of_the_kernel", files::kernel),
     ("mounts_of_the_host", files::mounts),
     ("write_to_usr", files::usr),
+    ("change_an_inode_of_the_host", inodes::change),
     ("leaked_descriptors", files::descriptors),
     ("host_loopback", network::tcp),
     ("abstract_sockets", network::abstract_socket),
