@@ -45,7 +45,8 @@ enum Control {
 /// The protections that stand in the way of an attempt.
 fn control(name: &str) -> Control {
     use Weakness::{
-        Capabilities, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Processes, Writable,
+        Capabilities, Counters, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Proc,
+        Processes, Writable,
     };
     if let Some(call) = CALLS.iter().find(|call| call.name == name) {
         return match call.needs {
@@ -67,9 +68,15 @@ fn control(name: &str) -> Control {
         "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
-        "other_families" | "new_user_namespace" | "clone_into_namespaces" | "x32_calls" => {
-            Control::Weak(&[Filter])
-        }
+        "other_families"
+        | "other_kinds_of_netlink"
+        | "allocate_without_writing"
+        | "reserve_without_writing"
+        | "x32_calls" => Control::Weak(&[Filter]),
+        "core_files_for_a_helper_of_the_host" => Control::Weak(&[Filter, Limits]),
+        "new_user_namespace" | "clone_into_namespaces" => Control::Weak(&[Filter, Counters]),
+        "inotify_of_the_whole_machine" => Control::Weak(&[Counters]),
+        "what_the_kernel_tells" => Control::Weak(&[Proc]),
         "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes]),
         "environment_of_the_host_program" => Control::Weak(&[Environment]),
         "environment_of_the_guest" | "descriptors_of_the_guest" | "root_of_the_guest" => {
@@ -128,7 +135,7 @@ async fn in_weak(weak: Vec<Weakness>, name: &str, target: &Target) -> String {
 }
 
 /// Puts this program into the sandbox, and lets it try.
-async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target) -> String {
+pub(crate) async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target) -> String {
     put_probe(sandbox).await;
     let arguments = target.arguments();
     let mut argv = vec!["/home/user/probe", PROBE, name];

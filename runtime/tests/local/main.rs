@@ -12,6 +12,7 @@ mod files;
 mod guest;
 mod life;
 mod limits;
+mod machine;
 mod preview;
 mod probes;
 mod program;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
         files::TESTS,
         guest::TESTS,
         program::TESTS,
+        machine::TESTS,
         sight::TESTS,
         limits::TESTS,
         life::TESTS,

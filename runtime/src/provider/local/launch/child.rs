@@ -10,7 +10,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::super::cgroup::ENTER;
 use super::spec::{Failure, Order, Report, Spec, Stage};
-use super::{ARGUMENT, USER, Weakness, mounts, program, sys};
+use super::{ARGUMENT, USER, Weakness, mounts, proc, program, sys};
 
 /// The exit code of a program that cannot be run.
 const CANNOT_RUN: i32 = 126;
@@ -100,6 +100,14 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     }
     mounts::pivot().map_err(at(Stage::Pivot))?;
     take_null().map_err(at(Stage::Pivot))?;
+    if !spec.weak.has(&Weakness::Processes) {
+        if !spec.weak.has(&Weakness::Counters) {
+            proc::bound_counters().map_err(at(Stage::Proc))?;
+        }
+        if !spec.weak.has(&Weakness::Proc) {
+            proc::mask().map_err(at(Stage::Proc))?;
+        }
+    }
     shut(&spec).map_err(at(Stage::Shut))?;
     Ok(true)
 }
@@ -162,7 +170,8 @@ fn limits(spec: &Spec) -> io::Result<()> {
     for (resource, most) in [
         (Resource::Nproc, spec.processes),
         (Resource::Fsize, spec.file_size),
-        (Resource::Core, 0),
+        // 1 means none, also where the kernel would hand it to a program (`core_pattern`); 0 does not.
+        (Resource::Core, 1),
         (Resource::Nofile, 4096),
         (Resource::Memlock, 8 << 20),
     ] {

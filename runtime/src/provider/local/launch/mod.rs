@@ -3,6 +3,7 @@
 
 mod child;
 mod mounts;
+mod proc;
 mod program;
 mod spec;
 mod sys;

@@ -67,7 +67,8 @@ pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     }
     mount("tmpfs", "dev/shm", "tmpfs", shut, c"size=64m,nr_inodes=4k,mode=1777")?;
     let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
-    Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620")?)
+    // All sandboxes together have as many terminals as the machine (`kernel.pty.max`).
+    Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620,max=256")?)
 }
 
 fn parents(path: &Path) -> io::Result<()> {

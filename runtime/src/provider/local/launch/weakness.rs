@@ -33,6 +33,10 @@ pub enum Weakness {
     Program,
     /// What is seen of the host is mounted to write.
     Writable,
+    /// What the whole machine counts is bounded as on the host.
+    Counters,
+    /// All of `/proc` is to be seen.
+    Proc,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
