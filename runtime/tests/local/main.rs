@@ -12,8 +12,10 @@ mod files;
 mod guest;
 mod life;
 mod limits;
+mod machine;
 mod preview;
 mod probes;
+mod program;
 mod scene;
 mod server;
 mod sight;
@@ -55,6 +57,11 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(limits::HOG) {
         return limits::hog();
     }
+    match std::env::args().nth(1).as_deref() {
+        Some(program::LINGER) => return program::linger(),
+        Some(program::WATCH) => return program::watch(),
+        _ => {}
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;
@@ -68,6 +75,8 @@ fn main() -> ExitCode {
         commands::TESTS,
         files::TESTS,
         guest::TESTS,
+        program::TESTS,
+        machine::TESTS,
         sight::TESTS,
         limits::TESTS,
         life::TESTS,
@@ -94,6 +103,8 @@ fn as_nobody() -> ExitCode {
     let scratch = tempfile::tempdir().unwrap();
     let copy = scratch.path().join("local");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // It belongs to whoever runs it, as a program that somebody has installed does.
+    std::os::unix::fs::chown(&copy, Some(NOBODY), Some(NOBODY)).unwrap();
     stage::open_to_all(scratch.path());
     let status = Command::new(copy)
         .args(std::env::args_os().skip(1))

@@ -66,7 +66,7 @@ export class Memory extends DurableObject {
   /** @param {contract.Exec} input @param {() => Promise<unknown>} [waiting] @returns {Promise<contract.Reply<contract.Output>>} */
   kozeExec(input, waiting) {
     return this.opened(async () => {
-      const [verb, ...words] = (input.argv.at(-1) ?? "").split(" ");
+      const [verb, ...words] = (input.argv.at(-2) ?? "").split(" ");
       const rest = words.join(" ");
       const output = (/** @type {string} */ out, code = 0) =>
         done({ stdout: text(out), stderr: new Uint8Array(), exitCode: code, timedOut: false });

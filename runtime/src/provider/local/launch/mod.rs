@@ -3,6 +3,8 @@
 
 mod child;
 mod mounts;
+mod proc;
+mod program;
 mod spec;
 mod sys;
 mod weakness;
@@ -10,6 +12,7 @@ mod weakness;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
@@ -21,6 +24,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use super::cgroup::Group;
 use crate::error::{Code, Error, Result};
 
+use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Program, Spec};
 use spec::{Failure, Order, Report, Stage};
 #[cfg_attr(
@@ -38,6 +42,8 @@ const USER: u32 = 1000;
 const UNPRIVILEGED: u32 = 100_000;
 /// What tells the new process, in builds with the feature `testing`, to keep open what the host program had open.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
+/// What tells a guest that something in a sandbox runs, in builds with the feature `testing`, to go on all the same.
+const STAY: &str = "KOZE_TESTING_STAY";
 /// How long a launch may take: it is some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -128,7 +134,10 @@ fn start(spec: Spec, group: Option<&Group>) -> Result<Launched> {
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))
         .map_err(|error| internal(error.into()))?;
     let keep = spec.weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
-    let mut child = Command::new("/proc/self/exe")
+    let program = GuestProgram::get()?;
+    let path = if spec.weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
+    let mut child = Command::new(path)
+        .arg0("koze")
         .arg(ARGUMENT)
         .env_clear()
         .envs(keep)

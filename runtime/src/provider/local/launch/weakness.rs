@@ -29,6 +29,14 @@ pub enum Weakness {
     Environment,
     /// A file or directory of the host is seen under its own path, to write.
     File(PathBuf),
+    /// The first process runs the host's own program file.
+    Program,
+    /// What is seen of the host is mounted to write.
+    Writable,
+    /// What the whole machine counts is bounded as on the host.
+    Counters,
+    /// All of `/proc` is to be seen.
+    Proc,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
