@@ -57,11 +57,9 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
             ("guest.mjs", GUEST_CONNECTION),
         ];
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
-        let has_policy =
-            |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native && has_policy(sandbox);
-        if sandboxes.iter().any(has_policy) {
-            files.extend([("egress.mjs", EGRESS.to_owned()), ("egress.d.mts", EGRESS_TYPES.to_owned())]);
-        }
+    }
+    if sandboxes.iter().any(has_policy) {
+        files.extend([("egress.mjs", EGRESS.to_owned()), ("egress.d.mts", EGRESS_TYPES.to_owned())]);
     }
     if !files.is_empty() {
         let contract = format!("// {MARK}\n//\n{CONTRACT}");

@@ -75,6 +75,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use self::launch::Weakness;
 use self::launch::Weaknesses;
 use self::network::egress;
+pub use self::network::egress::Reached;
 pub use self::network::objects::Objects;
 use self::network::preview::Previews;
 use self::registry::Registry;
@@ -178,6 +179,17 @@ impl Local {
         Self::on(state.as_ref(), egress::Names::default(), Weaknesses::new(weak))
     }
 
+    /// The same, with names that lead to servers on this machine.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn weakened_with_names(
+        state: impl AsRef<Path>,
+        names: HashMap<String, SocketAddr>,
+        weak: Vec<Weakness>,
+    ) -> Result<Self> {
+        Self::on(state.as_ref(), Arc::new(names), Weaknesses::new(weak))
+    }
+
     fn on(state: &Path, names: egress::Names, weak: Weaknesses) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze::provider::local::init()` first in `main`";
@@ -246,6 +258,17 @@ impl Local {
             found.extend(infos.into_iter().map(|info| (session.clone(), info)));
         }
         Ok(found)
+    }
+}
+
+impl Local {
+    /// Where the sandboxes of a state directory went, or tried to, the oldest first. The journal has a limited size: of
+    /// what was reached and of what was refused, the latest is kept, some thousands of each.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] where the journal cannot be read.
+    pub fn egress(state: impl AsRef<Path>) -> Result<Vec<Reached>> {
+        egress::read_journal(state.as_ref())
     }
 }
 

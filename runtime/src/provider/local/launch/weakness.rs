@@ -27,6 +27,8 @@ pub enum Weakness {
     Descriptors,
     /// Programs have the host's environment.
     Environment,
+    /// Rules of egress are compared with the host that a program names, as it is written and at any port.
+    Egress,
     /// A file or directory of the host is seen under its own path, to write.
     File(PathBuf),
     /// The first process runs the host's own program file.
