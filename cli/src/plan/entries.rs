@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use koze_model::{Rule, names};
+use serde_json::{Map, Value};
 
 use super::fate::Fate;
 use crate::finding::{Finding, Findings};
@@ -31,7 +32,7 @@ pub(super) fn of_level(
     let unbound = fate.unbound.iter().map(|kept| (&kept.class, &kept.binding));
     moving.extend(going.chain(unbound).filter_map(|(class, binding)| blocks::binding(class, binding, level)));
     for (wanted, owned) in wanted.iter().zip(owned.iter_mut()) {
-        let container = wanted.reconcile_container(level, config, findings);
+        let container = wanted.reconcile_container(level, owned.kept.as_ref(), config, findings);
         let binding = wanted.reconcile_binding(level, &moving, config, findings);
         edits.extend(container.edits.into_iter().chain(binding.edits));
         notes.extend(container.adopted.into_iter().chain(binding.adopted));
@@ -39,7 +40,7 @@ pub(super) fn of_level(
             owned.entries.insert(scope.environment.clone(), entry);
         }
         if scope.environment.is_none() {
-            owned.kept_image = container.kept_image;
+            owned.kept = container.kept;
         }
     }
     for locked in &fate.dropped {
@@ -110,8 +111,8 @@ fn unique_names(
 /// The container entries of a sandbox, by environment.
 pub(super) struct Owned {
     entries: BTreeMap<Option<String>, lock::Entry>,
-    /// The image of the top level's entry, where it is the user's.
-    pub(super) kept_image: Option<String>,
+    /// The image of the top level's entry, where it is the user's, with the keys that belong to it.
+    kept: Option<Map<String, Value>>,
 }
 
 impl Owned {
@@ -120,7 +121,12 @@ impl Owned {
         let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
         let entries =
             environments.into_iter().map(|(environment, entry)| (Some(environment), entry)).collect();
-        Owned { entries, kept_image: None }
+        Owned { entries, kept: None }
+    }
+
+    /// The image of the top level's entry, where it is the user's.
+    pub(super) fn kept_image(&self) -> Option<String> {
+        Some(self.kept.as_ref()?.get("image")?.as_str()?.to_owned())
     }
 
     /// What the lock says of it; `new` is the tag under which this build makes classes.

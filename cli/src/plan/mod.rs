@@ -180,7 +180,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.migrations = tags;
     new_lock.kept = fate.kept(lock);
     new_lock.registry = registry::locked(inputs, &lifecycles, new_registry);
-    let kept: Vec<Option<String>> = owned.iter_mut().map(|owned| owned.kept_image.take()).collect();
+    let kept: Vec<Option<String>> = owned.iter().map(Owned::kept_image).collect();
     new_lock.sandboxes = wanted
         .iter()
         .zip(owned)
