@@ -38,7 +38,7 @@ pub(in super::super) async fn open(running: &Running, image: &Image, names: Name
     let ended = running.end_of();
     engine()?.spawn(async move {
         tokio::select! {
-            () = accept::each(listener, |stream| proxy::serve(stream, Arc::clone(&reach))) => {}
+            () = accept::each(listener, |stream, proof| proxy::serve(stream, proof, Arc::clone(&reach))) => {}
             () = ended => {}
         }
     });
