@@ -118,7 +118,9 @@ impl Guest {
                 self.new.remove(&create);
                 return Ok(());
             }
-            Request::List(place) => files::list(&place).map(Answer::Listed),
+            Request::List(place, from) => {
+                files::list(&place, from).map(|(page, next)| Answer::Listed(page, next))
+            }
             Request::Stat(place) => files::stat(&place).map(Answer::Found),
             Request::MakeDir(place) => files::make_dir(&place).map(|()| Answer::Done),
             Request::MakeLink(place, target) => files::make_link(&place, &target).map(|()| Answer::Done),

@@ -2,6 +2,7 @@
 //!
 //! Each check is data; the command shows them. No check changes anything, and none reaches the network.
 
+mod command;
 mod project;
 pub(crate) mod tools;
 
@@ -13,6 +14,7 @@ use serde::Serialize;
 use crate::build::{Build, Summary};
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
+use crate::wrangler::settings;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -74,6 +76,7 @@ pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now:
     if build.sandboxes.is_empty() || !build.sandboxes.iter().all(native) {
         checks.extend(config.map(project::flags));
     }
-    checks.extend(tools::checks(build));
+    let command = config.and_then(|config| settings::build_command(config.document.value(), None));
+    checks.extend(tools::checks(build, command));
     checks
 }
