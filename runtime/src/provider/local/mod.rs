@@ -74,6 +74,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[doc(hidden)]
 pub use self::launch::Weakness;
 use self::launch::Weaknesses;
+#[doc(hidden)]
+pub use self::network::connections::{Connections, Proof};
 use self::network::egress;
 pub use self::network::egress::Reached;
 pub use self::network::objects::Objects;

@@ -50,7 +50,7 @@ pub(in super::super) async fn open(
     let ended = running.end_of();
     engine()?.spawn(async move {
         tokio::select! {
-            () = accept::each(listener, |stream| proxy::serve(stream, Arc::clone(&reach))) => {}
+            () = accept::each(listener, |stream, proof| proxy::serve(stream, proof, Arc::clone(&reach))) => {}
             () = ended => {}
         }
     });

@@ -10,6 +10,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
+use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::idle::Idle;
 use super::super::tunnel::tunnel;
@@ -20,8 +21,10 @@ use super::reach::Reach;
 const IDLE: Duration = Duration::from_mins(10);
 
 /// Serves a connection of a program in the sandbox.
-pub(super) async fn serve(stream: TcpStream, reach: Arc<Reach>) {
+pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
     http::serve(Idle::new(stream, IDLE), |request, after| {
+        // Nobody but the sandbox's programs comes here: one that asks for something may stay.
+        proof.give();
         let reach = Arc::clone(&reach);
         async move {
             let answered = if request.method() == Method::CONNECT {
