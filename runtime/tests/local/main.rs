@@ -55,6 +55,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(limits::HOG) {
         return limits::hog();
     }
+    if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
+        return limits::many_descriptors();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;

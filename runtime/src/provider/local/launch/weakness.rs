@@ -29,6 +29,8 @@ pub enum Weakness {
     Environment,
     /// A file or directory of the host is seen under its own path, to write.
     File(PathBuf),
+    /// The watch looks at everything, however much it is, and at all sandboxes in one thread.
+    Budget,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
