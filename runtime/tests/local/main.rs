@@ -62,6 +62,9 @@ fn main() -> ExitCode {
         Some(program::WATCH) => return program::watch(),
         _ => {}
     }
+    if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
+        return limits::many_descriptors();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;

@@ -56,7 +56,6 @@ mod registry;
 mod running;
 mod sandbox;
 mod transfer;
-mod usage;
 mod watch;
 
 use std::collections::HashMap;

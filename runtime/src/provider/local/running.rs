@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use koze_guest::channel::{Packet, Received, Receiver};
 use koze_guest::message::{Answer, Fault, Request, Why};
@@ -33,6 +33,10 @@ pub(super) struct Running {
     pub(super) counted: bool,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
+    /// How often its programs were killed for having too much, and why the last time.
+    judged: Mutex<(u64, String)>,
+    /// Why it was ended, where it was ended for that.
+    ended_for: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -73,7 +77,8 @@ impl Running {
             drop(lock);
             let _ = over.send(true);
         });
-        Ok(Running { wire, process, pid, counted, next: AtomicU64::new(1), ended })
+        let (judged, ended_for) = (Mutex::default(), OnceLock::new());
+        Ok(Running { wire, process, pid, counted, next: AtomicU64::new(1), ended, judged, ended_for })
     }
 
     /// Whether it has come to its end.
@@ -102,7 +107,7 @@ impl Running {
         let (answer, coming) = oneshot::channel();
         match lock(&self.wire.waiting).as_mut() {
             Some(waiting) => waiting.insert(number, answer),
-            None => return Err(gone()),
+            None => return Err(self.gone()),
         };
         self.tell(number, request, descriptors).await?;
         Ok(coming)
@@ -121,9 +126,58 @@ impl Running {
             match packet.send(self.wire.socket.get_ref(), descriptors) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
-                Err(_) => return Err(gone()),
+                Err(_) => return Err(self.gone()),
             }
         }
+    }
+
+    /// Tells the guest to kill all programs, and gives where its answer will come. Waits for nothing.
+    pub(super) fn kill_programs(&self) -> io::Result<oneshot::Receiver<Received<Answer>>> {
+        let number = self.number();
+        let (answer, coming) = oneshot::channel();
+        match lock(&self.wire.waiting).as_mut() {
+            Some(waiting) => waiting.insert(number, answer),
+            None => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        Packet::new(number, &Request::KillAll)?.send(self.wire.socket.get_ref(), &[])?;
+        Ok(coming)
+    }
+
+    /// Notes why its programs are about to be killed.
+    pub(super) fn judge(&self, why: &str) {
+        let mut judged = lock(&self.judged);
+        judged.0 += 1;
+        why.clone_into(&mut judged.1);
+    }
+
+    /// How often its programs were killed for having too much.
+    pub(super) fn judgements(&self) -> u64 {
+        lock(&self.judged).0
+    }
+
+    /// Why its programs were killed, where that has happened since there were so many judgements.
+    pub(super) fn judged_since(&self, before: u64) -> Option<String> {
+        let judged = lock(&self.judged);
+        (judged.0 > before).then(|| judged.1.clone())
+    }
+
+    /// What a call gets that was under way when the sandbox ended.
+    pub(super) fn gone(&self) -> Error {
+        match self.ended_for.get() {
+            Some(why) => Error::new(
+                Code::Unavailable,
+                format!(
+                    "the sandbox was ended, for its programs could not be killed: {why}; the next call starts it again"
+                ),
+            ),
+            None => gone(),
+        }
+    }
+
+    /// Ends it, and says why to those who wait.
+    pub(super) fn end_for(&self, why: &str) {
+        let _ = self.ended_for.set(why.to_owned());
+        self.kill();
     }
 
     /// Waits until the guest has read some of what it was sent.
@@ -134,12 +188,12 @@ impl Running {
             let _engine = engine().map_err(io::Error::other)?.enter();
             watched(socket, Interest::WRITABLE)
         };
-        watched().map_err(|_| gone())?.writable().await.map(drop).map_err(|_| gone())
+        watched().map_err(|_| self.gone())?.writable().await.map(drop).map_err(|_| self.gone())
     }
 
     /// Asks, and waits for the answer.
     pub(super) async fn call(&self, request: &Request) -> Result<Received<Answer>> {
-        let received = self.ask(self.number(), request, &[]).await?.await.map_err(|_| gone())?;
+        let received = self.ask(self.number(), request, &[]).await?.await.map_err(|_| self.gone())?;
         match received.message {
             Answer::Failed(fault) => Err(error(fault)),
             _ => Ok(received),

@@ -42,7 +42,7 @@ pub(super) struct Inner {
     pub(super) registry: Arc<Registry>,
     provider: Weak<Shared>,
     names: egress::Names,
-    weak: Weaknesses,
+    pub(super) weak: Weaknesses,
     pub(super) state: AsyncMutex<State>,
     /// Writes come one after the other: two paths may lead to one file.
     pub(super) writes: AsyncMutex<()>,

@@ -90,8 +90,9 @@ async fn room(to: &Arc<Inner>) -> Result<u64> {
         return Err(full());
     }
     let (files, most) = (to.directory.join("files"), layout::disk(&to.template));
+    let entries = layout::entries(&to.template);
     // What cannot be looked at, the watch will see.
-    engine::block(move || Ok(most.saturating_sub(disk::usage(&files).unwrap_or(0)))).await
+    engine::block(move || Ok(most.saturating_sub(disk::usage(&files, entries).unwrap_or(0)))).await
 }
 
 fn full() -> Error {

@@ -39,6 +39,8 @@ pub enum Weakness {
     Counters,
     /// All of `/proc` is to be seen.
     Proc,
+    /// The watch looks at everything, however much it is, and at all sandboxes in one thread.
+    Budget,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
