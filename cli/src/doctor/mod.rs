@@ -3,6 +3,7 @@
 //! Each check is data; the command shows them. No check changes anything, and none reaches the network.
 
 mod project;
+mod toolchain;
 pub(crate) mod tools;
 
 use std::time::SystemTime;
