@@ -19,7 +19,7 @@ use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
 use crate::recover;
 use crate::sdk::{self, Sdk};
-use crate::wrangler::locate::Config;
+use crate::wrangler::locate::{self, Config};
 use crate::write::{self, Failed};
 
 /// What to build.
@@ -179,11 +179,18 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
     {
         return findings.fail(Rule::ConfigGone { file: shown.clone() }, None);
     }
-    let config = Config::open(project, options.config.as_deref().or(locked.as_deref()), findings)?;
-    if !config.exists && !lock.is_empty() {
+    let mut config = Config::open(project, options.config.as_deref().or(locked.as_deref()), findings)?;
+    if config.exists {
+        if !lock.is_empty() {
+            config.note_owner(project, locked.as_deref());
+        }
+        return Ok(config);
+    }
+    if !lock.is_empty() {
         return findings.fail(Rule::ConfigGone { file: config.shown }, None);
     }
-    Ok(config)
+    let strays = locate::strays(project);
+    if strays.is_empty() { Ok(config) } else { findings.fail(Rule::ConfigUnnamed { files: strays }, None) }
 }
 
 /// The class to take out: koze must have made it, and no file may declare it any more.

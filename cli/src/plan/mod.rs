@@ -110,7 +110,8 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let Inputs { project, config, lock, sdk, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
     let scopes = scope::all(config, project, findings)?;
-    let lifecycles = lifecycle::all(config, &scopes, findings)?;
+    let lifecycles = lifecycle::all(config, &scopes, lock, findings)?;
+    lifecycle::check_owner(&lifecycles, lock, config, findings)?;
     lifecycle::check_lists(&lifecycles, &scopes, lock, config, findings);
     for lifecycle in &lifecycles {
         lifecycle.check_tags(lock, config, findings);
@@ -170,7 +171,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         storage::edits(&lifecycles, inputs, &fate, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     edits.extend(more);
-    notes.splice(0..0, renames);
+    notes.splice(0..0, inputs.draft.notes.iter().cloned().chain(renames));
     findings.checked()?;
 
     let mut new_lock = Lock::new();

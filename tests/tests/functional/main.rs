@@ -40,6 +40,7 @@ mod rules;
 mod sandboxes;
 mod schema;
 mod sdk;
+mod settings;
 mod source;
 mod storage;
 mod supervisor;

@@ -21,6 +21,8 @@ use crate::finding::{Finding, Findings, Place};
 use crate::images::Resolved;
 use crate::lock::{Entry, Kept, Locked};
 
+pub use binding::elsewhere;
+
 /// A sandbox with all that its entries need.
 pub struct Wanted<'a> {
     /// The sandbox.
