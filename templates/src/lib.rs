@@ -42,6 +42,9 @@ pub const NATIVE_CONTAINER: &str = include_str!("../files/worker/container.mjs")
 /// What they know of who waits for programs, `src/generated/waiting.mjs`; `koze dev --local` takes it as well.
 pub const WAITING: &str = include_str!("../files/worker/waiting.mjs");
 
+/// The files and trees that go from sandbox to sandbox as streams, `src/generated/trees.mjs`.
+pub const TREES: &str = include_str!("../files/worker/trees.mjs");
+
 /// Its connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
 

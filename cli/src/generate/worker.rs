@@ -3,7 +3,7 @@
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
     CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, SDK,
-    SDK_SCRIPT, SDK_TYPES, WAITING, WORKER, WORKER_TYPES,
+    SDK_SCRIPT, SDK_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
@@ -55,6 +55,7 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
             ("native.d.mts", NATIVE_TYPES),
             ("container.mjs", NATIVE_CONTAINER),
             ("guest.mjs", GUEST_CONNECTION),
+            ("trees.mjs", TREES),
         ];
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
     }
