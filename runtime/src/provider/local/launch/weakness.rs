@@ -37,6 +37,8 @@ pub enum Weakness {
     Counters,
     /// All of `/proc` is to be seen.
     Proc,
+    /// A plain user keeps the other groups.
+    Groups,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
