@@ -9,6 +9,7 @@ mod escape;
 #[path = "../../examples/agent.rs"]
 mod example;
 mod files;
+mod groups;
 mod guest;
 mod life;
 mod limits;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some(program::LINGER) => return program::linger(),
         Some(program::WATCH) => return program::watch(),
+        Some(groups::READER) => return groups::read(),
         _ => {}
     }
     if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
@@ -93,7 +95,7 @@ fn main() -> ExitCode {
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
     let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
-    let trials = tests.chain(escape::trials(kind)).collect();
+    let trials = tests.chain(escape::trials(kind)).chain(groups::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {
         return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };

@@ -103,7 +103,6 @@ pub(super) fn spec(
         processes: PROCESSES,
         file_size: disk(template),
         filters: super::filter::filters(group)?,
-        groups: false,
         weak: weak.clone(),
     };
     for name in SYSTEM {

@@ -26,6 +26,10 @@
 //! kind is refused. Files on disk are summed up in the same way everywhere, a large tree less often. No single file is
 //! longer than the disk. 512 processes and threads are the most, and whoever has nearly as many for a second is killed.
 //!
+//! **Groups.** A plain user's other groups stay in force inside unless the system lets that user give them up: with
+//! `newgidmap` (Debian's package `uidmap`) and an entry in `/etc/subgid`. What they may read of what is seen of the host, a
+//! program may then read, too.
+//!
 //! `/proc/self/mountinfo` shows a program where the state directory lies on the host.
 //!
 //! ```no_run

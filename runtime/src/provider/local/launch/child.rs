@@ -86,14 +86,16 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     let _ = rustix::process::setsid();
     sys::unshare(&spec.weak).map_err(at(Stage::Namespaces))?;
     channel::send(socket, 0, &Report::Unshared, &[]).map_err(at(Stage::Talk))?;
-    let (Order::Mapped, _) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    let (Order::Mapped { groups }, _) = order(socket).map_err(at(Stage::Talk))? else {
+        return Err(nonsense());
+    };
     if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
         channel::send(socket, 0, &Report::Born, &[born.as_fd()]).map_err(at(Stage::Talk))?;
         return Ok(false);
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let sources = mounts::sources(&spec).map_err(at(Stage::Sources))?;
-    become_user(spec.groups).map_err(at(Stage::User))?;
+    become_user(groups).map_err(at(Stage::User))?;
     mounts::root(&spec, sources).map_err(at(Stage::Root))?;
     if !spec.weak.has(&Weakness::Processes) {
         mounts::processes().map_err(at(Stage::Proc))?;

@@ -41,6 +41,8 @@ pub enum Weakness {
     Proc,
     /// The watch looks at everything, however much it is, and at all sandboxes in one thread.
     Budget,
+    /// A plain user keeps the other groups.
+    Groups,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
