@@ -31,6 +31,8 @@ pub enum Weakness {
     File(PathBuf),
     /// The watch looks at everything, however much it is, and at all sandboxes in one thread.
     Budget,
+    /// Pipes that programs leave behind are kept however many they are, and this program's own limits stay as they are.
+    Pipes,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
