@@ -4,6 +4,7 @@
 mod agent;
 mod api;
 mod commands;
+mod descriptors;
 mod egress;
 mod escape;
 #[path = "../../examples/agent.rs"]
@@ -67,6 +68,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
         return limits::many_descriptors();
     }
+    if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
+        return descriptors::few();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         machine::TESTS,
         sight::TESTS,
         limits::TESTS,
+        descriptors::TESTS,
         life::TESTS,
         egress::TESTS,
         preview::TESTS,

@@ -11,6 +11,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use super::background::Background;
 use super::engine::engine;
 use super::running::{Running, error, gone};
 use crate::error::{Code, Error, Result};
@@ -63,7 +64,7 @@ impl Stream {
     }
 
     /// What is kept. What is left behind in the background goes on writing, and would die of a closed pipe.
-    fn finish(mut self, buffer: &mut [u8], note: Option<&str>) -> Vec<u8> {
+    fn finish(mut self, buffer: &mut [u8], note: Option<&str>, background: &Background) -> Vec<u8> {
         let mut left = PIPE;
         while left > 0 && self.open {
             // Asked of the kernel itself: tokio may not have heard yet that something is there.
@@ -81,20 +82,9 @@ impl Stream {
             self.note(note);
         }
         if self.open {
-            tokio::spawn(drain(self.pipe));
+            background.drain(self.pipe);
         }
         self.kept.finish()
-    }
-}
-
-async fn drain(pipe: Receiver) {
-    let mut buffer = vec![0; 16 << 10];
-    while pipe.readable().await.is_ok() {
-        match pipe.try_read(&mut buffer) {
-            Ok(0) => return,
-            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return,
-            _ => {}
-        }
     }
 }
 
@@ -158,7 +148,9 @@ async fn run(
     };
     let judged = running.judged_since(judgements).filter(|_| exit_code == KILLED);
     let note = judged.map(|why| format!("all programs of this sandbox were killed: {why}"));
-    let (stdout, stderr) = (stdout.finish(&mut buffer, None), stderr.finish(&mut buffer, note.as_deref()));
+    let background = &running.background;
+    let stdout = stdout.finish(&mut buffer, None, background);
+    let stderr = stderr.finish(&mut buffer, note.as_deref(), background);
     Ok(Output { stdout, stderr, exit_code, timed_out: late })
 }
 

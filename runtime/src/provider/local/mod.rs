@@ -44,6 +44,7 @@
 //!
 //! [`Sandbox::expose`]: crate::Sandbox::expose
 
+mod background;
 mod cgroup;
 mod claim;
 mod disk;
@@ -199,6 +200,9 @@ impl Local {
         if !launch::ready() {
             let text = "call `koze::provider::local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
+        }
+        if !weak.has(&launch::Weakness::Pipes) {
+            background::raise_descriptors();
         }
         let unusable = |error: io::Error| {
             Error::new(Code::Unavailable, format!("the state directory cannot be used: {}", error.kind()))

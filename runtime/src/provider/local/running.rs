@@ -14,6 +14,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 
+use super::background::Background;
 use super::cgroup::Group;
 use super::engine::engine;
 use super::launch::{self, Launched, Spec};
@@ -31,6 +32,8 @@ pub(super) struct Running {
     pub(super) pid: u32,
     /// Whether the kernel counts its memory and processes.
     pub(super) counted: bool,
+    /// What its programs have left behind.
+    pub(super) background: Background,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
     /// How often its programs were killed for having too much, and why the last time.
@@ -49,6 +52,7 @@ struct Wire {
 impl Running {
     /// Starts one. The lock is given back when it has ended.
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
+        let background = Background::new(&spec.weak);
         let (Launched { socket, process }, group) = launch::launch(spec, group).await?;
         let failed =
             |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}"));
@@ -65,7 +69,12 @@ impl Running {
         drop(registered);
         let wire = Arc::new(Wire { socket, waiting: Mutex::new(Some(HashMap::new())) });
         let (over, ended) = watch::channel(false);
-        engine.spawn(Arc::clone(&wire).read());
+        let (reading, guest) = (Arc::clone(&wire), Arc::clone(&process));
+        engine.spawn(async move {
+            reading.read().await;
+            // A guest that says what it may not is none that can be worked with.
+            let _ = rustix::process::pidfd_send_signal(&guest, Signal::KILL);
+        });
         let at_end = Arc::clone(&wire);
         engine.spawn(async move {
             // Readable when the process has ended.
@@ -78,7 +87,17 @@ impl Running {
             let _ = over.send(true);
         });
         let (judged, ended_for) = (Mutex::default(), OnceLock::new());
-        Ok(Running { wire, process, pid, counted, next: AtomicU64::new(1), ended, judged, ended_for })
+        Ok(Running {
+            background,
+            wire,
+            process,
+            pid,
+            counted,
+            next: AtomicU64::new(1),
+            ended,
+            judged,
+            ended_for,
+        })
     }
 
     /// Whether it has come to its end.
@@ -224,6 +243,7 @@ impl Wire {
         loop {
             let Ok(mut ready) = self.socket.readable().await else { break };
             match messages.receive::<Answer>(self.socket.get_ref()) {
+                Ok(Some(received)) if received.descriptors.len() > descriptors(&received.message) => break,
                 Ok(Some(received)) => {
                     let asked =
                         lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));
@@ -247,6 +267,11 @@ impl Wire {
     fn closed(&self) -> bool {
         lock(&self.waiting).is_none()
     }
+}
+
+/// How many descriptors may come with an answer.
+fn descriptors(answer: &Answer) -> usize {
+    usize::from(matches!(answer, Answer::Opened | Answer::Made))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -43,6 +43,8 @@ pub enum Weakness {
     Budget,
     /// A plain user keeps the other groups.
     Groups,
+    /// Pipes that programs leave behind are kept however many they are, and this program's own limits stay as they are.
+    Pipes,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
