@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use koze_model::rules::listed;
 use koze_model::{Rule, names};
 
 use super::fate::Fate;
@@ -30,18 +31,23 @@ pub(super) fn of_level(
     let going = fate.dropped.iter().map(|locked| (&locked.class, &locked.binding));
     let unbound = fate.unbound.iter().map(|kept| (&kept.class, &kept.binding));
     moving.extend(going.chain(unbound).filter_map(|(class, binding)| blocks::binding(class, binding, level)));
+    let mut grown: Vec<&str> = Vec::new();
     for (wanted, owned) in wanted.iter().zip(owned.iter_mut()) {
         let container = wanted.reconcile_container(level, config, findings);
         let binding = wanted.reconcile_binding(level, &moving, config, findings);
+        if container.edits.iter().chain(&binding.edits).any(|edit| matches!(edit, Edit::Push { .. })) {
+            grown.push(&wanted.sandbox.class.value);
+        }
         edits.extend(container.edits.into_iter().chain(binding.edits));
         notes.extend(container.adopted.into_iter().chain(binding.adopted));
         if let Some(entry) = container.entry {
             owned.entries.insert(scope.environment.clone(), entry);
         }
-        if scope.environment.is_none() {
-            owned.kept_image = container.kept_image;
+        if let Some(image) = container.kept_image {
+            owned.kept_images.insert(scope.environment.clone(), image);
         }
     }
+    notes.extend(scope.environment.as_ref().and_then(|environment| added(&grown, environment)));
     for locked in &fate.dropped {
         let container = blocks::remove_container(&locked.class, level);
         let binding = blocks::remove_binding(&locked.class, &locked.binding, level);
@@ -62,6 +68,16 @@ pub(super) fn of_level(
     }
     unique_names(level, wanted, owned, fate, config, findings);
     edits
+}
+
+/// Which sandboxes an environment got entries of.
+fn added(classes: &[&str], environment: &str) -> Option<String> {
+    let which = match classes {
+        [] => return None,
+        [_] | [_, _] | [_, _, _] => listed(classes),
+        many => format!("{} sandboxes", many.len()),
+    };
+    Some(format!("added entries of {which} to `env.{environment}`"))
 }
 
 /// No two containers of one level may have one name: neither two of koze's nor one of koze's and one of the user's.
@@ -110,8 +126,8 @@ fn unique_names(
 /// The container entries of a sandbox, by environment.
 pub(super) struct Owned {
     entries: BTreeMap<Option<String>, lock::Entry>,
-    /// The image of the top level's entry, where it is the user's.
-    pub(super) kept_image: Option<String>,
+    /// The images of entries that are the user's, by environment.
+    pub(super) kept_images: BTreeMap<Option<String>, String>,
 }
 
 impl Owned {
@@ -120,7 +136,7 @@ impl Owned {
         let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
         let entries =
             environments.into_iter().map(|(environment, entry)| (Some(environment), entry)).collect();
-        Owned { entries, kept_image: None }
+        Owned { entries, kept_images: BTreeMap::new() }
     }
 
     /// What the lock says of it; `new` is the tag under which this build makes classes.
