@@ -14,6 +14,7 @@ use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
 use crate::finding::{Findings, Place, Stop};
 use crate::generate;
+use crate::ignored::{self, Hidden};
 use crate::images::guest;
 use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
@@ -54,6 +55,8 @@ pub struct Build {
     pub finished: Vec<String>,
     /// What changed, or would change.
     pub plan: Option<Plan>,
+    /// New files that belong into version control, and are kept out of it.
+    pub hidden: Vec<Hidden>,
 }
 
 /// One sandbox, in words.
@@ -73,6 +76,8 @@ pub struct Summary {
     pub image_source: ImageSource,
     /// What runs behind the class.
     pub backend: Backend,
+    /// Its image in each named environment.
+    pub environments: Vec<(String, String)>,
 }
 
 impl Summary {
@@ -149,6 +154,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         }
         // The last file in it may have gone, with this run or with one that was killed.
         write::remove_empty(&[project.dir.join(generate::DIR).join(guest::DIR)]);
+        build.hidden = ignored::hidden(&project.dir, &plan.changes);
     }
     build.plan = Some(plan);
     Ok(())
@@ -263,8 +269,8 @@ fn summaries(sandboxes: &Sandboxes, plan: &Plan) -> Vec<Summary> {
     sandboxes
         .list
         .iter()
-        .zip(plan.images.iter().zip(&plan.containers))
-        .map(|(sandbox, (image, container))| Summary {
+        .zip(plan.images.iter().zip(&plan.containers).zip(&plan.environments))
+        .map(|(sandbox, ((image, container), environments))| Summary {
             file: sandbox.file.clone(),
             binding: sandbox.names.binding.clone(),
             class: sandbox.class.value.clone(),
@@ -272,6 +278,7 @@ fn summaries(sandboxes: &Sandboxes, plan: &Plan) -> Vec<Summary> {
             image: image.image.clone(),
             image_source: image.source,
             backend: sandbox.attributes.backend(),
+            environments: environments.clone(),
         })
         .collect()
 }

@@ -73,6 +73,15 @@ pub const LOCAL: &str = include_str!("../files/worker/local.mjs");
 /// The Worker entry of `koze dev --local`.
 pub const LOCAL_WORKER: &str = include_str!("../files/worker/local-worker.mjs");
 
+/// The files of a new project that are others with the backend `native`: path, text.
+pub const NATIVE_PROJECT: &[(&str, &str)] = &[
+    ("package.json", include_str!("../files/project/native/package.json")),
+    (SHELL, include_str!("../files/project/native/src/server/shell.sandbox.rs")),
+];
+
+/// The sandbox of a new project.
+pub const SHELL: &str = "src/server/shell.sandbox.rs";
+
 /// The files of a new project: path, text.
 pub const PROJECT: &[(&str, &str)] = &[
     // Cargo leaves out of a package what has a manifest of its own, so this one has another name here.
@@ -82,5 +91,5 @@ pub const PROJECT: &[(&str, &str)] = &[
     (".cargo/config.toml", include_str!("../files/project/cargo/config.toml")),
     (".gitignore", include_str!("../files/project/gitignore")),
     ("src/lib.rs", include_str!("../files/project/src/lib.rs")),
-    ("src/server/shell.sandbox.rs", include_str!("../files/project/src/server/shell.sandbox.rs")),
+    (SHELL, include_str!("../files/project/src/server/shell.sandbox.rs")),
 ];

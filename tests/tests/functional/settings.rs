@@ -193,3 +193,41 @@ fn other_configurations_beside_the_usual_one() {
     fs_err::remove_file(project.path("wrangler.toml")).expect("it was there");
     assert!(refused(&project).starts_with("error[K058]"));
 }
+
+/// What is to be committed must not be hidden from git.
+#[test]
+fn what_gitignore_hides() {
+    let next = |ignored: &[(&str, &str)]| {
+        let project = package();
+        plain(&project, SHELL, "ShellSandbox");
+        for (file, text) in ignored {
+            project.write(file, text);
+        }
+        let run = built(&project);
+        run.stdout
+            .lines()
+            .filter(|line| line.starts_with("next:"))
+            .fold(String::new(), |text, line| text + line + "\n")
+    };
+    assert_snapshot!(next(&[(".gitignore", "target\n# Made by tools.\ngenerated/\n*.lock\n")]), @"
+    next: take `generated/` out of .gitignore, which hides `src/generated` from git
+    next: take `*.lock` out of .gitignore, which hides `koze.lock` from git
+    next: then commit these files, `koze.lock` among them: a checkout without them does not build
+    ");
+    // As git reads the files: the nearest one that has a pattern counts, up to the repository.
+    let commit = "next: commit these files, `koze.lock` among them\n";
+    for ignored in [
+        &[(".gitignore", "/generated\n/target\n")][..],
+        &[(".gitignore", "/src/generated/*\n!/src/generated/*.*\n")],
+        &[("../.gitignore", "generated\n"), (".git/HEAD", "")],
+        &[("../.gitignore", "generated\n")],
+        &[(".gitignore", "*.rs\n"), ("src/.gitignore", "!*\n")],
+    ] {
+        assert_eq!(next(ignored), commit, "{ignored:?}");
+    }
+    let above = [("../.gitignore", "**/src/generated\n"), ("../.git/HEAD", "")];
+    assert!(
+        next(&above)
+            .starts_with("next: take `**/src/generated` out of ../.gitignore, which hides `src/generated`")
+    );
+}

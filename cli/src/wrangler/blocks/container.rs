@@ -56,6 +56,7 @@ impl Wanted<'_> {
         let name = |entry: &Map<String, Value>| entry["name"].as_str().unwrap_or_default().to_owned();
         let Some(index) = own.first().copied() else {
             let path = scope.path(&[Step::from("containers")]);
+            outcome.kept = above.cloned();
             let above = above.cloned().unwrap_or_default();
             let keys = wanted.keys().filter(|key| !above.contains_key(*key)).cloned().collect();
             outcome.entry = Some(Entry { container: name(&wanted), keys });
