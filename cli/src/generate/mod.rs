@@ -59,7 +59,7 @@ pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
 }
 
 /// The files that not every project has, by name.
-pub const PARTS: [&str; 14] = [
+pub const PARTS: [&str; 15] = [
     "sdk.mjs",
     "sdk.d.mts",
     "placed.mjs",
@@ -69,6 +69,7 @@ pub const PARTS: [&str; 14] = [
     "native.d.mts",
     "container.mjs",
     "guest.mjs",
+    "trees.mjs",
     "egress.mjs",
     "egress.d.mts",
     "calls.mjs",

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
     CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, NATIVE, NATIVE_CONTAINER,
-    NATIVE_TYPES, OPERATIONS, PACKED_GUEST, PLACED, SDK, SDK_TYPES, WAITING, WORKER, WORKER_TYPES,
+    NATIVE_TYPES, OPERATIONS, PACKED_GUEST, PLACED, SDK, SDK_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
@@ -63,11 +63,10 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
     }
     if !files.is_empty() {
-        files.push(("guest.mjs", GUEST_CONNECTION.to_owned()));
+        let own = [("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)];
+        files.extend(own.map(|(name, text)| (name, text.to_owned())));
     }
-    let native_policy =
-        |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native && has_policy(sandbox);
-    if sandboxes.iter().any(native_policy) {
+    if sandboxes.iter().any(has_policy) {
         files.extend([("egress.mjs", EGRESS.to_owned()), ("egress.d.mts", EGRESS_TYPES.to_owned())]);
     }
     if !files.is_empty() {

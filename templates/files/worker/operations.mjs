@@ -5,6 +5,7 @@
 import { Fault, LARGEST_PIECE, log, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Lost, Refused } from "./guest.mjs";
+import { Trees, dropped } from "./trees.mjs";
 import { GivenUp, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
@@ -21,7 +22,7 @@ const decoder = new TextDecoder();
  *
  * @callback Ask
  * @param {object} request
- * @param {{ data?: Uint8Array, most?: [number, number], timeoutMs?: number, signal?: AbortSignal }} [how]
+ * @param {Partial<import("./guest.mjs").How> & { timeoutMs?: number }} [how]
  * @returns {Promise<Answer>}
  */
 
@@ -33,10 +34,13 @@ export class Operations {
   /** Who waits for programs. */
   #waiting = new Waiting();
 
+  #trees;
+
   /** @param {Calls} calls @param {Ask} ask */
   constructor(calls, ask) {
     this.#calls = calls;
     this.#ask = ask;
+    this.#trees = new Trees(ask, this.#waiting);
   }
 
   /** @param {koze.Exec} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Output>>} */
@@ -114,6 +118,23 @@ export class Operations {
   /** @param {koze.Rename} input */
   async rename({ from, to }) {
     return this.#done([from.path, to.path], { rename: { from, to } });
+  }
+
+  /** @param {koze.Pack} input @returns {Promise<koze.Reply<koze.Packed>>} */
+  async pack(input) {
+    return this.#calls.files([input.path], () => this.#trees.pack(input));
+  }
+
+  /**
+   * @param {koze.Unpack} input
+   * @param {ReadableStream<Uint8Array>} stream
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<koze.Reply<koze.Unpacked>>}
+   */
+  async unpack(input, stream, waiting) {
+    const reply = await this.#calls.files([input.path], () => this.#trees.unpack(input, stream, waiting));
+    if (!reply.ok) await dropped(stream);
+    return reply;
   }
 
   /**

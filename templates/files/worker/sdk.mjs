@@ -122,6 +122,21 @@ export class KozeSandbox extends Sandbox {
     return this.#operations.rename(input);
   }
 
+  /** @param {koze.Pack} input @returns {Promise<koze.Reply<koze.Packed>>} */
+  async kozePack(input) {
+    return this.#operations.pack(input);
+  }
+
+  /**
+   * @param {koze.Unpack} input
+   * @param {ReadableStream<Uint8Array>} stream
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<koze.Reply<koze.Unpacked>>}
+   */
+  async kozeUnpack(input, stream, waiting) {
+    return this.#operations.unpack(input, stream, waiting);
+  }
+
   /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeExpose(input) {
     return this.#calls.expose(input);
