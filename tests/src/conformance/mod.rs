@@ -103,11 +103,13 @@ pub enum Capability {
     LongInput,
     /// A call costs next to nothing, so that a case may make hundreds.
     ManyCalls,
+    /// Its programs are a plain user's: permission bits bind them, and the system's files are not theirs to change.
+    PlainUser,
 }
 
 impl Capability {
     /// All there are.
-    pub const ALL: [Capability; 12] = [
+    pub const ALL: [Capability; 13] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
@@ -120,6 +122,7 @@ impl Capability {
         Capability::Restart,
         Capability::LongInput,
         Capability::ManyCalls,
+        Capability::PlainUser,
     ];
 }
 

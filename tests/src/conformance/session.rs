@@ -41,6 +41,20 @@ impl<'a> Session<'a> {
         Session { host, can, name: name.to_owned() }
     }
 
+    /// Calls a tool for what permission bits keep from a plain user, and not from root.
+    pub(super) fn bound(&self, tool: &str, input: Value) {
+        if self.is_plain() {
+            self.fails(tool, input, "permission_denied");
+        } else {
+            self.ok(tool, input);
+        }
+    }
+
+    /// Whether programs are a plain user's.
+    pub(super) fn is_plain(&self) -> bool {
+        self.can.contains(&Capability::PlainUser)
+    }
+
     /// Another session on the same host.
     pub(super) fn other(&self, name: &str) -> Self {
         Session::new(self.host, self.can, name)

@@ -102,7 +102,7 @@ fn missing_working_dir(session: &Session) {
     }
     session.fails("read_file", json!({ "path": "/tmp/ran" }), "not_found");
     session.out("mkdir shut && chmod 0 shut");
-    session.fails("shell", json!({ "command": "pwd", "working_dir": "shut" }), "permission_denied");
+    session.bound("shell", json!({ "command": "pwd", "working_dir": "shut" }));
 }
 
 fn odd_working_dirs(session: &Session) {

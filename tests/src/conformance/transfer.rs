@@ -128,15 +128,16 @@ fn nothing_fits(session: &Session) {
 
 fn fails_whole(session: &Session) {
     session.out("mkdir -p d/a d/z; echo 1 > d/a/f; echo 2 > d/z/shut; chmod 0 d/z/shut");
-    session.fails("transfer", input("d", "d", true), "permission_denied");
+    session.bound("transfer", input("d", "d", true));
+    session.out_in("b", "rm -rf d");
     session.out("rm -f d/z/shut; mkfifo d/z/pipe");
     session.fails("transfer", input("d", "d", true), "unsupported");
     session.fails("transfer", input("d/z/pipe", "p", false), "unsupported");
     assert_eq!(session.out_in("b", "ls -A"), "", "half a transfer never appears, and leaves nothing behind");
     session.out_in("b", "mkdir shut; chmod 555 shut");
-    session.fails("transfer", input("d/a/f", "shut/f", false), "permission_denied");
-    session.fails("transfer", input("d/a/f", "/usr/f", false), "permission_denied");
-    assert_eq!(session.out_in("b", "ls -A shut"), "");
+    session.bound("transfer", input("d/a/f", "shut/f", false));
+    session.bound("transfer", input("d/a/f", "/usr/f", false));
+    assert_eq!(session.out_in("b", "ls -A shut"), if session.is_plain() { "" } else { "f" });
 }
 
 /// With one place for all that is on its way they would get into each other's.

@@ -79,6 +79,11 @@ impl Http {
                 lacks.push((capability, result.content));
             }
         }
+        let who = asked.call("who-runs-there", "shell", json!({ "command": "id -u" }));
+        let who: Option<Value> = serde_json::from_str(&who.content).ok();
+        if who.is_some_and(|ran| ran["stdout"] == "0\n") {
+            lacks.push((Capability::PlainUser, "`id -u` prints 0: programs are root there".to_owned()));
+        }
         Ok(lacks)
     }
 
