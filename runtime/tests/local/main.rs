@@ -13,6 +13,7 @@ mod files;
 mod guest;
 mod life;
 mod limits;
+mod owners;
 mod preview;
 mod probes;
 mod scene;
@@ -79,6 +80,7 @@ fn main() -> ExitCode {
         limits::TESTS,
         descriptors::TESTS,
         life::TESTS,
+        owners::TESTS,
         egress::TESTS,
         preview::TESTS,
         tools::TESTS,

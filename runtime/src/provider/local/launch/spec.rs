@@ -70,6 +70,8 @@ pub(crate) struct Spec {
     pub(crate) file_size: u64,
     /// The filters of system calls.
     pub(crate) filters: Vec<Program>,
+    /// The user and group on the host; none where that is the one who runs this.
+    pub(crate) owner: Option<u32>,
     /// Whether the user has groups of the host to give up.
     pub(crate) groups: bool,
     /// What is left out, for tests.
