@@ -45,3 +45,4 @@ mod storage;
 mod supervisor;
 mod tools;
 mod watch;
+mod worker_crate;
