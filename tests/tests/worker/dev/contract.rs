@@ -227,7 +227,7 @@ fn streams_that_break_off(dev: &Dev) {
         run(dev, "a", "mkdir -p s; truncate -s 1G s/file");
         let client = dev.client();
         let answer = thread::scope(|scope| {
-            let copying = scope.spawn(|| copy(&client, "/workspace/s", "/workspace/in/to", 50));
+            let copying = scope.spawn(|| copy(&client, "/workspace/s", "/workspace/in/to", 5));
             eventually("its beginning", || run(dev, "c", "ls in") == bytes("to\n"));
             match how {
                 "kozeCancel" => dev.call("c", &json!([[how, { "call": "a copy" }]])),
