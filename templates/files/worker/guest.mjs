@@ -4,7 +4,7 @@
 // the number of a call (four), a kind (one), and what is said. Many calls share a connection, each with a stream of bytes
 // to the guest and two from it, of which so much may be on its way as the other side has given credit for.
 
-/** Where the guest listens in its container; nobody else gets through to it. */
+/** Where the guest listens in its container, unless it says otherwise; nobody else gets through to it. */
 export const PORT = 5693;
 
 const PROTOCOL = 1;
@@ -134,9 +134,10 @@ export class Connection {
    * @param {Fetcher} port
    * @param {string} token
    * @param {number} within milliseconds
+   * @param {number} [number] of the port
    */
-  static async open(port, token, within) {
-    const connection = new Connection(port.connect(`10.0.0.1:${PORT}`));
+  static async open(port, token, within, number = PORT) {
+    const connection = new Connection(port.connect(`10.0.0.1:${number}`));
     let timer = 0;
     const welcome = new Promise((/** @type {(value?: undefined) => void} */ done, fail) => {
       connection.#greeted = (error) => (error ? fail(error) : done());
