@@ -125,6 +125,10 @@ pub struct Init {
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 
+    /// Raise the crate `worker` in Cargo.toml to the version that the generated code compiles with, where it is older
+    #[arg(long)]
+    pub raise_worker: bool,
+
     /// Where, and how.
     #[command(flatten)]
     pub edit: Edit,
@@ -309,6 +313,10 @@ pub struct New {
     #[arg(long)]
     pub name: Option<String>,
 
+    /// What runs behind the sandbox: `native` is koze's own guest in any image, and writes a project without the SDK
+    #[arg(long, value_name = "BACKEND", default_value = "sdk")]
+    pub backend: Backend,
+
     /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
     /// this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]
@@ -369,6 +377,10 @@ pub struct Sandboxes {
     /// One session alone [default: all]
     #[arg(long, value_name = "SESSION")]
     pub session: Option<String>,
+
+    /// Show which hosts they reached and which they were refused, with the rule that decided
+    #[arg(long)]
+    pub egress: bool,
 
     /// For a person, or one JSON document on standard output
     #[arg(long, value_name = "FORMAT", default_value = "human")]

@@ -27,8 +27,14 @@ pub const SDK: &str = include_str!("../files/worker/sdk.mjs");
 /// Its types, `src/generated/sdk.d.mts`.
 pub const SDK_TYPES: &str = include_str!("../files/worker/sdk.d.mts");
 
-/// What it runs in a container.
-pub const SDK_SCRIPT: &str = include_str!("../files/worker/sdk.bash");
+/// What puts the guest into its container, `src/generated/placed.mjs`.
+pub const PLACED: &str = include_str!("../files/worker/placed.mjs");
+
+/// The guest as that has it, `src/generated/koze-guest.mjs`: [`PACKED_GUEST`] in base64, in the place of `__KOZE_PROGRAM__`.
+pub const GUEST_MODULE: &str = include_str!("../files/worker/koze-guest.mjs");
+
+/// What such a class asks the guest for, `src/generated/operations.mjs`.
+pub const OPERATIONS: &str = include_str!("../files/worker/operations.mjs");
 
 /// The base class of sandboxes of the backend `native`, `src/generated/native.mjs`.
 pub const NATIVE: &str = include_str!("../files/worker/native.mjs");
@@ -41,6 +47,9 @@ pub const NATIVE_CONTAINER: &str = include_str!("../files/worker/container.mjs")
 
 /// What they know of who waits for programs, `src/generated/waiting.mjs`; `koze dev --local` takes it as well.
 pub const WAITING: &str = include_str!("../files/worker/waiting.mjs");
+
+/// The files and trees that go from sandbox to sandbox as streams, `src/generated/trees.mjs`.
+pub const TREES: &str = include_str!("../files/worker/trees.mjs");
 
 /// Its connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
@@ -61,6 +70,9 @@ pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
 /// `/.koze/guest` of its image. Its version is that of this crate; `cargo xtask guest` makes it.
 pub const GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64");
 
+/// The same, packed by gzip.
+pub const PACKED_GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64.gz");
+
 /// The wrangler configuration of a project that has none.
 pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");
 
@@ -69,6 +81,15 @@ pub const LOCAL: &str = include_str!("../files/worker/local.mjs");
 
 /// The Worker entry of `koze dev --local`.
 pub const LOCAL_WORKER: &str = include_str!("../files/worker/local-worker.mjs");
+
+/// The files of a new project that are others with the backend `native`: path, text.
+pub const NATIVE_PROJECT: &[(&str, &str)] = &[
+    ("package.json", include_str!("../files/project/native/package.json")),
+    (SHELL, include_str!("../files/project/native/src/server/shell.sandbox.rs")),
+];
+
+/// The sandbox of a new project.
+pub const SHELL: &str = "src/server/shell.sandbox.rs";
 
 /// The files of a new project: path, text.
 pub const PROJECT: &[(&str, &str)] = &[
@@ -79,5 +100,5 @@ pub const PROJECT: &[(&str, &str)] = &[
     (".cargo/config.toml", include_str!("../files/project/cargo/config.toml")),
     (".gitignore", include_str!("../files/project/gitignore")),
     ("src/lib.rs", include_str!("../files/project/src/lib.rs")),
-    ("src/server/shell.sandbox.rs", include_str!("../files/project/src/server/shell.sandbox.rs")),
+    (SHELL, include_str!("../files/project/src/server/shell.sandbox.rs")),
 ];

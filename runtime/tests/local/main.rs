@@ -4,6 +4,7 @@
 mod agent;
 mod api;
 mod commands;
+mod descriptors;
 mod egress;
 mod escape;
 #[path = "../../examples/agent.rs"]
@@ -14,6 +15,7 @@ mod guest;
 mod life;
 mod limits;
 mod machine;
+mod owners;
 mod preview;
 mod probes;
 mod program;
@@ -64,6 +66,12 @@ fn main() -> ExitCode {
         Some(groups::READER) => return groups::read(),
         _ => {}
     }
+    if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
+        return limits::many_descriptors();
+    }
+    if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
+        return descriptors::few();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;
@@ -81,7 +89,9 @@ fn main() -> ExitCode {
         machine::TESTS,
         sight::TESTS,
         limits::TESTS,
+        descriptors::TESTS,
         life::TESTS,
+        owners::TESTS,
         egress::TESTS,
         preview::TESTS,
         tools::TESTS,

@@ -264,6 +264,52 @@ fn tools_that_are_missing() {
     assert_snapshot!(refused(&bare, &[]), @"error: there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`");
 }
 
+/// A build command that brings its own worker-build, as that of the official templates does, is wrangler's to run.
+#[test]
+fn a_build_command_that_installs_what_it_needs() {
+    let project = project();
+    let config = project.read("wrangler.jsonc");
+    program(&project, "tools/rustc", "#!/bin/sh\necho /\n");
+    program(&project, "docker", "#!/bin/sh\necho 27.0.0\n");
+    let path = format!("{}:/usr/bin:/bin", project.path("tools").display());
+    let official = r#"cargo install -q \"worker-build@^0.8\" && worker-build --release"#;
+    let run = |args: &[&str]| {
+        let _ = fs_err::remove_file(project.path("notes"));
+        let mut command = koze();
+        command.args(args).env("PATH", &path).env("NOTES", project.path("notes")).env("DOES", "exit 7");
+        command.env("WRANGLER_DOCKER_BIN", project.path("docker")).env_remove("CLOUDFLARE_ENV");
+        command.env("XDG_STATE_HOME", project.path("state"));
+        project.run(command)
+    };
+    for command in [official, "cargo install -q worker-build && worker-build --release"] {
+        project.write("wrangler.jsonc", config.replace("\"true\"", &format!("\"{command}\"")));
+        built(&project);
+        for args in [&["deploy"][..], &["dev"]] {
+            let run = run(args);
+            assert_eq!((run.code, run.stderr.contains("worker-build:")), (7, false), "{command}: {run:?}");
+            assert!(notes(&project).contains(&format!("{}\n", args[0])), "{command}");
+        }
+    }
+    // What only the shell can tell is said, and is no reason to stop.
+    project.write("wrangler.jsonc", config.replace("\"true\"", "\"make tools && worker-build --release\""));
+    built(&project);
+    let unsure = run(&["deploy"]);
+    assert_eq!(unsure.code, 7, "{unsure:?}");
+    assert!(unsure.stderr.starts_with("warning: worker-build: not on the PATH"), "{unsure:?}");
+
+    // An environment may have a command of its own, which is the one that runs there.
+    let staging = config.replace("\"true\"", "\"worker-build\"").replacen(
+        '{',
+        &format!("{{ \"env\": {{ \"staging\": {{ \"build\": {{ \"command\": \"{official}\" }} }} }},"),
+        1,
+    );
+    project.write("wrangler.jsonc", staging);
+    built(&project);
+    assert_eq!(run(&["deploy", "--env", "staging"]).code, 7);
+    let top = run(&["deploy"]);
+    assert!(top.code == 1 && top.stderr.contains("error: worker-build: not on the PATH"), "{top:?}");
+}
+
 #[test]
 fn containers_need_an_engine() {
     let project = project();
@@ -298,4 +344,40 @@ fn nothing_that_wrangler_started_outlives_it() {
     for seconds in ["86394", "86393", "86392"] {
         eventually("it is gone", || !sleeps(seconds));
     }
+}
+
+/// wrangler pulls no image without a login; one that it builds needs none.
+#[test]
+fn a_prebuilt_image_needs_a_login() {
+    let project = project();
+    program(&project, "docker", "#!/bin/sh\necho 27.0.0\n");
+    let dev = |variables: &[(&str, &str)]| {
+        let mut command = koze();
+        command
+            .args(["dev"])
+            .env("NOTES", project.path("notes"))
+            .env("DOES", "exit 0")
+            .env_remove("CLOUDFLARE_ENV");
+        command.env("WRANGLER_DOCKER_BIN", project.path("docker")).env("HOME", project.path("home"));
+        for name in ["CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY", "CF_API_TOKEN", "XDG_CONFIG_HOME"] {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().copied());
+        let run = project.run(command);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(notes(&project).contains("dev\n"), "wrangler has the last word");
+        run.stderr.lines().filter(|line| line.contains("login")).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(dev(&[]), @"koze dev: wrangler pulls `docker.io/cloudflare/sandbox:0.12.10` of src/server/shell.sandbox.rs only with a Cloudflare login, `npx wrangler login`. A Dockerfile beside the sandbox needs none: echo 'FROM docker.io/cloudflare/sandbox:0.12.10' > src/server/shell.Dockerfile");
+    assert_eq!(dev(&[("CLOUDFLARE_API_TOKEN", "x")]), "");
+    project.write("home/.config/.wrangler/config/default.toml", "oauth_token = \"x\"\n");
+    assert_eq!(dev(&[]), "");
+    fs_err::remove_dir_all(project.path("home")).expect("it was there");
+    project.write(".env", "CLOUDFLARE_API_TOKEN=x\n");
+    assert_eq!(dev(&[]), "");
+    fs_err::remove_file(project.path(".env")).expect("it was there");
+    assert_ne!(dev(&[]), "");
+    // What it says to do helps.
+    project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
+    assert_eq!(dev(&[]), "");
 }

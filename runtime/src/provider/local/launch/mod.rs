@@ -42,8 +42,6 @@ const ARGUMENT: &str = "--koze-sandbox-first-process";
 const NURSERY: &str = "--koze-sandbox-nursery";
 /// The user and group inside.
 const USER: u32 = 1000;
-/// The user and group that it is on the host, where the host's is root.
-const UNPRIVILEGED: u32 = 100_000;
 /// What tells the new process, in builds with the feature `testing`, to keep open what the host program had open.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
 /// What tells a guest that something in a sandbox runs, in builds with the feature `testing`, to go on all the same.
@@ -71,34 +69,6 @@ pub(super) struct Launched {
     pub(super) socket: OwnedFd,
     /// Its first process, whose end is the end of all in it.
     pub(super) process: OwnedFd,
-}
-
-/// The user and group that own a sandbox's files on the host; none where that is the one who runs this.
-pub(super) fn owner() -> io::Result<Option<u32>> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(None);
-    }
-    let map = fs::read_to_string("/proc/self/uid_map")?;
-    let nobody =
-        || io::Error::new(io::ErrorKind::Unsupported, "root is the only user here: run koze as another");
-    unprivileged(&map).ok_or_else(nobody).map(Some)
-}
-
-/// A user of this user namespace that is not root: in a container there may be few.
-fn unprivileged(map: &str) -> Option<u32> {
-    let ranges = || {
-        map.lines().filter_map(|line| {
-            let mut numbers = line.split_whitespace().map(str::parse::<u64>);
-            let (first, _, count) = (numbers.next()?.ok()?, numbers.next()?, numbers.next()?.ok()?);
-            (count > 0).then_some((first, first + count - 1))
-        })
-    };
-    let wanted = u64::from(UNPRIVILEGED);
-    if ranges().any(|(first, last)| (first..=last).contains(&wanted)) {
-        return Some(UNPRIVILEGED);
-    }
-    let last = ranges().map(|(_, last)| last).max().filter(|last| *last > 0)?;
-    u32::try_from(last).ok()
 }
 
 struct Job {
@@ -204,7 +174,7 @@ fn shake_hands(
         None => Vec::new(),
     };
     let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
-    let owner = owner().map_err(|error| failed(&error))?;
+    let owner = spec.owner;
     let weak = spec.weak.clone();
     channel::send(socket, 0, &Order::Spec(spec), &doors).map_err(|error| failed(&error))?;
     expect(socket, |report| if matches!(report, Report::Unshared) { Ok(()) } else { Err(odd(report)) })?;
@@ -299,17 +269,4 @@ fn explain(failure: &Failure) -> Error {
         (stage, _) => format!("a sandbox cannot be started ({stage:?}): {error}"),
     };
     Error::new(Code::Unavailable, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unprivileged;
-
-    #[test]
-    fn the_user_on_the_host_is_never_root() {
-        assert_eq!(unprivileged("         0          0 4294967295\n"), Some(100_000));
-        assert_eq!(unprivileged("0 1000 1\n1 100000 65536\n"), Some(65_536));
-        assert_eq!(unprivileged("0 0 1\n"), None);
-        assert_eq!(unprivileged(""), None);
-    }
 }
