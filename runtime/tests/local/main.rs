@@ -10,6 +10,7 @@ mod escape;
 #[path = "../../examples/agent.rs"]
 mod example;
 mod files;
+mod groups;
 mod guest;
 mod life;
 mod limits;
@@ -63,6 +64,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
         return descriptors::few();
     }
+    if std::env::args().nth(1).as_deref() == Some(groups::GROUP) {
+        return groups::alone();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;
@@ -78,6 +82,7 @@ fn main() -> ExitCode {
         guest::TESTS,
         sight::TESTS,
         limits::TESTS,
+        groups::TESTS,
         descriptors::TESTS,
         life::TESTS,
         owners::TESTS,

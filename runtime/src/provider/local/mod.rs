@@ -95,6 +95,14 @@ pub fn init() {
     launch::init();
 }
 
+/// Whether groups can be made in this process's control group of version 2, for a controller: for a test.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+#[must_use]
+pub fn own_group(controller: &str) -> bool {
+    cgroup::own_group_for_test(controller)
+}
+
 /// Runs something on the thread that looks after sandboxes, and returns when it is done: a program that does little else
 /// saves the way from one thread to another, twice for each call. What blocks does not belong there.
 ///

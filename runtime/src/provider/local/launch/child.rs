@@ -58,6 +58,10 @@ fn take_stdin() -> io::Result<OwnedFd> {
 fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
     let (Order::Spec(spec), doors) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    // While this is still root, if it is: then no program can take it back.
+    if !spec.weak.has(&Weakness::Limits) {
+        std::fs::write("/proc/self/oom_score_adj", "1000").map_err(at(Stage::Shut))?;
+    }
     // First of all, so that the group is the root of the namespace.
     for door in doors {
         rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
