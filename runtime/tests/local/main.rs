@@ -67,6 +67,9 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(groups::GROUP) {
         return groups::alone();
     }
+    if std::env::args().nth(1).as_deref() == Some(limits::SOCKETS) {
+        return limits::hold_in_sockets();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;

@@ -34,6 +34,8 @@ pub(super) struct Running {
     pub(super) counted: bool,
     /// What its programs have left behind.
     pub(super) background: Background,
+    /// Where the kernel is asked for its sockets.
+    pub(super) sockets: Option<OwnedFd>,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
     /// How often its programs were killed for having too much, and why the last time.
@@ -53,7 +55,7 @@ impl Running {
     /// Starts one. The lock is given back when it has ended.
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
-        let (Launched { socket, process }, group) = launch::launch(spec, group).await?;
+        let (Launched { socket, process, sockets }, group) = launch::launch(spec, group).await?;
         let failed =
             |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}"));
         let pid = pid(&process).map_err(failed)?;
@@ -88,6 +90,7 @@ impl Running {
         });
         let (judged, ended_for) = (Mutex::default(), OnceLock::new());
         Ok(Running {
+            sockets,
             background,
             wire,
             process,

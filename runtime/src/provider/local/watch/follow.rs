@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::budget::Budget;
 use super::pace::{Pace, thread_time};
+use super::sockets;
 use super::usage::{self, Files};
 use super::verdict::Over;
 use crate::provider::local::launch::Weakness;
@@ -37,6 +38,8 @@ pub(super) struct Follower {
     busy: bool,
     crowded: Option<Instant>,
     files: Files,
+    /// Bytes that sockets hold.
+    sockets: u64,
     files_pace: Pace,
     memory_pace: Pace,
     disk: u64,
@@ -98,10 +101,19 @@ impl Follower {
         if self.files_pace.due() {
             let start = thread_time();
             self.files = usage::files(all, device, budget)?;
+            if !sandbox.weak.has(&Weakness::Sockets)
+                && let Some(sockets) = &running.sockets
+            {
+                self.sockets = sockets::memory(sockets, budget)?;
+            }
             self.files_pace.took(thread_time().saturating_sub(start));
         }
         let most = layout::memory(&sandbox.template);
-        let sum = taken.memory + self.files.in_memory;
+        // The kernel does not count all of it, also where it counts.
+        if self.sockets > most {
+            return Err(Over::Sockets(most >> 20));
+        }
+        let sum = taken.memory + self.files.in_memory + self.sockets;
         if !running.counted && sum > most {
             let mib = most >> 20;
             if sum / SHARED > most {
@@ -110,7 +122,7 @@ impl Follower {
             // Much may be shared.
             if self.memory_pace.due() {
                 let start = thread_time();
-                let exact = usage::memory(all, self.files.in_memory, budget)?;
+                let exact = usage::memory(all, self.files.in_memory, budget)? + self.sockets;
                 self.memory_pace.took(thread_time().saturating_sub(start));
                 if exact > most {
                     return Err(Over::Memory(mib));
