@@ -20,6 +20,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("programs_are_killed_before_the_host_s", killed_first),
     ("control_programs_are_killed_as_late_as_the_host_s", killed_as_late),
     ("processors_are_limited_by_the_kernel", processors),
+    ("many_spinners_run_behind_the_host", spinners),
+    ("control_many_spinners_run_beside_the_host", spinners_beside),
 ];
 
 /// A mount of version 2, with a controller that is free: the machine may have the others in version 1.
@@ -188,5 +190,34 @@ fn processors() -> Result<(), libtest_mimic::Failed> {
             fs::read_to_string(entry.path().join("cpu.cfs_quota_us")).ok()
         });
         assert!(limits.any(|limit| limit.trim() == "100000"));
+    })
+}
+
+/// Starts more spinners than there are processors for, and gives the priorities that they have after a while.
+async fn priorities(stage: &Stage) -> Vec<String> {
+    let sandbox = stage.open("a").await;
+    let many = std::thread::available_parallelism().unwrap().get() * 2 + 8;
+    let script = format!(
+        "for i in $(seq {many}); do (while :; do :; done) & all=\"$all $!\"; done
+         i=0; while [ $i -lt 40 ]; do i=$((i + 1)); sleep 0.1; cut -d' ' -f19 /proc/$!/stat | grep -qx 19 && break; done
+         for pid in $all; do cut -d' ' -f19 /proc/$pid/stat; done; kill $all"
+    );
+    out(&sandbox, &script).await.lines().map(str::to_owned).collect()
+}
+
+/// Where the kernel has no limit for them; else they have the processors that they may have.
+fn spinners() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let all = priorities(&Stage::new()).await;
+        let wanted = if is_root() { ["0", "19"].as_slice() } else { &["19"] };
+        assert!(all.iter().all(|priority| wanted.contains(&&priority[..])), "{all:?}");
+    })
+}
+
+fn spinners_beside() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let all = priorities(&Stage::weakened(vec![Weakness::Processors])).await;
+        let own = rustix::process::getpriority_process(None).unwrap().to_string();
+        assert!(all.iter().all(|priority| *priority == own), "{all:?}");
     })
 }

@@ -32,6 +32,8 @@ pub(super) struct Running {
     pub(super) pid: u32,
     /// Whether the kernel counts its memory and processes.
     pub(super) counted: bool,
+    /// Whether the kernel limits its share of the processors.
+    pub(super) limited: bool,
     /// What its programs have left behind.
     pub(super) background: Background,
     /// Where the kernel is asked for its sockets.
@@ -60,6 +62,7 @@ impl Running {
             |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}"));
         let pid = pid(&process).map_err(failed)?;
         let counted = group.is_some();
+        let limited = group.as_ref().is_some_and(|group| group.processors);
         let process = Arc::new(process);
         let engine = engine()?;
         let registered = engine.enter();
@@ -91,6 +94,7 @@ impl Running {
         let (judged, ended_for) = (Mutex::default(), OnceLock::new());
         Ok(Running {
             sockets,
+            limited,
             background,
             wire,
             process,

@@ -22,6 +22,8 @@ pub(super) const ENTER: &[u8] = b"0";
 pub(super) struct Group {
     directories: Vec<PathBuf>,
     kind: Kind,
+    /// Whether its share of the processors is limited.
+    pub(super) processors: bool,
 }
 
 /// How a process comes in.
@@ -47,24 +49,24 @@ impl Group {
         // Dropped half-made, it takes away what is there.
         match place()? {
             Place::Unified { parent, processors } => {
-                let mut group = Group { directories: Vec::new(), kind: Kind::Unified };
+                let mut group = Group { directories: Vec::new(), kind: Kind::Unified, processors: false };
                 let limits = [("memory.max", &memory[..]), ("pids.max", &processes)];
                 group.limited(&parent.join(&name), &limits)?;
                 let _ = fs::write(group.directories[0].join("memory.swap.max"), "0");
                 if *processors {
-                    let _ = fs::write(group.directories[0].join("cpu.max"), format!("{quota} {PERIOD}"));
+                    group.processors = set(&group.directories[0], "cpu.max", &format!("{quota} {PERIOD}"));
                 }
                 Some(group)
             }
             Place::Legacy { memory: counts_memory, processes: counts_processes, processors } => {
-                let mut group = Group { directories: Vec::new(), kind: Kind::Legacy };
+                let mut group = Group { directories: Vec::new(), kind: Kind::Legacy, processors: false };
                 group.limited(&counts_memory.join(&name), &[("memory.limit_in_bytes", &memory)])?;
                 group.limited(&counts_processes.join(&name), &[("pids.max", &processes)])?;
                 if let Some(parent) = processors {
                     let limits =
                         [("cpu.cfs_period_us", &PERIOD.to_string()[..]), ("cpu.cfs_quota_us", &quota)];
                     // Memory and processes are limited all the same.
-                    let _ = group.limited(&parent.join(&name), &limits);
+                    group.processors = group.limited(&parent.join(&name), &limits).is_some();
                 }
                 Some(group)
             }

@@ -37,6 +37,8 @@ pub enum Weakness {
     SharedUser,
     /// The watch does not look at what sockets hold.
     Sockets,
+    /// The watch lets as many programs run as like to.
+    Processors,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.

@@ -25,6 +25,9 @@ use crate::provider::local::{disk, layout};
 
 /// How long a sandbox may have nearly all the processes it may have: a fork bomb ends no other way.
 const CROWDED: Duration = Duration::from_secs(1);
+/// How many threads of a sandbox may run for each processor of the machine, and in how many looks in turn there may be more.
+const EACH: u64 = 2;
+const LOOKS: u32 = 5;
 /// How long the guest may take to kill what there is; then the whole sandbox ends.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many times the limit processes may map where they share it: how much of it is shared is read page by page.
@@ -37,6 +40,8 @@ const CLEARING: Duration = Duration::from_secs(2);
 pub(super) struct Follower {
     busy: bool,
     crowded: Option<Instant>,
+    /// How many looks in turn have found more threads running than there are processors for.
+    spinning: u32,
     files: Files,
     /// Bytes that sockets hold.
     sockets: u64,
@@ -129,12 +134,29 @@ impl Follower {
                 }
             }
         }
+        if !running.limited && !sandbox.weak.has(&Weakness::Processors) {
+            self.processors(all, taken.threads, budget)?;
+        }
         if taken.threads <= layout::PROCESSES / 10 * 9 {
             self.crowded = None;
         } else if self.crowded.get_or_insert_with(Instant::now).elapsed() > CROWDED {
             return Err(Over::Crowd);
         }
         disk
+    }
+
+    /// Where the kernel does not limit the share of a sandbox, many threads would take nearly all of the processors from the
+    /// host.
+    fn processors(&mut self, all: &[u32], threads: u64, budget: &mut Budget) -> Result<(), Over> {
+        let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
+        let many = here * EACH;
+        if threads <= many || usage::runnable(all, budget)? <= many {
+            self.spinning = 0;
+            return Ok(());
+        }
+        self.spinning += 1;
+        // The guest, which comes first, has to answer.
+        if self.spinning >= LOOKS { usage::step_back(&all[1..], budget) } else { Ok(()) }
     }
 
     /// What the files take, summed up by a thread of its own: a large tree takes longer than memory may go unwatched.
