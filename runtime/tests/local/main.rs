@@ -4,6 +4,7 @@
 mod agent;
 mod api;
 mod commands;
+mod control_groups;
 mod descriptors;
 mod egress;
 mod escape;
@@ -72,6 +73,12 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
         return descriptors::few();
     }
+    if std::env::args().nth(1).as_deref() == Some(control_groups::GROUP) {
+        return control_groups::alone();
+    }
+    if std::env::args().nth(1).as_deref() == Some(limits::SOCKETS) {
+        return limits::hold_in_sockets();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;
@@ -89,6 +96,7 @@ fn main() -> ExitCode {
         machine::TESTS,
         sight::TESTS,
         limits::TESTS,
+        control_groups::TESTS,
         descriptors::TESTS,
         life::TESTS,
         owners::TESTS,

@@ -91,7 +91,7 @@ impl Sum<'_> {
                 break;
             }
             match at(&next.from, &next.path(), OFlags::RDONLY) {
-                Ok(opened) => self.look(&Rc::new(opened), next, &mut waiting)?,
+                Ok(opened) => self.look(&Rc::new(opened), &next, &mut waiting)?,
                 Err(Errno::ACCESS) => self.open_up(&next)?,
                 // Gone since, or something else by now.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
@@ -104,7 +104,7 @@ impl Sum<'_> {
     fn look(
         &mut self,
         opened: &Rc<OwnedFd>,
-        at: Waiting,
+        at: &Waiting,
         waiting: &mut Vec<Waiting>,
     ) -> rustix::io::Result<()> {
         let stretch = at.depth % STRETCH == STRETCH - 1;
@@ -129,7 +129,7 @@ impl Sum<'_> {
             self.left = left;
             // Gone since, or in a directory that may be listed and no more.
             let about = match rustix::fs::statat(&**opened, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::ACCESS) => return self.open_up(&at),
+                Err(Errno::ACCESS) => return self.open_up(at),
                 Err(_) => continue,
                 Ok(about) => about,
             };

@@ -191,6 +191,16 @@ pub(super) fn memory(template: &Template) -> u64 {
     u64::from(template.image.size.memory_mib) << 20
 }
 
+/// How much of the processors a sandbox may take, in thousandths of one: what Cloudflare's instance type of this memory has,
+/// and one at least, for a sixteenth of one makes a person wait.
+pub(super) fn processors(template: &Template) -> u64 {
+    match template.image.size.memory_mib {
+        12_288.. => 4000,
+        8192.. => 2000,
+        _ => 1000,
+    }
+}
+
 /// What every program finds in its environment. Nothing of the host's is passed on.
 pub(super) fn environment() -> Vec<(String, String)> {
     [

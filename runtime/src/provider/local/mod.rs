@@ -20,11 +20,13 @@
 //! does not, `curl --resolve '<host>:<p>:127.0.0.1'`, or a request to 127.0.0.1:`p` with the URL's host and port in the
 //! `Host` header, does the same.
 //!
-//! **What is limited how.** Where this process may make control groups, the kernel counts memory and processes. Elsewhere
-//! a watch sums up the memory of the programs every 150 ms or so and kills them all when it is too much, so between two
-//! looks more can be taken; memory in pipes, sockets and `/dev/shm` (64 MB) is not seen, and shared memory of the System V
-//! kind is refused. Files on disk are summed up in the same way everywhere, a large tree less often. No single file is
-//! longer than the disk. 512 processes and threads are the most, and whoever has nearly as many for a second is killed.
+//! **What is limited how.** Where this process may create control groups, the kernel limits memory, processes and processors.
+//! For that, this process may move to a group below its own, or to a delegated scope of systemd's. Elsewhere a watch sums up
+//! the memory of the programs every 150 ms or so and kills them all when it is too much, so between two looks more can be taken;
+//! memory in pipes and `/dev/shm` (64 MB) is not seen, and shared memory of the System V kind is refused. Files on disk are summed
+//! up in the same way everywhere, a large tree less often. No single file is longer than the disk. 512 processes and threads are
+//! the most; nearly as many for a second, and they are killed. A sandbox that takes the watch more than its budget of work is
+//! over the limit, too. This process's soft limit of open files is raised.
 //!
 //! **Groups.** A plain user's other groups stay in force inside unless the system lets that user give them up: with
 //! `newgidmap` (Debian's package `uidmap`) and an entry in `/etc/subgid`. What they may read of what is seen of the host, a
@@ -100,6 +102,14 @@ use crate::sandbox::Status;
 /// returns at once.
 pub fn init() {
     launch::init();
+}
+
+/// Whether groups can be made in this process's control group of version 2, for a controller: for a test.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+#[must_use]
+pub fn own_group(controller: &str) -> bool {
+    cgroup::own_group_for_test(controller)
 }
 
 /// Runs something on the thread that looks after sandboxes, and returns when it is done: a program that does little else

@@ -110,7 +110,8 @@ impl Inner {
             layout::make(&directory).map_err(|error| state_failed(&error))?;
             let lock = claim(&directory)?;
             let owner = layout::furnish(&directory, &weak).map_err(|error| state_failed(&error))?;
-            let group = Group::new(layout::memory(&template), layout::PROCESSES);
+            let group =
+                Group::new(layout::memory(&template), layout::PROCESSES, layout::processors(&template));
             let spec = layout::spec(&directory, &hostname, &template, owner, group.is_some(), &weak)?;
             registry.used(&key)?;
             Ok((spec, group, lock, passing::left(&directory)))

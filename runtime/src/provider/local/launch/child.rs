@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use koze_guest::channel;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with, sockopt};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
@@ -68,11 +68,13 @@ fn run(socket: OwnedFd) -> io::Result<()> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     match prepare(&socket) {
-        Ok(true) => {
-            channel::send(&socket, 0, &Report::Shut, &[])?;
+        Ok(Some(First { sockets })) => {
+            let handed: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+            channel::send(&socket, 0, &Report::Shut, &handed)?;
+            drop(sockets);
             koze_guest::serve(socket)
         }
-        Ok(false) => Ok(()),
+        Ok(None) => Ok(()),
         Err((stage, error)) => {
             let failure = Failure { stage, errno: error.raw_os_error().unwrap_or(0) };
             channel::send(&socket, 0, &Report::Failed(failure), &[])
@@ -97,10 +99,20 @@ fn take_null() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(&null)?)
 }
 
-/// True in the first process of the sandbox, once all is built and shut; false in the process that made it.
-fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
+/// The first process of a sandbox, once all is built and shut.
+struct First {
+    /// What the host asks the kernel by for the sandbox's sockets, where there is such a thing.
+    sockets: Option<OwnedFd>,
+}
+
+/// Nothing in the process that made the first one.
+fn prepare(socket: &OwnedFd) -> Result<Option<First>, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
     let (Order::Spec(spec), doors) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    // While this is still root, if it is: then no program can take it back.
+    if !spec.weak.has(&Weakness::Limits) {
+        std::fs::write("/proc/self/oom_score_adj", "1000").map_err(at(Stage::Shut))?;
+    }
     // First of all, so that the group is the root of the namespace.
     for door in doors {
         rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
@@ -113,7 +125,7 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     };
     if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
         channel::send(socket, 0, &Report::Born, &[born.descriptor.as_fd()]).map_err(at(Stage::Talk))?;
-        return Ok(false);
+        return Ok(None);
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let sources = mounts::sources(&spec).map_err(at(Stage::Sources))?;
@@ -132,8 +144,11 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
             proc::mask().map_err(at(Stage::Proc))?;
         }
     }
+    // Before the filter of system calls, which may forbid it.
+    let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
+    let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
     shut(&spec).map_err(at(Stage::Shut))?;
-    Ok(true)
+    Ok(Some(First { sockets }))
 }
 
 /// The next order, with the descriptors that came along.

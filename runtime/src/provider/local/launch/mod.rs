@@ -69,6 +69,8 @@ pub(super) struct Launched {
     pub(super) socket: OwnedFd,
     /// Its first process, whose end is the end of all in it.
     pub(super) process: OwnedFd,
+    /// A socket in its network that the kernel is asked by for the sockets there.
+    pub(super) sockets: Option<OwnedFd>,
 }
 
 struct Job {
@@ -113,18 +115,22 @@ fn start(nursery: &mut Option<Nursery>, spec: Spec, group: Option<&Group>) -> Re
     super::running::reap(&child.descriptor);
     let (process, early) = born?;
     let shut = match early {
-        Some(report) => is_shut(&report),
-        None => expect(&socket, is_shut),
+        Some(early) => Ok(early),
+        None => next(&socket),
     };
+    let shut = shut.and_then(|(report, sockets)| is_shut(&report).map(|()| sockets));
     // The parent of the new process is this one; where it fails from here on, somebody must wait for it.
-    if let Err(error) = shut {
-        let _ = rustix::process::pidfd_send_signal(&process, rustix::process::Signal::KILL);
-        super::running::reap(&process);
-        return Err(error);
-    }
+    let sockets = match shut {
+        Ok(sockets) => sockets,
+        Err(error) => {
+            let _ = rustix::process::pidfd_send_signal(&process, rustix::process::Signal::KILL);
+            super::running::reap(&process);
+            return Err(error);
+        }
+    };
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, None)
         .map_err(|error| internal(error.into()))?;
-    Ok(Launched { socket, process })
+    Ok(Launched { socket, process, sockets })
 }
 
 /// The process that is to make the first one of a sandbox: a copy of the one that waits for this.
@@ -164,7 +170,7 @@ fn shake_hands(
     child: &Process,
     spec: Spec,
     group: Option<&Group>,
-) -> Result<(OwnedFd, Option<Report>)> {
+) -> Result<(OwnedFd, Option<Said>)> {
     let failed =
         |error: &io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
     let doors = match group {
@@ -185,15 +191,14 @@ fn shake_hands(
         )
     })?;
     channel::send(socket, 0, &Order::Mapped { groups }, &[]).map_err(|error| failed(&error))?;
-    let mut early = None;
+    let mut early: Option<Said> = None;
     loop {
         match (next(socket), early) {
             (Ok((Report::Born, Some(process))), early) => return Ok((process, early)),
-            (Ok((report, _)), None) => early = Some(report),
-            // The guest's first word, which nobody waits for.
-            (Ok(_), Some(Report::Shut)) => early = Some(Report::Shut),
+            // The guest's first word comes after the report, and nobody waits for it.
+            (Ok(said), None) | (Ok(_), Some(said @ (Report::Shut, _))) => early = Some(said),
             // It failed before there was another process.
-            (_, Some(report)) => return Err(odd(&report)),
+            (_, Some((report, _))) => return Err(odd(&report)),
             (Err(error), None) => return Err(error),
         }
     }
@@ -208,8 +213,11 @@ fn is_shut(report: &Report) -> Result<()> {
     if matches!(report, Report::Shut) { Ok(()) } else { Err(odd(report)) }
 }
 
-/// The next report, with the descriptor that may come along.
-fn next(socket: &OwnedFd) -> Result<(Report, Option<OwnedFd>)> {
+/// A report, with the descriptor that may come along.
+type Said = (Report, Option<OwnedFd>);
+
+/// The next report.
+fn next(socket: &OwnedFd) -> Result<Said> {
     let received = channel::receive::<Report>(socket)
         .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not come up: {error}")))?;
     match received {

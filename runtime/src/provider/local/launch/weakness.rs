@@ -47,6 +47,10 @@ pub enum Weakness {
     Pipes,
     /// All sandboxes of root are one user of the host, the first that the system hands out to others, too.
     SharedUser,
+    /// The watch does not look at what sockets hold.
+    Sockets,
+    /// The watch lets as many programs run as like to.
+    Processors,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
