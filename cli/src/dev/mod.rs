@@ -9,6 +9,8 @@
 //! | [`environment`] | which environment wrangler takes where nobody names one |
 //! | [`dotenv`] | files such as `.env` |
 //! | [`token`] | the bearer token of a local run, where the project has none |
+//! | [`heard`] | a program whose errors are shown as they come, and kept |
+//! | [`refusal`] | what wrangler refuses, in koze's words |
 //! | [`guard`] | a process that ends all that wrangler has started, however koze ends |
 
 pub mod config;
@@ -16,6 +18,8 @@ pub mod dotenv;
 pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod guard;
+pub mod heard;
+pub mod refusal;
 pub mod secrets;
 #[cfg(target_os = "linux")]
 pub mod stage;
