@@ -285,6 +285,7 @@ pub struct Explain {
     override_usage = "koze remove [OPTIONS] <--delete-storage|--keep-storage> <NAME>...\n       \
                       koze remove [OPTIONS] --never-deployed <NAME>..."
 )]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Remove {
     /// The sandboxes: the names of their files without `.sandbox.rs`, or their classes
     #[arg(value_name = "NAME", required = true)]
