@@ -280,7 +280,12 @@ pub struct Explain {
 
 /// `koze remove`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("storage").required(true).args(["delete_storage", "keep_storage"]))]
+#[command(
+    group = ArgGroup::new("storage").required(true).args(["delete_storage", "keep_storage", "never_deployed"]),
+    override_usage = "koze remove [OPTIONS] <--delete-storage|--keep-storage> <NAME>...\n       \
+                      koze remove [OPTIONS] --never-deployed <NAME>..."
+)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Remove {
     /// The sandboxes: the names of their files without `.sandbox.rs`, or their classes
     #[arg(value_name = "NAME", required = true)]
@@ -293,6 +298,11 @@ pub struct Remove {
     /// Keep what its Durable Objects have stored, behind a plain Durable Object of the same class
     #[arg(long)]
     pub keep_storage: bool,
+
+    /// Take out what made its class, too, and what deleted it: you say that it was never deployed, which koze cannot know.
+    /// Cloudflare refuses a first deployment that makes a class and deletes it
+    #[arg(long)]
+    pub never_deployed: bool,
 
     /// Where.
     #[command(flatten)]

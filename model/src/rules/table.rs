@@ -472,6 +472,11 @@ pub struct ShellSandbox;"#;
         format!("the crate `worker` is {found} in {source}, and the generated code needs {needed}")
         => format!("the Worker will not compile: {edit}"),
         eg "[dependencies]\nworker = \"0.6\"";
+    /// wrangler refuses the list of migrations.
+    "K082" Warning RefusedHistory { tag: String, what: String, remedy: String }
+        format!("wrangler refuses the migration `{tag}`: {what}")
+        => format!("wrangler replays all migrations wherever there are containers: {remedy}"),
+        eg r#""migrations": [{ "tag": "v1", "deleted_classes": ["Unknown"] }]"#;
 
     /// The entry point of a site, which wrangler no longer takes beside `main`.
     "K090" Warning SiteEntryPoint { site: String, main: Option<String>, entry: String }
