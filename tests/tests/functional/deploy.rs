@@ -164,7 +164,8 @@ fn what_would_lose_storage() {
 
     // Nobody knows what koze owns.
     let lost = project();
-    lost.write("koze.lock", format!("    assert!(refused(&lost, &[]).starts_with("error[K055]"));
+    lost.write("koze.lock", format!("<<<<<<< ours\n{}", lost.read("koze.lock")));
+    assert!(refused(&lost, &[]).starts_with("error[K055]"));
 
     // One class in place of another is a rename, which the migrations must say first.
     let lost = project();
@@ -345,7 +346,6 @@ fn nothing_that_wrangler_started_outlives_it() {
     }
 }
 
-<<<<<<< HEAD
 /// wrangler pulls no image without a login; one that it builds needs none.
 #[test]
 fn a_prebuilt_image_needs_a_login() {
