@@ -39,7 +39,7 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     let (project, config) = opened(&place)?;
     let environment = environment(&args.run, &project)?;
     known(environment.as_deref(), &config, &project)?;
-    ready(&project, &config)?;
+    ready(&project, &config, environment.as_deref())?;
     let Wrangler { program, path } = Wrangler::of(&project.dir);
     let mut command = Command::new(program);
     command.arg("deploy").env("PATH", path).current_dir(&project.dir);

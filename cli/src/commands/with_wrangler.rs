@@ -8,6 +8,7 @@ use crate::args::{self, Format, Where};
 use crate::build as builds;
 use crate::dev::{environment, wrangler};
 use crate::discover::Project;
+use crate::doctor::Status;
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
 
@@ -42,17 +43,19 @@ pub(super) fn opened(place: &Where) -> Result<(Project, Config), ExitCode> {
     })
 }
 
-/// Whether everything is there that wrangler needs; what is missing is shown.
-pub(super) fn ready(project: &Project, config: &Config) -> Result<(), ExitCode> {
+/// Whether everything is there that wrangler needs; what is missing is shown, and what `koze doctor` only warns of is no
+/// reason to stop.
+pub(super) fn ready(project: &Project, config: &Config, environment: Option<&str>) -> Result<(), ExitCode> {
     if !config.exists {
         return Err(failed("there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`"));
     }
-    let missing = wrangler::missing(&project.dir, config);
+    let missing = wrangler::missing(&project.dir, config, environment);
     for check in &missing {
         let help = check.help.as_deref().unwrap_or_default();
-        show::err(&format!("error: {}: {}\n  = help: {help}\n", check.name, check.found));
+        show::err(&format!("{}: {}: {}\n  = help: {help}\n", check.status.word(), check.name, check.found));
     }
-    if missing.is_empty() { Ok(()) } else { Err(ExitCode::FAILURE) }
+    let stops = missing.iter().any(|check| check.status == Status::Error);
+    if stops { Err(ExitCode::FAILURE) } else { Ok(()) }
 }
 
 /// The environment that is meant: the one that is named, or else the one that wrangler would find.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use crate::doctor::{Check, tools};
 use crate::wrangler::locate::Config;
+use crate::wrangler::settings;
 
-/// What is missing of what wrangler needs to run a project, and to build it with the project's `build.command`.
-pub fn missing(dir: &Path, config: &Config) -> Vec<Check> {
-    let command = config.document.value()["build"]["command"].as_str().unwrap_or_default();
-    tools::needed(dir, command)
+/// What is missing of what wrangler needs to run a project, and to build it with the `build.command` of this environment.
+pub fn missing(dir: &Path, config: &Config, environment: Option<&str>) -> Vec<Check> {
+    let command = settings::build_command(config.document.value(), environment);
+    tools::needed(dir, command.unwrap_or_default())
 }
 
 /// The program of the project. What it starts finds the project's Node first, as in npm's scripts, and this koze last.

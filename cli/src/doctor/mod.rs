@@ -2,6 +2,7 @@
 //!
 //! Each check is data; the command shows them. No check changes anything, and none reaches the network.
 
+mod command;
 mod project;
 mod toolchain;
 pub(crate) mod tools;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::build::{Build, Summary};
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
+use crate::wrangler::settings;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -75,6 +77,7 @@ pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now:
     if build.sandboxes.is_empty() || !build.sandboxes.iter().all(native) {
         checks.extend(config.map(project::flags));
     }
-    checks.extend(tools::checks(build));
+    let command = config.and_then(|config| settings::build_command(config.document.value(), None));
+    checks.extend(tools::checks(build, command));
     checks
 }

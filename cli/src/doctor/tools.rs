@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use semver::Version;
 
+use super::command::{Supply, supply};
 use super::{Check, Status, toolchain};
 use crate::build::Build;
 
@@ -20,23 +21,27 @@ const WRANGLER: Version = Version::new(4, 0, 0);
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
+/// What builds a Rust Worker.
+const WORKER_BUILD: &str = "worker-build";
+
 /// How long a tool may think about what it is.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same of an engine that is needed now: it may have containers to start and to end first.
 const PATIENCE_WITH_ENGINES: Duration = Duration::from_secs(30);
 
-pub(super) fn checks(build: &Build) -> Vec<Check> {
+pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
     let dir = build.project.as_deref().unwrap_or(&here);
-    vec![node(dir), wrangler(dir), docker(build), target(dir), worker_build(), koze()]
+    vec![node(dir), wrangler(dir), docker(build), target(dir), worker_build(dir, command), koze()]
 }
 
-/// What is missing for wrangler to run in a package and build it by this command; none where all is there.
+/// What is missing for wrangler to run in a package and build it by this command; none where all is there. Only an error
+/// stops what comes next.
 pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
     let mut checks = vec![node(dir), wrangler(dir)];
-    if build.contains("worker-build") {
-        checks.extend([target(dir), worker_build()]);
+    if build.contains(WORKER_BUILD) {
+        checks.extend([target(dir), worker_build(dir, Some(build))]);
     }
     checks.retain(|check| check.status != Status::Ok);
     checks
@@ -123,8 +128,11 @@ fn target(dir: &Path) -> Check {
     };
     match said(&mut ask()) {
         Some(dir) if Path::new(&dir).is_dir() => Check::ok("target", format!("{TARGET} is installed")),
-        Some(_) => {
-            Check::error("target", format!("no {TARGET}"), format!("run `rustup target add {TARGET}`"))
+        Some(dir) => {
+            let (found, help) = (format!("no {TARGET}"), format!("run `rustup target add {TARGET}`"));
+            // worker-build itself adds it where the toolchain is one of rustup's, which it knows by this word.
+            let added = dir.contains("rustup") && on_path("rustup");
+            if added { Check::warning("target", found, help) } else { Check::error("target", found, help) }
         }
         None => match complained(PATIENCE, &mut ask()) {
             Some(why) => Check::error(
@@ -137,12 +145,21 @@ fn target(dir: &Path) -> Check {
     }
 }
 
-fn worker_build() -> Check {
-    if on_path("worker-build") {
-        return Check::ok("worker-build", "on the PATH");
+/// Whether the build command finds worker-build, which it may install itself.
+fn worker_build(dir: &Path, command: Option<&str>) -> Check {
+    // What wrangler starts finds the project's programs, too.
+    let own = || modules(dir).any(|modules| modules.join(".bin").join(WORKER_BUILD).is_file());
+    if on_path(WORKER_BUILD) || own() {
+        return Check::ok(WORKER_BUILD, "on the PATH");
     }
-    let found = "not on the PATH, where `build.command` looks for it";
-    Check::warning("worker-build", found, "run `cargo install worker-build`")
+    let (found, help) =
+        ("not on the PATH, where `build.command` looks for it", "run `cargo install worker-build`");
+    match command.map(|command| supply(command, WORKER_BUILD)) {
+        Some(Supply::Installed) => Check::ok(WORKER_BUILD, "`build.command` installs it"),
+        Some(Supply::Expected) => Check::error(WORKER_BUILD, found, help),
+        Some(Supply::Unknown) => Check::warning(WORKER_BUILD, found, help),
+        Some(Supply::Unused) | None => Check::warning(WORKER_BUILD, "not on the PATH", help),
+    }
 }
 
 fn koze() -> Check {

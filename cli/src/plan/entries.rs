@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use koze_model::rules::listed;
 use koze_model::{Rule, names};
+use serde_json::{Map, Value};
 
 use super::fate::Fate;
 use crate::finding::{Finding, Findings};
@@ -33,7 +34,7 @@ pub(super) fn of_level(
     moving.extend(going.chain(unbound).filter_map(|(class, binding)| blocks::binding(class, binding, level)));
     let mut grown: Vec<&str> = Vec::new();
     for (wanted, owned) in wanted.iter().zip(owned.iter_mut()) {
-        let container = wanted.reconcile_container(level, config, findings);
+        let container = wanted.reconcile_container(level, owned.kept.get(&None), config, findings);
         let binding = wanted.reconcile_binding(level, &moving, config, findings);
         if container.edits.iter().chain(&binding.edits).any(|edit| matches!(edit, Edit::Push { .. })) {
             grown.push(&wanted.sandbox.class.value);
@@ -43,8 +44,8 @@ pub(super) fn of_level(
         if let Some(entry) = container.entry {
             owned.entries.insert(scope.environment.clone(), entry);
         }
-        if let Some(image) = container.kept_image {
-            owned.kept_images.insert(scope.environment.clone(), image);
+        if let Some(kept) = container.kept {
+            owned.kept.insert(scope.environment.clone(), kept);
         }
     }
     notes.extend(scope.environment.as_ref().and_then(|environment| added(&grown, environment)));
@@ -126,8 +127,8 @@ fn unique_names(
 /// The container entries of a sandbox, by environment.
 pub(super) struct Owned {
     entries: BTreeMap<Option<String>, lock::Entry>,
-    /// The images of entries that are the user's, by environment.
-    pub(super) kept_images: BTreeMap<Option<String>, String>,
+    /// The images that are the user's, with the keys that belong to them, by environment.
+    kept: BTreeMap<Option<String>, Map<String, Value>>,
 }
 
 impl Owned {
@@ -136,7 +137,12 @@ impl Owned {
         let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
         let entries =
             environments.into_iter().map(|(environment, entry)| (Some(environment), entry)).collect();
-        Owned { entries, kept_images: BTreeMap::new() }
+        Owned { entries, kept: BTreeMap::new() }
+    }
+
+    /// The image of the entry in an environment, where it is the user's.
+    pub(super) fn kept_image(&self, environment: Option<&String>) -> Option<String> {
+        Some(self.kept.get(&environment.cloned())?.get("image")?.as_str()?.to_owned())
     }
 
     /// What the lock says of it; `new` is the tag under which this build makes classes.

@@ -19,6 +19,13 @@ const BUILD: &str = "worker-build --release";
 /// What worker-build writes, in its present and its former versions: a Worker's `main` where nobody wrote another.
 const BUILT: [&str; 3] = ["build/index.js", "build/worker/shim.mjs", "build/worker/index.js"];
 
+/// The command that wrangler builds the Worker by: that of an environment, where it has one.
+pub fn build_command<'v>(config: &'v Value, environment: Option<&str>) -> Option<&'v str> {
+    let of = |level: &'v Value| level.get("build").filter(|build| !build.is_null());
+    let own = environment.and_then(|name| of(config.get("env")?.get(name)?));
+    own.or_else(|| of(config))?.get("command")?.as_str()
+}
+
 /// What `koze init` does about a configuration.
 #[derive(Debug, Default)]
 pub struct Settings {

@@ -264,6 +264,52 @@ fn tools_that_are_missing() {
     assert_snapshot!(refused(&bare, &[]), @"error: there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`");
 }
 
+/// A build command that brings its own worker-build, as that of the official templates does, is wrangler's to run.
+#[test]
+fn a_build_command_that_installs_what_it_needs() {
+    let project = project();
+    let config = project.read("wrangler.jsonc");
+    program(&project, "tools/rustc", "#!/bin/sh\necho /\n");
+    program(&project, "docker", "#!/bin/sh\necho 27.0.0\n");
+    let path = format!("{}:/usr/bin:/bin", project.path("tools").display());
+    let official = r#"cargo install -q \"worker-build@^0.8\" && worker-build --release"#;
+    let run = |args: &[&str]| {
+        let _ = fs_err::remove_file(project.path("notes"));
+        let mut command = koze();
+        command.args(args).env("PATH", &path).env("NOTES", project.path("notes")).env("DOES", "exit 7");
+        command.env("WRANGLER_DOCKER_BIN", project.path("docker")).env_remove("CLOUDFLARE_ENV");
+        command.env("XDG_STATE_HOME", project.path("state"));
+        project.run(command)
+    };
+    for command in [official, "cargo install -q worker-build && worker-build --release"] {
+        project.write("wrangler.jsonc", config.replace("\"true\"", &format!("\"{command}\"")));
+        built(&project);
+        for args in [&["deploy"][..], &["dev"]] {
+            let run = run(args);
+            assert_eq!((run.code, run.stderr.contains("worker-build:")), (7, false), "{command}: {run:?}");
+            assert!(notes(&project).contains(&format!("{}\n", args[0])), "{command}");
+        }
+    }
+    // What only the shell can tell is said, and is no reason to stop.
+    project.write("wrangler.jsonc", config.replace("\"true\"", "\"make tools && worker-build --release\""));
+    built(&project);
+    let unsure = run(&["deploy"]);
+    assert_eq!(unsure.code, 7, "{unsure:?}");
+    assert!(unsure.stderr.starts_with("warning: worker-build: not on the PATH"), "{unsure:?}");
+
+    // An environment may have a command of its own, which is the one that runs there.
+    let staging = config.replace("\"true\"", "\"worker-build\"").replacen(
+        '{',
+        &format!("{{ \"env\": {{ \"staging\": {{ \"build\": {{ \"command\": \"{official}\" }} }} }},"),
+        1,
+    );
+    project.write("wrangler.jsonc", staging);
+    built(&project);
+    assert_eq!(run(&["deploy", "--env", "staging"]).code, 7);
+    let top = run(&["deploy"]);
+    assert!(top.code == 1 && top.stderr.contains("error: worker-build: not on the PATH"), "{top:?}");
+}
+
 #[test]
 fn containers_need_an_engine() {
     let project = project();

@@ -85,7 +85,7 @@ fn a_bare_machine_and_a_project_that_drifted() {
     ok       docker        no engine answers; deploying prebuilt images does without, `wrangler dev` with containers does not
     error    target        no rustc answers
                            install rustup, which brings it
-    warning  worker-build  not on the PATH, where `build.command` looks for it
+    error    worker-build  not on the PATH, where `build.command` looks for it
                            run `cargo install worker-build`
     warning  koze          not on the PATH, where `build.command` looks for it
                            run `cargo install --path cli` in a checkout of koze
@@ -246,6 +246,63 @@ fn a_tool_that_hangs() {
     tool(&project, "docker", "exec /bin/sleep 60");
     let run = doctor(&project, &[]);
     assert!(run.stdout.contains("ok       docker        no engine answers"), "{}", run.stdout);
+}
+
+/// How a build command comes by worker-build, and what the doctor and `koze deploy` make of it alike.
+#[test]
+fn a_build_command_may_bring_its_own_tools() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    fs_err::remove_file(project.path("tools/worker-build")).expect("it was there");
+    let usual = "koze build --check && worker-build --release";
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains(usual), "{config}");
+    for (command, says) in [
+        (
+            r#"cargo install -q \"worker-build@^0.8\" && worker-build --release"#,
+            "ok       worker-build  `build.command` installs it",
+        ),
+        (
+            "worker-build --release",
+            "error    worker-build  not on the PATH, where `build.command` looks for it",
+        ),
+        (
+            "./tools.sh && worker-build --release",
+            "warning  worker-build  not on the PATH, where `build.command` looks for it",
+        ),
+        ("make", "warning  worker-build  not on the PATH\n"),
+    ] {
+        project.write("wrangler.jsonc", config.replace(usual, command));
+        let run = doctor(&project, &[]);
+        assert!(run.stdout.contains(says), "{command}: {}", run.stdout);
+    }
+    // wrangler starts the command with the project's own programs on the PATH.
+    tool(&project, "../node_modules/.bin/worker-build", "exit 0");
+    let run = doctor(&project, &[]);
+    assert!(run.stdout.contains("ok       worker-build  on the PATH"), "{}", run.stdout);
+}
+
+/// worker-build adds the target to a toolchain of rustup's by itself.
+#[test]
+fn a_target_that_worker_build_adds() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    tool(&project, "rustc", "echo /nowhere/.rustup/toolchains/stable/lib/rustlib");
+    let says = |status: &str| {
+        let run = doctor(&project, &[]);
+        assert!(
+            run.stdout.contains(&format!("{status} target        no wasm32-unknown-unknown")),
+            "{}",
+            run.stdout
+        );
+    };
+    says("error   ");
+    tool(&project, "rustup", "exit 0");
+    says("warning ");
 }
 
 /// rustup is there, and says what is missing: the toolchain that the package asks for.

@@ -21,6 +21,7 @@ mod doctor;
 mod explain;
 mod exports;
 mod files;
+mod former;
 mod forms;
 mod image;
 mod init;

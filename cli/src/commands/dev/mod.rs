@@ -41,8 +41,8 @@ fn dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
         return Err(ExitCode::FAILURE);
     }
     let (project, config) = opened(&place)?;
-    ready(&project, &config)?;
     let environment = environment(&args.run, &project)?;
+    ready(&project, &config, environment.as_deref())?;
     let found = watch::found(&findings);
     let started = Started { args, place, project, config, environment, built, found };
     if args.local { on_this_machine(&started) } else { in_containers(&started) }
