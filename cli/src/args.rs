@@ -125,6 +125,10 @@ pub struct Init {
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 
+    /// Raise the crate `worker` in Cargo.toml to the version that the generated code compiles with, where it is older
+    #[arg(long)]
+    pub raise_worker: bool,
+
     /// Where, and how.
     #[command(flatten)]
     pub edit: Edit,
@@ -373,6 +377,10 @@ pub struct Sandboxes {
     /// One session alone [default: all]
     #[arg(long, value_name = "SESSION")]
     pub session: Option<String>,
+
+    /// Show which hosts they reached and which they were refused, with the rule that decided
+    #[arg(long)]
+    pub egress: bool,
 
     /// For a person, or one JSON document on standard output
     #[arg(long, value_name = "FORMAT", default_value = "human")]

@@ -171,7 +171,7 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let null = File::open("/dev/null").unwrap();
         for size in [0, 10, PACKET - 20, PACKET, 3_000_000] {
-            let request = Request::List(Place { root: "/".into(), path: "x".repeat(size) });
+            let request = Request::Stat(Place { root: "/".into(), path: "x".repeat(size) });
             send(&here, 9, &request, &[null.as_fd(), null.as_fd()]).unwrap();
             let came: Received<Request> = receive(&there).unwrap().unwrap();
             assert_eq!((came.number, came.descriptors.len()), (9, 2), "{size}");

@@ -240,25 +240,46 @@ fn temporary(directory: &At, mode: u32) -> io::Result<(OwnedFd, OsString)> {
     Ok((file, name))
 }
 
-/// What is in a directory.
-pub(crate) fn list(place: &Place) -> Result<Vec<(String, Found)>, Fault> {
-    let mut all = Vec::new();
-    each(place, |name, found| {
-        all.push((name, found));
-        Ok::<_, Fault>(())
+/// How many entries a page of a directory has, and how many bytes of names and link targets: a guest answers one request
+/// after the other, and a directory can have any number of entries.
+const PAGE: usize = 1024;
+const PAGE_BYTES: usize = 256 << 10;
+
+/// Lists one page of a directory from a position on, 0 at first. Also returns the position of the next page, if there is
+/// more. Positions are the kernel's, and hold for every descriptor of the directory.
+pub(crate) fn list(place: &Place, from: i64) -> Result<(Vec<(String, Found)>, Option<i64>), Fault> {
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    let next = walk(place, from, |name, found| {
+        bytes += name.len() + if let Kind::Link(target) = &found.kind { target.len() } else { 0 };
+        page.push((name, found));
+        Ok::<_, Fault>(page.len() < PAGE && bytes < PAGE_BYTES)
     })?;
-    Ok(all)
+    Ok((page, next))
 }
 
-/// The same one after the other.
+/// Hands over each entry of a directory.
 pub(crate) fn each<E: From<Fault>>(
     place: &Place,
     mut with: impl FnMut(String, Found) -> Result<(), E>,
 ) -> Result<(), E> {
+    walk(place, 0, |name, found| with(name, found).map(|()| true)).map(drop)
+}
+
+/// Hands over the entries of a directory from a position on while they are wanted, and returns the position behind the
+/// last one unless the directory ended.
+fn walk<E: From<Fault>>(
+    place: &Place,
+    from: i64,
+    mut with: impl FnMut(String, Found) -> Result<bool, E>,
+) -> Result<Option<i64>, E> {
     let at = place::directory(place)?;
     let opened = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
     let failed = |error: Errno| fault(&error.into(), &place.path);
-    for entry in Dir::read_from(&opened).map_err(failed)? {
+    let mut directory = Dir::read_from(&opened).map_err(failed)?;
+    if from != 0 {
+        directory.seek(from).map_err(failed)?;
+    }
+    for entry in directory {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
@@ -268,14 +289,16 @@ pub(crate) fn each<E: From<Fault>>(
             Ok(stat) => {
                 let link = rustix::fs::readlinkat(&opened, name, Vec::new()).ok();
                 let link = link.map(|target| target.to_string_lossy().into_owned());
-                with(name.to_string_lossy().into_owned(), found(&stat, link))?;
+                if !with(name.to_string_lossy().into_owned(), found(&stat, link))? {
+                    return Ok(Some(entry.offset()));
+                }
             }
             // Gone since.
             Err(Errno::NOENT) => {}
             Err(error) => return Err(failed(error).into()),
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// What is at a place.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The longest message, in bytes: a list of a directory with some hundred thousand files.
+/// The longest message, in bytes.
 pub const LONGEST: usize = 64 << 20;
 
 /// A path, and the directory that what it leads to must lie in. Both absolute.
@@ -55,8 +55,8 @@ pub enum Request {
         /// The same number.
         create: u64,
     },
-    /// What is in a directory. [`Answer::Listed`].
-    List(Place),
+    /// Lists a directory from a position on, 0 at first: one page of it. [`Answer::Listed`].
+    List(Place, i64),
     /// What is at a place. [`Answer::Found`].
     Stat(Place),
     /// Make a directory and those above it. [`Answer::Done`].
@@ -104,8 +104,8 @@ pub enum Answer {
     Done,
     /// The stream is a file or tree now, with so many bytes in its files.
     Unpacked(u64),
-    /// What is in the directory.
-    Listed(Vec<(String, Found)>),
+    /// One page of a directory, and the position of the next one where there is more.
+    Listed(Vec<(String, Found)>, Option<i64>),
     /// What is at the place.
     Found(Found),
     /// It could not be done.

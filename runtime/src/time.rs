@@ -27,6 +27,31 @@ pub(crate) fn now() -> u64 {
     worker::Date::now().as_millis()
 }
 
+/// When something began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start(
+    #[cfg(not(target_arch = "wasm32"))] std::time::Instant,
+    #[cfg(target_arch = "wasm32")] u64,
+);
+
+impl Start {
+    /// Begins now.
+    pub(crate) fn now() -> Self {
+        #[cfg(not(target_arch = "wasm32"))]
+        return Start(std::time::Instant::now());
+        #[cfg(target_arch = "wasm32")]
+        return Start(now());
+    }
+
+    /// How long ago it was. In a Worker, time stands still between two things that are waited for.
+    pub(crate) fn elapsed(self) -> Duration {
+        #[cfg(not(target_arch = "wasm32"))]
+        return self.0.elapsed();
+        #[cfg(target_arch = "wasm32")]
+        return Duration::from_millis(now().saturating_sub(self.0));
+    }
+}
+
 /// A time in whole milliseconds.
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

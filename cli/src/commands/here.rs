@@ -29,7 +29,8 @@ impl Here {
             .map_err(|error| usage(format!("--session: {}", error.message)))?;
         let state = if let Some(dir) = &args.state {
             let dir = std::path::absolute(dir);
-            State::at(dir.map_err(|error| usage(format!("--state names no directory: {error}")))?)
+            let dir = dir.map_err(|error| usage(format!("--state names no directory: {error}")))?;
+            State::at(dir).map_err(|error| failed(&error))?
         } else {
             let project = found(|findings| Project::find(&args.project, findings))?;
             State::of(&project.dir).map_err(|error| failed(&error))?

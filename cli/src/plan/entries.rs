@@ -34,7 +34,7 @@ pub(super) fn of_level(
     moving.extend(going.chain(unbound).filter_map(|(class, binding)| blocks::binding(class, binding, level)));
     let mut grown: Vec<&str> = Vec::new();
     for (wanted, owned) in wanted.iter().zip(owned.iter_mut()) {
-        let container = wanted.reconcile_container(level, owned.kept.get(&None), config, findings);
+        let container = wanted.reconcile_container(level, owned.kept.as_ref(), config, findings);
         let binding = wanted.reconcile_binding(level, &moving, config, findings);
         if container.edits.iter().chain(&binding.edits).any(|edit| matches!(edit, Edit::Push { .. })) {
             grown.push(&wanted.sandbox.class.value);
@@ -44,8 +44,11 @@ pub(super) fn of_level(
         if let Some(entry) = container.entry {
             owned.entries.insert(scope.environment.clone(), entry);
         }
-        if let Some(kept) = container.kept {
-            owned.kept.insert(scope.environment.clone(), kept);
+        if let Some(image) = container.kept.as_ref().and_then(|kept| kept.get("image")?.as_str()) {
+            owned.kept_images.insert(scope.environment.clone(), image.to_owned());
+        }
+        if scope.environment.is_none() {
+            owned.kept = container.kept;
         }
     }
     notes.extend(scope.environment.as_ref().and_then(|environment| added(&grown, environment)));
@@ -127,8 +130,10 @@ fn unique_names(
 /// The container entries of a sandbox, by environment.
 pub(super) struct Owned {
     entries: BTreeMap<Option<String>, lock::Entry>,
-    /// The images that are the user's, with the keys that belong to them, by environment.
-    kept: BTreeMap<Option<String>, Map<String, Value>>,
+    /// The image of the top level's entry, where it is the user's, with the keys that belong to it.
+    kept: Option<Map<String, Value>>,
+    /// The images of entries that are the user's, by environment.
+    pub(super) kept_images: BTreeMap<Option<String>, String>,
 }
 
 impl Owned {
@@ -137,12 +142,7 @@ impl Owned {
         let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
         let entries =
             environments.into_iter().map(|(environment, entry)| (Some(environment), entry)).collect();
-        Owned { entries, kept: BTreeMap::new() }
-    }
-
-    /// The image of the entry in an environment, where it is the user's.
-    pub(super) fn kept_image(&self, environment: Option<&String>) -> Option<String> {
-        Some(self.kept.get(&environment.cloned())?.get("image")?.as_str()?.to_owned())
+        Owned { entries, kept: None, kept_images: BTreeMap::new() }
     }
 
     /// What the lock says of it; `new` is the tag under which this build makes classes.

@@ -183,24 +183,19 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.migrations = tags;
     new_lock.kept = fate.kept(lock);
     new_lock.registry = registry::locked(inputs, &lifecycles, new_registry);
-    let environments: Vec<Option<&String>> = scopes.iter().map(|scope| scope.environment.as_ref()).collect();
-    let kept: Vec<Vec<Option<String>>> = owned
-        .iter()
-        .map(|owned| environments.iter().map(|environment| owned.kept_image(*environment)).collect())
-        .collect();
+    let mut kept: Vec<_> = owned.iter_mut().map(|owned| std::mem::take(&mut owned.kept_images)).collect();
     new_lock.sandboxes = wanted
         .iter()
         .zip(owned)
         .map(|(wanted, owned)| owned.locked(wanted, &lifecycles, new.as_deref()))
         .collect();
     drop(wanted);
-    let mut shown = Vec::new();
-    for (image, kept) in images.iter_mut().zip(kept) {
-        let of = |kept: &Option<String>| kept.clone().unwrap_or_else(|| image.image.clone());
-        let all =
-            environments.iter().zip(&kept).filter_map(|(name, kept)| Some(((*name)?.clone(), of(kept))));
-        shown.push(all.collect());
-        let top = kept.into_iter().next().flatten();
+    let named = || scopes.iter().filter_map(|scope| scope.environment.as_ref());
+    let mut environments = Vec::new();
+    for (image, kept) in images.iter_mut().zip(&mut kept) {
+        let top = kept.remove(&None);
+        let mut of = |name: &String| kept.remove(&Some(name.clone())).unwrap_or_else(|| image.image.clone());
+        environments.push(named().map(|name| (name.clone(), of(name))).collect());
         if let Some(kept) = top {
             if let Some(sdk) = sdk {
                 images::check_kept(&kept, config.dir(), project, sdk, findings);
@@ -216,7 +211,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let offered = images::offered(sandboxes, &images, new_lock.default.as_deref());
     let classes = images::classes(sandboxes, &images);
     let changes = outputs(inputs, &edits, new_lock, &images, offered.as_ref(), findings)?;
-    Ok(Plan { changes, images, environments: shown, offered, classes, containers, notes })
+    Ok(Plan { changes, images, environments, offered, classes, containers, notes })
 }
 
 /// A class changes its backend where the command says so, and not by a word in its source: its containers go.

@@ -166,8 +166,23 @@ impl Client {
 fn connect(state: &State, session: &SessionId) -> io::Result<StdStream> {
     let (_dir, socket) = state.short_socket(session)?;
     let stream = StdStream::connect(socket)?;
+    // Before anything is sent.
+    served_by_us(&stream)?;
     stream.set_nonblocking(true)?;
     Ok(stream)
+}
+
+/// Fails where it is not this user who listens at the other end.
+fn served_by_us(stream: &StdStream) -> io::Result<()> {
+    let peer = rustix::net::sockopt::socket_peercred(stream)?.uid;
+    if peer == rustix::process::geteuid() {
+        return Ok(());
+    }
+    let text = format!(
+        "its socket is served by another user (uid {}), and nothing was sent; name another state directory with --state",
+        peer.as_raw()
+    );
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 fn start(state: &State, session: &SessionId) -> Result<StdStream> {

@@ -9,6 +9,7 @@
 //! | module | job |
 //! |---|---|
 //! | [`state`] | the state directory |
+//! | `trust` | whether it is this user's alone |
 //! | [`wire`] | what commands and supervisor say to each other |
 //! | [`client`] | a command's side; starts the supervisor where there is none |
 //! | [`supervisor`] | the process in the background |
@@ -19,6 +20,7 @@ mod descriptors;
 mod mcp;
 pub mod state;
 pub mod supervisor;
+mod trust;
 pub mod wire;
 
 pub use client::Client;

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use koze::{Code, Error, Result, SessionId};
 use sha2::{Digest, Sha256};
 
+use super::trust::{self, Distrust};
+
 /// The state directory of a project.
 #[derive(Debug, Clone)]
 pub struct State {
@@ -21,7 +23,7 @@ impl State {
     /// That of a project: below `$XDG_STATE_HOME`, or `~/.local/state`.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where neither that variable nor `HOME` is set.
+    /// [`Code::Unavailable`] where neither that variable nor `HOME` is set, and those of [`State::at`].
     pub fn of(project: &Path) -> Result<Self> {
         let named = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
         let home = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
@@ -30,18 +32,36 @@ impl State {
         let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
         let name = project.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = format!("{name}-{}", hex(project.as_os_str().as_encoded_bytes()));
-        Ok(State { dir: home.join("koze").join(name) })
+        Self::at(home.join("koze").join(name))
     }
 
     /// One that lies elsewhere.
-    pub fn at(dir: PathBuf) -> Self {
+    ///
+    /// # Errors
+    /// [`Code::PermissionDenied`] where another user owns it, or may write it or a directory above it.
+    pub fn at(dir: PathBuf) -> Result<Self> {
+        let state = State { dir };
+        state.check().map_err(|why| Error::new(Code::PermissionDenied, why.to_string()))?;
+        Ok(state)
+    }
+
+    /// One that the command which starts this program has checked. [`State::make`] checks it again.
+    pub(crate) fn handed(dir: PathBuf) -> Self {
         State { dir }
+    }
+
+    /// Whether it is this user's alone, as far as it exists.
+    fn check(&self) -> std::result::Result<(), Distrust> {
+        trust::way_to(&self.dir)?;
+        trust::inside(&self.supervisors())?;
+        trust::inside(&self.sessions_dir())
     }
 
     /// Makes it, for this user alone.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where it cannot be made. A model may read it, so it does not say where.
+    /// [`Code::Unavailable`] where it cannot be made, [`Code::PermissionDenied`] where another user was faster. A model may
+    /// read them, so they do not say where.
     pub fn make(&self) -> Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(self.supervisors()).map_err(
             |error: io::Error| {
@@ -49,7 +69,9 @@ impl State {
                     format!("the state directory cannot be made: {error}. Name another one with --state");
                 Error::new(Code::Unavailable, text)
             },
-        )
+        )?;
+        // Somebody may have made it since it was looked at, where everybody may make directories.
+        self.check().map_err(|why| Error::new(Code::PermissionDenied, trust::changed(&why)))
     }
 
     /// Whether a session has ever had sandboxes.
@@ -100,9 +122,10 @@ impl State {
     }
 
     /// The same by way of the directory's descriptor, for as long as that is kept: the path of a socket is 107 bytes at
-    /// most.
+    /// most. The directory is checked once it is open, so nobody can put another in its place.
     pub(super) fn short_socket(&self, session: &SessionId) -> io::Result<(File, String)> {
         let dir = File::open(self.supervisors())?;
+        trust::opened(&dir)?;
         let path = format!("/proc/self/fd/{}/{}", dir.as_raw_fd(), socket_name(session));
         Ok((dir, path))
     }

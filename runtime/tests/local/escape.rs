@@ -45,7 +45,8 @@ enum Control {
 /// The protections that stand in the way of an attempt.
 fn control(name: &str) -> Control {
     use Weakness::{
-        Capabilities, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Processes,
+        Capabilities, Counters, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Proc,
+        Processes, SharedUser, Writable,
     };
     if let Some(call) = CALLS.iter().find(|call| call.name == name) {
         return match call.needs {
@@ -64,12 +65,19 @@ fn control(name: &str) -> Control {
         "sysfs" => Control::File(|_| "/sys".into()),
         // The user namespace alone keeps it out of the environment of a process of the same user.
         "hard_link_to_the_host" | "setuid_programs" | "environment_of_host_processes" => Control::Host,
+        "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
-        "other_families" | "new_user_namespace" | "clone_into_namespaces" | "x32_calls" => {
-            Control::Weak(&[Filter])
-        }
-        "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes]),
+        "other_families"
+        | "other_kinds_of_netlink"
+        | "allocate_without_writing"
+        | "reserve_without_writing"
+        | "x32_calls" => Control::Weak(&[Filter]),
+        "core_files_for_a_helper_of_the_host" => Control::Weak(&[Filter, Limits]),
+        "new_user_namespace" | "clone_into_namespaces" => Control::Weak(&[Filter, Counters]),
+        "inotify_of_the_whole_machine" => Control::Weak(&[Counters]),
+        "what_the_kernel_tells" => Control::Weak(&[Proc]),
+        "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes, SharedUser]),
         "environment_of_the_host_program" => Control::Weak(&[Environment]),
         "environment_of_the_guest" | "descriptors_of_the_guest" | "root_of_the_guest" => {
             Control::Weak(&[Dumpable])
@@ -93,7 +101,12 @@ fn control(name: &str) -> Control {
 
 fn shut(name: &str) -> Result<(), Failed> {
     within(async {
-        let stage = Stage::new();
+        // The processes on the host are of the user that the sandbox is there: the namespaces alone are in the way.
+        let stage = if name.ends_with("_host_processes") {
+            Stage::weakened(vec![Weakness::SharedUser])
+        } else {
+            Stage::new()
+        };
         let scene = Scene::new(&stage).await;
         let sandbox = stage.open("a").await;
         let said = attempt(&sandbox, name, &scene.target).await;
@@ -127,13 +140,14 @@ async fn in_weak(weak: Vec<Weakness>, name: &str, target: &Target) -> String {
 }
 
 /// Puts this program into the sandbox, and lets it try.
-async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target) -> String {
+pub(crate) async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target) -> String {
     put_probe(sandbox).await;
     let arguments = target.arguments();
     let mut argv = vec!["/home/user/probe", PROBE, name];
     argv.extend(arguments.iter().map(String::as_str));
     let output = sandbox.exec(command(&argv)).await.unwrap();
     assert_eq!(output.exit_code, 0, "{name}: {output:?}");
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 

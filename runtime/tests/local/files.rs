@@ -23,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("confined", confined),
     ("links_that_change", links_that_change),
     ("large", large),
+    ("files_of_a_large_directory", files_of_a_large_directory),
 ];
 
 async fn code(result: impl Future<Output = koze::Result<impl std::fmt::Debug>>) -> Code {
@@ -387,5 +388,31 @@ fn large() -> Result<(), libtest_mimic::Failed> {
         assert_eq!((&piece.bytes[..], piece.size), (&bytes[39_999_990..], 40_000_000));
         stop.store(true, Ordering::Relaxed);
         assert!(other.await.unwrap() > 0);
+    })
+}
+
+/// More than a message of the guest's holds: it comes page by page, and the sandbox lives on.
+fn files_of_a_large_directory() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let sandbox = stage.open("a").await;
+        let links = 17_000;
+        let target = "x".repeat(4000);
+        sandbox.make_dir(at("/home/user/d")).await.unwrap();
+        for number in 0..links {
+            sandbox.make_link(at(&format!("/home/user/d/{number}")), &target).await.unwrap();
+        }
+        sandbox.exec(command(&["sh", "-c", "sleep 98765 > /dev/null 2>&1 &"])).await.unwrap();
+        let entries = sandbox.list(at("/home/user/d")).await.unwrap();
+        let names: std::collections::HashSet<&str> =
+            entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!((entries.len(), names.len()), (links, links));
+        assert!((0..links).all(|number| names.contains(number.to_string().as_str())));
+        assert!(entries.iter().all(|entry| entry.stat.kind == Kind::Link(target.clone())));
+        assert_eq!(
+            out(&sandbox, "cat /proc/[0-9]*/comm | grep -cx sleep").await,
+            "1",
+            "it was started again"
+        );
     })
 }

@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::time::Duration;
 
-use koze::provider::local::Local;
+use koze::provider::local::{Local, Objects};
 use koze::sandbox::Status;
-use koze::{Code, Provider, Sandbox};
+use koze::{Code, Provider, Sandbox, SessionId};
 
 use crate::Test;
 use crate::server::{self, Browser, chunk, head};
@@ -26,6 +26,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("preview_a_thousand_times", preview_a_thousand_times),
     ("preview_of_a_killed_guest", preview_of_a_killed_guest),
     ("preview_is_out_of_reach", preview_is_out_of_reach),
+    ("preview_passes_idle_connections", preview_passes_idle_connections),
+    ("objects_pass_idle_connections", objects_pass_idle_connections),
 ];
 
 fn preview_answers() -> Result<(), libtest_mimic::Failed> {
@@ -425,5 +427,28 @@ fn preview_is_out_of_reach() -> Result<(), libtest_mimic::Failed> {
             0,
             "no proxy where there is no internet"
         );
+    })
+}
+
+fn preview_passes_idle_connections() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let browser = Browser::new(&stage.open("a").await.expose(8080).await.unwrap());
+        // Nothing listens there, and the preview says so.
+        let passed = server::passes_idle_ones(browser.port, || assert_eq!(browser.get("/").0, 502));
+        assert!(passed, "the browser waited until idle connections were closed");
+    })
+}
+
+fn objects_pass_idle_connections() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let objects = Objects::serve(stage.local.clone(), SessionId::new("tests", "local").unwrap()).unwrap();
+        let worker = Browser::new(&format!("{}/", objects.url()));
+        let request =
+            format!("GET / HTTP/1.1\r\nkoze-token: {}\r\nConnection: close\r\n\r\n", objects.token());
+        // With the token, what is missing besides is named.
+        let passed = server::passes_idle_ones(worker.port, || assert_eq!(worker.send(&request).0, 400));
+        assert!(passed, "the Worker waited until idle connections were closed");
     })
 }

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::probes::Target;
 use crate::stage::{Stage, at, is_root, open_to_all, out};
 
-/// The user who a sandbox's user is on the host, where the host's is root.
+/// The user who a sandbox's user is on the host, where the host's is root and sandboxes share one.
 const UNPRIVILEGED: u32 = 100_000;
 
 const SECRET: &str = "the-secret-of-the-host";

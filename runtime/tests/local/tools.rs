@@ -13,6 +13,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("tools_shell", shell),
     ("tools_time_out", time_out),
     ("tools_files", files),
+    ("tools_glob_stops_nothing_else", glob_stops_nothing_else),
     ("tools_injection", injection),
     ("tools_transfer", transfer),
     ("tools_sandboxes", sandboxes),
@@ -89,6 +90,34 @@ fn files() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(found, json!({ "files": ["s/l.rs", "s/t/x.rs", "s/y.rs"] }));
         let read = session.ok("read_file", json!({ "path": "a/b.txt", "offset": 3, "limit": 4 })).await;
         assert_eq!(read, json!({ "content": "llo\n", "size": 11, "truncated": true, "next_offset": 7 }));
+    })
+}
+
+/// A search that takes long holds up no other call, not even the end of its sandbox, and ends with its caller.
+fn glob_stops_nothing_else() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let session = std::sync::Arc::new(session());
+        let long = "a".repeat(195);
+        let make = format!("mkdir d && cd d && seq -f '%05.0f{long}' 20000 | xargs touch");
+        session.ok("shell", json!({ "sandbox": "crowded", "command": make })).await;
+        let found = session.ok("glob", json!({ "sandbox": "crowded", "pattern": "d/01234a*" })).await;
+        assert_eq!(found, json!({ "files": [format!("d/01234{long}")] }));
+        let searching = {
+            let session = std::sync::Arc::clone(&session);
+            let input = json!({ "sandbox": "crowded", "pattern": format!("**/{}b", "*a".repeat(500)) });
+            tokio::spawn(async move { session.call("glob", input).await })
+        };
+        tokio::task::yield_now().await;
+        for command in ["true"; 20] {
+            session.ok("shell", json!({ "command": command })).await;
+            session.ok("shell", json!({ "sandbox": "crowded", "command": command })).await;
+        }
+        session.pool.destroy("crowded").await.unwrap();
+        assert!(!searching.is_finished(), "it took no time at all");
+        searching.abort();
+        assert!(searching.await.unwrap_err().is_cancelled());
+        let (error, _) = session.call("glob", json!({ "pattern": "*".repeat(1025) })).await;
+        assert_eq!(error, "invalid_input: `pattern` has 1 to 1024 bytes, and no NUL");
     })
 }
 

@@ -45,4 +45,6 @@ mod source;
 mod storage;
 mod supervisor;
 mod tools;
+mod trust;
 mod watch;
+mod worker_crate;

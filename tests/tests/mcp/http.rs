@@ -188,3 +188,48 @@ fn what_is_no_request() {
     assert_eq!(begin(&server, &bearer(&server)), 200);
     assert_eq!(server.end(), "");
 }
+
+/// As a stranger may open them: nothing is ever sent.
+const IDLE: usize = 300;
+
+/// The order says it, not the clock: the honest client has its answer while strangers that came last are still waited for.
+/// On a machine that stands still for as long as a stranger is waited for, it is tried again.
+#[test]
+fn idle_connections_delay_nobody_who_has_the_token() {
+    let host = project();
+    let server = Http::start(&host, &[]);
+    let passed_them = (0..5).any(|_| {
+        let open = || TcpStream::connect(server.address()).expect("it listens");
+        let idle: Vec<TcpStream> = (0..IDLE).map(|_| open()).collect();
+        assert_eq!(begin(&server, &bearer(&server)), 200);
+        // Those that are closed together with one that made way are closed by then.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        idle[IDLE - 50..].iter().all(|mut stream| {
+            stream.set_nonblocking(true).expect("a socket");
+            stream.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+        })
+    });
+    assert!(passed_them, "the client waited until idle connections were closed");
+    // One that has sent the token stays, whatever comes after it.
+    let mut stream = TcpStream::connect(server.address()).expect("it listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    let ask = format!("GET /other HTTP/1.1\r\nHost: localhost\r\n{}\r\n", bearer(&server));
+    let mut answer = || {
+        stream.write_all(ask.as_bytes()).expect("it is open");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("an answer");
+        let mut rest = Vec::new();
+        while !rest.ends_with(b"the endpoint is /mcp\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("the rest");
+            rest.push(byte[0]);
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    assert_eq!(answer(), "HTTP/1.1 404");
+    let strangers: Vec<_> =
+        (0..IDLE).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
+    assert_eq!(begin(&server, &bearer(&server)), 200, "all of them have been accepted");
+    assert_eq!(answer(), "HTTP/1.1 404");
+    drop(strangers);
+}

@@ -74,8 +74,9 @@ impl Run {
         let nowhere = |error| failed(&format!("--state names no directory: {error}"));
         let kept = match &args.state {
             Some(dir) => State::at(std::path::absolute(dir).map_err(nowhere)?),
-            None => State::of(&project.dir).map_err(|error| here::failed(&error))?,
+            None => State::of(&project.dir),
         };
+        let kept = kept.map_err(|error| here::failed(&error))?;
         let stage = Arc::new(Stage::new(config.dir()).map_err(|why| failed(&why.to_string()))?);
         let objects = Arc::new(objects(&kept).map_err(|error| here::failed(&error))?);
         // As one variable, with the token last: of a long one, wrangler shows the beginning.

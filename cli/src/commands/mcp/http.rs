@@ -11,11 +11,11 @@ use hyper::header::{AUTHORIZATION, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use koze::provider::local::{Connections, Proof};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 use super::offer::Here;
 use super::origins::Origins;
@@ -29,7 +29,8 @@ const TOKEN: &str = "KOZE_MCP_TOKEN";
 const SHORTEST: usize = 16;
 /// The path of the endpoint.
 const PATH: &str = "/mcp";
-/// How many connections there are at a time; one more waits. A file descriptor each, and one for its call.
+/// How many connections there are at a time, half of them for those that have not sent the token; of these the oldest makes
+/// way for one more. A file descriptor each, and one for its call.
 const CONNECTIONS: usize = 256;
 /// How many clients of the older protocol, which know a session, there are at a time.
 const SESSIONS: usize = 1024;
@@ -81,27 +82,32 @@ pub(super) async fn serve(server: Server<Here>, Place { address, origins }: Plac
     if ours {
         show::err(&format!("koze mcp: Authorization: Bearer {token}\n"));
     }
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = Connections::new(CONNECTIONS);
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        let Ok((stream, _)) = listener.accept().await else {
+        connections.room().await;
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = connections.ended() => continue,
+        };
+        let Ok((stream, _)) = accepted else {
             // Too much is open; a moment later less may be.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         let endpoint = Arc::clone(&endpoint);
-        let answer = service_fn(move |request| {
-            let endpoint = Arc::clone(&endpoint);
-            async move { Ok::<_, Infallible>(endpoint.answer(request).await) }
+        connections.serve(|proof| async move {
+            let answer = service_fn(|request| {
+                let (endpoint, proof) = (Arc::clone(&endpoint), proof.clone());
+                async move { Ok::<_, Infallible>(endpoint.answer(request, &proof).await) }
+            });
+            // With a timer, a client that is slow to send the head of its next request is not waited for.
+            let _ = hyper::server::conn::http1::Builder::new()
+                .timer(TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), answer)
+                .await;
         });
-        // With a timer, whoever is slow to send the head of a request is not waited for.
-        let connection = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .serve_connection(TokioIo::new(stream), answer);
-        tokio::spawn(async move {
-            let _ = connection.await;
-            drop(place);
-        });
+        // What it has sent already is looked at before the next one may take its place.
+        tokio::task::yield_now().await;
     }
 }
 
@@ -132,7 +138,7 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
         let origin = request.headers().get(ORIGIN).cloned();
         if !self.origins.allow(request.headers()) {
             return text(
@@ -143,7 +149,7 @@ impl Endpoint {
         let mut answer = if Origins::asked(&request) {
             text(StatusCode::NO_CONTENT, "")
         } else {
-            self.answer_client(request).await
+            self.answer_client(request, proof).await
         };
         if let Some(origin) = origin {
             Origins::tell(origin, answer.headers_mut());
@@ -151,7 +157,7 @@ impl Endpoint {
         answer
     }
 
-    async fn answer_client(&self, request: Request<Incoming>) -> Answer {
+    async fn answer_client(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
         let given = request.headers().get(AUTHORIZATION).map(|value| digest(value.as_bytes()));
         // Digests: how long the comparison takes says nothing of the token.
         if given.as_deref() != Some(&*self.expected) {
@@ -162,6 +168,7 @@ impl Endpoint {
             refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return refused;
         }
+        proof.give();
         if request.uri().path() != PATH {
             return text(StatusCode::NOT_FOUND, "the endpoint is /mcp\n");
         }

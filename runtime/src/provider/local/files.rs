@@ -10,7 +10,7 @@ use koze_guest::message::{self, Found, Request};
 use super::engine;
 use super::running::Running;
 use crate::error::{Code, Error, Result};
-use crate::sandbox::{Kind, Piece, Place, Stat};
+use crate::sandbox::{Entry, Kind, Piece, Place, Stat};
 
 /// Files that say they are empty and are not, of `/proc`, are read this far at most.
 const PIECE: usize = 64 << 10;
@@ -95,6 +95,42 @@ fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Pie
     }
     let size = if bytes.is_empty() { size } else { size.max(offset.saturating_add(bytes.len() as u64)) };
     Ok(Piece { bytes, size })
+}
+
+/// What a list of a directory holds at most: entries, and bytes of their names and of the targets of links.
+const LONGEST_LIST: usize = 1_000_000;
+const LARGEST_LIST: usize = 128 << 20;
+
+/// What is known of a directory that is listed page by page.
+#[derive(Default)]
+pub(super) struct Listing {
+    entries: Vec<Entry>,
+    bytes: usize,
+}
+
+impl Listing {
+    /// Adds a page.
+    pub(super) fn add(&mut self, page: Vec<(String, Found)>, path: &str) -> Result<()> {
+        for (name, found) in page {
+            self.bytes += name.len();
+            if let message::Kind::Link(target) = &found.kind {
+                self.bytes += target.len();
+            }
+            self.entries.push(Entry { name, stat: stat(found) });
+        }
+        if self.entries.len() <= LONGEST_LIST && self.bytes <= LARGEST_LIST {
+            return Ok(());
+        }
+        let text = format!(
+            "{path} is too large to list: the limit is {LONGEST_LIST} entries, or {} MiB of names; use a command instead",
+            LARGEST_LIST >> 20
+        );
+        Err(Error::new(Code::TooLarge, text))
+    }
+
+    pub(super) fn into_entries(self) -> Vec<Entry> {
+        self.entries
+    }
 }
 
 /// Replaces a file in one step.

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::launch::{self, Bind, BindKind, Spec, Weakness, Weaknesses};
+use super::launch::{Bind, BindKind, Spec, Weakness, Weaknesses};
 use crate::error::Result;
 use crate::provider::Template;
 
 /// How many processes and threads a sandbox may have.
 pub(super) const PROCESSES: u64 = 512;
+/// How deep directories may lie in each other. A deeper tree counts as too large: to sum it up would take all descriptors.
+pub(super) const DEEPEST: usize = 1500;
 
 /// Directories of a sandbox's own: where they are on the host, below its directory, where it sees them, and their mode.
 const OWN: &[(&str, &str, u32)] = &[
@@ -69,8 +71,12 @@ pub(super) fn directory(state: &Path, key: &str) -> PathBuf {
 /// Makes what is missing of a sandbox's directory.
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))?;
-    let owner = launch::owner()?;
+    fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))
+}
+
+/// Makes what is missing of a sandbox's own directories, and gives its user on the host. Only who has claimed the sandbox may.
+pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
+    let owner = super::owner::settle(directory, weak)?;
     for (path, _, mode) in OWN {
         let path = directory.join(path);
         // The sandbox's user may have taken it away, and may have put a link in its place, which must not be followed.
@@ -82,7 +88,7 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
         fs::set_permissions(&path, fs::Permissions::from_mode(*mode))?;
         std::os::unix::fs::lchown(&path, owner, owner)?;
     }
-    Ok(())
+    Ok(owner)
 }
 
 /// What a sandbox is to be.
@@ -90,6 +96,7 @@ pub(super) fn spec(
     directory: &Path,
     hostname: &str,
     template: &Template,
+    owner: Option<u32>,
     group: bool,
     weak: &Weaknesses,
 ) -> Result<Spec> {
@@ -101,7 +108,7 @@ pub(super) fn spec(
         processes: PROCESSES,
         file_size: disk(template),
         filters: super::filter::filters(group)?,
-        groups: false,
+        owner,
         weak: weak.clone(),
     };
     for name in SYSTEM {
@@ -172,6 +179,11 @@ fn bind(spec: &mut Spec, source: &Path, target: String, kind: BindKind) {
 /// How many bytes a sandbox's files may take.
 pub(super) fn disk(template: &Template) -> u64 {
     u64::from(template.image.size.disk_mb) * 1_000_000
+}
+
+/// How many entries a sandbox's directories may have. Each takes 4 KiB of the disk already, but for further names of a file.
+pub(super) fn entries(template: &Template) -> u64 {
+    disk(template) / 2048 + 65_536
 }
 
 /// How many bytes of memory a sandbox may take.

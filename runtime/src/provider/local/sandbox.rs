@@ -12,13 +12,14 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::cgroup::Group;
 use super::claim::{claim, claimed};
+use super::disk::Walks;
 use super::launch::{Weakness, Weaknesses};
 use super::network::egress;
 use super::registry::Registry;
 use super::running::Running;
-use super::{Shared, engine, exec, files, layout, passing, transfer};
+use super::{Shared, engine, exec, files, layout, owner, passing, transfer};
 use crate::error::{Code, Error, Result};
-use crate::id::SandboxName;
+use crate::id::{SandboxName, SessionId};
 use crate::provider::Template;
 use crate::sandbox::{
     Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
@@ -36,16 +37,20 @@ pub(super) struct Inner {
     pub(super) key: String,
     pub(super) name: SandboxName,
     pub(super) directory: PathBuf,
+    /// That of all sandboxes of the provider.
+    state_directory: PathBuf,
     pub(super) template: Template,
     pub(super) registry: Arc<Registry>,
     provider: Weak<Shared>,
     names: egress::Names,
-    weak: Weaknesses,
+    pub(super) weak: Weaknesses,
     pub(super) state: AsyncMutex<State>,
     /// Writes come one after the other: two paths may lead to one file.
     pub(super) writes: AsyncMutex<()>,
     /// Set by the watch while the files take more than they may.
     pub(super) full: AtomicBool,
+    /// Who looks through its files.
+    pub(super) walks: Arc<Walks>,
     used: Mutex<Instant>,
     calls: AtomicUsize,
 }
@@ -64,6 +69,7 @@ impl Inner {
             key: key.to_owned(),
             name: name.clone(),
             directory: layout::directory(&provider.state, key),
+            state_directory: provider.state.clone(),
             template,
             registry: Arc::clone(&provider.registry),
             provider: Arc::downgrade(provider),
@@ -72,9 +78,16 @@ impl Inner {
             state: AsyncMutex::new(State::Asleep),
             writes: AsyncMutex::new(()),
             full: AtomicBool::new(false),
+            walks: Arc::default(),
             used: Mutex::new(Instant::now()),
             calls: AtomicUsize::new(0),
         }
+    }
+
+    /// The name of its session, which its key begins with.
+    fn session(&self) -> Result<String> {
+        let key = self.key.strip_suffix(self.name.as_str()).unwrap_or(&self.key);
+        Ok(SessionId::from_key(key)?.session().to_owned())
     }
 
     /// The running sandbox, started where it sleeps.
@@ -96,14 +109,17 @@ impl Inner {
             }
             layout::make(&directory).map_err(|error| state_failed(&error))?;
             let lock = claim(&directory)?;
+            let owner = layout::furnish(&directory, &weak).map_err(|error| state_failed(&error))?;
             let group = Group::new(layout::memory(&template), layout::PROCESSES);
-            let spec = layout::spec(&directory, &hostname, &template, group.is_some(), &weak)?;
+            let spec = layout::spec(&directory, &hostname, &template, owner, group.is_some(), &weak)?;
             registry.used(&key)?;
             Ok((spec, group, lock, passing::left(&directory)))
         });
         let (spec, group, lock, left) = prepared.await?;
         let running = Arc::new(Running::start(spec, group, lock).await?);
-        egress::open(&running, &self.template.image, Arc::clone(&self.names)).await?;
+        let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
+        let (names, weak) = (Arc::clone(&self.names), self.weak.has(&Weakness::Egress));
+        egress::open(&running, &self.template.image, names, journal, weak).await?;
         passing::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         Ok(running)
@@ -168,10 +184,13 @@ impl Inner {
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let walks = Arc::clone(&self.walks);
         engine::block(move || {
+            let _none = walks.hold();
             layout::make(&directory).map_err(|error| state_failed(&error))?;
             let lock = claim(&directory)?;
             registry.leave(&key)?;
+            owner::release(&directory);
             let gone = super::gone_name(&directory);
             std::fs::rename(&directory, &gone).map_err(|error| state_failed(&error))?;
             drop(lock);
@@ -273,12 +292,17 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
-        match self.ask(Request::List(files::place(path))).await? {
-            Answer::Listed(all) => {
-                Ok(all.into_iter().map(|(name, found)| Entry { name, stat: files::stat(found) }).collect())
-            }
-            _ => Err(files::odd()),
+        // Page by page: other calls get their turn between two of them, and no page follows where the caller is gone.
+        let (mut listing, mut from) = (files::Listing::default(), Some(0));
+        while let Some(position) = from {
+            let Answer::Listed(page, next) = self.ask(Request::List(files::place(path), position)).await?
+            else {
+                return Err(files::odd());
+            };
+            listing.add(page, path.path)?;
+            from = next;
         }
+        Ok(listing.into_entries())
     }
 
     async fn stat(&self, path: Place<'_>) -> Result<Stat> {

@@ -8,6 +8,7 @@ import http from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
+import { cases as trees, lives as treeLives } from "./trees.mjs";
 import { cases as all, eventually, lives as allLives, refused } from "../sdk/cases.mjs";
 
 /** What holds of the SDK's container alone. */
@@ -24,6 +25,7 @@ const lines = (path) => (existsSync(path) ? readFileSync(path, "utf8").split("\n
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
 export const cases = {
   ...shared(all),
+  ...trees,
 
   async "variables arrive as they are"(s) {
     const env = [["A-B", "it's $(x)"], ["C", "two\nlines"], ["x y", ""], ["-u", "dash"]];
@@ -34,24 +36,6 @@ export const cases = {
     assert.deepEqual([...there.keys()].filter((name) => name.startsWith("KOZE")), []);
     await refused(s.exec(["true"], { env: [["A=B", ""]] }), "invalid_input");
     await refused(s.exec(["true"], { env: [["", ""]] }), "invalid_input");
-  },
-
-  async "many calls at once are all answered"(s, dir) {
-    const some = Array.from({ length: 150 }, (_, n) => n);
-    const made = await Promise.all(
-      some.map(async (n) => {
-        await s.write(`${dir}/${n}`, Buffer.alloc(100_000, n));
-        const [bytes, text] = await Promise.all([s.read(`${dir}/${n}`), s.sh(`echo ${n}`)]);
-        return bytes.length === 100_000 && bytes.every((byte) => byte === n) && text === `${n}\n`;
-      }),
-    );
-    assert.ok(made.every(Boolean));
-  },
-
-  async "one that prints much holds up nobody else"(s) {
-    const much = s.exec(["bash", "-c", "head -c 300000000 /dev/zero"], { maxOutput: 8 << 20 });
-    for (let n = 0; n < 20; n++) assert.equal(await s.sh(`echo ${n}`), `${n}\n`);
-    assert.equal((await much).stdout.length, 8 << 20);
   },
 
   async "the port of the guest is no preview"(s) {
@@ -105,6 +89,7 @@ export const cases = {
 /** The same, each in a sandbox that is its own, and not open yet. */
 export const lives = {
   ...shared(allLives),
+  ...treeLives,
 
   async "port 3000, which only the SDK needs, is one as any other"(s) {
     const server = `require("http").createServer((q, r) => r.end("three")).listen(3000, "127.0.0.1", () =>
@@ -268,6 +253,12 @@ export const lives = {
   async "every sandbox has its directories"(s) {
     await s.open();
     for (const path of ["/home/user", "/workspace"]) assert.equal((await s.stat(path)).kind, "directory");
+  },
+
+  async "programs and tools have one home, also those of root"(s) {
+    await s.open();
+    await s.write("/home/user/notes.txt", "mine");
+    assert.equal(await s.sh("id -u; echo $HOME; cd; pwd; cat ~/notes.txt"), "0\n/home/user\n/home/user\nmine");
   },
 
   async "the container is started as the attribute says"(s, _, stage) {

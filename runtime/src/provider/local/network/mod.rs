@@ -2,6 +2,7 @@
 //! and hands them over.
 
 mod accept;
+pub(super) mod connections;
 pub(super) mod egress;
 mod http;
 mod idle;

@@ -1,8 +1,9 @@
 //! `glob`.
 
 mod pattern;
+mod search;
+mod turns;
 
-use regex_lite::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +12,10 @@ use crate::error::{Code, Error, Result};
 use crate::path::{HOME, absolute, anywhere};
 use crate::pool::Pool;
 use crate::provider::Provider;
-use crate::sandbox::{Kind, Sandbox};
-
+use crate::sandbox::Sandbox;
 use crate::tool::{Reply, Tool};
+
+use self::search::{Matcher, Search};
 
 /// Finds files by a pattern.
 #[derive(Debug)]
@@ -37,11 +39,8 @@ fn default_dir() -> String {
     HOME.to_owned()
 }
 
-/// How many files a model gets.
-const MOST: usize = 1000;
-
-/// How many directories are looked into.
-const DIRECTORIES: usize = 100_000;
+/// The longest pattern in bytes.
+const LONGEST: usize = 1024;
 
 /// What it gives.
 #[derive(Debug, Serialize)]
@@ -60,59 +59,40 @@ impl Tool for Glob {
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
         let cwd = absolute(&input.cwd)?;
         let pattern = input.pattern.strip_prefix("./").unwrap_or(&input.pattern);
-        let matcher = matcher(pattern)?;
+        let mut search = Search::new(matcher(pattern)?);
         let sandbox = pool.sandbox(&input.sandbox).await?;
-        // Below a pattern without `**` nothing is deeper than it has parts.
-        let depth = if pattern.contains("**") { usize::MAX } else { pattern.split('/').count() };
-        let mut files = Vec::new();
-        let mut left = vec![String::new()];
-        let mut looked = 0;
-        while let Some(dir) = left.pop() {
+        while let Some(dir) = search.next() {
             let entries = match sandbox.list(anywhere(&joined(&cwd, &dir))).await {
                 Ok(entries) => entries,
+                // A directory too large to be listed has files that would be missing.
+                Err(error) if dir.is_empty() || error.code == Code::TooLarge => return Err(error),
                 // One that may not be read, or has gone meanwhile, has no files; but cwd itself has to be there.
-                Err(_) if !dir.is_empty() => continue,
-                Err(error) => return Err(error),
+                Err(_) => continue,
             };
-            looked += 1;
-            for entry in entries {
-                let path = if dir.is_empty() { entry.name } else { format!("{dir}/{}", entry.name) };
-                let found = match entry.stat.kind {
-                    Kind::Directory => {
-                        if looked < DIRECTORIES && path.split('/').count() < depth {
-                            left.push(path);
-                        }
-                        continue;
-                    }
-                    Kind::File => matcher.is_match(&path),
-                    // What leads to a file is one.
-                    Kind::Link(_) => {
-                        matcher.is_match(&path)
-                            && sandbox.read(anywhere(&joined(&cwd, &path)), 0, 0).await.is_ok()
-                    }
-                    Kind::Other => false,
-                };
-                if found {
-                    files.push(path);
+            for link in search.look(dir, entries).await? {
+                if search.wants(&link) && sandbox.read(anywhere(&joined(&cwd, &link)), 0, 0).await.is_ok() {
+                    search.keep(link);
                 }
+                search.in_time()?;
             }
         }
-        files.sort_unstable();
-        let truncated = files.len() > MOST || looked >= DIRECTORIES;
-        files.truncate(MOST);
+        let (files, truncated) = search.done();
         Reply::ok(Given { files, truncated })
     }
 }
 
-fn matcher(pattern: &str) -> Result<Regex> {
+fn matcher(pattern: &str) -> Result<Matcher> {
     let wrong = |why: String| Error::new(Code::InvalidInput, format!("`pattern` {why}"));
-    if pattern.is_empty() || pattern.contains('\0') || pattern.len() > 4096 {
-        return Err(wrong("has 1 to 4096 bytes, and no NUL".to_owned()));
+    if pattern.is_empty() || pattern.contains('\0') || pattern.len() > LONGEST {
+        return Err(wrong(format!("has 1 to {LONGEST} bytes, and no NUL")));
     }
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
         return Err(wrong("is relative to `cwd`, without `..`: name the directory there".to_owned()));
     }
-    pattern::read(pattern).map_err(wrong)
+    let regex = pattern::read(pattern).map_err(wrong)?;
+    // Below a pattern without `**` nothing is deeper than it has parts.
+    let depth = if pattern.contains("**") { usize::MAX } else { pattern.split('/').count() };
+    Ok(Matcher { regex, length: pattern.len(), depth })
 }
 
 fn joined(cwd: &str, path: &str) -> String {

@@ -5,11 +5,12 @@
 //! knows its token.
 //!
 //! A request says in headers what it is: `koze-token`; `koze-object`, the class and the id of the object, `Class/id`; and
-//! either `koze-method`, a method of the contract, with input and answer as [`frame`] has them, or `koze-port`, whatever a
+//! either `koze-method`, a method of the contract, with input and answer as [`frame`] has them or as a [`stream`], or `koze-port`, whatever a
 //! client wants of a port of the sandbox.
 
 mod frame;
 mod method;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -26,6 +27,7 @@ use tokio::task::JoinHandle;
 use super::super::engine::engine;
 use super::super::{Local, LocalSandbox};
 use super::accept;
+use super::connections::Proof;
 use super::http::{self, After, Body, Refusal};
 use super::preview::address::token;
 use super::preview::forward::{Came, Port};
@@ -79,13 +81,16 @@ impl Objects {
         drop(registered);
         let shared = Arc::new(Shared { provider, session, token: token()?, classes: RwLock::default() });
         let served = Arc::clone(&shared);
-        let serving = engine.spawn(accept::each(listener, move |stream| {
-            let shared = Arc::clone(&served);
-            http::serve(stream, move |request, after| {
-                let shared = Arc::clone(&shared);
-                async move { shared.answer(request, after).await.unwrap_or_else(Refusal::into_response) }
-            })
-        }));
+        let serving =
+            engine.spawn(accept::each(listener, move |stream, proof| {
+                let shared = Arc::clone(&served);
+                http::serve(stream, move |request, after| {
+                    let (shared, proof) = (Arc::clone(&shared), proof.clone());
+                    async move {
+                        shared.answer(&proof, request, after).await.unwrap_or_else(Refusal::into_response)
+                    }
+                })
+            }));
         Ok(Objects { shared, address, serving })
     }
 
@@ -125,6 +130,7 @@ impl Drop for Objects {
 impl Shared {
     async fn answer(
         &self,
+        proof: &Proof,
         request: Request<Incoming>,
         after: After,
     ) -> std::result::Result<Response<Body>, Refusal> {
@@ -136,9 +142,14 @@ impl Shared {
                 "this server is for the Worker that `koze dev` runs",
             ));
         }
+        proof.give();
         let object = text(headers, "koze-object").and_then(|named| self.object(named));
         let object = object.ok_or_else(|| bad("`koze-object` names a class and an object: Class/id"))?;
         if let Some(method) = text(headers, "koze-method").map(str::to_owned) {
+            if stream::is_one(&method) {
+                let (head, body) = request.into_parts();
+                return Ok(stream::call(self, &object, &method, &head.headers, body).await);
+            }
             let body = Limited::new(request.into_body(), LARGEST_REQUEST).collect().await;
             let body = body.map_err(|_| {
                 Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or came to no end")

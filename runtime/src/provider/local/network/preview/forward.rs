@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use super::super::super::Shared;
 use super::super::super::engine;
 use super::super::super::sandbox::{Inner, Use};
+use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::tunnel::tunnel;
 use super::address::Address;
@@ -18,16 +19,17 @@ use crate::error::Code;
 use crate::id::SandboxName;
 
 /// Serves a connection of a browser.
-pub(super) async fn serve(stream: TcpStream, shared: Weak<Shared>) {
+pub(super) async fn serve(stream: TcpStream, proof: Proof, shared: Weak<Shared>) {
     http::serve(stream, |request, after| {
-        let shared = shared.clone();
-        async move { forward(shared, request, after).await.unwrap_or_else(Refusal::into_response) }
+        let (shared, proof) = (shared.clone(), proof.clone());
+        async move { forward(shared, &proof, request, after).await.unwrap_or_else(Refusal::into_response) }
     })
     .await;
 }
 
 async fn forward(
     shared: Weak<Shared>,
+    proof: &Proof,
     request: Request<Incoming>,
     after: After,
 ) -> Result<Response<Body>, Refusal> {
@@ -35,6 +37,7 @@ async fn forward(
     let text = host.to_str().map_err(|_| unknown())?.to_ascii_lowercase();
     let address = Address::parse(&text).ok_or_else(unknown)?;
     let (sandbox, using) = find(shared, &address).await?;
+    proof.give();
     if request.method() == Method::CONNECT {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is no proxy"));
     }

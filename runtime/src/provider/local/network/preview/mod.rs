@@ -66,8 +66,9 @@ impl Previews {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| failed(&error))?;
         drop(registered);
         let shared: Weak<Shared> = Arc::downgrade(shared);
-        let serving =
-            engine.spawn(accept::each(listener, move |stream| forward::serve(stream, shared.clone())));
+        let serving = engine.spawn(accept::each(listener, move |stream, proof| {
+            forward::serve(stream, proof, shared.clone())
+        }));
         *listening = Some(Listening { port, serving, _remembered: remembered });
         Ok(port)
     }

@@ -1,0 +1,202 @@
+//! The open connections of a listener. One that has not proved yet whom it is for is cheap: it has little time, and makes
+//! way for the next one, so that no number of idle connections keeps an honest client waiting.
+
+use std::collections::BTreeMap;
+use std::future::{Future, pending};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, JoinSet};
+
+/// How long a connection may take for its proof.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// The connections that have proved nothing, the oldest first.
+type Unproven = BTreeMap<u64, AbortHandle>;
+
+/// The open connections of a listener. Dropped, it ends them all.
+#[derive(Debug)]
+pub struct Connections {
+    open: JoinSet<()>,
+    unproven: Arc<Mutex<Unproven>>,
+    next: u64,
+    most: usize,
+}
+
+/// How a connection proves that it may stay: by a token, say.
+#[derive(Debug, Clone)]
+pub struct Proof {
+    unproven: Arc<Mutex<Unproven>>,
+    number: u64,
+}
+
+impl Proof {
+    /// The connection has proved it. It stays for as long as it is served.
+    pub fn give(&self) {
+        lock(&self.unproven).remove(&self.number);
+    }
+
+    fn is_given(&self) -> bool {
+        !lock(&self.unproven).contains_key(&self.number)
+    }
+}
+
+/// Takes a connection off the list when it has ended.
+struct Listed(Proof);
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.0.give();
+    }
+}
+
+impl Connections {
+    /// Room for so many, half of it for those that have proved nothing.
+    pub fn new(most: usize) -> Self {
+        Connections { open: JoinSet::new(), unproven: Arc::default(), next: 0, most: most.max(2) }
+    }
+
+    /// Waits until there is room for one more. The oldest that has proved nothing makes way; only where all have proved it,
+    /// one of them has to end.
+    pub async fn room(&mut self) {
+        loop {
+            while self.open.try_join_next().is_some() {}
+            let full = self.open.len() >= self.most;
+            let crowded = lock(&self.unproven).len() >= self.most / 2;
+            if !full && !crowded {
+                return;
+            }
+            self.evict();
+            self.open.join_next().await;
+        }
+    }
+
+    /// Ends the oldest connection that has proved nothing, if there is one.
+    pub fn evict(&mut self) {
+        if let Some((_, oldest)) = lock(&self.unproven).pop_first() {
+            oldest.abort();
+        }
+    }
+
+    /// Serves a connection, which has proved nothing so far.
+    pub fn serve<F>(&mut self, serve: impl FnOnce(Proof) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let proof = Proof { unproven: Arc::clone(&self.unproven), number: self.next };
+        self.next += 1;
+        let (listed, number) = (Listed(proof.clone()), proof.number);
+        let work = serve(proof);
+        // Held until it is listed, for the proof may come at once.
+        let mut unproven = lock(&self.unproven);
+        let handle = self.open.spawn(async move {
+            let mut work = pin!(work);
+            tokio::select! {
+                () = &mut work => {}
+                () = tokio::time::sleep(DEADLINE) => if listed.0.is_given() { work.await },
+            }
+        });
+        unproven.insert(number, handle);
+    }
+
+    /// Waits until a connection ends.
+    pub async fn ended(&mut self) {
+        if self.open.join_next().await.is_none() {
+            pending::<()>().await;
+        }
+    }
+}
+
+fn lock(unproven: &Mutex<Unproven>) -> MutexGuard<'_, Unproven> {
+    unproven.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// One that says nothing, and counts for as long as it is open.
+    struct Idle(Arc<AtomicUsize>);
+
+    impl Drop for Idle {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    async fn idle(connections: &mut Connections, open: &Arc<AtomicUsize>, proved: bool) {
+        open.fetch_add(1, Ordering::AcqRel);
+        let idle = Idle(Arc::clone(open));
+        connections.serve(|proof| async move {
+            if proved {
+                proof.give();
+            }
+            let _idle = idle;
+            pending::<()>().await;
+        });
+        tokio::task::yield_now().await;
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(test);
+    }
+
+    #[test]
+    fn three_hundred_idle_ones_keep_nobody_waiting() {
+        run(async {
+            let (mut connections, open) = (Connections::new(8), Arc::new(AtomicUsize::new(0)));
+            for _ in 0..300 {
+                connections.room().await;
+                idle(&mut connections, &open, false).await;
+            }
+            assert_eq!(open.load(Ordering::Acquire), 4, "half of the room is theirs");
+            connections.room().await;
+            let (served, answered) = tokio::sync::oneshot::channel();
+            connections.serve(|proof| async move {
+                proof.give();
+                let _ = served.send(());
+                pending::<()>().await;
+            });
+            answered.await.unwrap();
+            // It stays, however many come after it.
+            for _ in 0..300 {
+                connections.room().await;
+                idle(&mut connections, &open, false).await;
+            }
+            assert_eq!((open.load(Ordering::Acquire), connections.open.len()), (4, 5));
+        });
+    }
+
+    /// The control: where idle connections count as proved, as all did once, there is no room.
+    #[test]
+    fn control_idle_ones_that_need_no_proof_keep_everybody_waiting() {
+        run(async {
+            let (mut connections, open) = (Connections::new(8), Arc::new(AtomicUsize::new(0)));
+            for _ in 0..8 {
+                connections.room().await;
+                idle(&mut connections, &open, true).await;
+            }
+            assert!(timeout(Duration::from_millis(50), connections.room()).await.is_err());
+            assert_eq!(open.load(Ordering::Acquire), 8);
+        });
+    }
+
+    #[test]
+    fn what_has_ended_is_listed_no_more() {
+        run(async {
+            let mut connections = Connections::new(8);
+            for _ in 0..100 {
+                connections.room().await;
+                connections.serve(|_| async {});
+                connections.ended().await;
+            }
+            assert!(lock(&connections.unproven).is_empty());
+        });
+    }
+}

@@ -1,0 +1,299 @@
+//! What a search has found so far, and how much it has done for that.
+
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use regex_lite::Regex;
+
+use super::turns;
+use crate::error::{Code, Error, Result};
+use crate::sandbox::{Entry, Kind};
+use crate::time::Start;
+
+/// How many files a model gets.
+pub(super) const MOST: usize = 1000;
+
+/// How many directories a search looks into. What lies in others is left out, and the result says that it is not whole.
+const DIRECTORIES: usize = 100_000;
+
+/// How many entries a search looks at.
+const ENTRIES: usize = 1_000_000;
+
+/// How many bytes the names of the directories have that a search has yet to look into.
+const WAITING: usize = 64 << 20;
+
+/// How long a search may take.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Matching takes time in proportion to the length of the pattern and of the path. So much of their product a search has
+/// altogether, one turn has, and is done without giving others a turn.
+const WORK: u64 = 4 << 30;
+const TURN: u64 = 8 << 20;
+const AT_ONCE: u64 = 256 << 10;
+
+/// A pattern, ready to be matched.
+#[derive(Debug)]
+pub(super) struct Matcher {
+    pub(super) regex: Regex,
+    /// The length of the pattern in bytes.
+    pub(super) length: usize,
+    /// Without `**`, nothing below this depth matches.
+    pub(super) depth: usize,
+}
+
+impl Matcher {
+    fn work(&self, path: usize) -> u64 {
+        (self.length as u64 + 1) * (path as u64 + 1)
+    }
+}
+
+/// A search under way.
+#[derive(Debug)]
+pub(super) struct Search {
+    matcher: Arc<Matcher>,
+    /// The directories that are still to be looked into, relative to where the search began.
+    left: Vec<String>,
+    waiting: usize,
+    /// The first files in the order of their paths, one more than a model gets.
+    found: BinaryHeap<String>,
+    directories: usize,
+    entries: usize,
+    work: u64,
+    start: Start,
+}
+
+/// A part of the entries of one directory.
+struct Part {
+    matcher: Arc<Matcher>,
+    directory: String,
+    entries: std::vec::IntoIter<Entry>,
+    directories: Vec<String>,
+    /// Files, and whether each is a link that may lead to something else.
+    files: Vec<(String, bool)>,
+    work: u64,
+}
+
+impl Search {
+    pub(super) fn new(matcher: Matcher) -> Self {
+        Search {
+            matcher: Arc::new(matcher),
+            left: vec![String::new()],
+            waiting: 0,
+            found: BinaryHeap::new(),
+            directories: 0,
+            entries: 0,
+            work: 0,
+            start: Start::now(),
+        }
+    }
+
+    /// The next directory to look into.
+    pub(super) fn next(&mut self) -> Option<String> {
+        let next = self.left.pop()?;
+        self.waiting -= next.len();
+        Some(next)
+    }
+
+    /// Looks at what is in a directory. Returns the links that match: whether each leads to a file is to be found out.
+    pub(super) async fn look(&mut self, directory: String, entries: Vec<Entry>) -> Result<Vec<String>> {
+        self.directories += 1;
+        self.entries += entries.len();
+        if self.entries > ENTRIES {
+            let text =
+                format!("there are more than {ENTRIES} files here: name a directory with fewer in `cwd`");
+            return Err(Error::new(Code::TooLarge, text));
+        }
+        let longest = entries.iter().map(|entry| entry.name.len()).sum::<usize>()
+            + entries.len() * (directory.len() + 1);
+        let small = self.matcher.work(longest) <= AT_ONCE;
+        let mut part = Part {
+            matcher: Arc::clone(&self.matcher),
+            directory,
+            entries: entries.into_iter(),
+            directories: Vec::new(),
+            files: Vec::new(),
+            work: 0,
+        };
+        let mut links = Vec::new();
+        loop {
+            part = if small { part.matched() } else { turns::take(move || part.matched()).await? };
+            self.take(&mut part, &mut links)?;
+            if part.entries.len() == 0 {
+                return Ok(links);
+            }
+        }
+    }
+
+    /// Takes over what a turn has come to.
+    fn take(&mut self, part: &mut Part, links: &mut Vec<String>) -> Result<()> {
+        for directory in part.directories.drain(..) {
+            if self.directories < DIRECTORIES {
+                self.waiting += directory.len();
+                self.left.push(directory);
+            }
+        }
+        for (file, is_link) in part.files.drain(..) {
+            if is_link { links.push(file) } else { self.keep(file) }
+        }
+        self.work += std::mem::take(&mut part.work);
+        if self.waiting > WAITING {
+            let text = "there are too many directories here: name one of them in `cwd`";
+            return Err(Error::new(Code::TooLarge, text));
+        }
+        self.in_time()
+    }
+
+    /// Whether there is time left.
+    pub(super) fn in_time(&self) -> Result<()> {
+        if self.work <= WORK && self.start.elapsed() <= DEADLINE {
+            return Ok(());
+        }
+        let text =
+            "the search took too long: shorten the pattern, or name a directory with fewer files in `cwd`";
+        Err(Error::new(Code::Timeout, text))
+    }
+
+    /// Whether a file would be among those that a model gets, or show that there are more.
+    pub(super) fn wants(&self, file: &str) -> bool {
+        self.found.len() <= MOST || self.found.peek().is_some_and(|last| file < last.as_str())
+    }
+
+    /// Keeps a file, if it is among the first.
+    pub(super) fn keep(&mut self, file: String) {
+        if self.wants(&file) {
+            self.found.push(file);
+            if self.found.len() > MOST + 1 {
+                self.found.pop();
+            }
+        }
+    }
+
+    /// The files in the order of their paths, and whether there are more.
+    pub(super) fn done(self) -> (Vec<String>, bool) {
+        let mut files = self.found.into_sorted_vec();
+        let truncated = files.len() > MOST || self.directories >= DIRECTORIES;
+        files.truncate(MOST);
+        (files, truncated)
+    }
+}
+
+impl Part {
+    /// Matches entries for one turn.
+    fn matched(mut self) -> Self {
+        while self.work < TURN
+            && let Some(entry) = self.entries.next()
+        {
+            let path = if self.directory.is_empty() {
+                entry.name
+            } else {
+                format!("{}/{}", self.directory, entry.name)
+            };
+            self.work += self.matcher.work(path.len());
+            match entry.stat.kind {
+                Kind::Directory if path.split('/').count() < self.matcher.depth => {
+                    self.directories.push(path)
+                }
+                Kind::File if self.matcher.regex.is_match(&path) => self.files.push((path, false)),
+                // What leads to a file is one.
+                Kind::Link(_) if self.matcher.regex.is_match(&path) => self.files.push((path, true)),
+                _ => {}
+            }
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::sandbox::Stat;
+
+    fn matcher(pattern: &str) -> Matcher {
+        let regex = super::super::pattern::read(pattern).unwrap();
+        Matcher { regex, length: pattern.len(), depth: usize::MAX }
+    }
+
+    fn file(name: String) -> Entry {
+        Entry { name, stat: Stat { kind: Kind::File, size: 0, mode: 0o644 } }
+    }
+
+    /// Does something beside a task that is always ready, and returns how many turns that one had.
+    fn turns_beside(work: impl AsyncFnOnce()) -> u64 {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let turns = Rc::new(Cell::new(0));
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let counted = Rc::clone(&turns);
+            let other = tokio::task::spawn_local(async move {
+                loop {
+                    counted.set(counted.get() + 1);
+                    tokio::task::yield_now().await;
+                }
+            });
+            work().await;
+            other.abort();
+        });
+        turns.get()
+    }
+
+    /// The product of both is that of some turns.
+    fn costly() -> (Matcher, Vec<Entry>) {
+        let entries = (0..200).map(|number| file(format!("{number}{}", "a".repeat(197)))).collect();
+        (matcher(&"*a".repeat(500)), entries)
+    }
+
+    #[test]
+    fn others_have_their_turn_beside_a_search() {
+        let beside = turns_beside(async || {
+            let (matcher, entries) = costly();
+            let mut search = Search::new(matcher);
+            search.look(String::new(), entries).await.unwrap();
+            assert!(search.work > 4 * TURN);
+        });
+        assert!(beside > 0);
+        // The control: matched where the search is called.
+        let beside = turns_beside(async || {
+            let (matcher, entries) = costly();
+            let entries = entries.into_iter();
+            let (directory, directories, files) = (String::new(), Vec::new(), Vec::new());
+            let matcher = Arc::new(matcher);
+            let mut part = Part { matcher, directory, entries, directories, files, work: 0 };
+            while part.entries.len() > 0 {
+                part.work = 0;
+                part = part.matched();
+            }
+        });
+        assert_eq!(beside, 0);
+    }
+
+    #[test]
+    fn a_search_has_an_end() {
+        let mut search = Search::new(matcher("*"));
+        search.work = WORK + 1;
+        assert_eq!(search.in_time().unwrap_err().code, Code::Timeout);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let mut search = Search::new(matcher("*"));
+        search.entries = ENTRIES;
+        let looked = search.look(String::new(), vec![file("a".into())]);
+        assert_eq!(runtime.block_on(looked).unwrap_err().code, Code::TooLarge);
+        let mut search = Search::new(matcher("*"));
+        search.waiting = WAITING;
+        let stat = Stat { kind: Kind::Directory, size: 0, mode: 0o755 };
+        let looked = search.look(String::new(), vec![Entry { name: "a".into(), stat }]);
+        assert_eq!(runtime.block_on(looked).unwrap_err().code, Code::TooLarge);
+    }
+
+    #[test]
+    fn the_first_files_are_kept() {
+        let mut search = Search::new(matcher("*"));
+        let mut names: Vec<String> =
+            (0..3 * MOST).map(|number| format!("{:05}", number * 7919 % 10_007)).collect();
+        names.iter().for_each(|name| search.keep(name.clone()));
+        names.sort_unstable();
+        names.truncate(MOST);
+        assert_eq!(search.done(), (names, true));
+    }
+}
