@@ -5,7 +5,7 @@
 /// <reference lib="esnext.typedarrays" />
 
 import { Sandbox } from "@cloudflare/sandbox";
-import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
+import { Calls, Fault, LARGEST_PIECE, answered, forwarded, notUp, piece } from "./calls.mjs";
 import { GivenUp, Waiting } from "./waiting.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 
@@ -209,7 +209,7 @@ export class KozeSandbox extends Sandbox {
         return new Response(`Nothing answers at port ${port} of the sandbox\n`, { status: 502 });
       }
     }
-    return response;
+    return answered(response);
   }
 
   /** @param {string} operation @param {string[]} texts @returns {Promise<koze.Done>} */
@@ -327,7 +327,7 @@ class Said extends Error {
 
   /** @param {string[]} paths @returns {Fault} */
   aboutPath(paths) {
-    const known = FAULTS[this.word];
+    const known = FAULTS.get(this.word);
     if (!known) return new Fault("internal", `${paths[this.about]}: the sandbox could not do it, and did not say why`);
     const [code, text] = known;
     return new Fault(code, text.startsWith("the ") ? text : `${paths[this.about]} ${text}`);
@@ -344,26 +344,26 @@ class Said extends Error {
 
 const IMAGE = "the image of the sandbox lacks what koze needs: bash 5.1, and coreutils, findutils, grep and util-linux as Debian and Ubuntu have them";
 
-/** The words of the script. @type {Record<string, [koze.Code, string]>} */
-const FAULTS = {
-  ENOENT: ["not_found", "is not there"],
-  EEXIST: ["already_exists", "is there already"],
-  EISDIR: ["is_directory", "is a directory, not a file"],
-  ENOTDIR: ["not_a_directory", "leads through something that is not a directory"],
-  EACCES: ["permission_denied", "may not be used so"],
-  EROFS: ["permission_denied", "belongs to the system and cannot be changed"],
-  ELOOP: ["invalid_input", "leads through too many links, or one that is not for tools"],
-  ENAMETOOLONG: ["invalid_input", "is too long: 4095 bytes, and 255 between two slashes, are the most"],
-  EINVAL: ["invalid_input", "cannot be used so"],
-  ENOSPC: ["too_large", "does not fit on the disk"],
-  ENOMEM: ["unavailable", "cannot be opened: too much is"],
-  ESCAPE: ["path_escape", "leads out of its root"],
-  SPECIAL: ["invalid_input", "is a pipe, socket or device"],
-  ROOT: ["invalid_input", "the root of the sandbox stays as it is"],
-  NO_TMP: ["unavailable", "the sandbox has no room left in /tmp"],
-  OLD_BASH: ["unsupported", IMAGE],
-  LACKING: ["unsupported", IMAGE],
-};
+/** The words of the script. They come from the container: of a plain object, `constructor` would be one. @type {Map<string, [koze.Code, string]>} */
+const FAULTS = new Map([
+  ["ENOENT", ["not_found", "is not there"]],
+  ["EEXIST", ["already_exists", "is there already"]],
+  ["EISDIR", ["is_directory", "is a directory, not a file"]],
+  ["ENOTDIR", ["not_a_directory", "leads through something that is not a directory"]],
+  ["EACCES", ["permission_denied", "may not be used so"]],
+  ["EROFS", ["permission_denied", "belongs to the system and cannot be changed"]],
+  ["ELOOP", ["invalid_input", "leads through too many links, or one that is not for tools"]],
+  ["ENAMETOOLONG", ["invalid_input", "is too long: 4095 bytes, and 255 between two slashes, are the most"]],
+  ["EINVAL", ["invalid_input", "cannot be used so"]],
+  ["ENOSPC", ["too_large", "does not fit on the disk"]],
+  ["ENOMEM", ["unavailable", "cannot be opened: too much is"]],
+  ["ESCAPE", ["path_escape", "leads out of its root"]],
+  ["SPECIAL", ["invalid_input", "is a pipe, socket or device"]],
+  ["ROOT", ["invalid_input", "the root of the sandbox stays as it is"]],
+  ["NO_TMP", ["unavailable", "the sandbox has no room left in /tmp"]],
+  ["OLD_BASH", ["unsupported", IMAGE]],
+  ["LACKING", ["unsupported", IMAGE]],
+]);
 
 /**
  * What the script said, or the SDK or the platform threw. The words of these two are for the log: they may name what is
@@ -393,10 +393,12 @@ function sum(numbers) {
   return numbers.reduce((all, number) => all + number, 0);
 }
 
+/** The letters of `find`. @type {Map<string, koze.Kind>} */
+const KINDS = new Map([["f", "file"], ["d", "directory"], ["l", "link"]]);
+
 /** @param {string[]} about @param {string} target @returns {koze.Stat} */
 function stat([type = "", mode = "", size = ""], target) {
-  const kinds = /** @type {Record<string, koze.Kind>} */ ({ f: "file", d: "directory", l: "link" });
-  const kind = kinds[type] ?? "other";
+  const kind = KINDS.get(type) ?? "other";
   return { kind, target: kind === "link" ? target : null, size: Number(size), mode: Number.parseInt(mode, 8) };
 }
 
