@@ -185,6 +185,22 @@ export function forwarded(request) {
 }
 
 /**
+ * An answer of a program in a sandbox, whose cookies are for its own host alone: with a domain, they would reach all that
+ * is served below it.
+ *
+ * @param {Response} response
+ */
+export function answered(response) {
+  const cookies = response.headers.getSetCookie();
+  const own = cookies.map((cookie) => cookie.split(";").filter((part, at) => at === 0 || !/^\s*domain\s*(=|$)/i.test(part)).join(";"));
+  if (own.every((cookie, at) => cookie === cookies[at])) return response;
+  const answer = new Response(response.body, response);
+  answer.headers.delete("set-cookie");
+  for (const cookie of own) answer.headers.append("set-cookie", cookie);
+  return answer;
+}
+
+/**
  * A piece of a file. The file may grow while it is read, and those of /proc say they are empty.
  *
  * @param {Uint8Array} bytes

@@ -3,7 +3,7 @@
 // A sandbox in a container with koze's own guest in it, which answers the contract of koze.
 
 import { DurableObject } from "cloudflare:workers";
-import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
+import { Calls, Fault, LARGEST_PIECE, answered, forwarded, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Container } from "./container.mjs";
 import { Lost, PORT, Refused } from "./guest.mjs";
@@ -232,7 +232,7 @@ export class KozeSandbox extends DurableObject {
     this.#use();
     const inside = new Request(request.url.replace(/^https:/, "http:"), forwarded(request));
     try {
-      return await this.#container.port(port).fetch(inside);
+      return answered(await this.#container.port(port).fetch(inside));
     } catch (error) {
       // Its words hold an address of the network inside.
       console.error("koze:", error);
