@@ -11,6 +11,7 @@ use crate::doctor::Check;
 use crate::finding::{self, Findings};
 use crate::write;
 
+pub mod proof;
 #[cfg(test)]
 mod schema;
 

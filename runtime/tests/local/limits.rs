@@ -9,8 +9,7 @@ use koze::provider::local::LocalSandbox;
 use koze::sandbox::Write;
 
 use crate::Test;
-use crate::scene::put_probe;
-use crate::stage::{Stage, at, command, out, sh, until, within};
+use crate::stage::{Stage, at, command, out, put_probe, sh, until, within};
 
 /// Makes this program one that takes much memory where it is hard to see.
 pub(crate) const HOG: &str = "--memory-hog";

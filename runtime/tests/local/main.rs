@@ -5,7 +5,7 @@ mod agent;
 mod api;
 mod commands;
 mod egress;
-mod escape;
+mod escapes;
 #[path = "../../examples/agent.rs"]
 mod example;
 mod files;
@@ -13,8 +13,6 @@ mod guest;
 mod life;
 mod limits;
 mod preview;
-mod probes;
-mod scene;
 mod server;
 mod sight;
 mod stage;
@@ -37,8 +35,8 @@ fn main() -> ExitCode {
     if std::env::var_os(agent::EXAMPLE).is_some() {
         return example::main();
     }
-    if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
-        return probes::run();
+    if let Some(code) = koze::provider::local::prove::init() {
+        return code;
     }
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
@@ -77,11 +75,12 @@ fn main() -> ExitCode {
         api::TESTS,
         agent::TESTS,
         transfer::TESTS,
+        escapes::TESTS,
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
     let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
-    let trials = tests.chain(escape::trials(kind)).collect();
+    let trials = tests.chain(escapes::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {
         return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };

@@ -51,6 +51,9 @@ mod launch;
 mod layout;
 mod network;
 mod passing;
+#[cfg(feature = "prove")]
+#[doc(hidden)]
+pub mod prove;
 mod ready;
 mod registry;
 mod running;

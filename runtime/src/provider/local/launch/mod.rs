@@ -36,7 +36,8 @@ const ARGUMENT: &str = "--koze-sandbox-first-process";
 const USER: u32 = 1000;
 /// The user and group that it is on the host, where the host's is root.
 const UNPRIVILEGED: u32 = 100_000;
-/// What tells the new process, in builds with the feature `testing`, to keep open what the host program had open.
+/// What tells the new process, in builds with the feature `prove`, to keep open what the host program had open. That process
+/// has no other variable than those it is given: one of the host program's environment does not reach it.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
 /// How long a launch may take: it is some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
