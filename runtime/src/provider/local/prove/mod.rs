@@ -27,6 +27,7 @@ use self::scene::Scene;
 use self::stage::Stage;
 use super::LocalSandbox;
 use super::launch::Weakness;
+use crate::sandbox::Sandbox;
 
 /// How long an attempt and its control may take together.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -129,7 +130,7 @@ impl Prover {
 
     /// Makes an attempt and its control, and changes nothing of the host's.
     pub async fn prove(&mut self, name: &str) -> Verdict {
-        let proved = tokio::time::timeout(PATIENCE, async {
+        let verdict = tokio::time::timeout(PATIENCE, async {
             if let Err(taken) = self.shut(name).await? {
                 return Ok(Verdict::Open(taken));
             }
@@ -148,7 +149,7 @@ impl Prover {
                 }
             })
         });
-        match proved.await {
+        match verdict.await {
             Ok(Ok(verdict)) => verdict,
             Ok(Err(fault)) => Verdict::NotTestable(fault.to_string()),
             Err(_) => Verdict::NotTestable("it took too long".to_owned()),
@@ -169,7 +170,7 @@ impl Prover {
             return Ok(Err("what was to be taken has changed".to_owned()));
         }
         let sandbox = self.sandbox(self.as_it_is.clone()).await?;
-        let well = crate::sandbox::Sandbox::exec(sandbox, stage::command(&["echo", "well"])).await?;
+        let well = sandbox.exec(stage::command(&["echo", "well"])).await?;
         if well.stdout == b"well\n" { Ok(Ok(())) } else { Err("the sandbox is not as it was".into()) }
     }
 
@@ -191,6 +192,14 @@ impl Prover {
             attempt::attempt(self.sandbox(weak).await?, name, &target).await?
         };
         Ok(if said == "taken" { Ok(()) } else { Err(said) })
+    }
+
+    /// Ends the sandboxes, with all that the system keeps for them. What is left goes when this does.
+    pub async fn end(self) {
+        for (_, sandbox) in self.sandboxes.values() {
+            let _ = sandbox.destroy().await;
+        }
+        let _ = self.scene.neighbour.destroy().await;
     }
 
     /// A sandbox that lacks these protections.
@@ -218,6 +227,7 @@ pub async fn all(dir: &Path, mut tell: impl FnMut(&'static str, &Verdict)) -> Re
         let late = || Verdict::NotTestable("all attempts together took too long".to_owned());
         tell(name, &if Instant::now() < until { prover.prove(name).await } else { late() });
     }
+    let _ = tokio::time::timeout(PATIENCE, prover.end()).await;
     Ok(())
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Scene {
     _memory: Memory,
     _leaked: OwnedFd,
     _listening: (TcpListener, UnixListener, UnixListener),
-    _neighbour: LocalSandbox,
+    pub(super) neighbour: LocalSandbox,
 }
 
 impl Scene {
@@ -104,7 +104,7 @@ impl Scene {
             _memory: memory,
             _leaked: leaked,
             _listening: (tcp, in_directory, listening),
-            _neighbour: neighbour,
+            neighbour,
         })
     }
 

@@ -48,5 +48,7 @@ const WORDS: &[(&str, &str)] = &[
     ("set_the_time", "correct the system's clock"),
     ("type_into_a_terminal", "put a letter into a terminal's input by TIOCSTI"),
     ("shared_memory", "find shared memory (System V) of the host"),
+    ("call_prlimit_of_another", "change a limit of another process by `prlimit64`"),
+    ("call_umount", "make the system call `umount2`"),
     ("x32_calls", "make a system call by its x32 number"),
 ];
