@@ -313,6 +313,10 @@ pub struct New {
     #[arg(long)]
     pub name: Option<String>,
 
+    /// What runs behind the sandbox: `native` is koze's own guest in any image, and writes a project without the SDK
+    #[arg(long, value_name = "BACKEND", default_value = "sdk")]
+    pub backend: Backend,
+
     /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
     /// this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]

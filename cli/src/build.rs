@@ -14,12 +14,13 @@ use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
 use crate::finding::{Findings, Place, Stop};
 use crate::generate;
+use crate::ignored::{self, Hidden};
 use crate::images::guest;
 use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
 use crate::recover;
 use crate::sdk::{self, Sdk};
-use crate::wrangler::locate::Config;
+use crate::wrangler::locate::{self, Config};
 use crate::write::{self, Failed};
 
 /// What to build.
@@ -54,6 +55,8 @@ pub struct Build {
     pub finished: Vec<String>,
     /// What changed, or would change.
     pub plan: Option<Plan>,
+    /// New files that belong into version control, and are kept out of it.
+    pub hidden: Vec<Hidden>,
 }
 
 /// One sandbox, in words.
@@ -73,6 +76,8 @@ pub struct Summary {
     pub image_source: ImageSource,
     /// What runs behind the class.
     pub backend: Backend,
+    /// Its image in each named environment.
+    pub environments: Vec<(String, String)>,
 }
 
 impl Summary {
@@ -149,6 +154,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         }
         // The last file in it may have gone, with this run or with one that was killed.
         write::remove_empty(&[project.dir.join(generate::DIR).join(guest::DIR)]);
+        build.hidden = ignored::hidden(&project.dir, &plan.changes);
     }
     build.plan = Some(plan);
     Ok(())
@@ -179,11 +185,18 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
     {
         return findings.fail(Rule::ConfigGone { file: shown.clone() }, None);
     }
-    let config = Config::open(project, options.config.as_deref().or(locked.as_deref()), findings)?;
-    if !config.exists && !lock.is_empty() {
+    let mut config = Config::open(project, options.config.as_deref().or(locked.as_deref()), findings)?;
+    if config.exists {
+        if !lock.is_empty() {
+            config.note_owner(project, locked.as_deref());
+        }
+        return Ok(config);
+    }
+    if !lock.is_empty() {
         return findings.fail(Rule::ConfigGone { file: config.shown }, None);
     }
-    Ok(config)
+    let strays = locate::strays(project);
+    if strays.is_empty() { Ok(config) } else { findings.fail(Rule::ConfigUnnamed { files: strays }, None) }
 }
 
 /// The class to take out: koze must have made it, and no file may declare it any more.
@@ -256,8 +269,8 @@ fn summaries(sandboxes: &Sandboxes, plan: &Plan) -> Vec<Summary> {
     sandboxes
         .list
         .iter()
-        .zip(plan.images.iter().zip(&plan.containers))
-        .map(|(sandbox, (image, container))| Summary {
+        .zip(plan.images.iter().zip(&plan.containers).zip(&plan.environments))
+        .map(|(sandbox, ((image, container), environments))| Summary {
             file: sandbox.file.clone(),
             binding: sandbox.names.binding.clone(),
             class: sandbox.class.value.clone(),
@@ -265,6 +278,7 @@ fn summaries(sandboxes: &Sandboxes, plan: &Plan) -> Vec<Summary> {
             image: image.image.clone(),
             image_source: image.source,
             backend: sandbox.attributes.backend(),
+            environments: environments.clone(),
         })
         .collect()
 }

@@ -12,6 +12,8 @@ pub struct Draft {
     pub files: Vec<Drafted>,
     /// Settings of the wrangler configuration that are no blocks of sandboxes.
     pub settings: Vec<Edit>,
+    /// What a person should know of these changes.
+    pub notes: Vec<String>,
     /// Classes that go on under another name: old, new.
     pub renames: Vec<(String, String)>,
     /// Classes that go on with another backend.

@@ -111,6 +111,18 @@ pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings)
     Resolved::new(image::default_image(version, variant), source)
 }
 
+/// What an attribute in `source_dir` says of an image that stands in a configuration in `config_dir`; nothing where no
+/// attribute can name it.
+pub fn in_attribute(image: &str, config_dir: &Path, source_dir: &Path) -> Option<String> {
+    let file = paths::normal(&config_dir.join(image));
+    let text = if file.is_file() { paths::dotted(&file, source_dir) } else { image.to_owned() };
+    match Image::parse(&text).ok()? {
+        // A path leads somewhere else from another directory.
+        Image::Dockerfile(_) => file.is_file().then_some(text),
+        Image::Registry(_) => (!file.is_file()).then_some(text),
+    }
+}
+
 /// The directory of a sandbox's source file.
 pub fn directory(sandbox: &Sandbox, project: &Project) -> PathBuf {
     let file = project.dir.join(&sandbox.file);

@@ -17,6 +17,7 @@ pub mod doctor;
 pub mod draft;
 pub mod finding;
 pub mod generate;
+pub mod ignored;
 pub mod images;
 pub mod lock;
 pub mod manifest;

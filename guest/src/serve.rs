@@ -1,7 +1,8 @@
 //! The loop: what the host asks for, and what becomes of the children.
 
 use std::collections::HashMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -135,6 +136,7 @@ impl Guest {
             },
             Request::Pack { place, except } => match descriptors.into_iter().next() {
                 Some(to) => {
+                    let to = BufWriter::new(File::from(to));
                     let work = move || stream::pack(&place, &except, to).map(|()| Answer::Done);
                     return self.aside(number, work);
                 }
@@ -142,7 +144,7 @@ impl Guest {
             },
             Request::Unpack { place, most } => match descriptors.into_iter().next() {
                 Some(from) => {
-                    let work = move || stream::unpack(&place, most, from).map(Answer::Unpacked);
+                    let work = move || stream::unpack(&place, most, File::from(from)).map(Answer::Unpacked);
                     return self.aside(number, work);
                 }
                 None => Err(alone()),

@@ -42,6 +42,9 @@ pub const NATIVE_CONTAINER: &str = include_str!("../files/worker/container.mjs")
 /// What they know of who waits for programs, `src/generated/waiting.mjs`; `koze dev --local` takes it as well.
 pub const WAITING: &str = include_str!("../files/worker/waiting.mjs");
 
+/// The files and trees that go from sandbox to sandbox as streams, `src/generated/trees.mjs`.
+pub const TREES: &str = include_str!("../files/worker/trees.mjs");
+
 /// Its connection to the guest, `src/generated/guest.mjs`.
 pub const GUEST_CONNECTION: &str = include_str!("../files/worker/guest.mjs");
 
@@ -70,6 +73,15 @@ pub const LOCAL: &str = include_str!("../files/worker/local.mjs");
 /// The Worker entry of `koze dev --local`.
 pub const LOCAL_WORKER: &str = include_str!("../files/worker/local-worker.mjs");
 
+/// The files of a new project that are others with the backend `native`: path, text.
+pub const NATIVE_PROJECT: &[(&str, &str)] = &[
+    ("package.json", include_str!("../files/project/native/package.json")),
+    (SHELL, include_str!("../files/project/native/src/server/shell.sandbox.rs")),
+];
+
+/// The sandbox of a new project.
+pub const SHELL: &str = "src/server/shell.sandbox.rs";
+
 /// The files of a new project: path, text.
 pub const PROJECT: &[(&str, &str)] = &[
     // Cargo leaves out of a package what has a manifest of its own, so this one has another name here.
@@ -79,5 +91,5 @@ pub const PROJECT: &[(&str, &str)] = &[
     (".cargo/config.toml", include_str!("../files/project/cargo/config.toml")),
     (".gitignore", include_str!("../files/project/gitignore")),
     ("src/lib.rs", include_str!("../files/project/src/lib.rs")),
-    ("src/server/shell.sandbox.rs", include_str!("../files/project/src/server/shell.sandbox.rs")),
+    (SHELL, include_str!("../files/project/src/server/shell.sandbox.rs")),
 ];

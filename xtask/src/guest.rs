@@ -6,9 +6,13 @@
 //! takes part, and no path of it is left in.
 
 use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use fs_err as fs;
 
 use crate::{Result, process, setup};
@@ -17,8 +21,9 @@ use crate::{Result, process, setup};
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 /// The most that it may take in every image, in bytes.
 const LARGEST: usize = 2 << 20;
-/// Where it is committed, and beside it the compiler that made it.
+/// Where it is committed, and beside it the same for Workers, and the compiler that made it.
 const BINARY: &str = "templates/files/guest/koze-guest-x86_64";
+const PACKED: &str = "templates/files/guest/koze-guest-x86_64.gz";
 const COMPILER: &str = "templates/files/guest/koze-guest-x86_64.rustc";
 
 const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
@@ -47,7 +52,8 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if let Some(wrong) = wrong(&bytes) {
         return Err(format!("{} {wrong}", built.display()).into());
     }
-    let same = fs::read(root.join(BINARY)).is_ok_and(|committed| committed == bytes);
+    let same = fs::read(root.join(BINARY)).is_ok_and(|committed| committed == bytes)
+        && unpacked(&root.join(PACKED)).is_ok_and(|committed| committed == bytes);
     let size = format!("{} KiB", bytes.len().div_ceil(1024));
     match (args.check, same) {
         (_, true) if committed.trim_end() == compiler => {
@@ -62,6 +68,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         (false, _) => {
             fs::create_dir_all(root.join(BINARY).parent().ok_or("the program lies in no directory")?)?;
             fs::write(root.join(BINARY), &bytes)?;
+            fs::write(root.join(PACKED), packed(&bytes)?)?;
             fs::write(root.join(COMPILER), format!("{compiler}\n"))?;
             eprintln!("guest: wrote {BINARY}, {size}");
         }
@@ -109,6 +116,20 @@ fn flags(root: &Path) -> Result<OsString> {
         flags.push(to);
     }
     Ok(flags)
+}
+
+/// The program as Workers carry it, for every byte of theirs counts.
+fn packed(program: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut to = GzEncoder::new(Vec::new(), Compression::best());
+    to.write_all(program)?;
+    to.finish()
+}
+
+/// The program in such a file. Other versions of the library may give other bytes for the same program.
+fn unpacked(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut program = Vec::new();
+    GzDecoder::new(&fs::read(path)?[..]).read_to_end(&mut program)?;
+    Ok(program)
 }
 
 /// The compiler that the checkout's cargo takes.

@@ -8,6 +8,7 @@ use crate::build::{self, Build, Options, Summary};
 use crate::discover::Project;
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
+use crate::images;
 use crate::lock::Lock;
 use crate::sdk;
 use crate::source::attribute::{self, Change};
@@ -44,11 +45,16 @@ pub(super) fn draft(
     }
     let moved: Vec<String> = moving.iter().map(|sandbox| sandbox.class.value.clone()).collect();
     let now = summaries(options, &moved, findings)?;
+    let config = build::config(project, options, findings)?;
 
     let mut said = Vec::new();
     for sandbox in &moving {
         let summary = now.iter().find(|summary| summary.class == sandbox.class.value);
-        let (changes, words) = changes(sandbox, summary, to);
+        let source_dir = images::directory(sandbox, project);
+        let image = summary.map_or("", |summary| &summary.image);
+        let image =
+            images::in_attribute(image, config.dir(), &source_dir).unwrap_or_else(|| image.to_owned());
+        let (changes, words) = changes(sandbox, summary, &image, to);
         said.push(format!("`{}` has the backend `{to}` now: {words}", sandbox.class.value));
         let path = project.dir.join(&sandbox.file);
         let text = match fs_err::read_to_string(&path) {
@@ -85,18 +91,17 @@ fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Re
     done.map(|()| build.sandboxes)
 }
 
-/// What changes in the attribute of a sandbox, and its image in words.
-fn changes(sandbox: &Sandbox, now: Option<&Summary>, to: Backend) -> (Vec<Change>, String) {
+/// What changes in the attribute of a sandbox, and its image in words; `image` is its image as an attribute says it.
+fn changes(sandbox: &Sandbox, now: Option<&Summary>, image: &str, to: Backend) -> (Vec<Change>, String) {
     let attributes = &sandbox.attributes;
     match to {
-        Backend::Native => to_native(attributes, now),
+        Backend::Native => to_native(attributes, now, image),
         Backend::Sdk => to_sdk(attributes),
     }
 }
 
 /// The image stays what it is: what runs in it is koze's guest.
-fn to_native(attributes: &Attributes, now: Option<&Summary>) -> (Vec<Change>, String) {
-    let image = now.map_or("", |now| now.image.as_str());
+fn to_native(attributes: &Attributes, now: Option<&Summary>, image: &str) -> (Vec<Change>, String) {
     let entry = format!("image = {image:?}");
     let mut changes = Vec::new();
     match now.map(|now| now.image_source) {
@@ -107,6 +112,7 @@ fn to_native(attributes: &Attributes, now: Option<&Summary>) -> (Vec<Change>, St
     if attributes.backend.is_none() || attributes.backend() != Backend::Native {
         changes.push(Change::Set("backend", "backend = \"native\"".to_owned()));
     }
+    let image = now.map_or("", |now| now.image.as_str());
     (changes, format!("its image is {image}, with koze's guest in it"))
 }
 

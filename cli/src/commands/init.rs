@@ -25,7 +25,8 @@ use crate::sdk::{self, Sdk};
 use crate::source::{module, split_mark};
 use crate::wrangler::document::{Document, Edit, Format, path};
 use crate::wrangler::legacy::Legacy;
-use crate::wrangler::{scope, settings};
+use crate::wrangler::scope;
+use crate::wrangler::settings::Settings;
 
 /// A `package.json` that holds nothing yet.
 const PACKAGE_JSON: &str = "{\n  \"private\": true\n}\n";
@@ -58,9 +59,10 @@ fn init(
         add::create(project, &file, text, &mut options.draft, findings)?;
     }
     let entry = project.dir.join(generate::ENTRY);
-    let (edits, more) = settings::edits(&config, &scopes, &paths::relative(&entry, config.dir()));
-    options.draft.settings = edits;
-    left.extend(more);
+    let settings = Settings::of(&config, &scopes, &paths::relative(&entry, config.dir()));
+    options.draft.settings = settings.edits;
+    options.draft.notes.extend(settings.notes);
+    left.extend(settings.left);
 
     sdk(project, options, findings)?;
     if sdk::installed(project, findings)?.is_none() {

@@ -17,7 +17,7 @@ pub(super) fn run(args: &args::List) -> ExitCode {
         Format::Json => show::out(&output::json::render(&build, &findings)),
         Format::Human => {
             if done {
-                show::out(&output::human::list(&build));
+                show::out(&output::human::listing(&build));
             }
             show::findings(&findings);
         }

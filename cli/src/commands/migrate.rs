@@ -4,8 +4,7 @@
 use std::process::ExitCode;
 
 use koze_model::names::SUFFIX;
-use koze_model::{Rule, image, sandbox};
-use serde_json::Value;
+use koze_model::{Rule, sandbox};
 
 use super::{add, backend, drafted, rename};
 use crate::args;
@@ -17,6 +16,8 @@ use crate::manifest;
 use crate::source::mentions;
 use crate::wrangler::legacy::{self, Legacy};
 use crate::wrangler::scope;
+
+mod carried;
 
 pub(super) fn run(args: &args::Migrate) -> ExitCode {
     drafted::run(&args.edit, |project, options, findings| match args.backend {
@@ -44,7 +45,8 @@ fn migrate(
     let class = sandbox::class_of(&names);
     let dir = add::usual_dir(project, findings)?;
     let file = format!("{dir}/{}{SUFFIX}", names.base);
-    let text = add::text(&keys(&legacy), &class);
+    let keys = carried::keys(&legacy, config.dir(), &project.dir.join(&dir));
+    let text = add::text(&keys, &class);
     add::create(project, &file, text, &mut options.draft, findings)?;
     options.draft.renames.push((legacy::CLASS.to_owned(), class));
 
@@ -65,24 +67,4 @@ fn migrate(
         );
     }
     Ok(left)
-}
-
-/// What the containers say that the attribute can say: what stands alike in all of them.
-fn keys(legacy: &Legacy) -> Vec<String> {
-    let shared = |key: &str| {
-        let first = legacy.containers[0].get(key)?;
-        legacy.containers.iter().all(|container| container.get(key) == Some(first)).then_some(first)
-    };
-    // The SDK's class has the internet on, and koze's has it off.
-    let mut keys = vec!["internet = true".to_owned()];
-    if let Some(variant) = shared("image").and_then(Value::as_str).and_then(image::variant) {
-        keys.push(format!("variant = {variant:?}"));
-    }
-    if let Some(kind) = shared("instance_type").and_then(Value::as_str) {
-        keys.push(format!("instance_type = {kind:?}"));
-    }
-    if let Some(max) = shared("max_instances").and_then(Value::as_u64) {
-        keys.push(format!("max_instances = {max}"));
-    }
-    keys
 }

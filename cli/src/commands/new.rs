@@ -21,6 +21,29 @@ use crate::write::{self, Failed, disk};
 /// What begins the name of the directory in which a project is made.
 const STAGING: &str = ".koze-new-";
 
+/// What `npm install` brings, in words.
+const NPM: &str = "wrangler and the sandbox SDK";
+/// The same with koze's own guest.
+const NPM_OF_NATIVE: &str = "wrangler";
+
+/// When Docker is needed.
+const DOCKER: &str = "A deployment that builds images from a Dockerfile needs Docker, too; the\n\
+                      prebuilt images do not. `koze dev` runs containers with Docker, and pulls a prebuilt image only with a login\n\
+                      (`npx wrangler login`): a `src/server/shell.Dockerfile` with the line `FROM docker.io/cloudflare/sandbox:__KOZE_SDK__`\n\
+                      needs none. `koze dev --local` needs neither.";
+/// The same with koze's own guest.
+const DOCKER_OF_NATIVE: &str = "wrangler builds the image with Docker, for koze's guest is added to it;\n\
+                                `koze dev --local` does without.";
+
+/// A project to be made.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    dir: &'a Path,
+    name: &'a str,
+    backend: args::Backend,
+    runtime: &'a Path,
+}
+
 pub(super) fn run(args: &args::New) -> ExitCode {
     let mut findings = Findings::new(false);
     let done = create(args, &mut findings);
@@ -31,6 +54,14 @@ pub(super) fn run(args: &args::New) -> ExitCode {
         show::out(&format!(
             "next: cd {dir} && npm install && npm run check (its README.md says what these need)\n"
         ));
+        if args.backend == args::Backend::Sdk {
+            show::out(&format!(
+                "note: Cloudflare ends {} 0.x on {}: `koze new --backend native` makes a project without it, `koze \
+                 migrate --backend native` moves this one\n",
+                sdk::PACKAGE,
+                sdk::END_OF_SUPPORT
+            ));
+        }
     }
     show::findings(&findings);
     ExitCode::from(u8::from(done.is_err()))
@@ -45,7 +76,7 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
     };
     let parent = dir.parent().unwrap_or(&dir).to_owned();
     let turn = if parent.is_dir() { Some(begin(&parent, findings)?) } else { None };
-    if let Some(done) = resume(&dir, findings) {
+    if let Some(done) = resume(&dir, args.backend, findings) {
         return done.map(|build| (build, name));
     }
     let empty = fs_err::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_none());
@@ -61,9 +92,13 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
 
     let mut made = Vec::new();
     let done = match write::make_dirs(&parent, &mut made) {
-        Ok(()) => turn
-            .map_or_else(|| begin(&parent, findings), Ok)
-            .and_then(|_turn| fill(&parent, &dir, &name, &runtime, findings)),
+        Ok(()) => turn.map_or_else(|| begin(&parent, findings), Ok).and_then(|_turn| {
+            fill(
+                &parent,
+                &Wanted { dir: &dir, name: &name, backend: args.backend, runtime: &runtime },
+                findings,
+            )
+        }),
         Err(error) => findings.io(&error),
     };
     if done.is_err() {
@@ -85,35 +120,30 @@ fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
 }
 
 /// Fills a directory beside its place, so that what is found upward is the same there and here, and moves it there.
-fn fill(
-    parent: &Path,
-    dir: &Path,
-    name: &str,
-    runtime: &Path,
-    findings: &mut Findings,
-) -> Result<Build, Stop> {
+fn fill(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build, Stop> {
     let staging = match disk::temp_dir(parent, STAGING) {
         Ok(staging) => staging,
         Err(error) => return findings.io(&error),
     };
-    if let Err(error) = write_files(staging.path(), dir, name, runtime) {
+    if let Err(error) = write_files(staging.path(), wanted) {
         return findings.io(&error);
     }
-    let build = built(staging.path(), findings)?;
-    if let Err(failed) = settle(staging.path(), dir) {
+    let build = built(staging.path(), wanted.backend, findings)?;
+    if let Err(failed) = settle(staging.path(), wanted.dir) {
         return build::interrupted(failed, findings);
     }
     let _ = staging.keep();
     Ok(build)
 }
 
-fn built(dir: &Path, findings: &mut Findings) -> Result<Build, Stop> {
+fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<Build, Stop> {
     let mut build = Build::default();
+    let sdk = Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() };
     // The project says itself which configuration and which SDK it has, whatever lies around it.
     let options = Options {
         project: dir.to_owned(),
         config: Some(dir.join("wrangler.jsonc")),
-        sdk: Some(Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() }),
+        sdk: (backend == args::Backend::Sdk).then_some(sdk),
         draft: Draft::default(),
         write: true,
         turn: None,
@@ -164,22 +194,30 @@ fn move_in(moving: &Path, dir: &Path) -> Result<(), Failed> {
 }
 
 /// Goes on where a run stopped that was killed while it moved its project; `None` where none was.
-fn resume(dir: &Path, findings: &mut Findings) -> Option<Result<Build, Stop>> {
+fn resume(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Option<Result<Build, Stop>> {
     let moving = moving(dir);
     if !dir.is_dir() || !moving.is_dir() {
         return None;
     }
     let done = move_in(&moving, dir).or_else(|failed| build::interrupted(failed, findings));
-    Some(done.and_then(|()| built(dir, findings)))
+    Some(done.and_then(|()| built(dir, backend, findings)))
 }
 
-fn write_files(staging: &Path, dir: &Path, name: &str, runtime: &Path) -> std::io::Result<()> {
+fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
+    let Wanted { dir, name, backend, runtime } = *wanted;
+    let (others, npm, docker) = match backend {
+        args::Backend::Sdk => (&[][..], NPM, DOCKER),
+        args::Backend::Native => (koze_templates::NATIVE_PROJECT, NPM_OF_NATIVE, DOCKER_OF_NATIVE),
+    };
     let dependency =
         format!("{{ path = {} }}", toml_edit::Value::from(runtime::dependency_path(runtime, dir)));
     let container = create::worker_name(name).replace('_', "-");
     for (path, template) in koze_templates::PROJECT {
-        let name = if *path == "src/server/shell.sandbox.rs" { &container } else { name };
+        let name = if *path == koze_templates::SHELL { &container } else { name };
+        let template = others.iter().find(|(other, _)| other == path).map_or(*template, |(_, other)| *other);
         let mut text = template.replace("__KOZE_NAME__", name).replace("__KOZE_DEPENDENCY__", &dependency);
+        text = text.replace("__KOZE_NPM__", npm).replace("__KOZE_DOCKER__", docker);
+        text = text.replace("__KOZE_SDK__", sdk::RECOMMENDED);
         if *path == "Cargo.toml" && in_workspace(dir) {
             text.push_str("\n# This package is no member of the workspace around it.\n[workspace]\n");
         }

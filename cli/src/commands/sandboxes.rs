@@ -1,4 +1,6 @@
-//! `koze sandboxes`: which there are on this machine.
+//! `koze sandboxes`: which there are on this machine, and where they went.
+
+mod egress;
 
 use std::process::ExitCode;
 
@@ -30,6 +32,9 @@ fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     let place = args::Here { project, config: None, state, session };
     let here = Here::find(&place)?;
     let only = args.session.is_some().then_some(&here.session);
+    if args.egress {
+        return egress::show(&here.state, only, args.format).map_err(|error| here::failed(&error));
+    }
     let rows = rows(&here.state, only).map_err(|error| here::failed(&error))?;
     show::out(&match args.format {
         Format::Json => in_json(&rows),

@@ -7,6 +7,7 @@
 //! | [`stage`] | the directory of a local run: configuration, entry, the base of the classes |
 //! | [`secrets`] | where a Worker's secrets are in development |
 //! | [`environment`] | which environment wrangler takes where nobody names one |
+//! | [`login`] | whether wrangler has a login at Cloudflare |
 //! | [`dotenv`] | files such as `.env` |
 //! | [`token`] | the bearer token of a local run, where the project has none |
 //! | [`guard`] | a process that ends all that wrangler has started, however koze ends |
@@ -16,6 +17,7 @@ pub mod dotenv;
 pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod guard;
+pub mod login;
 pub mod secrets;
 #[cfg(target_os = "linux")]
 pub mod stage;

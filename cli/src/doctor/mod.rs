@@ -4,6 +4,7 @@
 
 mod command;
 mod project;
+mod toolchain;
 pub(crate) mod tools;
 
 use std::time::SystemTime;

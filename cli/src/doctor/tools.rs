@@ -1,8 +1,8 @@
 //! The tools around: which are there, and whether they are the right ones.
 
-use std::io::Read as _;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use semver::Version;
 
 use super::command::{Supply, supply};
-use super::{Check, Status};
+use super::{Check, Status, toolchain};
 use crate::build::Build;
 
 /// The oldest Node that wrangler runs on.
@@ -33,7 +33,7 @@ const PATIENCE_WITH_ENGINES: Duration = Duration::from_secs(30);
 pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
     let dir = build.project.as_deref().unwrap_or(&here);
-    vec![node(dir), wrangler(dir), docker(build), target(), worker_build(dir, command), koze()]
+    vec![node(dir), wrangler(dir), docker(build), target(dir), worker_build(dir, command), koze()]
 }
 
 /// What is missing for wrangler to run in a package and build it by this command; none where all is there. Only an error
@@ -41,7 +41,7 @@ pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
 pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
     let mut checks = vec![node(dir), wrangler(dir)];
     if build.contains(WORKER_BUILD) {
-        checks.extend([target(), worker_build(dir, Some(build))]);
+        checks.extend([target(dir), worker_build(dir, Some(build))]);
     }
     checks.retain(|check| check.status != Status::Ok);
     checks
@@ -118,9 +118,15 @@ fn engine(patience: Duration) -> Option<String> {
     said_within(patience, Command::new(program).args(["version", "--format", "{{.Server.Version}}"]))
 }
 
-fn target() -> Check {
-    let asked = said(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]));
-    match asked {
+/// Which toolchain is meant, the directory decides. What asks must not have rustup download it.
+fn target(dir: &Path) -> Check {
+    let ask = || {
+        let mut rustc = Command::new("rustc");
+        rustc.args(["--print", "target-libdir", "--target", TARGET]).current_dir(dir);
+        rustc.env("RUSTUP_AUTO_INSTALL", "0");
+        rustc
+    };
+    match said(&mut ask()) {
         Some(dir) if Path::new(&dir).is_dir() => Check::ok("target", format!("{TARGET} is installed")),
         Some(dir) => {
             let (found, help) = (format!("no {TARGET}"), format!("run `rustup target add {TARGET}`"));
@@ -128,7 +134,14 @@ fn target() -> Check {
             let added = dir.contains("rustup") && on_path("rustup");
             if added { Check::warning("target", found, help) } else { Check::error("target", found, help) }
         }
-        None => Check::error("target", "no rustc answers", "install rustup, which brings it"),
+        None => match complained(PATIENCE, &mut ask()) {
+            Some(why) => Check::error(
+                "target",
+                format!("rustc does not run here: {why}"),
+                toolchain::help(dir, TARGET),
+            ),
+            None => Check::error("target", "no rustc answers", "install rustup, which brings it"),
+        },
     }
 }
 
@@ -174,13 +187,28 @@ fn said(command: &mut Command) -> Option<String> {
 
 /// The same of one that may think for as long as this.
 fn said_within(patience: Duration, command: &mut Command) -> Option<String> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let mut stdout = child.stdout.take()?;
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    let (succeeded, text) = printed(patience, child)?;
+    (succeeded && !text.is_empty()).then_some(text)
+}
+
+/// The first line that a command complains with; none where it is missing, succeeds, or does not come to an end.
+fn complained(patience: Duration, command: &mut Command) -> Option<String> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()?;
+    let (succeeded, text) = printed(patience, child)?;
+    let line = text.lines().next().filter(|_| !succeeded)?;
+    Some(line.strip_prefix("error: ").unwrap_or(line).to_owned())
+}
+
+/// Whether a program succeeds, and what it prints to the stream that is piped.
+fn printed(patience: Duration, mut child: Child) -> Option<(bool, String)> {
+    let stdout = child.stdout.take().map(|stdout| Box::new(stdout) as Box<dyn Read + Send>);
+    let mut stream = stdout.or_else(|| Some(Box::new(child.stderr.take()?)))?;
     let (send, printed) = mpsc::channel();
     // Something that the command leaves behind may hold its output open: that is not waited for.
     thread::spawn(move || {
         let mut text = String::new();
-        let _ = stdout.read_to_string(&mut text);
+        let _ = stream.read_to_string(&mut text);
         let _ = send.send(text);
     });
     let text = printed.recv_timeout(patience);
@@ -188,6 +216,5 @@ fn said_within(patience: Duration, command: &mut Command) -> Option<String> {
         let _ = child.kill();
     }
     let status = child.wait().ok()?;
-    let text = text.ok()?.trim().to_owned();
-    (status.success() && !text.is_empty()).then_some(text)
+    Some((status.success(), text.ok()?.trim().to_owned()))
 }

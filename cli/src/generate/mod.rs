@@ -59,13 +59,14 @@ pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
 }
 
 /// The files that not every project has, by name.
-pub const PARTS: [&str; 11] = [
+pub const PARTS: [&str; 12] = [
     "sdk.mjs",
     "sdk.d.mts",
     "native.mjs",
     "native.d.mts",
     "container.mjs",
     "guest.mjs",
+    "trees.mjs",
     "egress.mjs",
     "egress.d.mts",
     "calls.mjs",

@@ -3,7 +3,7 @@
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
     CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, SDK,
-    SDK_SCRIPT, SDK_TYPES, WAITING, WORKER, WORKER_TYPES,
+    SDK_SCRIPT, SDK_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
@@ -55,13 +55,12 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
             ("native.d.mts", NATIVE_TYPES),
             ("container.mjs", NATIVE_CONTAINER),
             ("guest.mjs", GUEST_CONNECTION),
+            ("trees.mjs", TREES),
         ];
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
-        let has_policy =
-            |sandbox: &Sandbox| sandbox.attributes.backend() == Backend::Native && has_policy(sandbox);
-        if sandboxes.iter().any(has_policy) {
-            files.extend([("egress.mjs", EGRESS.to_owned()), ("egress.d.mts", EGRESS_TYPES.to_owned())]);
-        }
+    }
+    if sandboxes.iter().any(has_policy) {
+        files.extend([("egress.mjs", EGRESS.to_owned()), ("egress.d.mts", EGRESS_TYPES.to_owned())]);
     }
     if !files.is_empty() {
         let contract = format!("// {MARK}\n//\n{CONTRACT}");

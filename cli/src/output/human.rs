@@ -8,6 +8,7 @@ use koze_model::{Backend, Level, Rule};
 use crate::build::Build;
 use crate::finding::Findings;
 use crate::generate;
+use crate::ignored::Hidden;
 use crate::plan::Plan;
 use crate::write::Action;
 
@@ -18,7 +19,7 @@ pub fn build(build: &Build, written: bool) -> String {
     for note in &plan.notes {
         let _ = writeln!(text, "{note}");
     }
-    text.push_str(&changes(plan, written));
+    text.push_str(&changes(plan, written, &build.hidden));
     text
 }
 
@@ -29,6 +30,11 @@ pub fn finished(files: &[String]) -> String {
     }
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     format!("finished what an interrupted run had begun: wrote {}\n", listed(&files))
+}
+
+/// The sandboxes with their images in every environment, or how to make the first one.
+pub fn listing(build: &Build) -> String {
+    if build.plan.is_some() { table(build, true) } else { list(build) }
 }
 
 /// The sandboxes, or how to make the first one.
@@ -43,6 +49,10 @@ pub fn list(build: &Build) -> String {
 
 /// The sandboxes as a table.
 pub fn sandboxes(build: &Build) -> String {
+    table(build, false)
+}
+
+fn table(build: &Build, environments: bool) -> String {
     let mut text = String::new();
     let count = build.sandboxes.len();
     let _ = write!(text, "{count} {}", if count == 1 { "sandbox" } else { "sandboxes" });
@@ -65,11 +75,14 @@ pub fn sandboxes(build: &Build) -> String {
             sandbox.file, sandbox.class, sandbox.binding, sandbox.image
         );
         text.push_str(if sandbox.backend == Backend::Native { ", with koze's guest\n" } else { "\n" });
+        for (name, image) in sandbox.environments.iter().filter(|_| environments) {
+            let _ = writeln!(text, "    env.{name}  {image}");
+        }
     }
     text
 }
 
-fn changes(plan: &Plan, written: bool) -> String {
+fn changes(plan: &Plan, written: bool, hidden: &[Hidden]) -> String {
     let mut text = String::new();
     let changed: Vec<_> = plan.changes.iter().filter(|change| change.action() != Action::Unchanged).collect();
     if changed.is_empty() {
@@ -89,8 +102,22 @@ fn changes(plan: &Plan, written: bool) -> String {
             .iter()
             .any(|change| change.action() == Action::Create && change.shown.starts_with(generate::DIR))
     {
-        text.push_str("next: commit these files, `koze.lock` among them\n");
+        text.push_str(&commit(hidden));
     }
+    text
+}
+
+/// What to commit, and what stands in the way.
+fn commit(hidden: &[Hidden]) -> String {
+    let mut text = String::new();
+    for Hidden { what, file, pattern } in hidden {
+        let _ = writeln!(text, "next: take `{pattern}` out of {file}, which hides `{what}` from git");
+    }
+    text.push_str(if hidden.is_empty() {
+        "next: commit these files, `koze.lock` among them\n"
+    } else {
+        "next: then commit these files, `koze.lock` among them: a checkout without them does not build\n"
+    });
     text
 }
 

@@ -3,6 +3,8 @@
 //! The files in `schema` describe it for other programs and are made from these types: `KOZE_BLESS=1 cargo test -p
 //! koze-cli schema` writes them anew.
 
+use std::collections::BTreeMap;
+
 use koze_model::image::ImageSource;
 use serde::Serialize;
 
@@ -74,6 +76,8 @@ struct Sandbox<'a> {
     image_source: Source,
     /// What runs behind the class.
     backend: Backend,
+    /// Its image in each named environment that koze keeps in step, by the environment's name.
+    environments: BTreeMap<&'a str, &'a str>,
 }
 
 /// What runs behind a class.
@@ -214,6 +218,11 @@ fn sandbox(sandbox: &Summary) -> Sandbox<'_> {
             koze_model::Backend::Sdk => Backend::Sdk,
             koze_model::Backend::Native => Backend::Native,
         },
+        environments: sandbox
+            .environments
+            .iter()
+            .map(|(name, image)| (name.as_str(), image.as_str()))
+            .collect(),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use koze_model::rules::listed;
 use koze_model::{Rule, names};
+use serde_json::{Map, Value};
 
 use super::fate::Fate;
 use crate::finding::{Finding, Findings};
@@ -30,18 +32,26 @@ pub(super) fn of_level(
     let going = fate.dropped.iter().map(|locked| (&locked.class, &locked.binding));
     let unbound = fate.unbound.iter().map(|kept| (&kept.class, &kept.binding));
     moving.extend(going.chain(unbound).filter_map(|(class, binding)| blocks::binding(class, binding, level)));
+    let mut grown: Vec<&str> = Vec::new();
     for (wanted, owned) in wanted.iter().zip(owned.iter_mut()) {
-        let container = wanted.reconcile_container(level, config, findings);
+        let container = wanted.reconcile_container(level, owned.kept.as_ref(), config, findings);
         let binding = wanted.reconcile_binding(level, &moving, config, findings);
+        if container.edits.iter().chain(&binding.edits).any(|edit| matches!(edit, Edit::Push { .. })) {
+            grown.push(&wanted.sandbox.class.value);
+        }
         edits.extend(container.edits.into_iter().chain(binding.edits));
         notes.extend(container.adopted.into_iter().chain(binding.adopted));
         if let Some(entry) = container.entry {
             owned.entries.insert(scope.environment.clone(), entry);
         }
+        if let Some(image) = container.kept.as_ref().and_then(|kept| kept.get("image")?.as_str()) {
+            owned.kept_images.insert(scope.environment.clone(), image.to_owned());
+        }
         if scope.environment.is_none() {
-            owned.kept_image = container.kept_image;
+            owned.kept = container.kept;
         }
     }
+    notes.extend(scope.environment.as_ref().and_then(|environment| added(&grown, environment)));
     for locked in &fate.dropped {
         let container = blocks::remove_container(&locked.class, level);
         let binding = blocks::remove_binding(&locked.class, &locked.binding, level);
@@ -62,6 +72,16 @@ pub(super) fn of_level(
     }
     unique_names(level, wanted, owned, fate, config, findings);
     edits
+}
+
+/// Which sandboxes an environment got entries of.
+fn added(classes: &[&str], environment: &str) -> Option<String> {
+    let which = match classes {
+        [] => return None,
+        [_] | [_, _] | [_, _, _] => listed(classes),
+        many => format!("{} sandboxes", many.len()),
+    };
+    Some(format!("added entries of {which} to `env.{environment}`"))
 }
 
 /// No two containers of one level may have one name: neither two of koze's nor one of koze's and one of the user's.
@@ -110,8 +130,10 @@ fn unique_names(
 /// The container entries of a sandbox, by environment.
 pub(super) struct Owned {
     entries: BTreeMap<Option<String>, lock::Entry>,
-    /// The image of the top level's entry, where it is the user's.
-    pub(super) kept_image: Option<String>,
+    /// The image of the top level's entry, where it is the user's, with the keys that belong to it.
+    kept: Option<Map<String, Value>>,
+    /// The images of entries that are the user's, by environment.
+    pub(super) kept_images: BTreeMap<Option<String>, String>,
 }
 
 impl Owned {
@@ -120,7 +142,7 @@ impl Owned {
         let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
         let entries =
             environments.into_iter().map(|(environment, entry)| (Some(environment), entry)).collect();
-        Owned { entries, kept_image: None }
+        Owned { entries, kept: None, kept_images: BTreeMap::new() }
     }
 
     /// What the lock says of it; `new` is the tag under which this build makes classes.

@@ -87,6 +87,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// The image of each sandbox at the top level, in the order of the sandboxes.
     pub images: Vec<Resolved>,
+    /// The image of each sandbox in each environment that koze keeps in step.
+    pub environments: Vec<Vec<(String, String)>>,
     /// The images that agents may name; none where no sandbox serves agents.
     pub offered: Option<Images>,
     /// The class of each sandbox, with its image as a provider of sandboxes takes it.
@@ -110,7 +112,8 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let Inputs { project, config, lock, sdk, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
     let scopes = scope::all(config, project, findings)?;
-    let lifecycles = lifecycle::all(config, &scopes, findings)?;
+    let lifecycles = lifecycle::all(config, &scopes, lock, findings)?;
+    lifecycle::check_owner(&lifecycles, lock, config, findings)?;
     lifecycle::check_lists(&lifecycles, &scopes, lock, config, findings);
     for lifecycle in &lifecycles {
         lifecycle.check_tags(lock, config, findings);
@@ -170,7 +173,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         storage::edits(&lifecycles, inputs, &fate, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
     edits.extend(more);
-    notes.splice(0..0, renames);
+    notes.splice(0..0, inputs.draft.notes.iter().cloned().chain(renames));
     findings.checked()?;
 
     let mut new_lock = Lock::new();
@@ -180,15 +183,20 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.migrations = tags;
     new_lock.kept = fate.kept(lock);
     new_lock.registry = registry::locked(inputs, &lifecycles, new_registry);
-    let kept: Vec<Option<String>> = owned.iter_mut().map(|owned| owned.kept_image.take()).collect();
+    let mut kept: Vec<_> = owned.iter_mut().map(|owned| std::mem::take(&mut owned.kept_images)).collect();
     new_lock.sandboxes = wanted
         .iter()
         .zip(owned)
         .map(|(wanted, owned)| owned.locked(wanted, &lifecycles, new.as_deref()))
         .collect();
     drop(wanted);
-    for (image, kept) in images.iter_mut().zip(kept) {
-        if let Some(kept) = kept {
+    let named = || scopes.iter().filter_map(|scope| scope.environment.as_ref());
+    let mut environments = Vec::new();
+    for (image, kept) in images.iter_mut().zip(&mut kept) {
+        let top = kept.remove(&None);
+        let mut of = |name: &String| kept.remove(&Some(name.clone())).unwrap_or_else(|| image.image.clone());
+        environments.push(named().map(|name| (name.clone(), of(name))).collect());
+        if let Some(kept) = top {
             if let Some(sdk) = sdk {
                 images::check_kept(&kept, config.dir(), project, sdk, findings);
             }
@@ -203,7 +211,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let offered = images::offered(sandboxes, &images, new_lock.default.as_deref());
     let classes = images::classes(sandboxes, &images);
     let changes = outputs(inputs, &edits, new_lock, &images, offered.as_ref(), findings)?;
-    Ok(Plan { changes, images, offered, classes, containers, notes })
+    Ok(Plan { changes, images, environments, offered, classes, containers, notes })
 }
 
 /// A class changes its backend where the command says so, and not by a word in its source: its containers go.

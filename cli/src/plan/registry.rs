@@ -74,6 +74,16 @@ pub(super) fn edits(
         findings.add(Rule::Contradiction { message, remedy }, Some(inputs.config.place(&path)));
         return Vec::new();
     }
+    if let Some((index, script)) = blocks::elsewhere(CLASS, level) {
+        let message = format!("this binding has the class `{CLASS}` of another Worker, `{script}`");
+        let remedy =
+            "the registry's class is in this Worker: take `script_name` out, or `registry = true` out of \
+                      `Cargo.toml`"
+                .to_owned();
+        let path = [level.scope.path(&keys), vec![Step::from(index), Step::from("script_name")]].concat();
+        findings.add(Rule::Contradiction { message, remedy }, Some(inputs.config.place(&path)));
+        return Vec::new();
+    }
     let value = json!({ "name": BINDING, "class_name": CLASS });
     vec![Edit::Push { path: level.scope.path(&keys), value }]
 }

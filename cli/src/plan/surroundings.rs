@@ -25,15 +25,13 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
         return;
     }
     let main = level.scope.get("main").and_then(|main| main.as_str());
+    if check_site(inputs, level, main, findings) {
+        return;
+    }
     if level.scope.environment.is_some() && main.is_none() {
         return;
     }
-    let exports = main.is_some_and(|main| {
-        let path = paths::normal(&config.dir().join(main));
-        let re_exports = |text: String| text.contains("generated/worker.mjs");
-        path == entry || fs_err::read_to_string(path).is_ok_and(re_exports)
-    });
-    if !exports {
+    if !main.is_some_and(|main| exports(inputs, main)) {
         let entry = paths::relative(&entry, config.dir());
         let mut place = config.place(&at);
         if main.is_none() {
@@ -41,6 +39,26 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
         }
         findings.add(Rule::MainElsewhere { main: main.map(str::to_owned), entry }, Some(place));
     }
+}
+
+/// Whether a file, as the configuration names it, exports the classes of the sandboxes.
+fn exports(inputs: &Inputs, main: &str) -> bool {
+    let path = paths::normal(&inputs.config.dir().join(main));
+    let re_exports = |text: String| text.contains("generated/worker.mjs");
+    path == inputs.project.dir.join(generate::ENTRY) || fs_err::read_to_string(path).is_ok_and(re_exports)
+}
+
+/// Warns of the entry point of a site, which is that of the Worker where there is no `main`. Whether there is one.
+fn check_site(inputs: &Inputs, level: &Level, main: Option<&str>, findings: &mut Findings) -> bool {
+    let site = level.scope.get("site").filter(|_| level.scope.environment.is_none());
+    let Some(site) = site.and_then(|site| site.get("entry-point")?.as_str()) else { return false };
+    if main.is_some() || !exports(inputs, site) {
+        let entry = paths::relative(&inputs.project.dir.join(generate::ENTRY), inputs.config.dir());
+        let rule = Rule::SiteEntryPoint { site: site.to_owned(), main: main.map(str::to_owned), entry };
+        let path = level.scope.path(&[Step::from("site"), Step::from("entry-point")]);
+        findings.add(rule, Some(inputs.config.place(&path)));
+    }
+    true
 }
 
 /// Warns of a container of the class that earlier versions had.

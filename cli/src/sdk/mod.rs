@@ -1,6 +1,8 @@
 //! Which version of `@cloudflare/sandbox` the project runs: the image's tag must equal it.
 
 mod pinned;
+mod pnpm;
+mod yarn;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -13,6 +15,8 @@ use semver::Version;
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::paths;
+
+use self::pinned::{Importer, Wrong};
 
 /// The version this koze was made for; what messages recommend.
 pub const RECOMMENDED: &str = "0.12.10";
@@ -79,7 +83,7 @@ pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sd
         let file = paths::relative(&path, &project.dir);
         let json = match pinned::json(&text) {
             Ok(json) => json,
-            Err(wrong) => return not_json(file, &text, wrong, findings),
+            Err(wrong) => return unreadable(file, &text, wrong, findings),
         };
         let Some(version) = json.get("version").and_then(|version| version.as_str()) else {
             let message = "it has no `version`: install the package anew".to_owned();
@@ -97,10 +101,10 @@ fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Sto
             let path = dir.join(file);
             let Some(text) = read(&path, findings)? else { continue };
             let source = paths::relative(&path, &project.dir);
-            match pinned::version(file, &text) {
+            match pinned::version(file, &text, &Importer { project: &project.dir, root: dir }) {
                 Ok(Some(version)) => return Ok(Some(Sdk { version, source })),
                 Ok(None) => {}
-                Err(wrong) => return not_json(source, &text, wrong, findings),
+                Err(wrong) => return unreadable(source, &text, wrong, findings),
             }
         }
     }
@@ -131,14 +135,13 @@ fn read(path: &Path, findings: &mut Findings) -> Result<Option<String>, Stop> {
     }
 }
 
-fn not_json<T>(
-    file: String,
-    text: &str,
-    (at, message): (usize, String),
-    findings: &mut Findings,
-) -> Result<T, Stop> {
-    let place = Place { file, text: Arc::from(text), range: Some(at..at) };
-    findings.fail(Rule::BadManifest { message: format!("this is not JSON: {message}") }, Some(place))
+fn unreadable<T>(file: String, text: &str, wrong: Wrong, findings: &mut Findings) -> Result<T, Stop> {
+    let place = Place { file, text: Arc::from(text), range: wrong.at.map(|at| at..at) };
+    let message = match wrong.message {
+        Some(message) => format!("this is not {}: {message}", wrong.format),
+        None => format!("this is not {}", wrong.format),
+    };
+    findings.fail(Rule::BadManifest { message }, Some(place))
 }
 
 /// The byte at a line and column as `serde_json` counts them.

@@ -1,93 +1,137 @@
 //! Exact versions in what package managers write: their lock files, and `package.json`.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use semver::Version;
 use serde_json::Value;
 
-use super::PACKAGE;
+use super::{PACKAGE, pnpm, yarn};
+use crate::paths;
 use crate::wrangler::document::{Document, Format};
 
 /// The files that may pin a version, in the order they are asked in one directory.
 pub(super) const FILES: [&str; 5] =
     ["package-lock.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "package.json"];
 
-/// The version that a file pins, if it pins one.
+/// The dependency lists of a `package.json`, and of what lock files copy from it.
+const LISTS: [&str; 3] = ["dependencies", "devDependencies", "optionalDependencies"];
+
+/// A file that should be of a format, and is not.
+#[derive(Debug)]
+pub(super) struct Wrong {
+    /// The format.
+    pub(super) format: &'static str,
+    /// The byte, where the parser tells it.
+    pub(super) at: Option<usize>,
+    /// What the parser says.
+    pub(super) message: Option<String>,
+}
+
+/// Who imports the SDK: a lock file of a workspace may hold several versions, one for each of its packages.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Importer<'a> {
+    /// The project's directory.
+    pub(super) project: &'a Path,
+    /// The directory of the lock file, which is the project's or lies above it.
+    pub(super) root: &'a Path,
+}
+
+impl Importer<'_> {
+    /// The directories in which Node looks for the SDK, from the project upward, relative to the lock file; its own
+    /// is `.`.
+    pub(super) fn dirs(&self) -> impl Iterator<Item = String> {
+        let within = self.project.ancestors().take_while(|dir| dir.starts_with(self.root));
+        within.map(|dir| paths::relative(dir, self.root))
+    }
+
+    /// The range that the nearest `package.json` asks for.
+    pub(super) fn range(&self) -> Option<String> {
+        self.dirs().find_map(|dir| {
+            let text = fs_err::read_to_string(self.root.join(dir).join("package.json")).ok()?;
+            let package = json(text.trim_start_matches('\u{feff}')).ok()?;
+            asked(&package).map(str::to_owned)
+        })
+    }
+}
+
+/// The version that a file pins for this importer, if it pins one.
 ///
 /// # Errors
-/// Where a file that should be JSON is not: the byte, and what is wrong.
-pub(super) fn version(file: &str, text: &str) -> Result<Option<String>, (usize, String)> {
+/// Where a file is not of its format.
+pub(super) fn version(file: &str, text: &str, importer: &Importer) -> Result<Option<String>, Wrong> {
     Ok(match file {
-        "package-lock.json" => locked(&json(text)?),
+        "package-lock.json" => locked(&json(text)?, importer),
         "package.json" => exact(&json(text)?),
-        "bun.lock" => bun(&jsonc(text)?),
-        _ => only(text.lines().scan(false, |ours, line| Some(line_version(line, ours))).flatten()),
+        "bun.lock" => bun(&jsonc(text)?, importer),
+        // A large lock file without the SDK is not worth parsing.
+        _ if !text.contains(PACKAGE) => None,
+        "pnpm-lock.yaml" => pnpm::version(text, importer)?,
+        _ => yarn::version(text, importer)?,
     })
 }
 
 /// JSON.
-pub(super) fn json(text: &str) -> Result<Value, (usize, String)> {
-    serde_json::from_str(text)
-        .map_err(|error| (super::offset(text, error.line(), error.column()), error.to_string()))
+pub(super) fn json(text: &str) -> Result<Value, Wrong> {
+    serde_json::from_str(text).map_err(|error| Wrong {
+        format: "JSON",
+        at: Some(super::offset(text, error.line(), error.column())),
+        message: Some(error.to_string()),
+    })
 }
 
 /// JSON with the trailing commas that bun allows itself.
-fn jsonc(text: &str) -> Result<Value, (usize, String)> {
+fn jsonc(text: &str) -> Result<Value, Wrong> {
     match Document::parse(Format::Jsonc, text) {
         Ok(document) => Ok(document.value().clone()),
-        Err(error) => Err((error.range.start, error.message)),
+        Err(error) => {
+            Err(Wrong { format: "JSON", at: Some(error.range.start), message: Some(error.message) })
+        }
     }
 }
 
-fn locked(lock: &Value) -> Option<String> {
-    let entry = match lock.get("packages") {
-        Some(packages) => packages.get(format!("node_modules/{PACKAGE}"))?,
-        None => lock.get("dependencies")?.get(PACKAGE)?,
+/// npm's: one entry for each installed directory, where Node would find it.
+fn locked(lock: &Value, importer: &Importer) -> Option<String> {
+    let Some(packages) = lock.get("packages") else {
+        return Some(lock.get("dependencies")?.get(PACKAGE)?.get("version")?.as_str()?.to_owned());
     };
-    Some(entry.get("version")?.as_str()?.to_owned())
+    importer.dirs().find_map(|dir| {
+        let prefix = if dir == "." { String::new() } else { format!("{dir}/") };
+        let entry = packages.get(format!("{prefix}node_modules/{PACKAGE}"))?;
+        Some(entry.get("version")?.as_str()?.to_owned())
+    })
+}
+
+/// What a `package.json` asks for.
+fn asked(package: &Value) -> Option<&str> {
+    LISTS.iter().find_map(|kind| package.get(kind)?.get(PACKAGE)?.as_str())
 }
 
 /// A version in `package.json` that is no range.
 fn exact(package: &Value) -> Option<String> {
-    ["dependencies", "devDependencies", "optionalDependencies"].iter().find_map(|kind| {
+    LISTS.iter().find_map(|kind| {
         let version = package.get(kind)?.get(PACKAGE)?.as_str()?;
         let version = version.trim().trim_start_matches('=');
         Version::parse(version).ok().map(|_| version.to_owned())
     })
 }
 
-/// `"packages": { "@cloudflare/sandbox": ["@cloudflare/sandbox@0.12.10", …] }`.
-fn bun(lock: &Value) -> Option<String> {
-    let entry = lock.get("packages")?.get(PACKAGE)?.get(0)?.as_str()?;
-    let version = entry.strip_prefix(PACKAGE)?.strip_prefix('@')?;
+/// `"packages": { "@cloudflare/sandbox": ["@cloudflare/sandbox@0.12.10", …] }`; where a workspace's package has a version
+/// of its own, its name stands in front.
+fn bun(lock: &Value, importer: &Importer) -> Option<String> {
+    let packages = lock.get("packages")?;
+    let nested = |dir: String| {
+        let dir = if dir == "." { "" } else { &dir };
+        let name = lock.get("workspaces")?.get(dir)?.get("name")?.as_str()?;
+        packages.get(format!("{name}/{PACKAGE}"))
+    };
+    let entry = importer.dirs().find_map(nested).or_else(|| packages.get(PACKAGE))?;
+    let version = entry.get(0)?.as_str()?.strip_prefix(PACKAGE)?.strip_prefix('@')?;
     Version::parse(version).ok().map(|_| version.to_owned())
 }
 
-/// A version that a line of `yarn.lock` or `pnpm-lock.yaml` tells; `ours` says whether the lines are an entry of ours.
-///
-/// yarn writes `"@cloudflare/sandbox@^0.12.0":` and, indented below it, `version "0.12.10"` or `version: 0.12.10`;
-/// pnpm has the version in the key, `'@cloudflare/sandbox@0.12.10':`, with peers in parentheses or `_` behind it.
-fn line_version(line: &str, ours: &mut bool) -> Option<String> {
-    let text = line.trim().trim_start_matches(['"', '\'', '/']);
-    if let Some(rest) = text.strip_prefix(PACKAGE)
-        && rest.starts_with(['@', '/'])
-    {
-        *ours = true;
-        let version: String = rest[1..]
-            .chars()
-            .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))
-            .collect();
-        let ends = rest[1 + version.len()..].starts_with(['\'', ':', '(', '_']);
-        return Version::parse(&version).ok().filter(|_| ends).map(|_| version);
-    }
-    let version = text.strip_prefix("version").filter(|_| *ours && line.starts_with(' '))?;
-    *ours = false;
-    let version = version.trim_start_matches(':').trim().trim_matches('"');
-    Version::parse(version).ok().map(|_| version.to_owned())
-}
-
-/// The one version; where a workspace has several, none of them is the answer.
-fn only(versions: impl Iterator<Item = String>) -> Option<String> {
+/// The one version; where there are several and nothing tells which is meant, none of them is the answer.
+pub(super) fn only(versions: impl Iterator<Item = String>) -> Option<String> {
     let versions: BTreeSet<String> = versions.collect();
     let mut versions = versions.into_iter();
     versions.next().filter(|_| versions.next().is_none())
@@ -97,8 +141,12 @@ fn only(versions: impl Iterator<Item = String>) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn read(file: &str, text: &str) -> Result<Option<String>, Wrong> {
+        version(file, text, &Importer { project: Path::new("/p"), root: Path::new("/p") })
+    }
+
     fn find(file: &str, text: &str) -> Option<String> {
-        version(file, text).unwrap()
+        read(file, text).unwrap()
     }
 
     #[test]
@@ -161,7 +209,30 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_told() {
-        assert_eq!(version("package.json", "{,}").unwrap_err().0, 1);
-        assert_eq!(version("bun.lock", "{,}").unwrap_err().0, 1);
+        assert_eq!(read("package.json", "{,}").unwrap_err().at, Some(1));
+        assert_eq!(read("bun.lock", "{,}").unwrap_err().at, Some(1));
+    }
+
+    /// The nearest directory in which Node finds the SDK decides.
+    #[test]
+    fn the_package_decides_which_of_several() {
+        let of = |file: &str, text: &str, project: &str| {
+            let importer = Importer { project: Path::new(project), root: Path::new("/w") };
+            version(file, text, &importer).unwrap().unwrap_or_default()
+        };
+        let npm = r#"{"packages":{
+            "node_modules/@cloudflare/sandbox":{"version":"0.12.1"},
+            "apps/a/node_modules/@cloudflare/sandbox":{"version":"0.12.2"},
+            "apps/link/node_modules/@cloudflare/sandbox":{"link":true}}}"#;
+        let bun = r#"{"workspaces":{"":{"name":"w"},"apps/a":{"name":"a"},"apps/b":{"name":"b"}},"packages":{
+            "@cloudflare/sandbox":["@cloudflare/sandbox@0.12.1","",{},""],
+            "a/@cloudflare/sandbox":["@cloudflare/sandbox@0.12.2","",{},""],}}"#;
+        for (file, text) in [("package-lock.json", npm), ("bun.lock", bun)] {
+            assert_eq!(of(file, text, "/w/apps/a"), "0.12.2", "{file}");
+            assert_eq!(of(file, text, "/w/apps/a/worker"), "0.12.2", "{file}");
+            assert_eq!(of(file, text, "/w/apps/b"), "0.12.1", "{file}");
+            assert_eq!(of(file, text, "/w"), "0.12.1", "{file}");
+        }
+        assert_eq!(of("package-lock.json", npm, "/w/apps/link"), "0.12.1");
     }
 }

@@ -10,34 +10,26 @@ use super::document::source::{Source, Splices};
 use super::document::tree::{Id, Kind, Tree};
 use render::Render;
 
+mod habit;
 mod parse;
 mod render;
 
 pub(super) use parse::parse;
 
-/// The brackets of a text and the habits of its author.
+/// The brackets of a text.
 #[derive(Debug)]
 pub(crate) struct Layout {
     lists: BTreeMap<Id, List>,
-    /// One level of indentation.
-    unit: String,
-    /// Whether any list has a comma after its last entry.
-    trailing: bool,
 }
 
 impl Layout {
-    fn new(source: &Source, lists: BTreeMap<Id, List>) -> Self {
-        let unit = lists.values().find_map(|list| {
-            let first = list.items.first().filter(|first| source.first_on_line(first.start))?;
-            let unit = source.indent(first.start).strip_prefix(source.indent(list.open - 1))?;
-            (!unit.is_empty()).then(|| unit.to_owned())
-        });
-        let trailing = lists.values().any(|list| list.items.last().is_some_and(|item| item.comma.is_some()));
-        Self { lists, unit: unit.unwrap_or_else(|| "  ".to_owned()), trailing }
-    }
-
-    fn render<'a>(&'a self, source: &'a Source) -> Render<'a> {
-        Render { newline: source.newline, unit: &self.unit, trailing: self.trailing }
+    /// How what is new in a value, or in its place, is written.
+    fn render<'a>(&'a self, source: &'a Source, tree: &Tree, id: Id) -> Render<'a> {
+        Render {
+            newline: source.newline,
+            unit: self.nearest(tree, id, |list| list.unit(source)).unwrap_or("  "),
+            trailing: self.nearest(tree, id, |list| list.trailing(source)).unwrap_or_default(),
+        }
     }
 }
 
@@ -54,7 +46,8 @@ pub(super) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan
     }
     for id in changed {
         let list = &layout.lists[&id];
-        let habit = Habit { unit: &layout.unit, trailing: layout.trailing, open: true };
+        let Render { unit, trailing, .. } = layout.render(source, tree, id);
+        let habit = Habit { unit, trailing, open: true };
         let shape = list.shape(source, |item| !plan.removes(item.id), &habit);
         let added = plan
             .growth_of(id)
@@ -73,7 +66,7 @@ fn replace(layout: &Layout, source: &Source, tree: &Tree, id: Id, value: &Value,
     };
     let lines = example.is_none_or(|example| !source.one_line(&tree.node(example).range));
     let mut text = String::new();
-    layout.render(source).value(&mut text, value, source.indent(node.range.start), lines);
+    layout.render(source, tree, id).value(&mut text, value, source.indent(node.range.start), lines);
     out.replace(node.range.clone(), text);
 }
 
@@ -86,7 +79,7 @@ fn entries(
     growth: &Growth,
     shape: &Shape,
 ) -> Vec<String> {
-    let render = layout.render(source);
+    let render = layout.render(source, tree, id);
     let lines = shape.lines || !source.one_line(&tree.node(id).range);
     match growth {
         Growth::Members(members) => members

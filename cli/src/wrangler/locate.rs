@@ -30,6 +30,8 @@ pub struct Config {
     pub named: bool,
     /// Whether the file is there; where it is not, the document is what will be created.
     pub exists: bool,
+    /// The file that `koze.lock` belongs to, as messages show it, where that is another one which is there, too.
+    pub owner: Option<String>,
 }
 
 impl Config {
@@ -52,6 +54,7 @@ impl Config {
                 document,
                 named: false,
                 exists: false,
+                owner: None,
             });
         };
         let path = located(&path);
@@ -87,7 +90,14 @@ impl Config {
         }
         let named =
             given.is_some() && (redirect(project).is_some() || nearest(project).as_ref() != Some(&path));
-        Ok(Config { path, shown, document, named, exists: true })
+        Ok(Config { path, shown, document, named, exists: true, owner: None })
+    }
+
+    /// Notes which file `koze.lock` belongs to: the one that it names, or else the one that wrangler finds.
+    pub fn note_owner(&mut self, project: &Project, locked: Option<&Path>) {
+        let owner = locked.map(located).or_else(|| nearest(project)).filter(|owner| owner.is_file());
+        self.owner =
+            owner.filter(|owner| *owner != self.path).map(|owner| paths::relative(&owner, &project.dir));
     }
 
     /// The directory that paths in it are relative to.
@@ -125,6 +135,26 @@ fn redirect(project: &Project) -> Option<PathBuf> {
 /// The file wrangler would read where there is no redirect.
 fn nearest(project: &Project) -> Option<PathBuf> {
     NAMES.iter().find_map(|name| upward(project, name))
+}
+
+/// The configurations of a package that wrangler reads only where it is told to: `wrangler.staging.toml`.
+pub fn strays(project: &Project) -> Vec<String> {
+    let entries = std::fs::read_dir(&project.dir).into_iter().flatten().flatten();
+    let files = entries.filter(|entry| entry.path().is_file());
+    let mut names: Vec<String> = files
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| is_stray(name))
+        .collect();
+    names.sort();
+    names
+}
+
+fn is_stray(name: &str) -> bool {
+    let rest = name.strip_prefix("wrangler").filter(|rest| rest.starts_with(['.', '-', '_']));
+    let stem = rest.and_then(|rest| {
+        [".json", ".jsonc", ".toml"].into_iter().find_map(|extension| rest.strip_suffix(extension))
+    });
+    stem.is_some_and(|stem| !stem.is_empty())
 }
 
 /// The file wrangler would read, which must lie in the package.

@@ -125,28 +125,33 @@ pub(super) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan
 impl Change<'_> {
     /// Edits the brackets whose entries come or go.
     fn lists(&mut self) {
-        let unit = self.layout.lists.values().find_map(|list| {
-            let first = list.items.first().filter(|first| self.source.first_on_line(first.start))?;
-            let unit = self.source.indent(first.start).strip_prefix(self.source.indent(list.open - 1))?;
-            (!unit.is_empty()).then_some(unit)
-        });
         let changed: BTreeSet<Id> = self.gone.keys().chain(self.come.keys()).copied().collect();
         for id in changed {
             let list = &self.layout.lists[&id];
             let gone = self.gone.remove(&id).unwrap_or_default();
             let come = self.come.remove(&id).unwrap_or_default();
             let array = self.source.text[..list.open].ends_with('[');
-            let trailing = array
-                && self
-                    .layout
-                    .lists
-                    .values()
-                    .any(|list| list.items.last().is_some_and(|item| item.comma.is_some()));
+            let unit = self.nearest(id, |list| list.unit(self.source)).unwrap_or("  ");
+            let trailing = |list: &List| {
+                let array = self.source.text[..list.open].ends_with('[');
+                list.trailing(self.source).filter(|_| array)
+            };
+            let trailing = array && self.nearest(id, trailing).unwrap_or_default();
             // Braces have to stay on one line in TOML 1.0.
-            let habit = Habit { unit: unit.unwrap_or("  "), trailing, open: array && !self.in_braces(id) };
+            let habit = Habit { unit, trailing, open: array && !self.in_braces(id) };
             let shape = list.shape(self.source, |item| !gone.contains(&item.id), &habit);
             list.edit(self.source, &shape, |id| gone.contains(&id), &come, &mut self.out);
         }
+    }
+
+    /// What the nearest brackets say, of those that say something: first come those of the same table.
+    fn nearest<T>(&self, id: Id, says: impl Fn(&List) -> Option<T>) -> Option<T> {
+        let (parent, place) = (self.tree.node(id).parent, self.layout.lists[&id].open);
+        let said = self.layout.lists.iter().filter_map(|(other, list)| {
+            let far = (self.tree.node(*other).parent != parent, list.open.abs_diff(place));
+            Some((far, says(list)?))
+        });
+        said.min_by_key(|(far, _)| *far).map(|(_, said)| said)
     }
 
     /// Whether a value stands inside the braces of another.

@@ -1,6 +1,6 @@
 //! A call, as the thread sees it that works on it.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use super::frame::{DATA_HEAD, Kind, PIECE, data_head, encode, encode_text};
@@ -128,5 +128,14 @@ impl Write for Writer<'_> {
         let sent = self.call.send(self.stream, &self.buffer);
         self.buffer.clear();
         sent.map_err(|Stopped| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// Stream 0 to read from.
+pub(super) struct Reader<'a>(pub(super) &'a Call);
+
+impl Read for Reader<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        self.0.take(to).map_err(|Stopped| io::ErrorKind::BrokenPipe.into())
     }
 }

@@ -48,19 +48,27 @@ enum Seen {
     Gone,
 }
 
-/// Opens the port: an address that was asked for, or the guest's own on every address there is.
-pub(super) fn open(at: Option<SocketAddr>) -> io::Result<TcpListener> {
-    let any = |version: AddressFamily| {
-        let address: SocketAddr = match version {
-            AddressFamily::INET6 => (std::net::Ipv6Addr::UNSPECIFIED, PORT).into(),
-            _ => (std::net::Ipv4Addr::UNSPECIFIED, PORT).into(),
-        };
-        listening(address)
-    };
+/// Opens the port: an address that was asked for, or the guest's own on every address there is. With `any` it is another
+/// port where the guest's own is taken.
+pub(super) fn open(at: Option<SocketAddr>, any: bool) -> io::Result<TcpListener> {
     match at {
         Some(address) => listening(address),
-        // Where the network has no version 6, there is only the other.
-        None => any(AddressFamily::INET6).or_else(|_| any(AddressFamily::INET)),
+        None => match everywhere(PORT) {
+            Err(error) if any && error.kind() == io::ErrorKind::AddrInUse => everywhere(0),
+            opened => opened,
+        },
+    }
+}
+
+/// A port on every address there is.
+fn everywhere(port: u16) -> io::Result<TcpListener> {
+    let six: SocketAddr = (std::net::Ipv6Addr::UNSPECIFIED, port).into();
+    // Where the network has no version 6, there is only the other.
+    match listening(six) {
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            listening((std::net::Ipv4Addr::UNSPECIFIED, port).into())
+        }
+        opened => opened,
     }
 }
 

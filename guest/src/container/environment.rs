@@ -5,6 +5,9 @@ use std::ffi::OsString;
 /// Where programs are looked for in an image that does not say.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The home of programs on every host, and where tools start. The class asks for it.
+const HOME: &str = "/home/user";
+
 /// Variables, each name once.
 #[derive(Debug, Clone)]
 pub(super) struct Environment(Vec<(OsString, OsString)>);
@@ -18,7 +21,8 @@ impl Environment {
         if !environment.has("PATH") {
             environment.set("PATH".into(), PATH.into());
         }
-        if !environment.has("HOME") {
+        // The user of an image need not be allowed to make the one that was asked for.
+        if !environment.has("HOME") || (environment.is("HOME", HOME) && !made(HOME)) {
             let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
             environment.set("HOME".into(), home(&users, rustix::process::getuid().as_raw()).into());
         }
@@ -27,6 +31,10 @@ impl Environment {
 
     fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, value)| known == name && !value.is_empty())
+    }
+
+    fn is(&self, name: &str, value: &str) -> bool {
+        self.0.iter().any(|(known, other)| known == name && other == value)
     }
 
     fn set(&mut self, name: OsString, value: OsString) {
@@ -44,6 +52,13 @@ impl Environment {
         }
         all.0
     }
+}
+
+/// Whether a directory is there for this user, who makes it where it is missing.
+fn made(directory: &str) -> bool {
+    use rustix::fs::{Access, AtFlags, CWD};
+    std::fs::create_dir_all(directory).is_ok()
+        && rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
 /// The home of a user, of the text of `/etc/passwd`.

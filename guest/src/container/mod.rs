@@ -7,11 +7,14 @@
 //! - one reads what programs left in the background write (`drain`);
 //! - the others serve one connection each, or work on one call each (`pool`). Whatever takes long happens there.
 //!
+//! In the container of Cloudflare's Sandbox SDK something else is the first process, and the guest runs `beside` it.
+//!
 //! Programs start by way of a child that shares this process's memory until it is another program (`spawn`
 //! says why that is sound beside other threads); the guest is never copied, so nothing has to hold for a copy of it.
 //! Every descriptor closes when another program is started.
 
 mod bell;
+mod beside;
 mod budget;
 mod call;
 mod connection;
@@ -44,6 +47,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use self::bell::Bell;
+use self::beside::Ready;
 use self::connection::Connection;
 use self::drain::Drain;
 use self::environment::Environment;
@@ -66,10 +70,12 @@ const GRACE: Duration = Duration::from_secs(5);
 
 const USAGE: &str = "\
 usage: koze-guest [-- PROGRAM ARGUMENT...]
+       koze-guest --beside
        koze-guest --version
 
 The first process of a container of koze, which the container's Durable Object talks to.
 PROGRAM is the image's own entrypoint; it runs beside.
+With --beside, the container has another first process: the guest runs in the background, and its port is printed.
 ";
 
 /// What all threads share.
@@ -130,8 +136,13 @@ pub fn main() -> ExitCode {
         Token::take(weak)
     };
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut beside = false;
     let entrypoint = match arguments.split_first() {
         None => None,
+        Some((first, [])) if first == "--beside" => {
+            beside = true;
+            None
+        }
         Some((first, [])) if first == "--version" => {
             println!("koze-guest {}", env!("CARGO_PKG_VERSION"));
             return ExitCode::SUCCESS;
@@ -150,10 +161,11 @@ pub fn main() -> ExitCode {
         ));
         return ExitCode::FAILURE;
     };
-    match hidden
-        .map_err(|error| ("cannot hide its memory", error))
-        .and_then(|()| run(token, entrypoint, weak))
-    {
+    let hidden = hidden.map_err(|error| ("cannot hide its memory", error));
+    if beside {
+        return beside::start(|ready| hidden.and_then(|()| run(token, Start::Beside(ready))));
+    }
+    match hidden.and_then(|()| run(token, Start::First { entrypoint, weak })) {
         Ok(()) => ExitCode::SUCCESS,
         Err((what, error)) => {
             say(&format!("{what}: {error}"));
@@ -171,13 +183,31 @@ fn say(text: &str) {
 
 type Failed = (&'static str, io::Error);
 
-fn run(token: Token, entrypoint: Option<Vec<OsString>>, weak: Weak) -> Result<(), Failed> {
+/// How the guest was started.
+enum Start {
+    /// As the first process of a container, with the image's own entrypoint.
+    First { entrypoint: Option<Vec<OsString>>, weak: Weak },
+    /// Beside another one.
+    Beside(Ready),
+}
+
+fn run(token: Token, start: Start) -> Result<(), Failed> {
     let at = |what| move |error| (what, error);
     shut::signals();
-    shut::capabilities(weak).map_err(at("cannot give up capabilities"))?;
+    // Beside another first process nothing is given up: what that one starts for the sandbox has it all the same.
+    let (mut heard, mut own) = (vec![libc::SIGCHLD], vec![token::VARIABLE, LISTEN, shut::WEAK]);
+    match &start {
+        Start::First { weak, .. } => {
+            shut::capabilities(*weak).map_err(at("cannot give up capabilities"))?;
+            heard.extend([libc::SIGTERM, libc::SIGINT]);
+        }
+        Start::Beside(_) => {
+            heard.extend(beside::IGNORED);
+            own.extend(beside::OF_THE_SHELL);
+        }
+    }
     // Blocked before the first thread is there, they are blocked in all.
-    let signals = sys::signals(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT])
-        .map_err(at("cannot listen to signals"))?;
+    let signals = sys::signals(&heard).map_err(at("cannot listen to signals"))?;
     if std::process::id() != 1 {
         // Something else is the container's first process: what programs leave behind comes to the guest all the same.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
@@ -187,11 +217,11 @@ fn run(token: Token, entrypoint: Option<Vec<OsString>>, weak: Weak) -> Result<()
     if !proc {
         say(&work::no_proc().text);
     }
-    let listener = listener().map_err(at("cannot listen"))?;
+    let listener = listener(matches!(start, Start::Beside(_))).map_err(at("cannot listen"))?;
     let threads = "cannot start its threads";
     let guest = Arc::new(Guest {
         token,
-        environment: Environment::of_the_container(&[token::VARIABLE, LISTEN, shut::WEAK]),
+        environment: Environment::of_the_container(&own),
         programs: Programs::default(),
         drain: Drain::new().map_err(at(threads))?,
         pool: Pool::new().map_err(at(threads))?,
@@ -200,28 +230,37 @@ fn run(token: Token, entrypoint: Option<Vec<OsString>>, weak: Weak) -> Result<()
         proc,
     });
     // Once the port is taken: no program can take it before.
-    let entrypoint = entrypoint.and_then(|argv| start(&guest, argv));
+    let (ready, entrypoint) = match start {
+        Start::First { entrypoint, .. } => (None, entrypoint.and_then(|argv| begin(&guest, argv))),
+        Start::Beside(ready) => (Some(ready), None),
+    };
+    let port = listener.local_addr().map_err(at("cannot listen"))?.port();
+    let ends = ready.is_none();
     let door = Arc::clone(&guest);
     std::thread::Builder::new()
         .name("door".into())
         .spawn(move || door::serve(&listener, &door))
         .map_err(at(threads))?;
-    first(&guest, &signals, entrypoint.as_deref()).map_err(at("cannot wait for signals"))
+    if let Some(ready) = ready {
+        ready.listens(port);
+    }
+    first(&guest, &signals, entrypoint.as_deref(), ends).map_err(at("cannot wait for signals"))
 }
 
-fn listener() -> io::Result<TcpListener> {
+/// Where it listens. `any` lets it be another port than the guest's own, where a program has that.
+fn listener(any: bool) -> io::Result<TcpListener> {
     let other = std::env::var(LISTEN).ok();
     let address = other.map(|text| text.parse::<SocketAddr>()).transpose().map_err(|_| {
         let text = format!("{LISTEN} is an address and a port, such as 127.0.0.1:0");
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })?;
-    let listener = door::open(address)?;
+    let listener = door::open(address, any)?;
     say(&format!("listens at {}", listener.local_addr()?));
     Ok(listener)
 }
 
 /// Starts the image's own entrypoint, where the container would have started it, with the container's own output.
-fn start(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
+fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
     let name = argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let started = (|| {
         let text =
@@ -249,8 +288,8 @@ fn start(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
     }
 }
 
-/// What the first thread does: it reaps, and ends everything when the container is stopped.
-fn first(guest: &Arc<Guest>, signals: &OwnedFd, entrypoint: Option<&Running>) -> io::Result<()> {
+/// What the first thread does: it reaps, and where a signal `ends` the guest, ends everything when the container is stopped.
+fn first(guest: &Arc<Guest>, signals: &OwnedFd, entrypoint: Option<&Running>, ends: bool) -> io::Result<()> {
     let mut running = entrypoint;
     let mut end: Option<Instant> = None;
     loop {
@@ -261,8 +300,8 @@ fn first(guest: &Arc<Guest>, signals: &OwnedFd, entrypoint: Option<&Running>) ->
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let stop =
-            sys::came(signals).into_iter().any(|signal| signal.number != libc::SIGCHLD && signal.counts());
+        let came = sys::came(signals);
+        let stop = ends && came.iter().any(|signal| signal.number != libc::SIGCHLD && signal.counts());
         guest.programs.reap();
         if let Some(code) = running.and_then(|running| running.code.get()) {
             running = None;

@@ -54,6 +54,11 @@ pub enum Request {
     Remove(Place),
     /// Move something. [`Done::Nothing`].
     Rename(Rename),
+    /// Write a file or tree as a stream, in a form that guests alone read. Stream 1: that stream. [`Done::Nothing`].
+    Pack(Pack),
+    /// Make what such a stream holds at a place where nothing is, whole or not at all. Stream 0: that stream.
+    /// [`Done::Size`], of all its files together.
+    Unpack(Place),
     /// Kill everything but the guest. [`Done::Nothing`].
     KillAll {},
 }
@@ -128,6 +133,17 @@ pub struct Rename {
     pub from: Place,
     /// To there.
     pub to: Place,
+}
+
+/// A file or tree to write as a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Pack {
+    /// As in [`Place`].
+    pub root: String,
+    /// As in [`Place`].
+    pub path: String,
+    /// A name that is left out, wherever it is: that of the copy, where a tree is copied into itself.
+    pub except: String,
 }
 
 /// What a call ends with.
@@ -256,6 +272,11 @@ mod tests {
                 r#"{"rename": {"from": {"root": "/", "path": "/x"}, "to": {"root": "/", "path": "/x"}}}"#,
                 Request::Rename(Rename { from: place(), to: place() }),
             ),
+            (
+                r#"{"pack": {"root": "/", "path": "/x", "except": ".y"}}"#,
+                Request::Pack(Pack { root: "/".into(), path: "/x".into(), except: ".y".into() }),
+            ),
+            (r#"{"unpack": {"root": "/", "path": "/x"}}"#, Request::Unpack(place())),
             (r#"{"kill_all": {}}"#, Request::KillAll {}),
         ] {
             assert_eq!(from_str::<Request>(text).unwrap(), request, "{text}");

@@ -117,7 +117,7 @@ impl Table {
             Fault::new(Why::InvalidInput, format!("this is no request that the guest understands: {error}"))
         });
         // Whether what was not understood takes data, nobody knows.
-        let takes = matches!(request, Ok(Request::Write(_)) | Err(_));
+        let takes = matches!(request, Ok(Request::Write(_) | Request::Unpack(_)) | Err(_));
         let streams = Arc::new(Streams::new(takes));
         self.open.insert(call, Open::Working(Arc::clone(&streams)));
         Ok(Some(Asked { call, request, streams, held }))

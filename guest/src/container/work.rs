@@ -7,15 +7,16 @@ use std::os::unix::fs::FileExt;
 
 use super::Guest;
 use super::budget::Held;
-use super::call::{Call, End, Writer};
+use super::call::{Call, End, Reader, Writer};
 use super::exec::exec;
 use super::frame::PIECE;
-use super::request::{Done, Entry, Exec, MakeLink, Read, Rename, Request, SetMode, Stat, Write};
+use super::request::{Done, Entry, Exec, MakeLink, Pack, Read, Rename, Request, SetMode, Stat, Write};
 use super::stage::Stage;
 use super::streams::Stopped;
 use crate::files::{self, Made};
 use crate::message::{Fault, Place, Why};
 use crate::place::fault;
+use crate::stream;
 
 /// Does what a call asks for, and gives the answer, unless it was given up. `held` is the memory of the request.
 pub(super) fn work(
@@ -57,6 +58,8 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
             }
             Done::Nothing {}
         }
+        Request::Pack(what) => pack(call, what)?,
+        Request::Unpack(place) => unpack(call, &place)?,
         // Done by whoever read it.
         Request::KillAll {} => Done::Nothing {},
     })
@@ -166,6 +169,25 @@ fn list(call: &Call, place: &Place) -> Result<Done, End> {
     to.write_all(if between == "[" { b"[]" } else { b"]" }).and_then(|()| to.flush()).map_err(stopped)?;
     call.end(1)?;
     Ok(Done::Nothing {})
+}
+
+fn pack(call: &Call, what: Pack) -> Result<Done, End> {
+    let Pack { root, path, except } = what;
+    stream::pack(&Place { root, path }, &except, Writer::new(call, 1))
+        .map_err(|fault| stopped_or(call, fault))?;
+    call.end(1)?;
+    Ok(Done::Nothing {})
+}
+
+/// What limits it is the disk of the container.
+fn unpack(call: &Call, place: &Place) -> Result<Done, End> {
+    let size = stream::unpack(place, u64::MAX, Reader(call)).map_err(|fault| stopped_or(call, fault))?;
+    Ok(Done::Size { size })
+}
+
+/// A stream that ends early is a fault, unless the call was given up.
+fn stopped_or(call: &Call, fault: Fault) -> End {
+    if call.streams.stopped() { End::Stopped } else { End::Fault(fault) }
 }
 
 /// What is said of every call where the container has no file system of processes.

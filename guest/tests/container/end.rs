@@ -57,8 +57,9 @@ for code in (-1, -2, -3, -6):
 }
 
 fn entrypoint() {
-    let script = "echo \"started in $PWD with $IMAGE and ${KOZE_GUEST_TOKEN-no token}\"; echo loud >&2
-                  trap 'echo asked to end; exit 0' TERM; while :; do sleep 0.1; done";
+    let script = "trap 'echo asked to end; exit 0' TERM
+                  echo \"started in $PWD with $IMAGE and ${KOZE_GUEST_TOKEN-no token}\"; echo loud >&2
+                  while :; do sleep 0.1; done";
     let how = How::new().arguments(&["--", "sh", "-c", script]).env("IMAGE", "a variable");
     let mut stage = how.start();
     let said = format!("started in {} with a variable and no token", stage.dir.path().display());

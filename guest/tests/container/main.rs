@@ -2,6 +2,7 @@
 //! do not run as root, these are a user's own.
 #![cfg(target_os = "linux")]
 
+mod beside;
 mod client;
 mod end;
 mod files;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::from_args();
     let all = [
+        beside::TESTS,
         end::TESTS,
         files::TESTS,
         hostile::TESTS,

@@ -325,12 +325,20 @@ pub(super) fn path(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanne
     Some(text)
 }
 
-/// Host names, `*.` in front allowed.
+/// Host names, with `*.` in front and a port behind where they have one.
 pub(super) fn hosts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
     let list = texts(key, meta, report)?;
     for host in &list.value {
-        let name = host.value.strip_prefix("*.").unwrap_or(&host.value);
-        let good = name.len() <= 253
+        let (name, port) =
+            host.value.split_once(':').map_or((&host.value[..], None), |(name, port)| (name, Some(port)));
+        let name = name.strip_prefix("*.").unwrap_or(name);
+        let is_port = |port: &str| {
+            !port.starts_with('0')
+                && port.bytes().all(|byte| byte.is_ascii_digit())
+                && port.parse::<u16>().is_ok()
+        };
+        let good = port.is_none_or(is_port)
+            && name.len() <= 253
             && name.split('.').all(|label| {
                 (1..=63).contains(&label.len())
                     && !label.starts_with('-')
@@ -338,7 +346,8 @@ pub(super) fn hosts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
                     && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
             });
         if !good {
-            let expected = "host names in lower case, without scheme, port or path; `*.` may stand in front";
+            let expected = "host names in lower case, without scheme or path; `*.` may precede one, and a port may \
+                            follow: `example.com:8080`";
             bad_value::<()>(key, &host.value, expected, host.span, report);
         }
     }

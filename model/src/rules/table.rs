@@ -459,4 +459,23 @@ pub struct ShellSandbox;"#;
         }
         => "there is nothing to move: `koze list` shows the sandboxes",
         eg "koze migrate --backend native   # for a second time";
+
+    // The configuration of projects that were there before koze.
+
+    /// The entry point of a site, which wrangler no longer takes beside `main`.
+    "K090" Warning SiteEntryPoint { site: String, main: Option<String>, entry: String }
+        match main {
+            Some(main) => format!("`site.entry-point` is `{site}` and `main` is `{main}`, of which wrangler takes one only"),
+            None => format!("`site.entry-point` is `{site}`, which does not export the classes of the sandboxes"),
+        }
+        => match main {
+            Some(_) => "take `site.entry-point` out: `main` has replaced it".to_owned(),
+            None => format!("`main` has replaced it: take it out and set `main` to `{entry}`, or to yours, with `export * from` that file in it"),
+        },
+        eg "[site]\nbucket = \"./public\"\nentry-point = \"workers-site\"";
+    /// There is no configuration that wrangler finds by itself, but others that koze could keep in step.
+    "K091" Error ConfigUnnamed { files: Vec<String> }
+        format!("there is no `wrangler.jsonc`, but {}", listed(&files.iter().map(String::as_str).collect::<Vec<_>>()))
+        => format!("say which file koze keeps in step, which `koze.lock` then remembers: `--config {}`", files.first().map_or("FILE", String::as_str)),
+        eg "koze init   # in a package with wrangler.a.toml and wrangler.b.toml";
 }

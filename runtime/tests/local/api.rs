@@ -24,7 +24,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// The state directory goes with the second.
-fn pool() -> (Pool<Local>, tempfile::TempDir) {
+pub(crate) fn pool() -> (Pool<Local>, tempfile::TempDir) {
     let Stage { local, state } = Stage::new();
     let images = Images::new(vec![template().image], "python").unwrap();
     (Pool::new(local, id("default").session, images), state)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use koze::provider::local::{Local, LocalSandbox, Weakness};
 use koze::sandbox::Status;
 use koze::{Code, Provider, Sandbox};
 
@@ -13,7 +14,11 @@ pub(crate) const TESTS: &[Test] = &[
     ("egress_is_off_unless_asked_for", egress_is_off_unless_asked_for),
     ("egress_by_policy", egress_by_policy),
     ("egress_keeps_off_what_is_near", egress_keeps_off_what_is_near),
+    ("egress_to_ports", egress_to_ports),
+    ("egress_to_denied_addresses", egress_to_denied_addresses),
     ("egress_tunnels", egress_tunnels),
+    ("egress_of_other_names_in_tunnels", egress_of_other_names_in_tunnels),
+    ("egress_is_in_the_journal", egress_is_in_the_journal),
     ("egress_passes_on_what_it_should", egress_passes_on_what_it_should),
     ("egress_checks_each_request", egress_checks_each_request),
     ("egress_of_odd_programs", egress_of_odd_programs),
@@ -74,10 +79,13 @@ fn egress_by_policy() -> Result<(), libtest_mimic::Failed> {
         let stage = stage();
         let all = stage.online("all", &[], &[]).await;
         assert_eq!(status(&get(&all, "http://origin.example/echo").await), 200);
-        let some = stage.online("some", &["*.origin.example", "other.example"], &["other.example"]).await;
+        let some = stage
+            .online("some", &["*.origin.example", "*.origin.example:81", "other.example"], &["other.example"])
+            .await;
         for (url, wanted) in [
             ("http://api.origin.example/echo", 200),
             ("http://API.Origin.EXAMPLE.:81/echo", 200),
+            ("http://api.origin.example:82/echo", 403),
             ("http://origin.example/echo", 403),
             ("http://other.example/echo", 403),
             ("http://203.0.113.80/echo", 403),
@@ -142,6 +150,180 @@ fn egress_keeps_off_what_is_near() -> Result<(), libtest_mimic::Failed> {
             let answer = say(&sandbox, &tunnel).await;
             assert!([400, 403].contains(&status(&answer)), "{host}: {answer}");
         }
+    })
+}
+
+/// Both kinds of requests, and a stage without the rules: the control.
+async fn both(
+    allowed: &[&str],
+    denied: &[&str],
+    requests: &[(&str, u16)],
+    check: impl AsyncFn(&LocalSandbox, &str, u16, bool),
+) {
+    let names = HashMap::from([("origin.example".to_owned(), server::here())]);
+    let strong = Stage::with_names(names.clone());
+    let weak = Stage::weakened_with_names(names, vec![Weakness::Egress]);
+    for (stage, is_weak) in [(&strong, false), (&weak, true)] {
+        let sandbox = stage.online("a", allowed, denied).await;
+        for (host, wanted) in requests {
+            check(&sandbox, host, if is_weak { 200 } else { *wanted }, is_weak).await;
+        }
+    }
+}
+
+/// What is said to the host within a tunnel, and what becomes of both kinds of requests.
+async fn reaches(sandbox: &LocalSandbox, host: &str, wanted: u16, is_weak: bool) {
+    let answer = get(sandbox, &format!("http://{host}/echo")).await;
+    assert_eq!(status(&answer), wanted, "{host}, weak: {is_weak}: {answer}");
+    let target = if host.ends_with(".example") { format!("{host}:443") } else { host.to_owned() };
+    // What follows a request that is refused would take the answer with it.
+    let inner = "GET /echo HTTP/1.1\\r\\nHost: inner\\r\\nConnection: close\\r\\n\\r\\n";
+    let request = if wanted == 200 { inner } else { "" };
+    let answer = say(
+        sandbox,
+        &format!("CONNECT {target} HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n{request}"),
+    )
+    .await;
+    assert_eq!(status(&answer), wanted, "a tunnel to {target}, weak: {is_weak}: {answer}");
+}
+
+fn egress_to_ports() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let requests = [
+            ("origin.example", 200),
+            ("origin.example:443", 200),
+            ("origin.example:22", 403),
+            ("origin.example:25", 403),
+        ];
+        both(&["origin.example"], &[], &requests, reaches).await;
+        let requests = [("origin.example:22", 200), ("origin.example:80", 403), ("origin.example:8080", 403)];
+        both(&["origin.example:22"], &[], &requests, reaches).await;
+        let stage = stage();
+        let sandbox = stage.online("a", &["origin.example"], &[]).await;
+        let answer = get(&sandbox, "http://origin.example:22/").await;
+        assert!(answer.contains("to allow this one, add `origin.example:22`"), "{answer}");
+    })
+}
+
+/// A name that leads to a denied address. (The same in other notations is a matter of the policy's own tests: no such
+/// address leads to a server here.)
+fn egress_to_denied_addresses() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        for denied in ["127.0.0.1", "[::ffff:127.0.0.1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]"] {
+            both(&[], &[denied], &[("origin.example", 403)], reaches).await;
+        }
+        both(&["origin.example"], &["127.0.0.1"], &[("origin.example", 403)], reaches).await;
+        both(&[], &["127.0.0.1:81"], &[("origin.example", 200), ("origin.example:81", 403)], reaches).await;
+        let stage = stage();
+        let sandbox = stage.online("a", &[], &["127.0.0.1"]).await;
+        let answer = get(&sandbox, "http://origin.example/").await;
+        let text =
+            "this sandbox may not reach origin.example: its address 127.0.0.1 is among its `denied_hosts`";
+        assert!(answer.contains(text), "{answer}");
+    })
+}
+
+/// The first message of TLS, as `printf` writes it, with a name.
+fn hello(name: &str) -> String {
+    let sized = |bytes: &[u8], prefix: usize| [&bytes.len().to_be_bytes()[8 - prefix..], bytes].concat();
+    let server =
+        [&[0, 0][..], &sized(&sized(&[&[0][..], &sized(name.as_bytes(), 2)].concat(), 2), 2)].concat();
+    let head = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0], &sized(&server, 2)].concat();
+    let record = [&[22, 3, 1][..], &sized(&[&[1][..], &sized(&head, 3)].concat(), 2)].concat();
+    record.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+}
+
+/// A tunnel that was opened to one host, and in which another is asked for, is closed before the server hears of it.
+fn egress_of_other_names_in_tunnels() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        for (weak, allowed, denied, inner, wanted) in [
+            (false, &["origin.example", "api.example"][..], &[][..], "origin.example", true),
+            (false, &["origin.example", "api.example"], &[], "api.example", true),
+            (false, &["origin.example"], &[], "other.example", false),
+            (true, &["origin.example"], &[], "other.example", true),
+            (false, &[], &["other.example"], "other.example", false),
+            (true, &[], &["other.example"], "other.example", true),
+            (false, &[], &[], "other.example", true),
+        ] {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let names = HashMap::from([("origin.example".to_owned(), listener.local_addr().unwrap())]);
+            let weak = if weak { vec![Weakness::Egress] } else { Vec::new() };
+            let stage = Stage::weakened_with_names(names, weak);
+            let sandbox = stage.online("a", allowed, denied).await;
+            let hello = hello(inner);
+            // In two pieces, neither of which says the whole name.
+            let (first, rest) = hello.split_at(hello.len() / 8 * 4);
+            let script = format!(
+                "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT origin.example:443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; \
+                 read -r line <&3; printf '{first}' >&3; sleep 0.2; printf '{rest}' >&3; cat <&3 > /dev/null"
+            );
+            let saying = tokio::spawn(async move { sandbox.exec(command(&["bash", "-c", &script])).await });
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut came = Vec::new();
+            loop {
+                stream.readable().await.unwrap();
+                match stream.try_read_buf(&mut came) {
+                    Ok(0) => break,
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                    Err(_) => break,
+                    Ok(_) if came.len() == hello.len() / 4 => break,
+                    Ok(_) => {}
+                }
+            }
+            let heard = came.len();
+            tokio::io::AsyncWriteExt::shutdown(&mut stream).await.unwrap();
+            drop(stream);
+            saying.await.unwrap().unwrap();
+            assert_eq!(heard, if wanted { hello.len() / 4 } else { 0 }, "{allowed:?} {denied:?} {inner}");
+            let journal = Local::egress(stage.state.path()).unwrap();
+            let [entry] = &journal[..] else { panic!("{journal:?}") };
+            assert_eq!((entry.sni.as_deref(), entry.allowed), (Some(inner), wanted), "{entry:?}");
+            assert_eq!(entry.is_fronted(), inner != "origin.example");
+        }
+    })
+}
+
+fn egress_is_in_the_journal() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = stage();
+        let sandbox = stage.online("a", &["*.origin.example", "localhost"], &[]).await;
+        for url in [
+            "http://user:secret@api.origin.example/secret?secret=secret",
+            "http://other.example/secret",
+            "http://api.origin.example:81/secret",
+            "http://localhost/secret",
+        ] {
+            get(&sandbox, url).await;
+        }
+        let told: Vec<_> = Local::egress(stage.state.path())
+            .unwrap()
+            .into_iter()
+            .map(|entry| {
+                assert!(entry.time > 1_700_000_000_000 && entry.sandbox == "a" && entry.sni.is_none());
+                let address = entry.address.map(|address| address.to_string());
+                (entry.host, entry.port, address, entry.allowed, entry.rule)
+            })
+            .collect();
+        let near = Some("127.0.0.1".to_owned());
+        let entry = |host: &str, port, address: &Option<String>, allowed, rule: &str| {
+            (host.to_owned(), port, address.clone(), allowed, rule.to_owned())
+        };
+        let wanted = vec![
+            entry("api.origin.example", 80, &near, true, "allowed_hosts: *.origin.example"),
+            entry("other.example", 80, &None, false, "not in allowed_hosts"),
+            entry("api.origin.example", 81, &None, false, "not in allowed_hosts"),
+            entry("localhost", 80, &None, false, "not on the internet"),
+        ];
+        assert_eq!(told, wanted);
+        for entry in std::fs::read_dir(stage.state.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|end| end == "jsonl") {
+                assert!(!std::fs::read_to_string(path).unwrap().contains("secret"));
+            }
+        }
+        // It outlives what it is about.
+        sandbox.destroy().await.unwrap();
+        assert_eq!(Local::egress(stage.state.path()).unwrap().len(), wanted.len());
     })
 }
 

@@ -1,23 +1,31 @@
 //! What takes too much ends, and nothing else does.
+#![allow(unsafe_code, reason = "many processes at once have no safe form")]
 
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use koze::Sandbox;
-use koze::provider::local::LocalSandbox;
+use koze::provider::local::{LocalSandbox, Weakness};
 use koze::sandbox::Write;
 
 use crate::Test;
-use crate::stage::{Stage, at, command, out, put_probe, sh, until, within};
+use crate::stage::{Stage, at, command, is_root, out, put_probe, sh, until, within};
 
-/// Makes this program one that takes much memory where it is hard to see.
+/// Makes this program one that takes much memory where it is hard to see. With another argument, its descriptors cannot be
+/// listed.
 pub(crate) const HOG: &str = "--memory-hog";
+/// Makes this program one that has more descriptors than the watch can look at.
+pub(crate) const DESCRIPTORS: &str = "--many-descriptors";
 
 pub(crate) const TESTS: &[Test] = &[
     ("fork_bomb", fork_bomb),
     ("memory_hog", memory_hog),
     ("hidden_memory_hog", hidden_memory_hog),
+    ("memory_hog_that_cannot_be_dumped", undumpable_memory_hog),
+    ("who_blinds_the_watch_is_ended", who_blinds_the_watch_is_ended),
+    ("control_who_blinds_the_watch_goes_on", who_blinds_the_watch_goes_on),
+    ("a_tree_without_an_end", a_tree_without_an_end),
     ("disk_filler", disk_filler),
     ("nameless_disk_filler", nameless_disk_filler),
     ("one_long_file", one_long_file),
@@ -61,6 +69,10 @@ fn memory_hog() -> Result<(), libtest_mimic::Failed> {
         );
         let hog = sh(&bad, "head -c 2000000000 /dev/zero | tail -c 2000000000 > /dev/null").await;
         assert!(matches!(hog.exit_code, 137), "{hog:?}");
+        if !is_root() {
+            let why = String::from_utf8(hog.stderr).unwrap();
+            assert!(why.contains("they used more than 64 MiB of memory"), "{why}");
+        }
         well(&good).await;
         assert_eq!(out(&bad, "echo back").await, "back");
     })
@@ -80,8 +92,91 @@ fn hidden_memory_hog() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
+/// The descriptors of such a process can be listed by root alone.
+fn undumpable_memory_hog() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let bad = stage.sized(64, 200).await;
+        put_probe(&bad).await;
+        match bad.exec(command(&["/home/user/probe", HOG, "hidden"])).await {
+            Ok(ended) => {
+                assert_eq!(ended.exit_code, 137, "{ended:?}");
+            }
+            Err(error) => assert_eq!(error.code, koze::Code::Unavailable, "{error}"),
+        }
+        assert_eq!(out(&bad, "echo back").await, "back");
+    })
+}
+
+async fn blinding(stage: &Stage) -> koze::sandbox::Output {
+    let bad = stage.sized(256, 200).await;
+    put_probe(&bad).await;
+    bad.exec(command(&["/home/user/probe", DESCRIPTORS])).await.unwrap()
+}
+
+fn who_blinds_the_watch_is_ended() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let ended = blinding(&Stage::new()).await;
+        assert_eq!(ended.exit_code, 137, "{ended:?}");
+        let why = String::from_utf8(ended.stderr).unwrap();
+        // Whichever part of its budget is used up first.
+        assert!(
+            why.contains("killed: they had more than 65536 descriptors open") || why.contains("too many"),
+            "{why}"
+        );
+    })
+}
+
+/// Without a budget the watch looks at all of them, for as long as that takes.
+fn who_blinds_the_watch_goes_on() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let ended = blinding(&Stage::weakened(vec![Weakness::Budget])).await;
+        assert_eq!(ended.exit_code, 0, "{ended:?}");
+    })
+}
+
+/// Many processes with copies of many descriptors each, for some seconds.
+pub(crate) fn many_descriptors() -> ExitCode {
+    let null = std::fs::File::open("/dev/null").unwrap();
+    let copies: Vec<_> = (0..4000).map(|_| rustix::io::dup(&null).unwrap()).collect();
+    for _ in 0..40 {
+        // SAFETY: this program has one thread, and the copy only waits.
+        if unsafe { libc::fork() } == 0 {
+            std::thread::sleep(Duration::from_secs(4));
+            // SAFETY: ends the copy at once.
+            unsafe { libc::_exit(0) };
+        }
+    }
+    std::thread::sleep(Duration::from_secs(4));
+    drop(copies);
+    ExitCode::SUCCESS
+}
+
+/// Names of one file take nothing of the disk but their directory, and each of them is looked at.
+fn a_tree_without_an_end() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let sandbox = stage.sized(256, 20).await;
+        let fill = "cd /workspace; mkdir a; : > a/0; for i in $(seq 1200); do : > a/$i; done
+                    n=0; while :; do n=$((n + 1)); cp -rl a b$n || exit 1; done";
+        let ended = sh(&sandbox, fill).await;
+        assert_eq!(ended.exit_code, 137, "{ended:?}");
+        let why = String::from_utf8(ended.stderr).unwrap();
+        assert!(why.contains("entries"), "{why}");
+        let full = sandbox.write(at("/home/user/one-more"), Vec::new(), Write::Replace).await;
+        assert_eq!(full.unwrap_err().code, koze::Code::TooLarge);
+        // What takes it away gets on, if not at once.
+        until("it is gone", async || sh(&sandbox, "rm -rf /workspace/b*").await.exit_code == 0).await;
+        until("there is room", async || sandbox.write(at("/tmp/x"), vec![1], Write::Replace).await.is_ok())
+            .await;
+    })
+}
+
 /// Takes memory that no process maps, a good deal more than a small sandbox has.
 pub(crate) fn hog() -> ExitCode {
+    if std::env::args().nth(2).is_some() {
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).unwrap();
+    }
     let piece = vec![b'x'; 1_000_000];
     let mut files = Vec::new();
     for _ in 0..40 {

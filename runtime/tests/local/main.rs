@@ -4,15 +4,19 @@
 mod agent;
 mod api;
 mod commands;
+mod descriptors;
 mod egress;
 mod escapes;
 #[path = "../../examples/agent.rs"]
 mod example;
 mod files;
+mod groups;
 mod guest;
 mod life;
 mod limits;
+mod machine;
 mod preview;
+mod program;
 mod server;
 mod sight;
 mod stage;
@@ -53,6 +57,18 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(limits::HOG) {
         return limits::hog();
     }
+    match std::env::args().nth(1).as_deref() {
+        Some(program::LINGER) => return program::linger(),
+        Some(program::WATCH) => return program::watch(),
+        Some(groups::READER) => return groups::read(),
+        _ => {}
+    }
+    if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
+        return limits::many_descriptors();
+    }
+    if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
+        return descriptors::few();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;
@@ -66,8 +82,11 @@ fn main() -> ExitCode {
         commands::TESTS,
         files::TESTS,
         guest::TESTS,
+        program::TESTS,
+        machine::TESTS,
         sight::TESTS,
         limits::TESTS,
+        descriptors::TESTS,
         life::TESTS,
         egress::TESTS,
         preview::TESTS,
@@ -80,7 +99,7 @@ fn main() -> ExitCode {
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
     let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
-    let trials = tests.chain(escapes::trials(kind)).collect();
+    let trials = tests.chain(escapes::trials(kind)).chain(groups::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {
         return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };
@@ -93,6 +112,8 @@ fn as_nobody() -> ExitCode {
     let scratch = tempfile::tempdir().unwrap();
     let copy = scratch.path().join("local");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // It belongs to whoever runs it, as a program that somebody has installed does.
+    std::os::unix::fs::chown(&copy, Some(NOBODY), Some(NOBODY)).unwrap();
     stage::open_to_all(scratch.path());
     let status = Command::new(copy)
         .args(std::env::args_os().skip(1))

@@ -33,6 +33,12 @@ impl Stage {
         Stage { local: Local::with_names(state.path(), names).unwrap(), state }
     }
 
+    /// The same, whose sandboxes lack some of their protections.
+    pub(crate) fn weakened_with_names(names: HashMap<String, SocketAddr>, weak: Vec<Weakness>) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::weakened_with_names(state.path(), names, weak).unwrap(), state }
+    }
+
     /// A sandbox with the internet.
     pub(crate) async fn online(&self, name: &str, allowed: &[&str], denied: &[&str]) -> LocalSandbox {
         let mut template = template();

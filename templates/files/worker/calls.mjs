@@ -45,6 +45,12 @@ export function notUp() {
   return new Fault("unavailable", "the container of the sandbox is not up yet", true);
 }
 
+/** What a class without streams answers. @returns {{ ok: false, error: koze.Failure }} */
+export function unstreamed() {
+  const message = "the container of this sandbox has no guest: what is copied goes file by file";
+  return { ok: false, error: { code: "unstreamed", message, retryable: false } };
+}
+
 /** The calls of one object. */
 export class Calls {
   /** What the object's storage has under `MEMORY`: nothing where the sandbox is not open. @type {Memory | undefined} */

@@ -20,8 +20,8 @@ export interface Contract {
    */
   kozeExec(input: Exec, waiting?: () => Promise<unknown>): Promise<Reply<Output>>;
   /**
-   * Gives up the calls of `kozeExec` with this name: their programs are killed as above. One that has not come
-   * yet is given up when it comes. It starts nothing, and done is also what has ended.
+   * Gives up the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and what
+   * they have made goes away. One that has not come yet is given up when it comes. It starts nothing, and done is also what has ended.
    */
   kozeCancel(input: Cancel): Promise<Reply<Done>>;
   /**
@@ -61,6 +61,22 @@ export interface Contract {
    * Moves a file or directory; a file at `to` is replaced in one step.
    */
   kozeRename(input: Rename): Promise<Reply<Done>>;
+  /**
+   * Starts to read a file or directory, with all that is in it, and gives its stream. Only a class whose
+   * sandboxes are of the same kind can read what is in the stream, for `kozeUnpack`. One that ends early says why
+   * in itself.
+   *
+   * A class that has no streams answers `unstreamed`, or lacks this method and the next.
+   */
+  kozePack(input: Pack): Promise<Reply<Packed>>;
+  /**
+   * Makes what a stream holds, at a path where nothing is; directories above it are made where they are missing.
+   * It comes to be whole or not at all, modes, links and empty directories as they were. The stream is read to
+   * its end, or given up.
+   *
+   * `waiting` is as for `kozeExec`. Where it is over, so is the stream, and whoever fills it.
+   */
+  kozeUnpack(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Unpacked>>;
   /**
    * Lets requests through to a port from now on: the object's `fetch` then takes them, by the header
    * `koze-port`, and no others.
@@ -239,6 +255,32 @@ exitCode: number,
 timedOut: boolean, };
 
 /**
+ * A file or directory to read as a stream.
+ */
+export type Pack = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`]. A link that it leads to is followed; links in a directory stay links.
+ */
+path: string, 
+/**
+ * A name that is left out wherever it is, for a directory that is copied into itself.
+ */
+except: string, };
+
+/**
+ * A file or directory as a stream.
+ */
+export type Packed = { 
+/**
+ * Its bytes.
+ */
+stream: ReadableStream<Uint8Array>, };
+
+/**
  * A path.
  */
 export type Path = { 
@@ -288,7 +330,7 @@ limit: number, };
 /**
  * What went wrong, in one word.
  */
-export type Reason = Code | Unopened;
+export type Reason = Code | Unopened | Unstreamed;
 
 /**
  * A file or directory to move.
@@ -363,6 +405,37 @@ export type Status = "running" | "sleeping";
  * The word `unopened`.
  */
 export type Unopened = "unopened";
+
+/**
+ * Where what a stream holds is to be.
+ */
+export type Unpack = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`].
+ */
+path: string, 
+/**
+ * As in [`Exec`].
+ */
+call: string | null, };
+
+/**
+ * What a stream held, as files.
+ */
+export type Unpacked = { 
+/**
+ * The bytes of all its files.
+ */
+bytes: number, };
+
+/**
+ * The word `unstreamed`.
+ */
+export type Unstreamed = "unstreamed";
 
 /**
  * What to write into a file.

@@ -2,7 +2,12 @@
 
 import type { WorkerEntrypoint } from "cloudflare:workers";
 
-/** What stands between a sandbox and the hosts that it may reach. */
+/** The egress policy of sandboxes with koze's own guest. */
 export declare class KozeEgress extends WorkerEntrypoint {
+  override fetch(request: Request): Promise<Response>;
+}
+
+/** The egress policy of sandboxes on Cloudflare's SDK, under the name that it looks for. */
+export declare class ContainerProxy extends WorkerEntrypoint {
   override fetch(request: Request): Promise<Response>;
 }

@@ -59,6 +59,15 @@ export class Refused extends Error {
 }
 
 /**
+ * Where the bytes of stream 1 go as they come. The guest sends more of them as it is told how many were taken.
+ *
+ * @typedef {object} Sink
+ * @property {(took: (bytes: number) => void, abandon: (why: Error) => void) => void} begin the call was made
+ * @property {(bytes: Uint8Array) => void} data
+ * @property {(error?: Error) => void} end nothing more comes, or the call has failed
+ */
+
+/**
  * A call under way. The list of parts is of its streams 0 (none come), 1 and 2.
  *
  * @typedef {object} Call
@@ -69,11 +78,27 @@ export class Refused extends Error {
  * @property {number[]} room how many bytes may come yet
  * @property {number[]} owed how many came for which no credit was given yet
  * @property {number} credit how many may be sent yet
+ * @property {number} moved when any of its bytes came or went last
+ * @property {Sink | undefined} sink
  * @property {() => void} wake whoever waits to send
+ * @property {() => void} leave whoever waits for something to send
  * @property {boolean} over
  */
 
 /** What came of a call: what the guest said, and its streams. @typedef {{ ok: any, out: Uint8Array, err: Uint8Array }} Answer */
+
+/**
+ * What goes with a request, and comes of it.
+ *
+ * @typedef {object} How
+ * @property {number} until a time, in milliseconds
+ * @property {number} [idleMs]
+ * @property {Uint8Array} [data]
+ * @property {ReadableStream<Uint8Array>} [from]
+ * @property {Sink} [to]
+ * @property {[number, number]} [most]
+ * @property {AbortSignal} [signal]
+ */
 
 export class Connection {
   #socket;
@@ -132,32 +157,43 @@ export class Connection {
    * Asks the guest for something, and waits for all that it has to say; `data` goes along, and at most so many bytes come
    * on its two streams. What is aborted by its signal fails with the signal's reason, and is ended by the guest.
    *
+   * Any number of bytes go along from the stream `from`, and come on stream 1 to the sink `to`, without being kept here. A
+   * stream that fails ends: the guest finds that it is not whole. With `idleMs` the call fails where nothing moves for so long.
+   *
    * @param {object} request
-   * @param {{ until: number, data?: Uint8Array, most?: [number, number], signal?: AbortSignal }} how `until` is a time, in
-   *   milliseconds
+   * @param {How} how
    * @returns {Promise<Answer>}
    */
-  async call(request, { until, data, most = [0, 0], signal }) {
+  async call(request, { until, idleMs = Infinity, data, from, to, most = [0, 0], signal }) {
     const text = encoder.encode(JSON.stringify(request));
     if (text.length > LARGEST_REQUEST) throw new Refused("too_large", "what is asked for is too long");
-    await this.#turn(until);
+    await this.#turn(Math.min(until, Date.now() + idleMs));
     if (this.#ended) throw this.#ended;
     // Only now: nobody has heard of it so far.
     signal?.throwIfAborted();
     const number = this.#next++;
     const abort = () => this.#give(number, signal?.reason);
     signal?.addEventListener("abort", abort);
-    let timer = 0;
+    let [timer, idle] = [0, 0];
     try {
-      return await new Promise((done, failed) => {
-        this.#enter(number, { done, failed }, most);
+      const answer = await new Promise((/** @type {(answer: Answer) => void} */ done, failed) => {
+        const call = this.#enter(number, { done, failed }, to ? [CREDIT, 0] : most, to);
         const late = () => this.#give(number, new Lost("it has not answered in time", true));
         timer = setTimeout(late, Math.max(0, until - Date.now()));
+        if (idleMs < Infinity) idle = setInterval(() => Date.now() - call.moved >= idleMs && late(), idleMs / 5);
+        to?.begin((bytes) => this.#took(number, call, 1, bytes), (why) => this.#give(number, why));
         this.#send(...parts(number, text));
-        if (data) this.#pour(number, data);
+        if (data) this.#pour(number, call, data).then((sent) => this.#end(number, sent));
+        if (from) this.#follow(number, call, from);
       });
+      to?.end();
+      return answer;
+    } catch (error) {
+      to?.end(/** @type {Error} */ (error));
+      throw error;
     } finally {
       clearTimeout(timer);
+      clearInterval(idle);
       signal?.removeEventListener("abort", abort);
       this.#leave(number);
     }
@@ -172,8 +208,7 @@ export class Connection {
     this.#greeted?.(this.#ended);
     for (const call of this.#calls.values()) {
       call.failed(new Lost(why, true));
-      call.over = true;
-      call.wake();
+      over(call);
     }
     this.#calls.clear();
     this.#waiting.splice(0).forEach((wake) => wake());
@@ -194,22 +229,30 @@ export class Connection {
     }
   }
 
-  /** @param {number} number @param {Pick<Call, "done" | "failed">} told @param {[number, number]} most */
-  #enter(number, { done, failed }, [out, err]) {
-    const streams = { parts: [[], [], []], room: [0, out, err], owed: [0, 0, 0] };
-    this.#calls.set(number, { done, failed, answer: [], ...streams, credit: CREDIT, wake() {}, over: false });
+  /**
+   * @param {number} number
+   * @param {Pick<Call, "done" | "failed">} told
+   * @param {[number, number]} most
+   * @param {Sink | undefined} sink
+   */
+  #enter(number, { done, failed }, [out, err], sink) {
+    const streams = { parts: [[], [], []], room: [0, out, err], owed: [0, 0, 0], credit: CREDIT, moved: Date.now() };
+    /** @type {Call} */
+    const call = { done, failed, answer: [], ...streams, sink, wake() {}, leave() {}, over: false };
+    this.#calls.set(number, call);
     clearTimeout(this.#linger);
-    if (this.#watch) return;
-    this.#heard = Date.now();
-    this.#watch = setInterval(() => this.#look(), QUIET_MS / 2);
+    if (!this.#watch) {
+      this.#heard = Date.now();
+      this.#watch = setInterval(() => this.#look(), QUIET_MS / 2);
+    }
+    return call;
   }
 
   /** @param {number} number */
   #leave(number) {
     const call = this.#calls.get(number);
     if (call) {
-      call.over = true;
-      call.wake();
+      over(call);
       this.#calls.delete(number);
     }
     this.#waiting.shift()?.();
@@ -240,20 +283,53 @@ export class Connection {
     call.failed(why);
   }
 
-  /** Sends data as far as there is credit for it. @param {number} number @param {Uint8Array} data */
-  async #pour(number, data) {
-    const call = this.#calls.get(number);
-    for (let at = 0; call && at < data.length; ) {
+  /**
+   * Sends data as there is credit for it, and says whether all of it was sent.
+   *
+   * @param {number} number
+   * @param {Call} call
+   * @param {Uint8Array} data
+   */
+  async #pour(number, call, data) {
+    for (let at = 0; at < data.length; ) {
       while (call.credit === 0 && !call.over) {
         await new Promise((/** @type {(value?: undefined) => void} */ wake) => (call.wake = wake));
       }
-      if (call.over) return;
+      if (call.over) return false;
       const some = data.subarray(at, at + call.credit);
       call.credit -= some.length;
+      call.moved = Date.now();
       at += some.length;
       await this.#send(poured(number, some));
     }
-    if (call && !call.over) this.#send(frame(number, KIND.end, [0]));
+    return !call.over;
+  }
+
+  /** Says that nothing more comes on stream 0. @param {number} number @param {boolean} wanted whether anybody waits for it */
+  #end(number, wanted) {
+    if (wanted) this.#send(frame(number, KIND.end, [0]));
+  }
+
+  /**
+   * Sends what a stream gives, to its end or that of the call: then whoever fills it is told that nobody reads it.
+   *
+   * @param {number} number
+   * @param {Call} call
+   * @param {ReadableStream<Uint8Array>} stream
+   */
+  async #follow(number, call, stream) {
+    const reader = stream.getReader();
+    call.leave = () => reader.cancel().catch(() => {});
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done || !(await this.#pour(number, call, value))) break;
+      }
+    } catch (error) {
+      // What has come is not whole. The guest finds that by itself, and answers when it has tidied up.
+      console.error("koze: what was to be written came to no end:", error);
+    }
+    this.#end(number, !call.over);
   }
 
   /** @param {Uint8Array[]} frames */
@@ -316,22 +392,31 @@ export class Connection {
     if (kind === KIND.data && (stream === 1 || stream === 2)) this.#take(number, call, stream, said.slice(1));
     else if (kind === KIND.credit && stream === 0 && said.length === 5) {
       call.credit += new DataView(said.buffer, said.byteOffset).getUint32(1, true);
+      call.moved = Date.now();
       call.wake();
     } else if (kind !== KIND.end) throw new Error(`a frame of the kind ${kind}`);
   }
 
   /** @param {number} number @param {Call} call @param {number} stream @param {Uint8Array} bytes */
   #take(number, call, stream, bytes) {
-    const [room = 0, owed = 0] = [call.room[stream], call.owed[stream]];
+    const room = call.room[stream] ?? 0;
     if (bytes.length > room) throw new Error("more than was asked for");
     call.room[stream] = room - bytes.length;
-    call.owed[stream] = owed + bytes.length;
+    call.moved = Date.now();
+    if (call.sink && stream === 1) return call.sink.data(bytes);
     call.parts[stream]?.push(bytes);
-    if (owed + bytes.length < CREDIT / 2) return;
+    this.#took(number, call, stream, bytes.length);
+  }
+
+  /** Gives credit for bytes that are not waiting here any more. @param {number} number @param {Call} call @param {number} stream @param {number} bytes */
+  #took(number, call, stream, bytes) {
+    const owed = (call.owed[stream] ?? 0) + bytes;
+    call.owed[stream] = owed < CREDIT / 2 ? owed : 0;
+    if (call.over || owed < CREDIT / 2) return;
+    if (call.sink && stream === 1) call.room[stream] = (call.room[stream] ?? 0) + owed;
     const credit = new Uint8Array(5);
     credit[0] = stream;
-    new DataView(credit.buffer).setUint32(1, owed + bytes.length, true);
-    call.owed[stream] = 0;
+    new DataView(credit.buffer).setUint32(1, owed, true);
     this.#send(frame(number, KIND.credit, credit));
   }
 
@@ -348,6 +433,13 @@ export class Connection {
       call.done({ ok, out: joined(out), err: joined(err) });
     } else throw new Error("neither an answer nor a failure");
   }
+}
+
+/** Nobody works for a call any more. @param {Call} call */
+function over(call) {
+  call.over = true;
+  call.wake();
+  call.leave();
 }
 
 /** One frame. @param {number} number @param {number} kind @param {ArrayLike<number>[]} said */

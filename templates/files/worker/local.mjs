@@ -7,12 +7,15 @@ import { DurableObject } from "cloudflare:workers";
 import { GivenUp, Waiting } from "./waiting.mjs";
 
 /** @import { Cancel, Contract, Done, Entries, Exec, Expose, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
-/** @import { Path, Piece, Read, Rename, Reply, SetMode, Stat, State, Write, Written } from "./contract" */
+/** @import { Pack, Packed, Path, Piece, Read, Rename, Reply, SetMode, Stat, State } from "./contract" */
+/** @import { Unpack, Unpacked, Write, Written } from "./contract" */
 
 /**
  * What `koze dev` puts beside the Worker's own variables: where its server listens, and what it wants to be told.
  * @typedef {{ KOZE_LOCAL: { url: string, token: string } }} Env
  */
+
+const GONE = "`koze dev` does not answer any more: start it again";
 
 /** Where the object keeps the ports that were exposed. */
 const PORTS = "koze:ports";
@@ -144,6 +147,41 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
+   * @param {Pack} input
+   * @returns {Promise<Reply<Packed>>}
+   */
+  async kozePack(input) {
+    try {
+      const response = await this.#stream("kozePack", input);
+      if (!response.ok) return failed(await response.text());
+      // A stream is the whole body; why there is none comes as every other answer.
+      if (!response.headers.has("koze-stream") || !response.body) return answer(await response.arrayBuffer());
+      return { ok: true, value: { stream: response.body } };
+    } catch {
+      return failed(GONE);
+    }
+  }
+
+  /**
+   * @param {Unpack} input
+   * @param {ReadableStream<Uint8Array>} stream
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<Reply<Unpacked>>}
+   */
+  kozeUnpack(input, stream, waiting) {
+    return this.#waiting.during({ call: input.call, waiting }, async (signal) => {
+      try {
+        const response = await this.#stream("kozeUnpack", input, { body: stream, signal });
+        if (!response.ok) return failed(await response.text());
+        return answer(await response.arrayBuffer());
+      } catch {
+        if (signal.reason instanceof GivenUp) return failed(signal.reason.message);
+        return failed("what was to be copied did not come whole: its sandbox, or `koze dev`, has ended");
+      }
+    });
+  }
+
+  /**
    * @param {Expose} input
    * @returns {Promise<Reply<Done>>}
    */
@@ -209,6 +247,19 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
+   * Calls a method that gives or takes a stream, which is all there is in the body.
+   * @param {string} method
+   * @param {object} input
+   * @param {{ body?: ReadableStream<Uint8Array>, signal?: AbortSignal }} [more]
+   */
+  #stream(method, input, more) {
+    const { token, url } = this.#env.KOZE_LOCAL;
+    const said = encodeURIComponent(JSON.stringify(input));
+    const headers = { "koze-token": token, "koze-object": this.#object, "koze-method": method, "koze-input": said };
+    return fetch(url, { method: "POST", headers, ...more });
+  }
+
+  /**
    * Calls a method of the sandbox. Input and answer are framed: the length of the JSON, the JSON, then bytes.
    * @template T
    * @param {string} method
@@ -230,7 +281,7 @@ export class KozeSandbox extends DurableObject {
       return answer(await response.arrayBuffer());
     } catch {
       if (signal?.reason instanceof GivenUp) return failed(signal.reason.message);
-      return failed("`koze dev` does not answer any more: start it again");
+      return failed(GONE);
     }
   }
 }

@@ -26,6 +26,8 @@ export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> imple
   kozeSetMode: Contract["kozeSetMode"];
   kozeRemove: Contract["kozeRemove"];
   kozeRename: Contract["kozeRename"];
+  kozePack: Contract["kozePack"];
+  kozeUnpack: Contract["kozeUnpack"];
   kozeExpose: Contract["kozeExpose"];
   kozeStatus: Contract["kozeStatus"];
   kozeDestroy: Contract["kozeDestroy"];

@@ -7,6 +7,7 @@ import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mj
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Container } from "./container.mjs";
 import { Lost, PORT, Refused } from "./guest.mjs";
+import { Trees, dropped } from "./trees.mjs";
 import { GivenUp, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
@@ -70,6 +71,8 @@ export class KozeSandbox extends DurableObject {
 
   /** Who waits for programs. */
   #waiting = new Waiting();
+
+  #trees = new Trees((request, how) => this.#ask(request, how), this.#waiting);
 
   /** When it was used last, when that was noted, and how many calls are under way. */
   #used = Date.now();
@@ -179,6 +182,23 @@ export class KozeSandbox extends DurableObject {
     return this.#calls.files([from.path, to.path], () => this.#do({ rename: { from, to } }));
   }
 
+  /** @param {koze.Pack} input @returns {Promise<koze.Reply<koze.Packed>>} */
+  async kozePack(input) {
+    return this.#calls.files([input.path], () => this.#trees.pack(input));
+  }
+
+  /**
+   * @param {koze.Unpack} input
+   * @param {ReadableStream<Uint8Array>} stream
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<koze.Reply<koze.Unpacked>>}
+   */
+  async kozeUnpack(input, stream, waiting) {
+    const reply = await this.#calls.files([input.path], () => this.#trees.unpack(input, stream, waiting));
+    if (!reply.ok) await dropped(stream);
+    return reply;
+  }
+
   /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeExpose(input) {
     return this.#calls.expose(input);
@@ -241,7 +261,7 @@ export class KozeSandbox extends DurableObject {
    * Asks the guest for something, once: what it may have heard of is not said again.
    *
    * @param {object} request
-   * @param {{ data?: Uint8Array, most?: [number, number], timeoutMs?: number, signal?: AbortSignal }} [how]
+   * @param {Partial<import("./guest.mjs").How> & { timeoutMs?: number }} [how]
    */
   async #ask(request, { timeoutMs = 0, ...how } = {}) {
     const now = Date.now();

@@ -17,6 +17,8 @@ export declare class KozeSandbox<Env = unknown> extends Sandbox<Env> implements 
   kozeSetMode: Contract["kozeSetMode"];
   kozeRemove: Contract["kozeRemove"];
   kozeRename: Contract["kozeRename"];
+  kozePack: Contract["kozePack"];
+  kozeUnpack: Contract["kozeUnpack"];
   kozeExpose: Contract["kozeExpose"];
   kozeStatus: Contract["kozeStatus"];
   kozeDestroy: Contract["kozeDestroy"];

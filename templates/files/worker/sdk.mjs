@@ -5,7 +5,7 @@
 /// <reference lib="esnext.typedarrays" />
 
 import { Sandbox } from "@cloudflare/sandbox";
-import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
+import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece, unstreamed } from "./calls.mjs";
 import { GivenUp, Waiting } from "./waiting.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 
@@ -166,6 +166,21 @@ export class KozeSandbox extends Sandbox {
     return this.#calls.files([from.path, to.path], () =>
       this.#do("rename", [from.root, from.path, to.root, to.path]),
     );
+  }
+
+  /** @param {koze.Pack} _ @returns {Promise<koze.Reply<koze.Packed>>} */
+  async kozePack(_) {
+    return unstreamed();
+  }
+
+  /**
+   * @param {koze.Unpack} _
+   * @param {ReadableStream<Uint8Array>} stream
+   * @returns {Promise<koze.Reply<koze.Unpacked>>}
+   */
+  async kozeUnpack(_, stream) {
+    await stream.cancel();
+    return unstreamed();
   }
 
   /** @param {koze.Expose} input @returns {Promise<koze.Reply<koze.Done>>} */

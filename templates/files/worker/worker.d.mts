@@ -10,7 +10,7 @@ import type { KozeSandbox as KozeNative } from "./native.mjs";
 import type { DurableObject as KozeKept } from "cloudflare:workers";
 //#endregion
 //#region egress
-export { ContainerProxy } from "@cloudflare/sandbox";
+export { ContainerProxy } from "./egress.mjs";
 //#endregion
 //#region native-egress
 export { KozeEgress } from "./egress.mjs";

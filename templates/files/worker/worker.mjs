@@ -16,7 +16,7 @@ import { DurableObject as KozeKept } from "cloudflare:workers";
 export { default } from "__KOZE_WORKER__";
 export * from "__KOZE_WORKER__";
 //#region egress
-export { ContainerProxy } from "@cloudflare/sandbox";
+export { ContainerProxy } from "./egress.mjs";
 //#endregion
 //#region native-egress
 export { KozeEgress } from "./egress.mjs";

@@ -183,7 +183,7 @@ fn a_host_with_a_scheme() {
     3 | #[sandbox(allowed_hosts = ["example.com", "https://example.org"])]
       |                                           ^^^^^^^^^^^^^^^^^^^^^
       |
-      = help: `allowed_hosts` takes host names in lower case, without scheme, port or path; `*.` may stand in front
+      = help: `allowed_hosts` takes host names in lower case, without scheme or path; `*.` may precede one, and a port may follow: `example.com:8080`
 
     1 error; nothing was written
     "#);

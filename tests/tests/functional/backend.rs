@@ -453,6 +453,23 @@ fn the_image_of_an_entry_that_was_adopted_goes_along() {
     );
 }
 
+/// A path of the configuration leads to the same file from the source.
+#[test]
+fn the_dockerfile_of_an_entry_that_was_adopted_goes_along() {
+    let project = package();
+    plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
+    project.write("docker/Dockerfile", "FROM debian:12\n").write(
+        "wrangler.jsonc",
+        "{\n  \"name\": \"app\",\n  \"main\": \"src/generated/worker.mjs\",\n  \"containers\": [\n    \
+         { \"class_name\": \"ShellSandbox\", \"image\": \"./docker/Dockerfile\" }\n  ]\n}\n",
+    );
+    built(&project);
+    let run = project.koze(&["migrate", "--backend", "native"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(project.read("src/server/shell.sandbox.rs").contains("image = \"../../docker/Dockerfile\""));
+    assert!(project.read("src/generated/native/shell.Dockerfile").contains("FROM debian:12\n"));
+}
+
 /// What a build prints on standard error, with the note that other tests do not see.
 fn messages(project: &Project, args: &[&str]) -> String {
     let mut command = koze();

@@ -52,6 +52,58 @@ fn a_binding_of_another_worker() {
     "#);
 }
 
+/// Whatever the binding is called: one name cannot mean two classes.
+#[test]
+fn a_class_of_another_worker() {
+    let property = r#""durable_objects": {
+    "bindings": [
+      { "name": "SHELL_SANDBOX", "class_name": "ShellSandbox" },
+      { "name": "THEIRS", "class_name": "ShellSandbox", "script_name": "other" }
+    ]
+  }"#;
+    assert_snapshot!(refused(&beside("#[sandbox]", property)), @r#"
+    error[K042]: the binding `THEIRS` has the class `ShellSandbox` of another Worker, `other`
+     --> wrangler.jsonc:9:72
+      |
+    9 |       { "name": "THEIRS", "class_name": "ShellSandbox", "script_name": "other" }
+      |                                                                        ^^^^^^^
+      |
+     ::: src/server/shell.sandbox.rs:4:12
+      |
+    4 | pub struct ShellSandbox;
+      |            ------------ the sandbox
+      |
+      = help: the class of a sandbox is in this Worker: take `script_name` out, or give the struct in `src/server/shell.sandbox.rs` another name where the class of `other` is meant
+
+    1 error; nothing was written
+    "#);
+    // In an environment just the same.
+    let property = r#""env": { "a": { "durable_objects": {
+    "bindings": [{ "name": "THEIRS", "class_name": "ShellSandbox", "script_name": "other" }] } } }"#;
+    assert!(refused(&beside("#[sandbox]", property)).starts_with("error[K042]: the binding `THEIRS`"));
+    // Another class of that Worker is no concern of koze's.
+    let property = r#""durable_objects": {
+    "bindings": [{ "name": "THEIRS", "class_name": "Other", "script_name": "other" }] }"#;
+    assert_eq!(beside("#[sandbox]", property).koze(&["build"]).code, 0);
+
+    let property = r#""durable_objects": {
+    "bindings": [{ "name": "THEIRS", "class_name": "KozeSessions", "script_name": "other" }] }"#;
+    let project = beside("#[sandbox]", property);
+    let manifest = project.read("Cargo.toml");
+    project.write("Cargo.toml", format!("{manifest}\n[package.metadata.koze]\nregistry = true\n"));
+    assert_snapshot!(refused(&project), @r#"
+    error[K042]: this binding has the class `KozeSessions` of another Worker, `other`
+     --> wrangler.jsonc:7:83
+      |
+    7 |     "bindings": [{ "name": "THEIRS", "class_name": "KozeSessions", "script_name": "other" }] }
+      |                                                                                   ^^^^^^^
+      |
+      = help: the registry's class is in this Worker: take `script_name` out, or `registry = true` out of `Cargo.toml`
+
+    1 error; nothing was written
+    "#);
+}
+
 #[test]
 fn another_image_than_the_attribute_gives() {
     let property =

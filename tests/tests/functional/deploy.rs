@@ -345,3 +345,39 @@ fn nothing_that_wrangler_started_outlives_it() {
         eventually("it is gone", || !sleeps(seconds));
     }
 }
+
+/// wrangler pulls no image without a login; one that it builds needs none.
+#[test]
+fn a_prebuilt_image_needs_a_login() {
+    let project = project();
+    program(&project, "docker", "#!/bin/sh\necho 27.0.0\n");
+    let dev = |variables: &[(&str, &str)]| {
+        let mut command = koze();
+        command
+            .args(["dev"])
+            .env("NOTES", project.path("notes"))
+            .env("DOES", "exit 0")
+            .env_remove("CLOUDFLARE_ENV");
+        command.env("WRANGLER_DOCKER_BIN", project.path("docker")).env("HOME", project.path("home"));
+        for name in ["CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY", "CF_API_TOKEN", "XDG_CONFIG_HOME"] {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().copied());
+        let run = project.run(command);
+        assert_eq!(run.code, 0, "{run:?}");
+        assert!(notes(&project).contains("dev\n"), "wrangler has the last word");
+        run.stderr.lines().filter(|line| line.contains("login")).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(dev(&[]), @"koze dev: wrangler pulls `docker.io/cloudflare/sandbox:0.12.10` of src/server/shell.sandbox.rs only with a Cloudflare login, `npx wrangler login`. A Dockerfile beside the sandbox needs none: echo 'FROM docker.io/cloudflare/sandbox:0.12.10' > src/server/shell.Dockerfile");
+    assert_eq!(dev(&[("CLOUDFLARE_API_TOKEN", "x")]), "");
+    project.write("home/.config/.wrangler/config/default.toml", "oauth_token = \"x\"\n");
+    assert_eq!(dev(&[]), "");
+    fs_err::remove_dir_all(project.path("home")).expect("it was there");
+    project.write(".env", "CLOUDFLARE_API_TOKEN=x\n");
+    assert_eq!(dev(&[]), "");
+    fs_err::remove_file(project.path(".env")).expect("it was there");
+    assert_ne!(dev(&[]), "");
+    // What it says to do helps.
+    project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
+    assert_eq!(dev(&[]), "");
+}

@@ -304,3 +304,46 @@ fn a_target_that_worker_build_adds() {
     tool(&project, "rustup", "exit 0");
     says("warning ");
 }
+
+/// rustup is there, and says what is missing: the toolchain that the package asks for.
+#[test]
+fn a_toolchain_that_is_not_installed() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    machine(&project);
+    let lines = |run: &Run| {
+        let mut lines = run.stdout.lines().skip_while(|line| !line.contains("target "));
+        format!("{}\n{}", lines.next().unwrap_or_default(), lines.next().unwrap_or_default())
+    };
+    // It is asked in the package, whatever the directory of the command, and downloads nothing.
+    let rustup = "test -e rust-toolchain.toml || { echo /; exit; }
+test \"$RUSTUP_AUTO_INSTALL\" = 0 || { echo /; exit; }
+echo \"error: toolchain '1.60.0-x86_64-unknown-linux-gnu' is not installed\" >&2
+echo 'help: run `rustup toolchain install`' >&2
+exit 1";
+    tool(&project, "rustc", rustup);
+    assert!(lines(&doctor(&project, &[])).starts_with("ok       target "));
+    project.write("rust-toolchain.toml", "[toolchain]\nchannel = \"1.60.0\"\n");
+    let run = doctor(&project, &[]);
+    assert_eq!(run.code, 1);
+    assert_snapshot!(lines(&run), @"
+    error    target        rustc does not run here: toolchain '1.60.0-x86_64-unknown-linux-gnu' is not installed
+                           `rust-toolchain.toml` asks for it: run `rustup toolchain install 1.60.0 --target wasm32-unknown-unknown`
+    ");
+    let elsewhere = Project::new();
+    let mut command = koze();
+    command.args(["doctor", "--project"]).arg(project.dir()).env("PATH", project.path("tools"));
+    assert_eq!(lines(&elsewhere.run(command)), lines(&run));
+
+    project.write("rust-toolchain.toml", "# Ours.\n");
+    assert_snapshot!(lines(&doctor(&project, &[])), @"
+    error    target        rustc does not run here: toolchain '1.60.0-x86_64-unknown-linux-gnu' is not installed
+                           run `rustup show` in the package, which says what chooses the toolchain, then `rustup toolchain install` with its name and `--target wasm32-unknown-unknown`
+    ");
+    fs_err::remove_file(project.path("tools/rustc")).expect("it was there");
+    assert_snapshot!(lines(&doctor(&project, &[])), @"
+    error    target        no rustc answers
+                           install rustup, which brings it
+    ");
+}

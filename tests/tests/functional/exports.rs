@@ -1,9 +1,10 @@
 //! Projects that declare their classes in `exports`.
 
+use insta::assert_snapshot;
 use koze_tests::Project;
 use serde_json::{Value, json};
 
-use crate::common::{BY_HAND, SHELL, built, package, plain};
+use crate::common::{BY_HAND, SHELL, built, package, plain, refused};
 
 /// A project with a class of the user's in `exports`, and one sandbox that was built.
 fn exporting() -> Project {
@@ -55,4 +56,39 @@ fn a_class_that_is_deleted_goes_under_its_former_names_too() {
     let deleted = json!({ "type": "durable-object", "state": "deleted" });
     let exports = exports(&project);
     assert_eq!((&exports["ShellSandbox"], &exports["BashSandbox"]), (&deleted, &deleted));
+}
+
+/// Which of the two a project uses is not guessed: wrangler refuses migrations beside exports.
+#[test]
+fn an_export_of_no_known_type() {
+    let with = |exports: &str| {
+        let project = package();
+        let exports = format!("  \"exports\": {exports}\n}}");
+        project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n{exports}")));
+        plain(&project, SHELL, "ShellSandbox");
+        project
+    };
+    let typo = with("{ \"Counter\": { \"type\": \"durable_object\", \"storage\": \"sqlite\" } }");
+    assert_snapshot!(refused(&typo), @r#"
+    error[K041]: `exports.Counter.type` is not `durable-object`, `worker` or `workflow`
+     --> wrangler.jsonc:6:37
+      |
+    6 |   "exports": { "Counter": { "type": "durable_object", "storage": "sqlite" } }
+      |                                     ^^^^^^^^^^^^^^^^
+      |
+      = help: make it `durable-object`, `worker` or `workflow`, or take it out, then run `koze build` again
+
+    1 error; nothing was written
+    "#);
+    let none = with("{ \"Counter\": { \"storage\": \"sqlite\" } }");
+    assert!(refused(&none).starts_with("error[K041]: `exports.Counter.type` is not"));
+    // With an entry of a known type it is clear, and what wrangler thinks of the other one wrangler says.
+    let live = "\"A\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" }";
+    let clear = with(&format!("{{ {live}, \"B\": {{ \"type\": \"later\" }} }}"));
+    built(&clear);
+    assert_eq!(exports(&clear)["ShellSandbox"]["type"], "durable-object");
+    // Exports of other types are no lifecycle of Durable Objects.
+    let other = with("{ \"W\": { \"type\": \"worker\" } }");
+    built(&other);
+    assert!(other.read("wrangler.jsonc").contains("\"migrations\""));
 }

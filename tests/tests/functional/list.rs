@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::common::{document, package, refused_with, sandbox, shell};
+use crate::common::{built, document, package, refused_with, sandbox, shell};
 
 #[test]
 fn sandboxes_as_a_table() {
@@ -46,4 +46,49 @@ fn a_list_as_json() {
 fn a_project_with_errors_has_no_list() {
     let project = shell("#[sandbox(max_instances = 0)]\npub struct ShellSandbox;");
     assert!(refused_with(&project, &["list"]).starts_with("error[K013]"));
+}
+
+/// An environment may run another image than the top level.
+#[test]
+fn the_images_of_environments() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write(
+        "wrangler.jsonc",
+        r#"{
+  "name": "app",
+  "main": "src/generated/worker.mjs",
+  "compatibility_date": "2026-04-21",
+  "env": {
+    "staging": {},
+    "canary": { "containers": [{ "class_name": "ShellSandbox", "image": "./canary.Dockerfile" }] }
+  }
+}
+"#,
+    );
+    let built = built(&project);
+    assert_snapshot!(built.stdout.lines().filter(|line| line.contains("`env.")).collect::<Vec<_>>().join("\n"), @"
+    added entries of `ShellSandbox` to `env.staging`
+    adopted the container at `env.canary.containers[0]`
+    added entries of `ShellSandbox` to `env.canary`
+    ");
+    assert!(!crate::common::built(&project).stdout.contains("env."));
+    assert_snapshot!(project.koze(&["list"]).stdout, @"
+    1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
+        env.staging  docker.io/cloudflare/sandbox:0.12.10
+        env.canary  ./canary.Dockerfile
+    ");
+    let run = project.koze(&["list", "--format", "json"]);
+    let images = serde_json::json!({
+        "staging": "docker.io/cloudflare/sandbox:0.12.10",
+        "canary": "./canary.Dockerfile",
+    });
+    assert_eq!(document(&run)["sandboxes"][0]["environments"], images);
+
+    // Of an environment that koze does not look at, it says nothing.
+    let manifest = project.read("Cargo.toml");
+    project
+        .write("Cargo.toml", format!("{manifest}\n[package.metadata.koze]\nenvironments = [\"staging\"]\n"));
+    let run = project.koze(&["list"]);
+    assert!(run.stdout.contains("env.staging") && !run.stdout.contains("env.canary"), "{run:?}");
 }

@@ -162,3 +162,87 @@ fn with_exports() {
     assert!(config.contains("\"state\": \"renamed\""), "{config}");
     assert!(config.contains("\"renamed_to\": \"ShellSandbox\""), "{config}");
 }
+
+/// An image of one's own goes into the attribute, where environments find it that have no container yet.
+#[test]
+fn an_image_of_ones_own_reaches_every_environment() {
+    for image in ["./Dockerfile", "Dockerfile"] {
+        let entry = format!(
+            "\"image\": \"{image}\", \"image_build_context\": \".\", \"image_vars\": {{ \"NODE\": \"22\" }}"
+        );
+        let project = legacy(
+            &LEGACY
+                .replace("\"image\": \"docker.io/cloudflare/sandbox:0.8.11-python\"", &entry)
+                .replace("\"migrations\"", "\"env\": { \"canary\": { \"vars\": {} } },\n  \"migrations\""),
+        );
+        project.write("Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
+        let run = project.koze(&["migrate"]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+        let source = project.read("src/server/shell.sandbox.rs");
+        let keys = "image = \"../../Dockerfile\", image_build_context = \"../..\", image_vars(NODE = \"22\")";
+        assert!(source.contains(&format!("internet = true, {keys}, instance_type = \"basic\"")), "{source}");
+        let config = project.read("wrangler.jsonc");
+        assert!(config.contains(&entry), "{config}");
+        assert_eq!(config.matches("Dockerfile\"").count(), 2, "{config}");
+        assert_eq!(config.matches("docker.io/").count(), 0, "{config}");
+        assert!(built(&project).stdout.contains("nothing to do"));
+    }
+}
+
+#[test]
+fn an_image_of_a_registry_and_limits_reach_every_environment() {
+    let former = "\"configuration\": { \"image\": \"registry.example.com/mine:1\", \"vcpu\": 1, \"memory_mib\": 4096 }";
+    let project = legacy(
+        &LEGACY
+            .replace("\"image\": \"docker.io/cloudflare/sandbox:0.8.11-python\"", former)
+            .replace(", \"instance_type\": \"basic\"", "")
+            .replace("\"migrations\"", "\"env\": { \"canary\": {} },\n  \"migrations\""),
+    );
+    let run = project.koze(&["migrate"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let source = project.read("src/server/shell.sandbox.rs");
+    let keys =
+        "image = \"registry.example.com/mine:1\", instance(vcpu = 1, memory_mib = 4096), max_instances = 7";
+    assert!(source.contains(keys), "{source}");
+    let config = project.read("wrangler.jsonc");
+    assert!(config.contains(former), "{config}");
+    let canary = &config[config.find("canary").expect("it is there")..];
+    for part in ["\"image\": \"registry.example.com/mine:1\"", "\"memory_mib\": 4096"] {
+        assert!(canary.contains(part), "{part}: {config}");
+    }
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+/// What an attribute cannot say stays where it is; an environment without a container gets what the top level has.
+#[test]
+fn an_image_that_no_attribute_takes() {
+    let config = LEGACY
+        .replace("docker.io/cloudflare/sandbox:0.8.11-python", "registry.example.com/mine:latest")
+        .replace("\"migrations\"", "\"env\": { \"canary\": {} },\n  \"migrations\"");
+    let project = legacy(&config);
+    let run = project.koze(&["migrate"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(!project.read("src/server/shell.sandbox.rs").contains("image"));
+    let config = project.read("wrangler.jsonc");
+    assert_eq!(config.matches("registry.example.com/mine:latest").count(), 2, "{config}");
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+/// The same for a container of a sandbox that has its file already.
+#[test]
+fn an_environment_beside_an_adopted_container() {
+    let project = package();
+    plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
+    project.write("docker/Dockerfile", "FROM debian:12\n").write(
+        "wrangler.toml",
+        "name = \"app\"\nmain = \"src/generated/worker.mjs\"\ncompatibility_date = \"2026-04-21\"\n\n[[containers]]\nclass_name = \"ShellSandbox\"\nimage = \"docker/Dockerfile\"\nimage_build_context = \".\"\n\n[env.canary]\n\n[[env.own.containers]]\nclass_name = \"ShellSandbox\"\nimage = \"docker.io/cloudflare/sandbox:0.12.10\"\n",
+    );
+    built(&project);
+    let config = project.read("wrangler.toml");
+    let canary = &config[config.find("[[env.canary.containers]]").expect("it is there")..];
+    assert!(canary.contains("image = \"docker/Dockerfile\"\n"), "{config}");
+    assert!(canary.contains("image_build_context = \".\"\n"), "{config}");
+    assert_eq!(config.matches("docker.io/cloudflare/sandbox:0.12.10").count(), 1, "{config}");
+    assert!(built(&project).stdout.contains("nothing to do"));
+    assert_eq!(project.read("wrangler.toml"), config);
+}

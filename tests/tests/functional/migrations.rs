@@ -81,10 +81,22 @@ fn a_tag_twice_stops_the_build() {
     27 | |     }
        | |_____^
        |
-       = help: wrangler would run one of them only: give the one that is not deployed yet a new tag, and take its `[[migration]]` out of `koze.lock`
+       = help: wrangler looks up by its tag which migration is deployed, and finds the first of the two: it sends the second one again at each deployment, which Cloudflare refuses. Give the one that is not deployed yet a tag of its own, and take the `[[migration]]` of `v1` out of `koze.lock`
 
     1 error; nothing was written
     "#);
+}
+
+/// Where there is no lock yet, none is named.
+#[test]
+fn a_tag_twice_before_the_first_build() {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    let migrations = "  \"migrations\": [{ \"tag\": \"v1\", \"new_classes\": [\"A\"] }, { \"tag\": \"v1\", \"new_classes\": [\"B\"] }]\n}";
+    project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n{migrations}")));
+    let refused = refused(&project);
+    assert!(refused.starts_with("error[K045]: two migrations have the tag `v1`"), "{refused}");
+    assert!(refused.contains("a tag of its own\n") && !refused.contains("koze.lock"), "{refused}");
 }
 
 #[test]

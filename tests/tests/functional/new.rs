@@ -28,6 +28,7 @@ fn a_project_in_an_empty_directory() {
     1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
     next: cd hello && npm install && npm run check (its README.md says what these need)
+    note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31: `koze new --backend native` makes a project without it, `koze migrate --backend native` moves this one
     ");
 
     let files: BTreeSet<String> = place.snapshot().into_keys().collect();
@@ -276,4 +277,42 @@ fn an_empty_directory_is_filled_where_it_is() {
     assert!(dir.join("koze.lock").is_file() && dir.join(".gitignore").is_file());
     let left: Vec<_> = fs_err::read_dir(project.dir()).expect("a directory").collect();
     assert_eq!(left.len(), 1, "{left:?}");
+}
+
+/// Without the SDK there is nothing of which the support ends.
+#[test]
+fn a_project_without_the_sdk() {
+    let place = Project::new();
+    let run = new(&place, &["hello", "--backend", "native"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert_snapshot!(run.stdout, @"
+    created the package `hello` in hello
+    1 sandbox in wrangler.jsonc
+      src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  debian:12-slim, with koze's guest
+    next: cd hello && npm install && npm run check (its README.md says what these need)
+    ");
+    assert_snapshot!(place.read("hello/src/server/shell.sandbox.rs"), @r#"
+    use koze::prelude::*;
+
+    /// A Linux shell for an agent, in an image of your choice.
+    #[sandbox(name = "hello-shell", backend = "native", image = "debian:12-slim")]
+    pub struct ShellSandbox;
+    "#);
+    for (path, content) in place.snapshot() {
+        let text = String::from_utf8_lossy(&content);
+        assert!(koze_tests::is_guest(&path) || !text.contains("@cloudflare/sandbox"), "{path}");
+        assert!(!text.contains("__KOZE_"), "{path}");
+    }
+    let readme = place.read("hello/README.md");
+    assert!(readme.contains("npm install                    # once: wrangler\n"), "{readme}");
+    let again = place.koze(&["build", "--project", "hello"]);
+    assert!(again.code == 0 && again.stdout.contains("nothing to do"), "{again:?}");
+    let readme = {
+        assert_eq!(new(&place, &["other"]).code, 0);
+        place.read("other/README.md")
+    };
+    assert!(
+        readme.contains("`FROM docker.io/cloudflare/sandbox:0.12.10`") && !readme.contains("__KOZE_"),
+        "{readme}"
+    );
 }

@@ -162,3 +162,58 @@ fn the_crate_answers_where_nothing_else_does() {
     assert!(run.stdout.contains("SDK 0.12.9 from the crate koze 0.1.0"), "{}", run.stdout);
     assert!(project.read("wrangler.jsonc").contains("docker.io/cloudflare/sandbox:0.12.9\""));
 }
+
+/// Of several versions in the lock file of a workspace, the one that the package imports counts.
+#[test]
+fn the_importer_of_the_package_decides() {
+    let lock = "lockfileVersion: '9.0'
+importers:
+  .:
+    dependencies:
+      '@cloudflare/sandbox': { specifier: ^0.12.0, version: 0.12.9 }
+  project:
+    dependencies:
+      '@cloudflare/sandbox':
+        specifier: ^0.12.0
+        version: 0.12.8(@xterm/xterm@5.5.0)
+packages:
+  '@cloudflare/sandbox@0.12.8': {}
+  '@cloudflare/sandbox@0.12.9': {}
+";
+    let project = bare();
+    let range = "{ \"dependencies\": { \"@cloudflare/sandbox\": \"^0.12.0\" } }\n";
+    project.write("../pnpm-lock.yaml", lock).write("package.json", range);
+    assert!(built(&project).stdout.contains(", SDK 0.12.8 from ../pnpm-lock.yaml"));
+    let elsewhere = lock.replace("  project:", "  other:");
+    project.write("../pnpm-lock.yaml", elsewhere);
+    let run = project.koze(&["build"]);
+    assert!(run.stdout.contains(", SDK 0.12.9 from ../pnpm-lock.yaml"), "{run:?}");
+
+    let project = bare();
+    project.write("package.json", range).write(
+        "../yarn.lock",
+        "# yarn lockfile v1\n\n\n\"@cloudflare/sandbox@^0.11.0\":\n  version \"0.11.0\"\n\n\
+         \"@cloudflare/sandbox@^0.12.0\":\n  version \"0.12.7\"\n",
+    );
+    assert!(built(&project).stdout.contains(", SDK 0.12.7 from ../yarn.lock"));
+}
+
+#[test]
+fn a_lock_file_that_does_not_parse() {
+    let project = bare();
+    project.write(
+        "pnpm-lock.yaml",
+        "lockfileVersion: '9.0'\nimporters:\n  .:\n<<<<<<< HEAD\n    dependencies:\n      '@cloudflare/sandbox': {version: 0.12.1}\n",
+    );
+    assert_snapshot!(refused(&project), @"
+    error[K034]: this is not YAML: simple key expected ':' at line 4, column 1
+     --> pnpm-lock.yaml:4:1
+      |
+    4 | <<<<<<< HEAD
+      | ^
+      |
+      = help: mend the file, then run `koze build` again
+
+    1 error; nothing was written
+    ");
+}

@@ -8,6 +8,7 @@ mod built;
 mod containers;
 mod deploy;
 mod dev;
+mod egress;
 mod native;
 mod project;
 mod runs;

@@ -3,6 +3,8 @@
 // POST /call/<object>/<method>   the method's input as JSON; in it and in the answer `{ "base64": … }` is bytes
 // /id/<object>                   its id, which its container has in its name
 // POST /pieces/<object>          writes the largest piece of a file, reads it, and tells whether it came back
+// POST /copy/<object>/<to>       a stream from one to the other: `{ pack, unpack, pace }`, the inputs of both methods, and how
+//                                many milliseconds pass between two parts of it
 // /fetch/<object>/<path>         a request to the object itself
 // /port/<object>/<port>/<path>   the same with the header that names a port
 
@@ -51,6 +53,21 @@ async function pieces(object) {
   };
 }
 
+async function copy(from, to, { pack, unpack, pace }) {
+  const packed = await from.kozePack(pack);
+  if (!packed.ok) return packed;
+  const reader = packed.value.stream.getReader();
+  const pull = async (controller) => {
+    const { done, value } = await reader.read();
+    if (done) return controller.close();
+    controller.enqueue(value);
+    await new Promise((done) => setTimeout(done, pace));
+  };
+  const slowly = () => new ReadableStream({ type: "bytes", pull, cancel: (why) => reader.cancel(why) });
+  if (!pace) reader.releaseLock();
+  return to.kozeUnpack(unpack, pace ? slowly() : packed.value.stream);
+}
+
 export default {
   async fetch(request, env) {
     const { pathname, search } = new URL(request.url);
@@ -62,6 +79,7 @@ export default {
     if (what === "id") return new Response(object.id.toString());
     if (what === "call") return Response.json(encoded(await object[rest[0]](decoded(await request.json()))));
     if (what === "pieces") return Response.json(await pieces(object));
+    if (what === "copy") return Response.json(await copy(object, env[binding].getByName(rest[0]), await request.json()));
     const port = what === "port" ? rest.shift() : undefined;
     const inner = new Request(new URL(`/${rest.join("/")}${search}`, request.url), request);
     if (port !== undefined) inner.headers.set("koze-port", port);

@@ -95,7 +95,7 @@ fn templates() -> Project {
     project
 }
 
-const TEMPLATES: [&str; 13] = [
+const TEMPLATES: [&str; 14] = [
     "placeholders.d.ts",
     "worker.mjs",
     "worker.d.mts",
@@ -107,6 +107,7 @@ const TEMPLATES: [&str; 13] = [
     "waiting.mjs",
     "container.mjs",
     "guest.mjs",
+    "trees.mjs",
     "egress.mjs",
     "egress.d.mts",
 ];

@@ -7,13 +7,15 @@ use super::say;
 use crate::{Result, process};
 
 /// A file of each package. netavark and the DNS server lie where only podman looks for them.
-const PACKAGES: [(&str, &[&str]); 6] = [
+const PACKAGES: [(&str, &[&str]); 7] = [
     ("podman", &["/usr/bin/podman"]),
     ("runc", &["/usr/sbin/runc", "/usr/bin/runc"]),
     ("netavark", &["/usr/lib/podman/netavark", "/usr/libexec/podman/netavark"]),
     ("aardvark-dns", &["/usr/lib/podman/aardvark-dns", "/usr/libexec/podman/aardvark-dns"]),
     ("iptables", &["/usr/sbin/iptables"]),
     ("openssl", &["/usr/bin/openssl"]),
+    // For the local sandboxes of a plain user.
+    ("uidmap", &["/usr/bin/newgidmap"]),
 ];
 
 const NO_APT: &str = "install them by hand";

@@ -68,7 +68,12 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
 /// A project with two sandboxes, as a person makes it.
 fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     show::out("$ koze new demo\n");
-    let wanted = args::New { dir: project.to_owned(), name: None, runtime_path: args.runtime_path.clone() };
+    let wanted = args::New {
+        dir: project.to_owned(),
+        name: None,
+        backend: args::Backend::Sdk,
+        runtime_path: args.runtime_path.clone(),
+    };
     let mut findings = Findings::new(false);
     let made = new::create(&wanted, &mut findings);
     show::findings(&findings);

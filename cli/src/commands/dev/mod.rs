@@ -4,16 +4,21 @@
 mod local;
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::thread;
+
+use koze_model::image::ImageSource;
+use koze_model::names::SUFFIX;
 
 use super::with_wrangler::{environment, environment_argument, failed, opened, place, ready};
 use super::{build, show, watch};
 use crate::args::{self, Where};
 use crate::build::{self as builds, Build};
+use crate::dev::login;
 use crate::dev::secrets;
 use crate::dev::wrangler::Wrangler;
-use crate::discover::Project;
+use crate::discover::{DOCKERFILE, Project};
 use crate::doctor::tools;
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
@@ -86,12 +91,37 @@ fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
              characters or more to .dev.vars\n",
         );
     }
+    if !login::is_there(&started.project.dir) {
+        show::err(&pulled(&started.built));
+    }
     let mut arguments: Vec<OsString> = Vec::new();
     if started.config.named {
         arguments.extend(["--config".into(), started.config.path.clone().into_os_string()]);
     }
     follow(started, |_| ());
     serve(started, arguments)
+}
+
+/// What wrangler does not run without a login, and how it would: an image that it builds needs none.
+fn pulled(built: &Build) -> String {
+    let mut text = String::new();
+    for sandbox in built.sandboxes.iter().filter(|sandbox| !sandbox.is_built()) {
+        let dockerfile = sandbox.file.replace(SUFFIX, DOCKERFILE);
+        let first = match sandbox.image_source {
+            ImageSource::Attribute => "; take `image` out of its attribute",
+            ImageSource::Variant => "; take `variant` out of its attribute",
+            ImageSource::Configuration => "; take `image` out of its container",
+            ImageSource::SiblingDockerfile | ImageSource::Default => "",
+        };
+        let _ = writeln!(
+            text,
+            "koze dev: wrangler pulls `{image}` of {file} only with a Cloudflare login, `npx wrangler login`. A Dockerfile \
+             beside the sandbox needs none: echo 'FROM {image}' > {dockerfile}{first}",
+            image = sandbox.image,
+            file = sandbox.file,
+        );
+    }
+    text
 }
 
 /// Builds after each change, beside what else runs, and tells of each build.

@@ -32,6 +32,25 @@ impl Wanted<'_> {
         let mut outcome = Outcome::default();
         let text = |index: usize, key: &str| level.bindings.list[index].get(key).and_then(Value::as_str);
 
+        if let Some((index, script)) = elsewhere(class, level) {
+            let name = text(index, "name").unwrap_or_default();
+            let (message, remedy) = if name == binding {
+                let remedy = "the class of a sandbox is in this Worker: take `script_name` out".to_owned();
+                (format!("the binding `{binding}` belongs to another Worker"), remedy)
+            } else {
+                let remedy = format!(
+                    "the class of a sandbox is in this Worker: take `script_name` out, or give the struct in `{}` another \
+                     name where the class of `{script}` is meant",
+                    self.sandbox.file
+                );
+                (
+                    format!("the binding `{name}` has the class `{class}` of another Worker, `{script}`"),
+                    remedy,
+                )
+            };
+            self.contradict(message, &remedy, &at(index, Some("script_name")), config, findings);
+            return outcome;
+        }
         let own = self.own_binding(level);
         let named = level
             .bindings
@@ -67,12 +86,6 @@ impl Wanted<'_> {
                 outcome.edits.push(Edit::Push { path: level.scope.path(&keys), value });
             }
             Some(index) => {
-                if text(index, "script_name").is_some() {
-                    let message = format!("the binding `{binding}` belongs to another Worker");
-                    let remedy = "the class of a sandbox is in this Worker: take `script_name` out";
-                    self.contradict(message, remedy, &at(index, Some("script_name")), config, findings);
-                    return outcome;
-                }
                 for (key, value) in [("name", binding), ("class_name", class)] {
                     if text(index, key) != Some(value) {
                         outcome.edits.push(Edit::Set { path: at(index, Some(key)), value: json!(value) });
@@ -103,4 +116,13 @@ impl Wanted<'_> {
             .or_else(|| named(&self.sandbox.names.binding))
             .or_else(|| level.bindings.of_classes(self.old.into_iter()).first().copied())
     }
+}
+
+/// A binding to a class of this name in another Worker, and that Worker: one name for two classes.
+pub fn elsewhere<'a>(class: &str, level: &Level<'a>) -> Option<(usize, &'a str)> {
+    let indices = level.bindings.of_classes([class].into_iter());
+    indices.into_iter().find_map(|index| {
+        let list: &'a [Value] = level.bindings.list;
+        Some((index, list[index].get("script_name")?.as_str()?))
+    })
 }

@@ -6,9 +6,11 @@ use koze_model::Rule;
 use koze_model::image::{self, ImageSource};
 use serde_json::{Map, Value, json};
 
+use super::former::{Former, Slot};
 use super::{Outcome, Wanted};
 use crate::finding::{Finding, Findings};
 use crate::lock::Entry;
+use crate::paths;
 use crate::wrangler::document::{Edit, Path, Step};
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
@@ -16,6 +18,9 @@ use crate::wrangler::scope::dotted;
 
 /// The scheduling policy under which the Durable Object chooses image and instance, and the entry says neither.
 const DURABLE_OBJECT: &str = "durable_object";
+
+/// The image of an entry, and the keys that say how it is built.
+const IMAGE_KEYS: [&str; 3] = ["image", "image_build_context", "image_vars"];
 
 enum Adoption {
     /// The hand-written value stays, and stays the user's.
@@ -27,8 +32,15 @@ enum Adoption {
 }
 
 impl Wanted<'_> {
-    /// Brings the container entry of one level about.
-    pub fn reconcile_container(&self, level: &Level, config: &Config, findings: &mut Findings) -> Outcome {
+    /// Brings the container entry of one level about. `above` is the image of the top level's entry, where that is the
+    /// user's: a new entry of an environment gets the same, and there it is the user's as well.
+    pub fn reconcile_container(
+        &self,
+        level: &Level,
+        above: Option<&Map<String, Value>>,
+        config: &Config,
+        findings: &mut Findings,
+    ) -> Outcome {
         let scope = level.scope;
         let wanted = self.container(scope, config.dir());
         let at = |index: usize| scope.path(&[Step::from("containers"), Step::from(index)]);
@@ -44,9 +56,13 @@ impl Wanted<'_> {
         let name = |entry: &Map<String, Value>| entry["name"].as_str().unwrap_or_default().to_owned();
         let Some(index) = own.first().copied() else {
             let path = scope.path(&[Step::from("containers")]);
-            let keys = wanted.keys().cloned().collect();
+            outcome.kept = above.cloned();
+            let above = above.cloned().unwrap_or_default();
+            let keys = wanted.keys().filter(|key| !above.contains_key(*key)).cloned().collect();
             outcome.entry = Some(Entry { container: name(&wanted), keys });
-            outcome.edits.push(Edit::Push { path, value: Value::Object(wanted) });
+            let mut entry = wanted;
+            entry.extend(above);
+            outcome.edits.push(Edit::Push { path, value: Value::Object(entry) });
             return outcome;
         };
 
@@ -61,12 +77,22 @@ impl Wanted<'_> {
         }
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         let owned: BTreeSet<String> = locked.iter().flat_map(|locked| locked.keys.iter().cloned()).collect();
+        let former = Former::of(entry);
+        let limits = former.limits();
         let mut keys = Vec::new();
         for (key, value) in &wanted {
-            let path = [at(index), vec![Step::from(key.as_str())]].concat();
-            let present = entry.get(key);
+            let Slot { name: slot, steps, present } = former.slot(key, owned.contains(key));
+            let path = [at(index), steps].concat();
+            if let Some(limits) = limits.as_ref().filter(|_| key == "instance_type") {
+                if self.declares(key) && limits != value {
+                    let path = [at(index), vec![Step::from("configuration")]].concat();
+                    self.contradict_key(key, limits, value, &path, config, findings);
+                }
+                continue;
+            }
+            let same = present.is_some_and(|present| same(key, present, value, config));
             let ours = match present {
-                _ if owned.contains(key) => true,
+                _ if owned.contains(&slot) => true,
                 // A nameless entry lives under the name wrangler makes for it; with another, a second application would
                 // be made, which only the attribute can want.
                 None => key != "name" || self.declares("name"),
@@ -74,7 +100,7 @@ impl Wanted<'_> {
                 Some(present) if key == "name" && !self.declares("name") => {
                     *present == json!(self.fresh_name(scope))
                 }
-                Some(present) if present == value => true,
+                Some(_) if same => true,
                 Some(present) => match self.adopt(key, present) {
                     Adoption::Keep => false,
                     Adoption::Replace => true,
@@ -86,16 +112,16 @@ impl Wanted<'_> {
             };
             if !ours {
                 if key == "image" {
-                    outcome.kept_image = present.and_then(Value::as_str).map(str::to_owned);
+                    outcome.kept = present.map(|image| kept(entry, image));
                 }
                 continue;
             }
-            keys.push(key.clone());
-            if present != Some(value) {
+            keys.push(slot);
+            if !same {
                 outcome.edits.push(Edit::Set { path, value: value.clone() });
             }
         }
-        for key in owned.iter().filter(|key| !wanted.contains_key(*key) && entry.get(*key).is_some()) {
+        for key in owned.iter().filter(|key| !keys.contains(key) && entry.get(*key).is_some()) {
             outcome.edits.push(Edit::Remove { path: [at(index), vec![Step::from(key.as_str())]].concat() });
         }
         let present = entry.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -161,4 +187,17 @@ impl Wanted<'_> {
         );
         self.contradict(message, &remedy, path, config, findings);
     }
+}
+
+/// Whether a key's value means what koze would write: a path may be written in several ways.
+fn same(key: &str, present: &Value, value: &Value, config: &Config) -> bool {
+    let path = |value: &Value| value.as_str().map(|path| paths::normal(&config.dir().join(path)));
+    let is_path = key == "image" || key == "image_build_context";
+    present == value || (is_path && path(present).is_some_and(|present| Some(present) == path(value)))
+}
+
+/// The image of a user's entry, with the keys beside it that say how it is built.
+fn kept(entry: &Value, image: &Value) -> Map<String, Value> {
+    let beside = IMAGE_KEYS[1..].iter().filter_map(|key| Some(((*key).to_owned(), entry.get(*key)?.clone())));
+    std::iter::once(("image".to_owned(), image.clone())).chain(beside).collect()
 }

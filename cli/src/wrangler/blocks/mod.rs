@@ -5,11 +5,13 @@
 mod binding;
 mod container;
 mod entry;
+pub(crate) mod former;
 
 use std::path::PathBuf;
 
 use koze_model::image::ImageSource;
 use koze_model::{Rule, Sandbox};
+use serde_json::{Map, Value};
 
 use super::document::{Edit, Step};
 use super::level::Level;
@@ -18,6 +20,8 @@ use super::scope::Scope;
 use crate::finding::{Finding, Findings, Place};
 use crate::images::Resolved;
 use crate::lock::{Entry, Kept, Locked};
+
+pub use binding::elsewhere;
 
 /// A sandbox with all that its entries need.
 pub struct Wanted<'a> {
@@ -46,8 +50,8 @@ pub struct Outcome {
     pub entry: Option<Entry>,
     /// What was taken over, in words.
     pub adopted: Vec<String>,
-    /// The image of the entry, where it is the user's.
-    pub kept_image: Option<String>,
+    /// The image of the entry, where it is the user's, with the keys that belong to it.
+    pub kept: Option<Map<String, Value>>,
 }
 
 impl Wanted<'_> {
@@ -66,7 +70,7 @@ impl Wanted<'_> {
         let attributes = &self.sandbox.attributes;
         match key {
             "image" => matches!(self.image.source, ImageSource::Attribute | ImageSource::SiblingDockerfile),
-            "image_build_context" => self.sandbox.attributes.image_build_context.is_some(),
+            "image_build_context" => attributes.image_build_context.is_some(),
             "instance_type" => attributes.instance.is_some() || attributes.instance_type.is_some(),
             "name" => attributes.name.is_some(),
             _ => true,

@@ -78,6 +78,19 @@ fn trim(source: &Source, range: Range<usize>) -> Range<usize> {
 }
 
 impl List {
+    /// One level of indentation, where the list shows it.
+    pub(crate) fn unit<'s>(&self, source: &'s Source) -> Option<&'s str> {
+        let first = self.items.first().filter(|first| source.first_on_line(first.start))?;
+        let unit = source.indent(first.start).strip_prefix(source.indent(self.open - 1))?;
+        (!unit.is_empty()).then_some(unit)
+    }
+
+    /// Whether a comma comes after the last entry. A list on one line tells it only by having one.
+    pub(crate) fn trailing(&self, source: &Source) -> Option<bool> {
+        let last = self.items.last()?;
+        (last.comma.is_some() || !source.one_line(&(self.open..self.close))).then_some(last.comma.is_some())
+    }
+
     /// How new entries are laid out, following the last entry that `stays`, or the last one of all.
     pub(crate) fn shape(&self, source: &Source, stays: impl Fn(&Item) -> bool, habit: &Habit) -> Shape {
         let last = self.items.iter().rposition(stays).or(self.items.len().checked_sub(1));

@@ -250,6 +250,98 @@ fn toml_lines_and_sections_below_nothing_but_comments() {
     toml("# head", &edits, "# head\n\nd = 2\n\n[[a]]");
 }
 
+/// A file that was put together from several: what is new follows what is beside it.
+#[test]
+fn jsonc_follows_the_nearest_entry() {
+    let file = "{\n\t\"name\": \"app\",\n\t\"c\": [\n\t  {\n\t    \"name\": \"A\",\n\t    \"v\": [\n\t      1\n\t    ],\n\t  },\n\t],\n\t\"d\": {\n\t\t\t\"x\": [\n\t\t\t\t\t{\n\t\t\t\t\t\t\t\"a\": 1\n\t\t\t\t\t}\n\t\t\t]\n\t}\n}\n";
+    let new = json!({ "name": "X", "v": [{ "a": 1 }] });
+    jsonc(
+        file,
+        &[push(path!["c"], new.clone())],
+        &file.replace(
+            "\n\t  },\n\t],",
+            "\n\t  },\n\t  {\n\t    \"name\": \"X\",\n\t    \"v\": [\n\t      {\n\t        \"a\": 1,\n\t      },\n\t    ],\n\t  },\n\t],",
+        ),
+    );
+    jsonc(
+        file,
+        &[push(path!["d", "x"], new.clone())],
+        &file.replace(
+            "\t\t\t\t\t}\n\t\t\t]",
+            "\t\t\t\t\t},\n\t\t\t\t\t{\n\t\t\t\t\t\t\t\"name\": \"X\",\n\t\t\t\t\t\t\t\"v\": [\n\t\t\t\t\t\t\t\t\t{\n\t\t\t\t\t\t\t\t\t\t\t\"a\": 1\n\t\t\t\t\t\t\t\t\t}\n\t\t\t\t\t\t\t]\n\t\t\t\t\t}\n\t\t\t]",
+        ),
+    );
+    // Beside `d`, as `d` is; a value in another's place as that one was.
+    jsonc(
+        file,
+        &[push(path!["e"], json!({ "a": 1 }))],
+        &file.replace(
+            "\t\t\t]\n\t}\n}",
+            "\t\t\t]\n\t},\n\t\"e\": [\n\t\t\t{\n\t\t\t\t\t\"a\": 1\n\t\t\t}\n\t]\n}",
+        ),
+    );
+    jsonc(
+        file,
+        &[set(path!["c", 0, "v"], json!([{ "a": 1 }]))],
+        &file.replace("[\n\t      1\n\t    ]", "[\n\t      {\n\t        \"a\": 1\n\t      }\n\t    ]"),
+    );
+    // Empty brackets have the habits of their neighbours.
+    let file = "{\n  \"a\": [],\n  \"b\": {\n      \"x\": 1,\n  },\n  \"z\": {\n   \"x\": 1\n  }\n}\n";
+    jsonc(
+        file,
+        &[push(path!["a"], json!({ "n": 1 }))],
+        &file.replace("[]", "[\n      {\n          \"n\": 1,\n      },\n  ]"),
+    );
+}
+
+#[test]
+fn toml_follows_the_nearest_entry() {
+    let file = "name = \"app\"\n\n[[c]]\n  name = \"A\"\n  class = \"B\"\n\n  [c.more]\n    x = 1\n\n[d]\nx = [\n    1,\n]\ny = []\n\n[e]\nx = [\n  1\n]\nz = []\n";
+    toml(
+        file,
+        &[push(path!["c"], json!({ "name": "X", "v": 1 }))],
+        &file.replace("    x = 1\n", "    x = 1\n\n[[c]]\n  name = \"X\"\n  v = 1\n"),
+    );
+    toml(file, &[push(path!["d", "y"], json!(2))], &file.replace("y = []", "y = [\n    2,\n]"));
+    toml(file, &[push(path!["e", "z"], json!(2))], &file.replace("z = []", "z = [\n  2\n]"));
+}
+
+/// What is new at the top level is read before the environments.
+#[test]
+fn toml_top_level_before_environments() {
+    let before = "name = \"app\"\n\n[vars]\nA = 1 # one\n# still of vars\n";
+    let env =
+        "\n# Staging.\n[env.staging]\nname = \"s\"\n\n[[env.staging.c]]\nname = \"E\"\n\n[after]\nx = 1\n";
+    let new = "\n[[c]]\nname = \"X\"\n\n[o]\n\n[[o.b]]\nname = \"Y\"\n";
+    let x = push(path!["c"], json!({ "name": "X" }));
+    let y = push(path!["o", "b"], json!({ "name": "Y" }));
+    let edits = [x.clone(), y.clone()];
+    let new = new.replace("[o]\n\n", "");
+    toml(&format!("{before}{env}"), &edits, &format!("{before}{new}{env}"));
+    // Where only lines come before them, behind those.
+    toml(&format!("name = \"app\"\n{env}"), &edits, &format!("name = \"app\"\n{new}{env}"));
+    let both = [
+        x.clone(),
+        set(path!["main"], json!("m")),
+        push(path!["env", "staging", "c"], json!({ "name": "Z" })),
+    ];
+    toml(
+        &format!("name = \"app\"\n{env}"),
+        &both,
+        &format!(
+            "name = \"app\"\nmain = \"m\"\n\n[[c]]\nname = \"X\"\n{}",
+            env.replace("name = \"E\"\n", "name = \"E\"\n\n[[env.staging.c]]\nname = \"Z\"\n")
+        ),
+    );
+    // Where a list is there, at its end, and where nothing is before them, behind them.
+    let there = format!("{env}\n[[c]]\nname = \"A\"\n");
+    toml(&there, std::slice::from_ref(&x), &format!("{there}\n[[c]]\nname = \"X\"\n"));
+    toml(env, std::slice::from_ref(&x), &format!("{env}\n[[c]]\nname = \"X\"\n"));
+    // Environments that are no sections are before them anyway.
+    let inline = "name = \"app\"\nenv.a.name = \"b\"\n\n[vars]\nA = 1\n";
+    toml(inline, &[x], &format!("{inline}\n[[c]]\nname = \"X\"\n"));
+}
+
 #[test]
 fn removal_undoes_a_push() {
     let jsonc_texts = [

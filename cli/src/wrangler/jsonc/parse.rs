@@ -48,8 +48,7 @@ pub(in super::super) fn parse(text: String) -> Result<Parsed<Layout>, SyntaxErro
     }
     let Builder { tree, lists, comments, root, .. } = builder;
     let source = Source::new(text, comments);
-    let layout = Layout::new(&source, lists);
-    Ok(Parsed { source, tree, value: root, layout })
+    Ok(Parsed { source, tree, value: root, layout: Layout { lists } })
 }
 
 /// Between tokens `jsonc-parser` lets all of Unicode's white space pass, which JSON and wrangler do not.

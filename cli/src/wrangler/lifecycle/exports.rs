@@ -7,6 +7,14 @@ use serde_json::{Map, Value, json};
 use super::{Changes, Live, formers, text};
 use crate::wrangler::document::{Edit, Step};
 
+/// The types of entries that wrangler takes, in words.
+pub(super) const TYPES: &str = "`durable-object`, `worker` or `workflow`";
+
+/// Whether an entry is of such a type.
+pub(super) fn is_known(entry: &Value) -> bool {
+    matches!(text(entry, "type"), Some("durable-object" | "worker" | "workflow"))
+}
+
 /// Whether an entry is a Durable Object.
 pub(super) fn is_object(entry: &Value) -> bool {
     entry.get("type").and_then(Value::as_str) == Some("durable-object")

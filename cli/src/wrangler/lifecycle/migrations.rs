@@ -11,10 +11,11 @@ use crate::wrangler::document::Step;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
 
-/// The classes that live after a list, which stands at `path`. Within a tag, wrangler deletes, renames, then makes.
+/// The classes that live after a list, which stands at `path`; `locked` says whether `koze.lock` has a tag of it. Within a tag, wrangler deletes, renames, then makes.
 pub(super) fn replay(
     path: &[Step],
     list: &[Value],
+    locked: &dyn Fn(&str) -> bool,
     config: &Config,
     findings: &mut Findings,
 ) -> BTreeMap<String, Live> {
@@ -32,9 +33,7 @@ pub(super) fn replay(
             findings.push(Finding {
                 rule: Rule::BadMigrations {
                     message: format!("two migrations have the tag `{tag}`"),
-                    remedy: "wrangler would run one of them only: give the one that is not deployed yet a new tag, \
-                             and take its `[[migration]]` out of `koze.lock`"
-                        .to_owned(),
+                    remedy: twice(tag, locked(tag)),
                 },
                 place: Some(config.place(&at)),
                 also: vec![(config.place(&other), "the first one".to_owned())],
@@ -70,6 +69,16 @@ pub(super) fn replay(
         }
     }
     live
+}
+
+/// What to do about two migrations of one tag.
+fn twice(tag: &str, locked: bool) -> String {
+    let lock = format!(", and take the `[[migration]]` of `{tag}` out of `koze.lock`");
+    format!(
+        "wrangler looks up by its tag which migration is deployed, and finds the first of the two: it sends the second one \
+         again at each deployment, which Cloudflare refuses. Give the one that is not deployed yet a tag of its own{}",
+        if locked { lock.as_str() } else { "" }
+    )
 }
 
 /// Every class that a list makes.

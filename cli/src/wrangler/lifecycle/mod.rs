@@ -78,6 +78,7 @@ enum Kind<'a> {
 pub fn all<'a>(
     config: &Config,
     scopes: &[Scope<'a>],
+    lock: &Lock,
     findings: &mut Findings,
 ) -> Result<Vec<Lifecycle<'a>>, Stop> {
     let mut lifecycles = Vec::new();
@@ -96,13 +97,61 @@ pub fn all<'a>(
             findings.add(rule, Some(config.place(&path("exports"))));
         } else if let Some(exports) = exports {
             lifecycles.push(Lifecycle::of_exports(scope, path("exports"), exports));
+        } else if let (Some((name, wrong)), None | Some([])) =
+            (unknown_export(scope), migrations.map(Vec::as_slice))
+        {
+            // Which of the two the project uses, only this entry could tell: migrations beside it might be wrong.
+            let path = scope.path(&[Step::from("exports"), Step::from(name), Step::from("type")]);
+            let rule = Rule::ConfigShape { path: dotted(&path), expected: exports::TYPES };
+            let at = if wrong.get("type").is_some() { path.as_slice() } else { &path[..path.len() - 1] };
+            findings.add(rule, Some(config.place(at)));
         } else if scope.environment.is_none() || migrations.is_some() {
             let list = migrations.map_or(&[][..], Vec::as_slice);
-            lifecycles.push(Lifecycle::of_migrations(scope, path("migrations"), list, config, findings));
+            lifecycles.push(Lifecycle::of_migrations(
+                scope,
+                path("migrations"),
+                list,
+                (config, lock),
+                findings,
+            ));
         }
     }
     findings.checked()?;
     Ok(lifecycles)
+}
+
+/// An entry of `exports` that wrangler does not take, for it is of no known type.
+fn unknown_export<'a>(scope: &Scope<'a>) -> Option<(&'a str, &'a Value)> {
+    let exports = scope.get("exports")?.as_object()?;
+    let mut unknown = exports.iter().filter(|(_, entry)| !exports::is_known(entry));
+    unknown.next().map(|(name, entry)| (name.as_str(), entry))
+}
+
+/// What koze wrote to one file is not looked for in another: `koze.lock` belongs to one configuration.
+pub fn check_owner(
+    lifecycles: &[Lifecycle],
+    lock: &Lock,
+    config: &Config,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let Some(owner) = &config.owner else { return Ok(()) };
+    let there = |tag: &Tag| {
+        let list = lifecycles.iter().find(|list| list.environment == tag.environment);
+        list.and_then(|list| list.tag(&tag.tag)).is_some_and(|found| found.hash == tag.hash)
+    };
+    let lives = |class: &str| lifecycles.iter().any(|list| list.lives(class));
+    if lock.migrations.iter().all(there) && lock.sandboxes.iter().all(|locked| lives(&locked.class)) {
+        return Ok(());
+    }
+    let rule = Rule::BadMigrations {
+        message: format!("`koze.lock` belongs to `{owner}`: what koze wrote there is not in this file"),
+        remedy: format!(
+            "koze keeps one configuration of a package in step: run koze without `--config` to build `{owner}`; to move to \
+             `{}`, delete `koze.lock`, and `{owner}` where nothing was deployed from it: the next build adopts what fits",
+            config.shown
+        ),
+    };
+    findings.fail(rule, Some(Place::file(config.shown.clone())))
 }
 
 /// The list that a locked migration stands in must still be there; a whole environment may go.
@@ -144,10 +193,13 @@ impl<'a> Lifecycle<'a> {
         scope: &Scope,
         path: Path,
         list: &'a [Value],
-        config: &Config,
+        (config, lock): (&Config, &Lock),
         findings: &mut Findings,
     ) -> Self {
-        let live = migrations::replay(&path, list, config, findings);
+        let locked = |tag: &str| {
+            lock.migrations.iter().any(|locked| locked.environment == scope.environment && locked.tag == tag)
+        };
+        let live = migrations::replay(&path, list, &locked, config, findings);
         Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Migrations(list), live }
     }
 

@@ -1,11 +1,17 @@
 //! Putting new values into a text.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use super::super::document::plan::New;
 use super::super::document::source::mark;
 use super::super::document::tree::Id;
 use super::{Change, Home, Section, render};
+use crate::path;
+
+/// The table of the environments.
+const ENVIRONMENTS: &str = "env";
 
 impl Change<'_> {
     /// Adds properties to a table.
@@ -136,13 +142,62 @@ impl Change<'_> {
             self.out.insert(mark, sections.join(&between) + newline);
             return;
         }
-        let place = match self.last_section(id).filter(|_| id > 0) {
+        let before = self.last_section(id).filter(|_| id > 0).or_else(|| self.before_environments());
+        let place = match before {
             Some(section) => self.section_end(section),
             None => self.source.line_end(text.trim_end().len()),
         };
+        let sample = self.beside(id, place);
+        let sections: Vec<String> = sections.iter().map(|section| self.indented(section, sample)).collect();
         for section in sections {
             self.out.insert(place, format!("{between}{section}"));
         }
+    }
+
+    /// The section that stands last before those of `env`, where there are some: what comes at the top level is read
+    /// before the environments that override it.
+    fn before_environments(&self) -> Option<&Section> {
+        let env = self.tree.find(&path![ENVIRONMENTS])?;
+        let starts = self.all_sections(env);
+        let first = starts.into_iter().map(|section| section.range().start).min()?;
+        let before = self.layout.sections.values().filter(|section| {
+            let range = section.range();
+            range.end <= first && !range.is_empty()
+        });
+        before.max_by_key(|section| section.range().end)
+    }
+
+    /// The sections of a table and of what it holds.
+    fn all_sections(&self, id: Id) -> Vec<&Section> {
+        let own = self.layout.sections.get(&id);
+        let children = self.tree.children(id);
+        let inner = children.into_iter().filter(|child| {
+            matches!(self.layout.homes[*child], Home::Section | Home::Dotted(_) | Home::Implied)
+        });
+        own.into_iter().chain(inner.flat_map(|child| self.all_sections(child))).collect()
+    }
+
+    /// The section that is nearest to what a table or array gets at a place: the last one in it, or its own.
+    fn beside(&self, id: Id, place: usize) -> Option<&Section> {
+        let sections = &self.layout.sections;
+        let direct = self.tree.children(id).into_iter().flat_map(|child| match sections.get(&child) {
+            Some(section) => vec![section],
+            None => self.tree.children(child).into_iter().filter_map(|inner| sections.get(&inner)).collect(),
+        });
+        let before = direct.filter(|section| section.range().end <= place);
+        before.max_by_key(|section| section.range().end).or_else(|| sections.get(&id))
+    }
+
+    /// A section with its lines where those of another are.
+    fn indented(&self, text: &str, sample: Option<&Section>) -> String {
+        let Some(sample) = sample else { return text.to_owned() };
+        let indent =
+            |range: &Option<Range<usize>>| range.as_ref().map_or("", |range| self.source.indent(range.start));
+        let header = indent(&sample.header);
+        let line = if sample.last.is_some() { indent(&sample.last) } else { header };
+        let mut lines = text.split(self.source.newline);
+        let first = format!("{header}{}", lines.next().unwrap_or_default());
+        lines.fold(first, |text, next| text + self.source.newline + line + next)
     }
 
     /// The section of a table or of what it holds that stands last in the text.

@@ -9,12 +9,13 @@
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
+use worker::wasm_bindgen::JsValue;
 
 use crate::error::Code;
 use crate::sandbox::Status;
 
 /// The methods: their names in Rust and in JavaScript, what they take and what they give. One that takes a second value
-/// names it: a function that promises something.
+/// names it: a function that promises something, or what its type says.
 ///
 /// `$with` is a macro that is handed all of them.
 macro_rules! methods {
@@ -30,8 +31,8 @@ macro_rules! methods {
             /// caller waits no longer: then, and where the caller is gone and the promise broken, the program is killed
             /// with all it started, and the answer is `unavailable`.
             exec "kozeExec" Exec, waiting => Output;
-            /// Gives up the calls of `kozeExec` with this name: their programs are killed as above. One that has not come
-            /// yet is given up when it comes. It starts nothing, and done is also what has ended.
+            /// Gives up the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and what
+            /// they have made goes away. One that has not come yet is given up when it comes. It starts nothing, and done is also what has ended.
             cancel "kozeCancel" Cancel => Done;
             /// A piece of a file: at most `limit` bytes from `offset`, fewer only at the end.
             read "kozeRead" Read => Piece;
@@ -52,6 +53,18 @@ macro_rules! methods {
             remove "kozeRemove" Path => Done;
             /// Moves a file or directory; a file at `to` is replaced in one step.
             rename "kozeRename" Rename => Done;
+            /// Starts to read a file or directory, with all that is in it, and gives its stream. Only a class whose
+            /// sandboxes are of the same kind can read what is in the stream, for `kozeUnpack`. One that ends early says why
+            /// in itself.
+            ///
+            /// A class that has no streams answers `unstreamed`, or lacks this method and the next.
+            pack "kozePack" Pack => Packed;
+            /// Makes what a stream holds, at a path where nothing is; directories above it are made where they are missing.
+            /// It comes to be whole or not at all, modes, links and empty directories as they were. The stream is read to
+            /// its end, or given up.
+            ///
+            /// `waiting` is as for `kozeExec`. Where it is over, so is the stream, and whoever fills it.
+            unpack "kozeUnpack" Unpack, stream "ReadableStream<Uint8Array>", waiting => Unpacked;
             /// Lets requests through to a port from now on: the object's `fetch` then takes them, by the header
             /// `koze-port`, and no others.
             expose "kozeExpose" Expose => Done;
@@ -98,6 +111,8 @@ pub enum Reason {
     Code(Code),
     /// The sandbox was never opened, or was destroyed since.
     Unopened(Unopened),
+    /// The sandbox takes no streams: what they would do goes file by file.
+    Unstreamed(Unstreamed),
 }
 
 /// The word `unopened`.
@@ -107,6 +122,15 @@ pub enum Reason {
 pub enum Unopened {
     /// It.
     Unopened,
+}
+
+/// The word `unstreamed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+#[serde(rename_all = "snake_case")]
+pub enum Unstreamed {
+    /// It.
+    Unstreamed,
 }
 
 /// How a sandbox is made.
@@ -316,6 +340,49 @@ pub struct Rename {
     pub to: Path,
 }
 
+/// A file or directory to read as a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Pack {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`]. A link that it leads to is followed; links in a directory stay links.
+    pub path: String,
+    /// A name that is left out wherever it is, for a directory that is copied into itself.
+    pub except: String,
+}
+
+/// A file or directory as a stream.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Packed {
+    /// Its bytes.
+    #[cfg_attr(test, ts(type = "ReadableStream<Uint8Array>"))]
+    #[serde(with = "serde_wasm_bindgen::preserve")]
+    pub stream: JsValue,
+}
+
+/// Where what a stream holds is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Unpack {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// As in [`Exec`].
+    pub call: Option<String>,
+}
+
+/// What a stream held, as files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Unpacked {
+    /// The bytes of all its files.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub bytes: u64,
+}
+
 /// A port to let requests through to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
@@ -378,7 +445,7 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
     }
 
     macro_rules! declare {
-        ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident)? => $output:ident;)+) => {{
+        ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident $($type:literal)?)* => $output:ident;)+) => {{
             let config = Config::default();
             let (mut types, mut methods) = (Types::default(), String::new());
             types.visit::<Failure>();
@@ -388,7 +455,13 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
                 let (input, output) = (<$input as TS>::name(&config), <$output as TS>::name(&config));
                 methods += "  /**\n";
                 $(let _ = writeln!(methods, "   *{}", $doc);)+
-                let more = concat!("" $(, ", ", stringify!($more), "?: () => Promise<unknown>")?);
+                let more = [$((stringify!($more), [$($type)?].first().copied())),*];
+                let more: [(&str, Option<&str>); _] = more;
+                let more = more.map(|(name, of)| match of {
+                    Some(of) => format!(", {name}: {of}"),
+                    None => format!(", {name}?: () => Promise<unknown>"),
+                });
+                let more = more.concat();
                 let _ = writeln!(methods, "   */\n  {}(input: {input}{more}): Promise<Reply<{output}>>;", $name);
             )+
             (types, methods)

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`contract`] | what the class of a sandbox answers |
 //! | `object` | calls of it, made again where they may be |
-//! | `sandbox`, `write` | a sandbox over it |
+//! | `sandbox`, `write`, `stream` | a sandbox over it |
 //! | `label` | the name of a sandbox's object |
 //! | `known` | what an isolate remembers of sandboxes |
 //! | `opens` | how many are opened at once |
@@ -20,6 +20,7 @@ mod opens;
 pub mod preview;
 pub mod registry;
 mod sandbox;
+mod stream;
 mod waiting;
 mod write;
 

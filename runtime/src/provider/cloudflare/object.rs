@@ -17,7 +17,11 @@ use crate::error::{Code, Error, Result};
 use crate::time::{millis, now, sleep};
 
 /// The first wait before a call is made again, and the longest one.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// The methods that a class without streams need not have, and the one that cannot be called again as it was.
+const OF_STREAMS: [&str; 2] = ["kozePack", TAKES_A_STREAM];
+const TAKES_A_STREAM: &str = "kozeUnpack";
 
 /// A Durable Object by its name. Each call takes a stub of its own: one that has lost its object stays lost.
 #[derive(Debug, Clone)]
@@ -31,6 +35,10 @@ pub(super) struct Object {
 pub(super) enum Refused {
     /// The sandbox is not there: open it, and call again.
     Unopened,
+    /// The class takes no streams, or none of this kind.
+    Unstreamed,
+    /// Nothing was done, and what went along is used up: start over.
+    Again(Error),
     /// For whoever called.
     Error(Error),
 }
@@ -42,13 +50,14 @@ impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Unopened => Error::new(Code::NotFound, "the sandbox was destroyed"),
-            Refused::Error(error) => error,
+            Refused::Unstreamed => Error::new(Code::Unsupported, "the sandbox takes no streams"),
+            Refused::Again(error) | Refused::Error(error) => error,
         }
     }
 }
 
 macro_rules! bind {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident)? => $output:ident;)+) => {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident $($type:literal)?)* => $output:ident;)+) => {
         /// The stub of an object whose class answers the contract, as JavaScript has it.
         mod remote {
             #![allow(unused_imports, reason = "the attribute imports what it may need")]
@@ -65,7 +74,7 @@ macro_rules! bind {
                     pub(super) fn $method(
                         this: &Remote,
                         input: &JsValue,
-                        $($more: &JsValue,)?
+                        $($more: &JsValue,)*
                     ) -> Result<Promise, JsValue>;
                 )+
             }
@@ -77,11 +86,11 @@ macro_rules! bind {
                 pub(super) async fn $method(
                     &self,
                     input: &contract::$input,
-                    $($more: &JsValue,)?
+                    $($more: &JsValue,)*
                     within: Duration,
                 ) -> Answer<contract::$output> {
                     let input = in_javascript($name, input)?;
-                    let send = |remote: &Remote| remote.$method(&input $(, $more)?);
+                    let send = |remote: &Remote| remote.$method(&input $(, $more)*);
                     let value = self.call($name, send, within).await?;
                     serde_wasm_bindgen::from_value(value).map_err(|error| wrong_reply($name, &error))
                 }
@@ -114,15 +123,19 @@ impl Object {
         let mut wait = BACKOFF.0;
         loop {
             let left = Duration::from_millis(until.saturating_sub(now()));
-            let reply = self.once(method, &send, left).await.map_err(Refused::Error)?;
+            let reply = self.once(method, &send, left).await?;
             let Failure { code, message, retryable } = match outcome(method, &reply)? {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
             };
             let code = match code {
                 Reason::Unopened(_) => return Err(Refused::Unopened),
+                Reason::Unstreamed(_) => return Err(Refused::Unstreamed),
                 Reason::Code(code) => code,
             };
+            if retryable && method == TAKES_A_STREAM {
+                return Err(Refused::Again(Error::new(code, message)));
+            }
             if !retryable || now().saturating_add(millis(wait)) >= until {
                 return Err(Refused::Error(Error::new(code, message)));
             }
@@ -131,15 +144,15 @@ impl Object {
         }
     }
 
-    async fn once(&self, method: &str, send: &impl Sends, within: Duration) -> Result<JsValue> {
-        let remote: Remote = self.stub()?.into_rpc();
-        let promise = send(&remote).map_err(|error| thrown(method, &error))?;
+    async fn once(&self, method: &str, send: &impl Sends, within: Duration) -> Answer<JsValue> {
+        let remote: Remote = self.stub().map_err(Refused::Error)?.into_rpc();
+        let promise = send(&remote).map_err(|error| refused(method, &error))?;
         match select(JsFuture::from(promise), pin!(sleep(within))).await {
             Either::Left((Ok(reply), _)) => Ok(reply),
-            Either::Left((Err(error), _)) => Err(thrown(method, &error)),
+            Either::Left((Err(error), _)) => Err(refused(method, &error)),
             Either::Right(_) => {
                 let message = format!("the sandbox has not answered for {} s", within.as_secs());
-                Err(Error::new(Code::Timeout, message))
+                Err(Refused::Error(Error::new(Code::Timeout, message)))
             }
         }
     }
@@ -182,9 +195,25 @@ fn wrong_reply(method: &str, what: &impl std::fmt::Display) -> Refused {
 }
 
 /// Between a half and the whole of a wait, so that those who were refused together do not come back together.
-fn jittered(wait: Duration) -> Duration {
+pub(super) fn jittered(wait: Duration) -> Duration {
     let random = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
     wait / 2 + wait * random / 512
+}
+
+/// What a thrown value means for the call of a method.
+fn refused(method: &str, error: &JsValue) -> Refused {
+    if OF_STREAMS.contains(&method) && lacks_method(error) {
+        return Refused::Unstreamed;
+    }
+    Refused::Error(thrown(method, error))
+}
+
+/// Whether what was thrown says that the class does not have the method.
+fn lacks_method(error: &JsValue) -> bool {
+    let message = Reflect::get(error, &JsValue::from_str("message")).ok().and_then(|text| text.as_string());
+    let message = message.unwrap_or_default();
+    message.contains("does not implement the method")
+        || (error.is_instance_of::<js_sys::TypeError>() && message.contains("is not a function"))
 }
 
 /// What the platform or a class has thrown. Its text may hold anything: it goes to the Worker's log, and no further.
@@ -193,9 +222,7 @@ fn thrown(method: &str, error: &JsValue) -> Error {
     let is = |key: &str| Reflect::get(error, &JsValue::from_str(key)).is_ok_and(|value| value.is_truthy());
     let message = text("message").unwrap_or_default();
     console_error!("koze: {method} of a sandbox's object threw: {message}");
-    if message.contains("does not implement the method")
-        || (error.is_instance_of::<js_sys::TypeError>() && message.contains("is not a function"))
-    {
+    if lacks_method(error) {
         let message = format!(
             "the sandbox's class has no `{method}`: let wrangler's `main` be the entry that `koze build` writes, and deploy"
         );

@@ -1,5 +1,6 @@
 //! A sandbox behind a Durable Object.
 
+use std::any::Any;
 use std::time::Duration;
 
 use futures_util::future::join;
@@ -8,13 +9,14 @@ use worker::send::SendFuture;
 use super::contract::{self, LARGEST_PIECE, Nothing};
 use super::object::{Answer, Object, Refused};
 use super::waiting::Waiting;
-use super::{Cloudflare, known, write};
+use super::{Cloudflare, known, stream, write};
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxId;
 use crate::sandbox::{
     Capabilities, Command, Entry, Kind, MaybeSend, Output, Piece, Place, Sandbox, Stat, Status, Write,
 };
 use crate::time::{millis, now};
+use crate::transfer::pieces;
 
 /// How long a call may take that runs no program: a container that starts is waited for.
 pub(super) const WITHIN: Duration = Duration::from_mins(1);
@@ -64,24 +66,38 @@ impl CloudflareSandbox {
         &self,
         call: impl AsyncFn(&Object) -> Answer<T> + MaybeSend,
     ) -> impl Future<Output = Result<T>> + MaybeSend {
-        SendFuture::new(async move {
-            let answer = match &self.origin {
-                Origin::Session(member) if known::is_to_be_noted(&member.id, now()) => {
-                    join(call(&self.object), member.provider.note_use(&member.id)).await.0
-                }
-                _ => call(&self.object).await,
-            };
-            match answer {
-                Err(Refused::Unopened) => {
-                    let object = self.open().await?;
-                    call(&object).await.map_err(Error::from)
-                }
-                answer => answer.map_err(Error::from),
-            }
-        })
+        SendFuture::new(async move { self.ask(call).await.map_err(Error::from) })
     }
 
-    async fn open(&self) -> Result<Object> {
+    /// The same, with what was refused as it is.
+    pub(super) async fn ask<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Answer<T> {
+        let answer = match &self.origin {
+            Origin::Session(member) if known::is_to_be_noted(&member.id, now()) => {
+                join(call(&self.object), member.provider.note_use(&member.id)).await.0
+            }
+            _ => call(&self.object).await,
+        };
+        match answer {
+            Err(Refused::Unopened) => call(&self.open().await.map_err(Refused::Error)?).await,
+            answer => answer,
+        }
+    }
+
+    /// The object, as it was found last.
+    pub(super) fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The name of the call that this sandbox is used for, by which it can be given up.
+    pub(super) fn call_name(&self) -> Option<String> {
+        match &self.origin {
+            Origin::Key => None,
+            Origin::Session(member) => member.provider.shared.call.clone(),
+        }
+    }
+
+    /// Opens the sandbox once more, where its object says that it is none.
+    pub(super) async fn open(&self) -> Result<Object> {
         match &self.origin {
             Origin::Key => {
                 let open = contract::Open { sleep_after_ms: None };
@@ -122,10 +138,7 @@ impl Sandbox for CloudflareSandbox {
             env: command.env,
             timeout_ms: u32::try_from(millis(command.timeout)).unwrap_or(u32::MAX),
             max_output: u32::try_from(command.max_output).unwrap_or(u32::MAX),
-            call: match &self.origin {
-                Origin::Key => None,
-                Origin::Session(member) => member.provider.shared.call.clone(),
-            },
+            call: self.call_name(),
         };
         let exec = async |object: &Object| {
             // Dropped with the call: nobody waits for its program then.
@@ -203,6 +216,17 @@ impl Sandbox for CloudflareSandbox {
     async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
         let input = contract::Rename { from: in_contract(from), to: in_contract(to) };
         self.call(async |object: &Object| object.rename(&input, WITHIN).await).await.map(drop)
+    }
+
+    /// To another sandbox of a Worker as a stream, where the classes of both take one; else in pieces.
+    async fn copy_to<T: Sandbox>(&self, from: Place<'_>, to: &T, target: Place<'_>) -> Result<u64> {
+        if let Some(to) = (to as &dyn Any).downcast_ref::<CloudflareSandbox>() {
+            let copied = SendFuture::new(stream::copy(self, from, to, target)).await?;
+            if let Some(bytes) = copied {
+                return Ok(bytes);
+            }
+        }
+        pieces::copy(self, from, to, target).await
     }
 
     async fn expose(&self, port: u16) -> Result<String> {

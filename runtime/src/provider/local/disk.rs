@@ -2,7 +2,6 @@
 //! meanwhile, and whatever was made of its permissions.
 
 use std::collections::HashSet;
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -11,44 +10,65 @@ use std::rc::Rc;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::layout::DEEPEST;
+
 /// So many names of 255 bytes are a path that the kernel takes. A descriptor is kept for each such stretch.
 const STRETCH: usize = 15;
-/// Trees deeper than this count as too large: they would take all descriptors.
-const DEEPEST: usize = 1500;
+/// What a tree counts that is too deep, or has too many entries.
+pub(super) const TOO_LARGE: u64 = u64::MAX;
+/// The most bytes of names of directories that are still to be looked at: they are kept in this program's memory.
+const NAMES: usize = 64 << 20;
 /// The least that a file counts, in bytes.
 const ENTRY: u64 = 4096;
 /// So many directories that their owner has shut are opened, one in the other, for the time it takes to look into them.
 const SHUT: usize = 50;
 
-/// A directory that is still to be looked at: a path from one that is open.
+/// A directory that is still to be looked at: a path from one that is open, and its name there, for many share the path.
 struct Waiting {
     from: Rc<OwnedFd>,
-    path: CString,
+    above: Rc<[u8]>,
+    name: Box<[u8]>,
     depth: usize,
 }
 
-/// Bytes on the disk below a directory; a file with several names counts once.
-pub(super) fn usage(directory: &Path) -> io::Result<u64> {
+impl Waiting {
+    fn path(&self) -> Vec<u8> {
+        [&self.above, &b"/"[..], &self.name].concat()
+    }
+}
+
+/// Bytes on the disk below a directory; a file with several names counts once. [`TOO_LARGE`] where there are more than
+/// `most` entries, or directories deeper than [`DEEPEST`].
+pub(super) fn usage(directory: &Path, most: u64) -> io::Result<u64> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let top = rustix::fs::open(directory, flags, Mode::empty())?;
-    Ok(Sum { seen: HashSet::new(), bytes: 0, shut: 0 }.below(top)?)
+    Ok(Sum { seen: HashSet::new(), bytes: 0, left: most, names: 0, shut: 0 }.below(top)?)
 }
 
 struct Sum {
     /// Files with several names.
     seen: HashSet<u64>,
     bytes: u64,
+    /// How many more entries there may be.
+    left: u64,
+    /// Bytes of the names that wait.
+    names: usize,
     shut: usize,
 }
 
 impl Sum {
     fn below(&mut self, top: OwnedFd) -> rustix::io::Result<u64> {
-        let mut waiting = vec![Waiting { from: Rc::new(top), path: c".".to_owned(), depth: 0 }];
+        let mut waiting =
+            vec![Waiting { from: Rc::new(top), above: (*b".").into(), name: (*b".").into(), depth: 0 }];
         while let Some(next) = waiting.pop() {
-            if next.depth > DEEPEST {
-                return Ok(u64::MAX);
+            self.names = self.names.saturating_sub(next.name.len());
+            if next.depth > DEEPEST || self.left == 0 || self.names > NAMES {
+                self.bytes = TOO_LARGE;
             }
-            match at(&next.from, &next.path, OFlags::RDONLY) {
+            if self.bytes == TOO_LARGE {
+                break;
+            }
+            match at(&next.from, &next.path(), OFlags::RDONLY) {
                 Ok(opened) => self.look(&Rc::new(opened), next, &mut waiting)?,
                 Err(Errno::ACCESS) => self.open_up(&next)?,
                 // Gone since, or something else by now.
@@ -66,19 +86,25 @@ impl Sum {
         waiting: &mut Vec<Waiting>,
     ) -> rustix::io::Result<()> {
         let stretch = at.depth % STRETCH == STRETCH - 1;
-        let (from, above) = if stretch { (Rc::clone(opened), c".".to_owned()) } else { (at.from, at.path) };
+        let (from, above): (_, Rc<[u8]>) = if stretch {
+            (Rc::clone(opened), (*b".").into())
+        } else {
+            (Rc::clone(&at.from), at.path().into())
+        };
         for entry in Dir::read_from(&**opened)? {
             let entry = entry?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
+            let Some(left) = self.left.checked_sub(1).filter(|_| self.names <= NAMES) else {
+                self.bytes = TOO_LARGE;
+                return Ok(());
+            };
+            self.left = left;
             // Gone since, or in a directory that may be listed and no more.
             let about = match rustix::fs::statat(&**opened, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::ACCESS) => {
-                    let again = Waiting { from, path: above, depth: at.depth };
-                    return self.open_up(&again);
-                }
+                Err(Errno::ACCESS) => return self.open_up(&at),
                 Err(_) => continue,
                 Ok(about) => about,
             };
@@ -87,9 +113,11 @@ impl Sum {
                 // What is empty takes a place in the file system, too, of which there are not many.
                 self.bytes += (u64::try_from(about.st_blocks).unwrap_or(0) << 9).max(ENTRY);
             }
-            let path = [above.to_bytes(), b"/", name.to_bytes()].concat();
-            if is_directory && let Ok(path) = CString::new(path) {
-                waiting.push(Waiting { from: Rc::clone(&from), path, depth: at.depth + 1 });
+            if is_directory {
+                let name: Box<[u8]> = name.to_bytes().into();
+                self.names += name.len();
+                let (from, above) = (Rc::clone(&from), Rc::clone(&above));
+                waiting.push(Waiting { from, above, name, depth: at.depth + 1 });
             }
         }
         Ok(())
@@ -97,7 +125,7 @@ impl Sum {
 
     /// Looks into a directory that its owner, who is this user, has shut.
     fn open_up(&mut self, shut: &Waiting) -> rustix::io::Result<()> {
-        let Ok(held) = at(&shut.from, &shut.path, OFlags::PATH) else { return Ok(()) };
+        let Ok(held) = at(&shut.from, &shut.path(), OFlags::PATH) else { return Ok(()) };
         let handle = format!("/proc/self/fd/{}", held.as_raw_fd());
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode & 0o7777);
         if mode.contains(Mode::RWXU) || self.shut >= SHUT {
@@ -109,15 +137,12 @@ impl Sum {
         let looked = self.below(held.try_clone().map_err(|_| Errno::MFILE)?);
         self.shut -= 1;
         rustix::fs::chmodat(CWD, &handle, mode, AtFlags::empty())?;
-        if looked? == u64::MAX {
-            self.bytes = u64::MAX;
-        }
-        Ok(())
+        looked.map(drop)
     }
 }
 
 /// Opens a directory below another, whatever is moved meanwhile.
-fn at(from: &OwnedFd, path: &CString, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+fn at(from: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
     loop {
@@ -141,7 +166,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let mut path = scratch.path().join("top");
         fs::create_dir(&path).unwrap();
-        let empty = usage(scratch.path()).unwrap();
+        let empty = usage(scratch.path(), 1000).unwrap();
         std::os::unix::fs::symlink("/usr", path.join("link")).unwrap();
         // Longer than a path may be, and shut.
         let mut below = fs::File::open(&path).unwrap();
@@ -155,7 +180,7 @@ mod tests {
         std::io::Write::write_all(&mut fs::File::from(file), &vec![1; 1_000_000]).unwrap();
         path.push("d".repeat(200));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-        let used = usage(scratch.path()).unwrap() - empty;
+        let used = usage(scratch.path(), 1000).unwrap() - empty;
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0);
         assert!((1_000_000..2_000_000).contains(&used), "{used}");
         path.pop();

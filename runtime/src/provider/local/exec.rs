@@ -11,6 +11,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
+use super::background::Background;
 use super::engine::engine;
 use super::running::{Running, error, gone};
 use crate::error::{Code, Error, Result};
@@ -22,6 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PIPE: usize = 1 << 20;
 /// The exit code of a program whose time was up.
 const TIMEOUT: i32 = 124;
+/// That of a program that was killed.
+const KILLED: i32 = 137;
 
 /// Runs a program. Where the caller gives up waiting, the program is killed.
 pub(super) async fn exec(
@@ -55,8 +58,13 @@ impl Stream {
         }
     }
 
+    /// Adds a line of koze's own.
+    fn note(&mut self, text: &str) {
+        self.kept.push(format!("\nkoze: {text}\n").as_bytes());
+    }
+
     /// What is kept. What is left behind in the background goes on writing, and would die of a closed pipe.
-    fn finish(mut self, buffer: &mut [u8]) -> Vec<u8> {
+    fn finish(mut self, buffer: &mut [u8], note: Option<&str>, background: &Background) -> Vec<u8> {
         let mut left = PIPE;
         while left > 0 && self.open {
             // Asked of the kernel itself: tokio may not have heard yet that something is there.
@@ -70,21 +78,13 @@ impl Stream {
                 Err(_) => break,
             }
         }
+        if let Some(note) = note {
+            self.note(note);
+        }
         if self.open {
-            tokio::spawn(drain(self.pipe));
+            background.drain(self.pipe);
         }
         self.kept.finish()
-    }
-}
-
-async fn drain(pipe: Receiver) {
-    let mut buffer = vec![0; 16 << 10];
-    while pipe.readable().await.is_ok() {
-        match pipe.try_read(&mut buffer) {
-            Ok(0) => return,
-            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return,
-            _ => {}
-        }
     }
 }
 
@@ -103,6 +103,7 @@ async fn run(
     };
     let (mut stdout, out) = stream().map_err(failed)?;
     let (mut stderr, err) = stream().map_err(failed)?;
+    let judgements = running.judgements();
     let number = running.number();
     let request = Request::Exec { argv: command.argv, cwd: command.working_dir, env };
     let mut ended = running.ask(number, &request, &[out.as_fd(), err.as_fd()]).await?;
@@ -143,9 +144,13 @@ async fn run(
         Ok(Answer::Ended(code)) => code,
         Ok(Answer::Failed(fault)) => return Err(error(fault)),
         Ok(_) => return Err(Error::new(Code::Internal, "the guest answered something else")),
-        Err(_) => return Err(gone()),
+        Err(_) => return Err(running.gone()),
     };
-    let (stdout, stderr) = (stdout.finish(&mut buffer), stderr.finish(&mut buffer));
+    let judged = running.judged_since(judgements).filter(|_| exit_code == KILLED);
+    let note = judged.map(|why| format!("all programs of this sandbox were killed: {why}"));
+    let background = &running.background;
+    let stdout = stdout.finish(&mut buffer, None, background);
+    let stderr = stderr.finish(&mut buffer, note.as_deref(), background);
     Ok(Output { stdout, stderr, exit_code, timed_out: late })
 }
 

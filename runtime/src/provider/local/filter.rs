@@ -67,8 +67,23 @@ const REFUSED: &[i64] = &[
 ];
 
 /// Not there at all: programs then take an older way. The flags of `clone3` lie in memory, where no filter sees them.
-const MISSING: &[i64] =
-    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+/// `io_setup` takes of a number that the whole machine shares (`fs.aio-max-nr`).
+const MISSING: &[i64] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_setup,
+    FILE_SETATTR,
+];
+/// `file_setattr`, the same on every machine: what [`FS_SET_XATTR`] does.
+const FILE_SETATTR: i64 = 469;
+
+/// Requests by `ioctl` that take disk without writing: `FS_IOC_RESVSP`, its 64-bit form, `FS_IOC_ZERO_RANGE`, and those of
+/// XFS, `XFS_IOC_ALLOCSP` and its 64-bit form.
+const ALLOCATING: &[u64] = &[0x4030_5828, 0x4030_582a, 0x4030_5839, 0x4030_580a, 0x4030_5824];
+/// `FS_IOC_FSSETXATTR`: sets how much XFS takes at the first byte, and which project's quota a file counts to.
+const FS_SET_XATTR: u64 = 0x401c_5820;
 
 const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWUSER,
@@ -89,6 +104,9 @@ pub(super) fn filters(group: bool) -> Result<Vec<Program>> {
         let mut all = vec![
             program(refused(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
             program(missing(), SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?,
+            program(allocating()?, SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned()))?,
+            // The number of no error: the call is left out, and its caller told that it was made.
+            program(core_limits()?, SeccompAction::Errno(0))?,
         ];
         if cfg!(target_arch = "x86_64") {
             all.push(no_x32());
@@ -132,26 +150,80 @@ fn refused(group: bool) -> std::result::Result<Rules, seccompiler::BackendError>
     unshare.push(flag(NEW_TIME)?);
     rules.insert(libc::SYS_clone, namespaces);
     rules.insert(libc::SYS_unshare, unshare);
-    // AF_VSOCK, for one, leads past every network namespace.
-    let family = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
+    rules.insert(libc::SYS_socket, sockets()?);
+    // Pairs are of this family; TIPC, for one, has others.
+    let unix = u64::from(libc::AF_UNIX.cast_unsigned());
+    rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![condition(0, SeccompCmpOp::Ne, unix)?])?]);
+    // Limits of other processes, the guest's among them. And that of core files, where the old one is asked for too: the
+    // answer would be missing.
+    let core = vec![core()?, pointer(2, SeccompCmpOp::Ne)?, pointer(3, SeccompCmpOp::Ne)?];
+    let limits = [vec![condition(0, SeccompCmpOp::Ne, 0)?], core];
+    rules.insert(libc::SYS_prlimit64, each_rule(limits)?);
+    // Typing into a terminal in somebody else's name.
+    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(ioctl);
+    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<std::result::Result<_, _>>()?);
+    Ok(rules)
+}
+
+/// `AF_VSOCK`, for one, leads past every network namespace. Of netlink there is what programs look at their interfaces
+/// with (`getifaddrs`).
+fn sockets() -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
         .iter()
         .map(|family| condition(0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
         .collect::<std::result::Result<Vec<_>, _>>()?;
-    rules.insert(libc::SYS_socket, vec![SeccompRule::new(family)?]);
-    // Limits of other processes, the guest's among them.
-    rules.insert(libc::SYS_prlimit64, vec![SeccompRule::new(vec![condition(0, SeccompCmpOp::Ne, 0)?])?]);
-    // Typing into a terminal in somebody else's name.
-    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| {
-        let all = u64::from(u32::MAX);
-        SeccompRule::new(vec![SeccompCondition::new(
-            1,
-            SeccompCmpArgLen::Qword,
-            SeccompCmpOp::MaskedEq(all),
-            request & all,
-        )?])
-    });
-    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<std::result::Result<_, _>>()?);
-    Ok(rules)
+    let netlink = vec![
+        condition(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned()))?,
+        condition(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.cast_unsigned()))?,
+    ];
+    each_rule([families, netlink])
+}
+
+/// What takes disk faster than the watch can look: programs that need it write instead, as `posix_fallocate` does. What
+/// gives disk back is let be.
+fn allocating() -> std::result::Result<Rules, seccompiler::BackendError> {
+    let gives_back = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE).cast_unsigned();
+    let takes = condition(1, SeccompCmpOp::MaskedEq(gives_back.into()), 0)?;
+    let requests = ALLOCATING.iter().chain([&FS_SET_XATTR]).map(|request| ioctl(*request));
+    Ok(Rules::from([
+        (libc::SYS_fallocate, vec![SeccompRule::new(vec![takes])?]),
+        (libc::SYS_ioctl, requests.collect::<std::result::Result<_, _>>()?),
+    ]))
+}
+
+/// The limit of core files stays as it is: 1 keeps the kernel from running a helper of the host's on the memory of what
+/// crashes (`core_pattern`), 0 does not. Programs that set 0, as `gpg` does, end where they cannot.
+fn core_limits() -> std::result::Result<Rules, seccompiler::BackendError> {
+    let other = vec![core()?, pointer(2, SeccompCmpOp::Ne)?, pointer(3, SeccompCmpOp::Eq)?];
+    let plain = condition(0, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())?;
+    Ok(Rules::from([
+        (libc::SYS_prlimit64, vec![SeccompRule::new(other)?]),
+        (libc::SYS_setrlimit, vec![SeccompRule::new(vec![plain])?]),
+    ]))
+}
+
+/// Whether `prlimit64` is about core files.
+fn core() -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
+    condition(1, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())
+}
+
+/// Whether an argument is an address, or none.
+fn pointer(
+    argument: u8,
+    operator: SeccompCmpOp,
+) -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, 0)
+}
+
+/// A request of `ioctl`, of which the kernel looks at 32 bits.
+fn ioctl(request: u64) -> std::result::Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request & u64::from(u32::MAX))?])
+}
+
+fn each_rule<const N: usize>(
+    all: [Vec<SeccompCondition>; N],
+) -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    all.into_iter().map(SeccompRule::new).collect()
 }
 
 fn condition(

@@ -14,6 +14,8 @@ use crate::provider::Template;
 
 /// How many processes and threads a sandbox may have.
 pub(super) const PROCESSES: u64 = 512;
+/// How deep directories may lie in each other. A deeper tree counts as too large: to sum it up would take all descriptors.
+pub(super) const DEEPEST: usize = 1500;
 
 /// Directories of a sandbox's own: where they are on the host, below its directory, where it sees them, and their mode.
 const OWN: &[(&str, &str, u32)] = &[
@@ -101,7 +103,6 @@ pub(super) fn spec(
         processes: PROCESSES,
         file_size: disk(template),
         filters: super::filter::filters(group)?,
-        groups: false,
         weak: weak.clone(),
     };
     for name in SYSTEM {
@@ -172,6 +173,11 @@ fn bind(spec: &mut Spec, source: &Path, target: String, kind: BindKind) {
 /// How many bytes a sandbox's files may take.
 pub(super) fn disk(template: &Template) -> u64 {
     u64::from(template.image.size.disk_mb) * 1_000_000
+}
+
+/// How many entries a sandbox's directories may have. Each takes 4 KiB of the disk already, but for further names of a file.
+pub(super) fn entries(template: &Template) -> u64 {
+    disk(template) / 2048 + 65_536
 }
 
 /// How many bytes of memory a sandbox may take.

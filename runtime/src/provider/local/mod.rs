@@ -26,6 +26,10 @@
 //! kind is refused. Files on disk are summed up in the same way everywhere, a large tree less often. No single file is
 //! longer than the disk. 512 processes and threads are the most, and whoever has nearly as many for a second is killed.
 //!
+//! **Groups.** A plain user's other groups stay in force inside unless the system lets that user give them up: with
+//! `newgidmap` (Debian's package `uidmap`) and an entry in `/etc/subgid`. What they may read of what is seen of the host, a
+//! program may then read, too.
+//!
 //! `/proc/self/mountinfo` shows a program where the state directory lies on the host.
 //!
 //! ```no_run
@@ -40,6 +44,7 @@
 //!
 //! [`Sandbox::expose`]: crate::Sandbox::expose
 
+mod background;
 mod cgroup;
 mod claim;
 mod disk;
@@ -59,7 +64,6 @@ mod registry;
 mod running;
 mod sandbox;
 mod transfer;
-mod usage;
 mod watch;
 
 use std::collections::HashMap;
@@ -80,6 +84,7 @@ use self::launch::Weaknesses;
 #[doc(hidden)]
 pub use self::network::connections::{Connections, Proof};
 use self::network::egress;
+pub use self::network::egress::Reached;
 pub use self::network::objects::Objects;
 use self::network::preview::Previews;
 use self::registry::Registry;
@@ -183,10 +188,24 @@ impl Local {
         Self::on(state.as_ref(), egress::Names::default(), Weaknesses::new(weak))
     }
 
+    /// The same, with names that lead to servers on this machine.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn weakened_with_names(
+        state: impl AsRef<Path>,
+        names: HashMap<String, SocketAddr>,
+        weak: Vec<Weakness>,
+    ) -> Result<Self> {
+        Self::on(state.as_ref(), Arc::new(names), Weaknesses::new(weak))
+    }
+
     fn on(state: &Path, names: egress::Names, weak: Weaknesses) -> Result<Self> {
         if !launch::ready() {
             let text = "call `koze::provider::local::init()` first in `main`";
             return Err(Error::new(Code::Unsupported, text));
+        }
+        if !weak.has(&launch::Weakness::Pipes) {
+            background::raise_descriptors();
         }
         let unusable = |error: io::Error| {
             Error::new(Code::Unavailable, format!("the state directory cannot be used: {}", error.kind()))
@@ -251,6 +270,17 @@ impl Local {
             found.extend(infos.into_iter().map(|info| (session.clone(), info)));
         }
         Ok(found)
+    }
+}
+
+impl Local {
+    /// Where the sandboxes of a state directory went, or tried to, the oldest first. The journal has a limited size: of
+    /// what was reached and of what was refused, the latest is kept, some thousands of each.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] where the journal cannot be read.
+    pub fn egress(state: impl AsRef<Path>) -> Result<Vec<Reached>> {
+        egress::read_journal(state.as_ref())
     }
 }
 

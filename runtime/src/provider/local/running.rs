@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use koze_guest::channel::{Packet, Received, Receiver};
 use koze_guest::message::{Answer, Fault, Request, Why};
@@ -14,6 +14,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
 
+use super::background::Background;
 use super::cgroup::Group;
 use super::engine::engine;
 use super::launch::{self, Launched, Spec};
@@ -31,8 +32,14 @@ pub(super) struct Running {
     pub(super) pid: u32,
     /// Whether the kernel counts its memory and processes.
     pub(super) counted: bool,
+    /// What its programs have left behind.
+    pub(super) background: Background,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
+    /// How often its programs were killed for having too much, and why the last time.
+    judged: Mutex<(u64, String)>,
+    /// Why it was ended, where it was ended for that.
+    ended_for: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -45,6 +52,7 @@ struct Wire {
 impl Running {
     /// Starts one. The lock is given back when it has ended.
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
+        let background = Background::new(&spec.weak);
         let (Launched { socket, process }, group) = launch::launch(spec, group).await?;
         let failed =
             |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}"));
@@ -61,7 +69,12 @@ impl Running {
         drop(registered);
         let wire = Arc::new(Wire { socket, waiting: Mutex::new(Some(HashMap::new())) });
         let (over, ended) = watch::channel(false);
-        engine.spawn(Arc::clone(&wire).read());
+        let (reading, guest) = (Arc::clone(&wire), Arc::clone(&process));
+        engine.spawn(async move {
+            reading.read().await;
+            // A guest that says what it may not is none that can be worked with.
+            let _ = rustix::process::pidfd_send_signal(&guest, Signal::KILL);
+        });
         let at_end = Arc::clone(&wire);
         engine.spawn(async move {
             // Readable when the process has ended.
@@ -73,7 +86,18 @@ impl Running {
             drop(lock);
             let _ = over.send(true);
         });
-        Ok(Running { wire, process, pid, counted, next: AtomicU64::new(1), ended })
+        let (judged, ended_for) = (Mutex::default(), OnceLock::new());
+        Ok(Running {
+            background,
+            wire,
+            process,
+            pid,
+            counted,
+            next: AtomicU64::new(1),
+            ended,
+            judged,
+            ended_for,
+        })
     }
 
     /// Whether it has come to its end.
@@ -102,7 +126,7 @@ impl Running {
         let (answer, coming) = oneshot::channel();
         match lock(&self.wire.waiting).as_mut() {
             Some(waiting) => waiting.insert(number, answer),
-            None => return Err(gone()),
+            None => return Err(self.gone()),
         };
         self.tell(number, request, descriptors).await?;
         Ok(coming)
@@ -121,9 +145,58 @@ impl Running {
             match packet.send(self.wire.socket.get_ref(), descriptors) {
                 Ok(()) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
-                Err(_) => return Err(gone()),
+                Err(_) => return Err(self.gone()),
             }
         }
+    }
+
+    /// Tells the guest to kill all programs, and gives where its answer will come. Waits for nothing.
+    pub(super) fn kill_programs(&self) -> io::Result<oneshot::Receiver<Received<Answer>>> {
+        let number = self.number();
+        let (answer, coming) = oneshot::channel();
+        match lock(&self.wire.waiting).as_mut() {
+            Some(waiting) => waiting.insert(number, answer),
+            None => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        Packet::new(number, &Request::KillAll)?.send(self.wire.socket.get_ref(), &[])?;
+        Ok(coming)
+    }
+
+    /// Notes why its programs are about to be killed.
+    pub(super) fn judge(&self, why: &str) {
+        let mut judged = lock(&self.judged);
+        judged.0 += 1;
+        why.clone_into(&mut judged.1);
+    }
+
+    /// How often its programs were killed for having too much.
+    pub(super) fn judgements(&self) -> u64 {
+        lock(&self.judged).0
+    }
+
+    /// Why its programs were killed, where that has happened since there were so many judgements.
+    pub(super) fn judged_since(&self, before: u64) -> Option<String> {
+        let judged = lock(&self.judged);
+        (judged.0 > before).then(|| judged.1.clone())
+    }
+
+    /// What a call gets that was under way when the sandbox ended.
+    pub(super) fn gone(&self) -> Error {
+        match self.ended_for.get() {
+            Some(why) => Error::new(
+                Code::Unavailable,
+                format!(
+                    "the sandbox was ended, for its programs could not be killed: {why}; the next call starts it again"
+                ),
+            ),
+            None => gone(),
+        }
+    }
+
+    /// Ends it, and says why to those who wait.
+    pub(super) fn end_for(&self, why: &str) {
+        let _ = self.ended_for.set(why.to_owned());
+        self.kill();
     }
 
     /// Waits until the guest has read some of what it was sent.
@@ -134,12 +207,12 @@ impl Running {
             let _engine = engine().map_err(io::Error::other)?.enter();
             watched(socket, Interest::WRITABLE)
         };
-        watched().map_err(|_| gone())?.writable().await.map(drop).map_err(|_| gone())
+        watched().map_err(|_| self.gone())?.writable().await.map(drop).map_err(|_| self.gone())
     }
 
     /// Asks, and waits for the answer.
     pub(super) async fn call(&self, request: &Request) -> Result<Received<Answer>> {
-        let received = self.ask(self.number(), request, &[]).await?.await.map_err(|_| gone())?;
+        let received = self.ask(self.number(), request, &[]).await?.await.map_err(|_| self.gone())?;
         match received.message {
             Answer::Failed(fault) => Err(error(fault)),
             _ => Ok(received),
@@ -170,6 +243,7 @@ impl Wire {
         loop {
             let Ok(mut ready) = self.socket.readable().await else { break };
             match messages.receive::<Answer>(self.socket.get_ref()) {
+                Ok(Some(received)) if received.descriptors.len() > descriptors(&received.message) => break,
                 Ok(Some(received)) => {
                     let asked =
                         lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));
@@ -193,6 +267,11 @@ impl Wire {
     fn closed(&self) -> bool {
         lock(&self.waiting).is_none()
     }
+}
+
+/// How many descriptors may come with an answer.
+fn descriptors(answer: &Answer) -> usize {
+    usize::from(matches!(answer, Answer::Opened | Answer::Made))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -36,11 +36,13 @@ pub(super) struct Inner {
     pub(super) key: String,
     pub(super) name: SandboxName,
     pub(super) directory: PathBuf,
+    /// That of all sandboxes of the provider.
+    state_directory: PathBuf,
     pub(super) template: Template,
     pub(super) registry: Arc<Registry>,
     provider: Weak<Shared>,
     names: egress::Names,
-    weak: Weaknesses,
+    pub(super) weak: Weaknesses,
     pub(super) state: AsyncMutex<State>,
     /// Writes come one after the other: two paths may lead to one file.
     pub(super) writes: AsyncMutex<()>,
@@ -64,6 +66,7 @@ impl Inner {
             key: key.to_owned(),
             name: name.clone(),
             directory: layout::directory(&provider.state, key),
+            state_directory: provider.state.clone(),
             template,
             registry: Arc::clone(&provider.registry),
             provider: Arc::downgrade(provider),
@@ -103,7 +106,9 @@ impl Inner {
         });
         let (spec, group, lock, left) = prepared.await?;
         let running = Arc::new(Running::start(spec, group, lock).await?);
-        egress::open(&running, &self.template.image, Arc::clone(&self.names)).await?;
+        let journal = egress::Journal::new(&self.state_directory, self.name.as_str());
+        let (names, weak) = (Arc::clone(&self.names), self.weak.has(&Weakness::Egress));
+        egress::open(&running, &self.template.image, names, journal, weak).await?;
         passing::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         Ok(running)

@@ -1,13 +1,14 @@
 //! A file or tree from one sandbox to another, as a stream over a pipe: the guest of the one fills it, the guest of the
 //! other empties it, each with no more than the rights of its sandbox. Nothing of it goes through this process.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use koze_guest::channel::Received;
 use koze_guest::message::{Answer, Place, Request};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
@@ -15,7 +16,7 @@ use tokio::sync::oneshot::error::RecvError;
 use super::engine::{self, engine};
 use super::files::odd;
 use super::running::{error, gone};
-use super::sandbox::Inner;
+use super::sandbox::{Inner, Use};
 use super::{disk, layout};
 use crate::error::{Code, Error, Result};
 
@@ -44,9 +45,7 @@ async fn run(
     let _using = (from.using(), to.using());
     let (source_guest, target_guest) = (from.wake().await?, to.wake().await?);
     let most = room(to).await?;
-    let failed =
-        |error: std::io::Error| Error::new(Code::Unavailable, format!("no pipe to copy over: {error}"));
-    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
+    let (read, write) = pipe()?;
     let except = target.path.rsplit('/').next().unwrap_or_default().to_owned();
     let (pack, unpack) = (source_guest.number(), target_guest.number());
     let sending = source_guest.ask(pack, &Request::Pack { place: source, except }, &[write.as_fd()]).await?;
@@ -69,6 +68,57 @@ async fn run(
         }
     };
     answered(packed)?;
+    bytes(to, unpacked)
+}
+
+/// What comes of a stream that a guest works on.
+pub(super) struct Outcome {
+    sandbox: Arc<Inner>,
+    answer: oneshot::Receiver<Received<Answer>>,
+    _using: Use,
+}
+
+/// Has a guest write a file or tree as a stream, and gives the pipe it comes from. It ends where nobody reads it, and says
+/// in itself what went wrong.
+pub(super) async fn pack(from: &Arc<Inner>, place: Place, except: String) -> Result<(OwnedFd, Outcome)> {
+    let using = from.using();
+    let guest = from.wake().await?;
+    let (read, write) = pipe()?;
+    let answer = guest.ask(guest.number(), &Request::Pack { place, except }, &[write.as_fd()]).await?;
+    Ok((read, Outcome { sandbox: Arc::clone(from), answer, _using: using }))
+}
+
+/// Has a guest make what a stream says, and gives the pipe it goes to. Where that is closed too early, nothing is left.
+pub(super) async fn unpack(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
+    let using = to.using();
+    let guest = to.wake().await?;
+    let most = room(to).await?;
+    let (read, write) = pipe()?;
+    let answer = guest.ask(guest.number(), &Request::Unpack { place, most }, &[read.as_fd()]).await?;
+    Ok((write, Outcome { sandbox: Arc::clone(to), answer, _using: using }))
+}
+
+impl Outcome {
+    /// Waits until a stream was written.
+    pub(super) async fn packed(self) -> Result<()> {
+        answered(self.answer.await).map(drop)
+    }
+
+    /// Waits until what a stream says is made, and gives the bytes of its files.
+    pub(super) async fn unpacked(self) -> Result<u64> {
+        bytes(&self.sandbox, self.answer.await)
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let failed = |error: Errno| {
+        let error = std::io::Error::from(error);
+        Error::new(Code::Unavailable, format!("no pipe to copy over: {error}"))
+    };
+    pipe_with(PipeFlags::CLOEXEC).map_err(failed)
+}
+
+fn bytes(to: &Inner, unpacked: std::result::Result<Received<Answer>, RecvError>) -> Result<u64> {
     match answered(unpacked) {
         Ok(Answer::Unpacked(bytes)) => Ok(bytes),
         Ok(_) => Err(odd()),
@@ -90,8 +140,9 @@ async fn room(to: &Arc<Inner>) -> Result<u64> {
         return Err(full());
     }
     let (files, most) = (to.directory.join("files"), layout::disk(&to.template));
+    let entries = layout::entries(&to.template);
     // What cannot be looked at, the watch will see.
-    engine::block(move || Ok(most.saturating_sub(disk::usage(&files).unwrap_or(0)))).await
+    engine::block(move || Ok(most.saturating_sub(disk::usage(&files, entries).unwrap_or(0)))).await
 }
 
 fn full() -> Error {

@@ -88,6 +88,11 @@ fn check(command: &str) -> Result<()> {
     Ok(())
 }
 
+/// Where bash may be. Not looked for on `PATH`, which begins with a directory of the sandbox's own.
+const BASH: &[&str] = &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+/// Where a shell is in any case.
+const SH: &str = "/bin/sh";
+
 /// Runs a command with bash, or sh where there is none.
 pub(crate) async fn run<S: Sandbox>(
     sandbox: &S,
@@ -96,19 +101,27 @@ pub(crate) async fn run<S: Sandbox>(
     timeout: Duration,
 ) -> Result<Output> {
     check(command)?;
-    let with = |shell: &[&str]| Command {
-        // Without the two dashes, a command that begins with one would be read as options.
-        argv: shell.iter().copied().chain(["-c", "--", command]).map(str::to_owned).collect(),
+    // Without the two dashes, a command that begins with one would be read as options. The last argument is what the
+    // shell calls itself in its messages.
+    let with = |path: &str, options: &[&str], name: &str| Command {
+        argv: [&[path], options, &["-c", "--", command, name]]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
         working_dir: working_dir.to_owned(),
         env: Vec::new(),
         timeout,
         max_output: MAX_OUTPUT,
     };
-    match sandbox.exec(with(&["bash", "--noprofile", "--norc"])).await {
-        // An image without bash; where it is the directory that is missing, it is so for sh as well.
-        Err(error) if error.code == Code::NotFound => sandbox.exec(with(&["sh"])).await,
-        ran => ran,
+    for path in BASH {
+        match sandbox.exec(with(path, &["--noprofile", "--norc"], "bash")).await {
+            // An image without bash; where it is the directory that is missing, it is so for sh as well.
+            Err(error) if error.code == Code::NotFound => {}
+            ran => return ran,
+        }
     }
+    sandbox.exec(with(SH, &[], "sh")).await
 }
 
 fn given(output: Output) -> Given {

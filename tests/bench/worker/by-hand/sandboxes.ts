@@ -55,7 +55,7 @@ export async function shell(
 ): Promise<Answer> {
   if (input.command.includes("\0")) throw new Fault("invalid_input", "a command holds no NUL");
   const exec: Exec = {
-    argv: ["bash", "--noprofile", "--norc", "-c", "--", input.command],
+    argv: ["/bin/bash", "--noprofile", "--norc", "-c", "--", input.command, "bash"],
     workingDir: absolute(input.workingDir),
     env: [],
     timeoutMs: input.timeoutMs,

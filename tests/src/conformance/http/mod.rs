@@ -67,10 +67,7 @@ impl Http {
             return Err(format!("{} answers {status}: {}", self.url, message(&body)).into());
         }
         self.has_images(&serde_json::from_str(&body)?)?;
-        let mut lacks = vec![
-            (Capability::Restart, "no request ends a Worker".to_owned()),
-            (Capability::ManyFiles, "a Worker copies each file of a tree by calls of its own".to_owned()),
-        ];
+        let mut lacks = vec![(Capability::Restart, "no request ends a Worker".to_owned())];
         // A session of its own, which is tidied up as those of the cases are.
         let asked = Tidy::new(self);
         for (capability, tool, input) in [

@@ -201,7 +201,7 @@ fn judged(said: &str, name: &str, heard: bool, port: u16) -> Became {
         Became::Reached
     } else if heard && is("HTTP/1.1 302", &reached) && said.contains("http://denied.test/") {
         Became::Moved
-    } else if !heard && is("HTTP/1.1 403", &format!("The sandbox may not reach {name}\n")) {
+    } else if !heard && is("HTTP/1.1 403", &format!("The sandbox may not reach {name}:{port}\n")) {
         Became::Refused
     } else if !heard && said.is_empty() {
         Became::Nothing
@@ -215,8 +215,8 @@ fn sandboxes_reach_what_their_attribute_says() {
     use Became::{Moved, Nothing, Reached, Refused};
 
     let Some(engine) = engine() else { return };
-    let worker = egress_worker(&engine);
     let internet = Internet::start();
+    let worker = egress_worker(&engine, [internet.http, internet.https]);
     let port = internet.http;
     let running = start_among(&worker, &engine, &NAMES, internet.authority.certificate());
     let dev = running.client();

@@ -65,14 +65,17 @@ pub(super) fn plain_worker(engine: &Engine) -> Worker {
 const FOREIGN: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0\x01\0\0\0\
     \0\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\x38\0\0\0\x40\0\0\0\0\0";
 
-/// The same with sandboxes that reach all of the internet, the hosts of a list, and all but those of a list.
-pub(super) fn egress_worker(engine: &Engine) -> Worker {
+/// The same with sandboxes that reach all of the internet, these ports of the hosts of a list, and all but the hosts of a
+/// list.
+pub(super) fn egress_worker(engine: &Engine, ports: [u16; 2]) -> Worker {
     let worker = plain_worker(engine);
     let project = &worker.project;
     let dockerfile = format!("FROM {}\n", engine.base().0);
+    let hosts = ports.map(|port| format!("\"allowed.test:{port}\", \"*.wide.test:{port}\"")).join(", ");
+    let allowed = format!("allowed_hosts = [{hosts}]");
     for (name, class, attributes) in [
         ("open", "OpenSandbox", "internet = true"),
-        ("allowed", "AllowedSandbox", "allowed_hosts = [\"allowed.test\", \"*.wide.test\"]"),
+        ("allowed", "AllowedSandbox", &allowed[..]),
         ("denied", "DeniedSandbox", "internet = true, denied_hosts = [\"denied.test\", \"*.deep.test\"]"),
     ] {
         project.write(format!("src/server/{name}.Dockerfile"), &dockerfile);

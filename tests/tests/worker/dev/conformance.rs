@@ -38,7 +38,7 @@ fn the_tools_conform() {
 }
 
 /// What the Worker lacks as long as nobody restarts it.
-const LACKS: [Capability; 2] = [Capability::Restart, Capability::ManyFiles];
+const LACKS: [Capability; 1] = [Capability::Restart];
 
 #[test]
 fn what_is_stored_survives_a_restart() {

@@ -1,9 +1,11 @@
 //! The contract, through workerd into a sandbox and back.
 
+use std::thread;
+
 use koze_tests::eventually;
 use serde_json::{Value, json};
 
-use super::run::{Dev, worker};
+use super::run::{Client, Dev, worker};
 
 fn bytes(text: &str) -> Value {
     use base64::Engine as _;
@@ -44,6 +46,8 @@ fn every_method_reaches_a_sandbox() {
     files(&dev);
     programs(&dev);
     large(&dev);
+    streams(&dev);
+    streams_that_break_off(&dev);
     wrong_inputs(&dev);
     destroyed(&dev);
 }
@@ -60,6 +64,8 @@ fn unopened(dev: &Dev) {
         ["kozeSetMode", with(at("/workspace/a"), json!({ "mode": 0o600 }))],
         ["kozeRemove", at("/workspace/a")],
         ["kozeRename", { "from": at("/workspace/a"), "to": at("/workspace/b") }],
+        ["kozePack", with(at("/workspace/a"), json!({ "except": "" }))],
+        ["kozeUnpack", with(at("/workspace/a"), json!({ "call": null }))],
         ["kozeExpose", { "port": 8080 }],
     ]);
     for answer in dev.call("a", &every) {
@@ -171,6 +177,66 @@ fn large(dev: &Dev) {
         "refused": ["invalid_input", "invalid_input"],
     });
     assert_eq!(answer, expected);
+}
+
+/// Copies from the object `a` to `c`.
+fn copy(dev: &Client<'_>, from: &str, to: &str, pace: u32) -> Value {
+    let script = "const body = JSON.stringify(data);
+        return (await fetch(`${url}/copy/a/c`, { method: 'POST', body })).json();";
+    let [pack, unpack] =
+        [with(at(from), json!({ "except": "" })), with(at(to), json!({ "call": "a copy" }))];
+    dev.ask(script, &json!({ "pack": pack, "unpack": unpack, "pace": pace }))
+}
+
+fn run(dev: &Dev, object: &str, script: &str) -> Value {
+    dev.call(object, &json!([["kozeExec", exec(&json!(["bash", "-c", script]), json!({}))]])).remove(0)["value"]
+        ["stdout"]
+        .clone()
+}
+
+fn streams(dev: &Dev) {
+    dev.call("c", &json!([["kozeOpen", { "sleepAfterMs": null }]]));
+    let look = "find . -printf '%y %m %p %l\\n' | LC_ALL=C sort | md5sum; cat d/* | md5sum";
+    let make = "mkdir -p t/d t/empty; cd t; for n in {1..500}; do echo $n >d/$n; done; head -c 3000000 /dev/urandom >d/big
+        ln -s nowhere link; echo >$'odd\\n\\xff'; chmod 4750 d/big; chmod 555 d; ";
+    let before = run(dev, "a", &format!("{make}{look}"));
+    let client = dev.client();
+    let copied = copy(&client, "/workspace/t", "/workspace/u/v", 0);
+    assert_eq!(copied["value"], json!({ "bytes": 3_000_000 + 1893 }), "{copied}");
+    assert_eq!(run(dev, "c", &format!("cd u/v; {look}")), before);
+    // What goes wrong at its beginning and in its middle, and where it is to be.
+    run(dev, "a", "mkdir p; head -c 500000 /dev/zero >p/a; mkfifo p/pipe");
+    for (from, to, code) in [
+        ("/workspace/none", "/workspace/x", "not_found"),
+        ("/workspace/p", "/workspace/x", "unsupported"),
+        ("/workspace/t/link", "/workspace/x", "not_found"),
+        ("/workspace/p/a", "/workspace/u", "already_exists"),
+        ("/workspace/p/a", "relative", "invalid_input"),
+    ] {
+        fails(&copy(&client, from, to, 0), code);
+    }
+    assert_eq!(run(dev, "c", "ls -A"), bytes("u\n"), "nothing is left");
+}
+
+fn streams_that_break_off(dev: &Dev) {
+    dev.call("c", &json!([["kozeMakeDir", at("/workspace/in")]]));
+    for how in ["kozeCancel", "kozeDestroy"] {
+        // More than can be copied at this pace while the test waits.
+        run(dev, "a", "mkdir -p s; truncate -s 1G s/file");
+        let client = dev.client();
+        let answer = thread::scope(|scope| {
+            let copying = scope.spawn(|| copy(&client, "/workspace/s", "/workspace/in/to", 50));
+            eventually("its beginning", || run(dev, "c", "ls in") == bytes("to\n"));
+            match how {
+                "kozeCancel" => dev.call("c", &json!([[how, { "call": "a copy" }]])),
+                _ => dev.call("a", &json!([[how, {}], ["kozeOpen", { "sleepAfterMs": null }]])),
+            };
+            copying.join().expect("an answer")
+        });
+        fails(&answer, "unavailable");
+        eventually("nothing is left", || run(dev, "c", "ls -A in") == bytes(""));
+    }
+    dev.call("c", &json!([["kozeDestroy", {}]]));
 }
 
 fn wrong_inputs(dev: &Dev) {

@@ -8,6 +8,7 @@ import http from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
+import { cases as trees, lives as treeLives } from "./trees.mjs";
 import { cases as all, eventually, lives as allLives, refused } from "../sdk/cases.mjs";
 
 /** What holds of the SDK's container alone. */
@@ -24,6 +25,7 @@ const lines = (path) => (existsSync(path) ? readFileSync(path, "utf8").split("\n
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
 export const cases = {
   ...shared(all),
+  ...trees,
 
   async "variables arrive as they are"(s) {
     const env = [["A-B", "it's $(x)"], ["C", "two\nlines"], ["x y", ""], ["-u", "dash"]];
@@ -105,6 +107,7 @@ export const cases = {
 /** The same, each in a sandbox that is its own, and not open yet. */
 export const lives = {
   ...shared(allLives),
+  ...treeLives,
 
   async "a sandbox that slept is woken by the next call, and is empty"(s) {
     await s.open(2000);

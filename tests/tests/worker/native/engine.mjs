@@ -1,6 +1,6 @@
 // The stand-in of the Docker engine, with containers whose first process is koze's guest.
 
-import { mkdtempSync, readFileSync, readdirSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Engine } from "../sdk/engine.mjs";
@@ -47,10 +47,28 @@ export class NativeEngine extends Engine {
 
   /** Sends a signal to the first process of the container of an object. @param {string} id @param {NodeJS.Signals} signal */
   signal(id, signal) {
+    process.kill(this.#first(id), signal);
+  }
+
+  /** What the first process of the container of an object has open. @param {string} id @returns {string[]} */
+  open(id) {
+    const fds = `/proc/${this.#first(id)}/fd`;
+    const path = (fd) => {
+      try {
+        return readlinkSync(join(fds, fd));
+      } catch {
+        return "";
+      }
+    };
+    return readdirSync(fds).map(path);
+  }
+
+  /** @param {string} id @returns {number} */
+  #first(id) {
     const children = (pid) => readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
     const name = (pid) => readFileSync(`/proc/${pid}/comm`, "utf8").trim();
     const first = children(this.pid(id)).filter((pid) => readdirSync(`/proc/${pid}`).length && !/^(node|MainThread)$/.test(name(pid)));
     if (first.length !== 1) throw new Error(`no first process: ${first.map(name)}`);
-    process.kill(first[0], signal);
+    return first[0];
   }
 }

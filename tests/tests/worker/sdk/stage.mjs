@@ -18,6 +18,41 @@ const pack = (value) =>
   : value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([key, one]) => [key, pack(one)]))
   : value;
 const unpack = (_, value) => (value?.base64 === undefined ? value : Uint8Array.fromBase64(value.base64));
+// As the Rust Worker copies: two calls, and a stream that goes from one to the other. In place of a sandbox it may be given
+// what to send, so often; and nobody but the client of this request waits.
+async function copy(stub, env, { pack, bytes, times = 1, pace, to, unpack }) {
+  let stream;
+  if (pack) {
+    const packed = await stub.kozePack(pack);
+    if (!packed.ok) return Response.json(packed);
+    stream = pace ? slowly(packed.value.stream, pace) : packed.value.stream;
+  } else {
+    const pull = async (controller) => {
+      if (pace) await new Promise((done) => setTimeout(done, pace));
+      if (times-- > 0) controller.enqueue(bytes.slice());
+      else controller.close();
+    };
+    stream = new ReadableStream({ type: "bytes", pull });
+  }
+  if (!to) {
+    let size = 0;
+    for await (const part of stream) size += part.length;
+    return Response.json({ ok: true, value: { size } });
+  }
+  const other = env[to.Class].get(env[to.Class].idFromName(to.name));
+  const reply = await other.kozeUnpack(unpack, stream, () => new Promise(() => {})).catch((error) => ({ thrown: String(error) }));
+  return Response.json(reply);
+}
+function slowly(stream, pace) {
+  const reader = stream.getReader();
+  const pull = async (controller) => {
+    const { done, value } = await reader.read();
+    if (done) return controller.close();
+    controller.enqueue(value);
+    await new Promise((done) => setTimeout(done, pace));
+  };
+  return new ReadableStream({ type: "bytes", pull, cancel: (why) => reader.cancel(why) });
+}
 export default {
   async fetch(request, env) {
     const [, Class, name, ...path] = new URL(request.url).pathname.split("/");
@@ -28,6 +63,7 @@ export default {
       return stub.fetch(new Request(url, new Request(request, { redirect: "manual" })));
     }
     if (path[0] === "id") return new Response(stub.id.toString());
+    if (path[0] === "copy") return copy(stub, env, JSON.parse(await request.text(), unpack));
     // This one waits for as long as its own client does.
     const more = path[0] === "kozeExec" ? [() => new Promise(() => {})] : [];
     const reply = await stub[path[0]](JSON.parse(await request.text(), unpack), ...more).catch((error) => ({ thrown: String(error) }));
@@ -154,7 +190,7 @@ export class Refused extends Error {
 /** A sandbox: the methods of the contract, by way of RPC. */
 class Sandbox {
   constructor(stage, Class, name) {
-    Object.assign(this, { stage, engine: stage.engine, base: `/${Class}/${encodeURIComponent(name)}/` });
+    Object.assign(this, { stage, engine: stage.engine, base: `/${Class}/${encodeURIComponent(name)}/`, of: { Class, name } });
   }
 
   /** The id of the object, which its container has in its name. */
@@ -248,6 +284,17 @@ class Sandbox {
 
   rename(from, to, root = "/") {
     return this.call("kozeRename", { from: { root, path: from }, to: { root, path: to } });
+  }
+
+  /** Copies to another sandbox, by default this one. */
+  copy(path, target, { other = this, except = "", call = null, pace = 0 } = {}) {
+    const unpack = { root: "/", path: target, call };
+    return this.call("copy", { pack: { root: "/", path, except }, to: other.of, unpack, pace });
+  }
+
+  /** Makes what a stream says, which is some bytes so often. */
+  unpack(bytes, path, { times = 1, pace = 0, call = null } = {}) {
+    return this.call("copy", { bytes: new Bytes(bytes), times, pace, to: this.of, unpack: { root: "/", path, call } });
   }
 
   expose(port) {

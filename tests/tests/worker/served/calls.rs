@@ -39,7 +39,7 @@ fn tools_over_http() {
 
     let input: Value = serde_json::from_str(&host.shell("s", "input")).expect("the input of a call");
     let expected = json!({
-        "argv": ["bash", "--noprofile", "--norc", "-c", "--", "input"],
+        "argv": ["/bin/bash", "--noprofile", "--norc", "-c", "--", "input", "bash"],
         "workingDir": "/home/user", "env": [], "timeoutMs": 30000, "maxOutput": 1 << 20, "call": null,
     });
     assert_eq!(input, expected);

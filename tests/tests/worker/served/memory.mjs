@@ -18,8 +18,8 @@ const failed = (code, message, retryable = false) => ({ ok: false, error: { code
 
 const text = (/** @type {string} */ text) => new TextEncoder().encode(text);
 
-/** @implements {contract.Contract} */
-export class Memory extends DurableObject {
+/** A class without streams, as one may be that was written by hand. */
+export class Plain extends DurableObject {
   calls = 0;
   busy = 0;
   waited = new Waiting();
@@ -66,7 +66,7 @@ export class Memory extends DurableObject {
   /** @param {contract.Exec} input @param {() => Promise<unknown>} [waiting] @returns {Promise<contract.Reply<contract.Output>>} */
   kozeExec(input, waiting) {
     return this.opened(async () => {
-      const [verb, ...words] = (input.argv.at(-1) ?? "").split(" ");
+      const [verb, ...words] = (input.argv.at(-2) ?? "").split(" ");
       const rest = words.join(" ");
       const output = (/** @type {string} */ out, code = 0) =>
         done({ stdout: text(out), stderr: new Uint8Array(), exitCode: code, timedOut: false });
@@ -247,4 +247,61 @@ export class Memory extends DurableObject {
     const size = this.files.get(path)?.length ?? 0;
     return { kind: "file", target: null, size, mode: this.modes.get(path) ?? 0o644 };
   }
+}
+
+/** The same with streams: a text of its own, as JSON. @implements {contract.Contract} */
+export class Memory extends Plain {
+  /** @param {contract.Pack} input @returns {Promise<contract.Reply<contract.Packed>>} */
+  kozePack({ path }) {
+    return this.opened(() => {
+      const all = [...this.files].filter(([name]) => name === path || name.startsWith(`${path}/`));
+      if (all.length === 0) return failed("not_found", `${path} is not there`);
+      const files = all.map(([name, bytes]) => [name.slice(path.length), [...bytes], this.modes.get(name) ?? 0o644]);
+      let left = text(JSON.stringify(path.endsWith("/secret") ? "permission_denied" : files));
+      const stream = new ReadableStream({
+        type: "bytes",
+        pull: (controller) => {
+          if (left.length === 0) return controller.close();
+          // Where it is to break off, its beginning comes.
+          if (path.endsWith("/torn") && left.length < 1000) return controller.error(new Error("at /a/path/of/the/host"));
+          controller.enqueue(left.slice(0, 500));
+          left = left.slice(500);
+        },
+        cancel: () => void this.ends.push(`${path} not read`),
+      });
+      return done({ stream });
+    });
+  }
+
+  /**
+   * @param {contract.Unpack} input @param {ReadableStream<Uint8Array>} stream @param {() => Promise<unknown>} [waiting]
+   * @returns {Promise<contract.Reply<contract.Unpacked>>}
+   */
+  kozeUnpack(input, stream, waiting) {
+    const { path, call } = input;
+    return this.opened(async () => {
+      if (path.includes("/old/")) return failed("unstreamed", "no streams here");
+      if (path.includes("/starting/") && this.starts++ < 2) return failed("unavailable", "a container starts", true);
+      try {
+        /** @type {string | [string, number[], number][]} */
+        const files = await this.waited.during({ call, waiting }, async (signal) => {
+          if (path.includes("/slow/")) await new Promise((given) => signal.addEventListener("abort", given));
+          signal.throwIfAborted();
+          return new Response(stream).json();
+        });
+        if (typeof files === "string") return failed("permission_denied", `${path} is not for you`);
+        for (const [name, bytes, mode] of files) {
+          this.files.set(path + name, Uint8Array.from(bytes));
+          this.modes.set(path + name, mode);
+        }
+        const size = files.reduce((/** @type {number} */ sum, [name]) => sum + (this.files.get(path + name)?.length ?? 0), 0);
+        return done({ bytes: size });
+      } catch {
+        this.ends.push("not unpacked");
+        return failed("unavailable", `${path} did not come whole`);
+      }
+    });
+  }
+
+  starts = 0;
 }

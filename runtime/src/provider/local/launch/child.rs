@@ -10,17 +10,20 @@ use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::super::cgroup::ENTER;
 use super::spec::{Failure, Order, Report, Spec, Stage};
-use super::{ARGUMENT, USER, Weakness, mounts, sys};
+use super::{ARGUMENT, USER, Weakness, mounts, proc, program, sys};
+
+/// The exit code of a program that cannot be run.
+const CANNOT_RUN: i32 = 126;
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
 pub(super) fn enter() {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_none_or(|argument| argument != ARGUMENT) || arguments.next().is_some() {
-        return;
-    }
-    // A person may well type the argument.
-    let stdin = io::stdin();
-    if sockopt::socket_type(&stdin).ok() != Some(SocketType::SEQPACKET) {
+    let launched = launched();
+    if !launched {
+        let stays = cfg!(feature = "testing") && std::env::var_os(super::STAY).is_some();
+        if program::is_running() && !stays {
+            // Something in a sandbox has run `/proc/self/exe` while that was the guest.
+            std::process::exit(CANNOT_RUN);
+        }
         return;
     }
     if !(cfg!(feature = "prove") && std::env::var_os(super::KEEP).is_some()) {
@@ -30,7 +33,16 @@ pub(super) fn enter() {
     std::process::exit(i32::from(!served));
 }
 
+fn launched() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    let named = arguments.next().is_some_and(|argument| argument == ARGUMENT) && arguments.next().is_none();
+    // A person may well type the argument.
+    named && sockopt::socket_type(io::stdin()).ok() == Some(SocketType::SEQPACKET)
+}
+
 fn run() -> io::Result<()> {
+    // The program may not be read, and so the kernel has shut this process, whose maps of users are to be written.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let socket = take_stdin()?;
     match prepare(&socket) {
@@ -54,6 +66,15 @@ fn take_stdin() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Standard streams that lie in the sandbox, like all that is open from here on: those of the host's mounts could be
+/// written to.
+fn take_null() -> io::Result<()> {
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
 /// True in the first process of the sandbox, once all is built and shut; false in the process that made it.
 fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
@@ -65,19 +86,30 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
     let _ = rustix::process::setsid();
     sys::unshare(&spec.weak).map_err(at(Stage::Namespaces))?;
     channel::send(socket, 0, &Report::Unshared, &[]).map_err(at(Stage::Talk))?;
-    let (Order::Mapped, _) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    let (Order::Mapped { groups }, _) = order(socket).map_err(at(Stage::Talk))? else {
+        return Err(nonsense());
+    };
     if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
         channel::send(socket, 0, &Report::Born, &[born.as_fd()]).map_err(at(Stage::Talk))?;
         return Ok(false);
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let sources = mounts::sources(&spec).map_err(at(Stage::Sources))?;
-    become_user(spec.groups).map_err(at(Stage::User))?;
+    become_user(groups).map_err(at(Stage::User))?;
     mounts::root(&spec, sources).map_err(at(Stage::Root))?;
     if !spec.weak.has(&Weakness::Processes) {
         mounts::processes().map_err(at(Stage::Proc))?;
     }
     mounts::pivot().map_err(at(Stage::Pivot))?;
+    take_null().map_err(at(Stage::Pivot))?;
+    if !spec.weak.has(&Weakness::Processes) {
+        if !spec.weak.has(&Weakness::Counters) {
+            proc::bound_counters().map_err(at(Stage::Proc))?;
+        }
+        if !spec.weak.has(&Weakness::Proc) {
+            proc::mask().map_err(at(Stage::Proc))?;
+        }
+    }
     shut(&spec).map_err(at(Stage::Shut))?;
     Ok(true)
 }
@@ -140,7 +172,8 @@ fn limits(spec: &Spec) -> io::Result<()> {
     for (resource, most) in [
         (Resource::Nproc, spec.processes),
         (Resource::Fsize, spec.file_size),
-        (Resource::Core, 0),
+        // 1 means none, also where the kernel would hand it to a program (`core_pattern`); 0 does not.
+        (Resource::Core, 1),
         (Resource::Nofile, 4096),
         (Resource::Memlock, 8 << 20),
     ] {

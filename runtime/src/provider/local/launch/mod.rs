@@ -2,7 +2,10 @@
 //! thread and nothing open, moves into namespaces of its own.
 
 mod child;
+mod groups;
 mod mounts;
+mod proc;
+mod program;
 mod spec;
 mod sys;
 mod weakness;
@@ -10,6 +13,7 @@ mod weakness;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
@@ -21,6 +25,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use super::cgroup::Group;
 use crate::error::{Code, Error, Result};
 
+use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Program, Spec};
 use spec::{Failure, Order, Report, Stage};
 #[cfg_attr(
@@ -39,6 +44,8 @@ const UNPRIVILEGED: u32 = 100_000;
 /// What tells the new process, in builds with the feature `prove`, to keep open what the host program had open. That process
 /// has no other variable than those it is given: one of the host program's environment does not reach it.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
+/// What tells a guest that something in a sandbox runs, in builds with the feature `testing`, to go on all the same.
+const STAY: &str = "KOZE_TESTING_STAY";
 /// How long a launch may take: it is some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -129,7 +136,10 @@ fn start(spec: Spec, group: Option<&Group>) -> Result<Launched> {
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))
         .map_err(|error| internal(error.into()))?;
     let keep = spec.weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
-    let mut child = Command::new("/proc/self/exe")
+    let program = GuestProgram::get()?;
+    let path = if spec.weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
+    let mut child = Command::new(path)
+        .arg0("koze")
         .arg(ARGUMENT)
         .env_clear()
         .envs(keep)
@@ -165,7 +175,7 @@ fn start(spec: Spec, group: Option<&Group>) -> Result<Launched> {
 fn shake_hands(
     socket: &OwnedFd,
     child: &Child,
-    mut spec: Spec,
+    spec: Spec,
     group: Option<&Group>,
 ) -> Result<(OwnedFd, Option<Report>)> {
     let failed =
@@ -176,16 +186,16 @@ fn shake_hands(
     };
     let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
     let owner = owner().map_err(|error| failed(&error))?;
-    spec.groups = owner.is_some();
+    let weak = spec.weak.clone();
     channel::send(socket, 0, &Order::Spec(spec), &doors).map_err(|error| failed(&error))?;
     expect(socket, |report| if matches!(report, Report::Unshared) { Ok(()) } else { Err(odd(report)) })?;
-    map_users(child.id(), owner).map_err(|error| {
+    let groups = map_users(child.id(), owner, &weak).map_err(|error| {
         Error::new(
             Code::Unavailable,
             format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}"),
         )
     })?;
-    channel::send(socket, 0, &Order::Mapped, &[]).map_err(|error| failed(&error))?;
+    channel::send(socket, 0, &Order::Mapped { groups }, &[]).map_err(|error| failed(&error))?;
     let mut early = None;
     loop {
         match (next(socket), early) {
@@ -230,18 +240,23 @@ fn odd(report: &Report) -> Error {
     }
 }
 
-/// One user and one group inside, who on the host are the caller, or where that is root nobody.
-fn map_users(pid: u32, owner: Option<u32>) -> io::Result<()> {
+/// One user and one group inside, who on the host are the caller, or where that is root nobody. True where the process may
+/// give up its other groups.
+fn map_users(pid: u32, owner: Option<u32>, weak: &Weaknesses) -> io::Result<bool> {
     let (user, group) = match owner {
         Some(id) => (id, id),
         None => (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
     };
+    fs::write(format!("/proc/{pid}/uid_map"), format!("{USER} {user} 1\n"))?;
     if owner.is_none() {
+        if !weak.has(&Weakness::Groups) && groups::map(pid, group) {
+            return Ok(true);
+        }
         // The kernel lets a plain user map a group only after this.
         fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
     }
-    fs::write(format!("/proc/{pid}/uid_map"), format!("{USER} {user} 1\n"))?;
-    fs::write(format!("/proc/{pid}/gid_map"), format!("{USER} {group} 1\n"))
+    fs::write(format!("/proc/{pid}/gid_map"), format!("{USER} {group} 1\n"))?;
+    Ok(owner.is_some())
 }
 
 const USER_NAMESPACES: &str = "Sandboxes need user namespaces. Allow them with `sysctl kernel.unprivileged_userns_clone=1` (older Debian), \

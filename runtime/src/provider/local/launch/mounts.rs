@@ -13,7 +13,7 @@ use rustix::mount::{
 };
 
 use super::spec::{Bind, BindKind, Spec};
-use super::sys;
+use super::{Weakness, Weaknesses, sys};
 
 /// Where the new root is built: a directory every Linux has, in a mount namespace nobody else sees.
 const SCRATCH: &str = "/usr";
@@ -22,16 +22,17 @@ const SCRATCH: &str = "/usr";
 /// may be closed to everybody else.
 pub(super) fn sources(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    spec.binds.iter().map(source).collect()
+    spec.binds.iter().map(|bind| source(bind, &spec.weak)).collect()
 }
 
-fn source(bind: &Bind) -> io::Result<OwnedFd> {
+fn source(bind: &Bind, weak: &Weaknesses) -> io::Result<OwnedFd> {
     let flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
     let tree = open_tree(CWD, OsStr::from_bytes(&bind.source), flags)?;
+    let read_only = if weak.has(&Weakness::Writable) { 0 } else { sys::READ_ONLY };
     let attributes = match bind.kind {
-        BindKind::Directory | BindKind::File => sys::READ_ONLY | sys::NO_SUID | sys::NO_DEV,
-        BindKind::Device => sys::READ_ONLY | sys::NO_SUID | sys::NO_EXEC,
+        BindKind::Directory | BindKind::File => read_only | sys::NO_SUID | sys::NO_DEV,
+        BindKind::Device => read_only | sys::NO_SUID | sys::NO_EXEC,
         BindKind::Writable => sys::NO_SUID | sys::NO_DEV,
     };
     sys::mount_setattr(tree.as_fd(), attributes, true)?;
@@ -66,7 +67,8 @@ pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     }
     mount("tmpfs", "dev/shm", "tmpfs", shut, c"size=64m,nr_inodes=4k,mode=1777")?;
     let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
-    Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620")?)
+    // All sandboxes together have as many terminals as the machine (`kernel.pty.max`).
+    Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620,max=256")?)
 }
 
 fn parents(path: &Path) -> io::Result<()> {

@@ -10,7 +10,10 @@ pub(super) enum Order {
     /// What the sandbox is to be. First. The doors of its control group come along.
     Spec(Spec),
     /// The maps of users are written. Second.
-    Mapped,
+    Mapped {
+        /// Whether the process has groups of the host that it may give up.
+        groups: bool,
+    },
 }
 
 /// From the new process to the host.
@@ -70,8 +73,6 @@ pub(crate) struct Spec {
     pub(crate) file_size: u64,
     /// The filters of system calls.
     pub(crate) filters: Vec<Program>,
-    /// Whether the user has groups of the host to give up.
-    pub(crate) groups: bool,
     /// What is left out, for tests.
     pub(crate) weak: Weaknesses,
 }

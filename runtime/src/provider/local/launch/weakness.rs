@@ -27,8 +27,24 @@ pub enum Weakness {
     Descriptors,
     /// Programs have the host's environment.
     Environment,
+    /// Rules of egress are compared with the host that a program names, as it is written and at any port.
+    Egress,
     /// A file or directory of the host is seen under its own path, to write.
     File(PathBuf),
+    /// The first process runs the host's own program file.
+    Program,
+    /// What is seen of the host is mounted to write.
+    Writable,
+    /// What the whole machine counts is bounded as on the host.
+    Counters,
+    /// All of `/proc` is to be seen.
+    Proc,
+    /// The watch looks at everything, however much it is, and at all sandboxes in one thread.
+    Budget,
+    /// A plain user keeps the other groups.
+    Groups,
+    /// Pipes that programs leave behind are kept however many they are, and this program's own limits stay as they are.
+    Pipes,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.

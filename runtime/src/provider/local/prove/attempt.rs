@@ -28,7 +28,8 @@ pub(super) enum Control {
 /// The protections that stand in the way of an attempt.
 pub(super) fn control(name: &str) -> Option<Control> {
     use Weakness::{
-        Capabilities, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Processes,
+        Capabilities, Counters, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Proc,
+        Processes, Writable,
     };
     if let Some(call) = CALLS.iter().find(|call| call.name == name) {
         return Some(match call.needs {
@@ -47,11 +48,18 @@ pub(super) fn control(name: &str) -> Option<Control> {
         "sysfs" => Control::File(|_| "/sys".into()),
         // The user namespace alone keeps it out of the environment of a process of the same user.
         "hard_link_to_the_host" | "setuid_programs" | "environment_of_host_processes" => Control::Host,
+        "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
-        "other_families" | "new_user_namespace" | "clone_into_namespaces" | "x32_calls" => {
-            Control::Weak(&[Filter])
-        }
+        "other_families"
+        | "other_kinds_of_netlink"
+        | "allocate_without_writing"
+        | "reserve_without_writing"
+        | "x32_calls" => Control::Weak(&[Filter]),
+        "core_files_for_a_helper_of_the_host" => Control::Weak(&[Filter, Limits]),
+        "new_user_namespace" | "clone_into_namespaces" => Control::Weak(&[Filter, Counters]),
+        "inotify_of_the_whole_machine" => Control::Weak(&[Counters]),
+        "what_the_kernel_tells" => Control::Weak(&[Proc]),
         "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes]),
         "environment_of_the_host_program" => Control::Weak(&[Environment]),
         "environment_of_the_guest" | "descriptors_of_the_guest" | "root_of_the_guest" => {

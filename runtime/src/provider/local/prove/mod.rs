@@ -161,8 +161,8 @@ impl Prover {
     /// # Errors
     /// Where it cannot be made.
     pub async fn shut(&mut self, name: &str) -> Result<Result<(), String>, Fault> {
-        let target = self.scene.target.clone();
-        let said = attempt::attempt(self.sandbox(self.as_it_is.clone()).await?, name, &target).await?;
+        let said = self.attempt(name).await?;
+        let target = &self.scene.target;
         if !said.starts_with("refused: ") || said.contains(&target.secret) {
             return Ok(Err(said));
         }
@@ -172,6 +172,15 @@ impl Prover {
         let sandbox = self.sandbox(self.as_it_is.clone()).await?;
         let well = sandbox.exec(stage::command(&["echo", "well"])).await?;
         if well.stdout == b"well\n" { Ok(Ok(())) } else { Err("the sandbox is not as it was".into()) }
+    }
+
+    /// What an attempt in a sandbox as it is says: `taken`, or `refused: ` and why.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub async fn attempt(&mut self, name: &str) -> Result<String, Fault> {
+        let target = self.scene.target.clone();
+        attempt::attempt(self.sandbox(self.as_it_is.clone()).await?, name, &target).await
     }
 
     /// Makes an attempt without the protection that stands in its way. Gives what was said where it is refused.

@@ -50,5 +50,11 @@ const WORDS: &[(&str, &str)] = &[
     ("shared_memory", "find shared memory (System V) of the host"),
     ("call_prlimit_of_another", "change a limit of another process by `prlimit64`"),
     ("call_umount", "make the system call `umount2`"),
+    ("allocate_without_writing", "take disk by `fallocate`, past the limit of what is written"),
+    ("reserve_without_writing", "take disk by an ioctl (FS_IOC_RESVSP64), past the limit of what is written"),
+    ("inotify_of_the_whole_machine", "use up the inotify instances of a user of the host"),
+    ("other_kinds_of_netlink", "make a netlink socket that does not only show the sandbox's own network"),
+    ("what_the_kernel_tells", "read what /proc tells of keys, the kernel's command line and devices"),
+    ("core_files_for_a_helper_of_the_host", "have the host's helper for core files (core_pattern) run"),
     ("x32_calls", "make a system call by its x32 number"),
 ];

@@ -45,20 +45,6 @@ const CLOSED_6: &[(Ipv6Addr, u32)] = &[
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8),
 ];
 
-/// Where an IPv6 address holds one of IPv4: the first address, how many bits of it count, and the bits behind the IPv4
-/// address. Unspecified and loopback are in the last one.
-const EMBEDDED: &[(Ipv6Addr, u32, u32)] = &[
-    // Mapped, and translated.
-    (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, 0),
-    (Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96, 0),
-    // NAT64.
-    (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, 0),
-    // 6to4.
-    (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16, 80),
-    // Compatible.
-    (Ipv6Addr::UNSPECIFIED, 96, 0),
-];
-
 /// Whether an address may be on the internet. Addresses of documentation are let through: some networks use them.
 pub(super) fn is_open(address: IpAddr) -> bool {
     match address {
@@ -72,13 +58,59 @@ fn is_open_4(address: Ipv4Addr) -> bool {
 }
 
 fn is_open_6(address: Ipv6Addr) -> bool {
-    let within = |first: Ipv6Addr, bits: u32| (address.to_bits() ^ first.to_bits()) >> (128 - bits) == 0;
-    if let Some((_, _, behind)) = EMBEDDED.iter().find(|(first, bits, _)| within(*first, *bits)) {
-        // The lowest 32 bits that are left.
-        #[expect(clippy::cast_possible_truncation, reason = "meant")]
-        return is_open_4(Ipv4Addr::from_bits((address.to_bits() >> behind) as u32));
+    !CLOSED_6.iter().any(|(first, bits)| within(address, *first, *bits))
+        && embedded(address).into_iter().all(is_open_4)
+}
+
+fn within(address: Ipv6Addr, first: Ipv6Addr, bits: u32) -> bool {
+    (address.to_bits() ^ first.to_bits()) >> (128 - bits) == 0
+}
+
+/// The addresses that a connection to this one may lead to: itself, and those of IPv4 that it holds. Rules about an
+/// address are compared with all of them, everywhere.
+pub(super) fn forms(address: IpAddr) -> Vec<IpAddr> {
+    let held = match address {
+        IpAddr::V4(_) => Vec::new(),
+        IpAddr::V6(address) => embedded(address),
+    };
+    std::iter::once(address).chain(held.into_iter().map(IpAddr::V4)).collect()
+}
+
+/// The addresses of IPv4 that one of IPv6 holds. `KozeEgress` in a Worker does the same, on the same cases.
+fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
+    let bytes = address.octets();
+    // Four bytes from one on, without the one in the middle, which is no part of an address (RFC 6052).
+    let from = |first: usize| {
+        let mut four = (first..16).filter(|at| *at != 8).map(|at| bytes[at]);
+        Ipv4Addr::from(std::array::from_fn(|_| four.next().unwrap_or(0)))
+    };
+    let is_in = |first: [u16; 8], length| within(address, first.into(), length);
+    let mut held = Vec::new();
+    // Compatible, mapped, translated, and NAT64.
+    if is_in([0; 8], 96)
+        || is_in([0, 0, 0, 0, 0, 0xffff, 0, 0], 96)
+        || is_in([0, 0, 0, 0, 0xffff, 0, 0, 0], 96)
+        || is_in([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96)
+    {
+        held.push(from(12));
     }
-    !CLOSED_6.iter().any(|(first, bits)| within(*first, *bits))
+    // NAT64 as a network of its own sees fit: by a prefix of any length that fits in.
+    if is_in([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48) {
+        held.extend([from(6), from(7), from(9), from(12)]);
+    }
+    // 6to4.
+    if is_in([0x2002, 0, 0, 0, 0, 0, 0, 0], 16) {
+        held.push(from(2));
+    }
+    // Teredo: the server, and the client with every bit turned round.
+    if is_in([0x2001, 0, 0, 0, 0, 0, 0, 0], 32) {
+        held.extend([from(4), Ipv4Addr::from_bits(!from(12).to_bits())]);
+    }
+    // ISATAP, in any network.
+    if matches!(address.segments()[4..6], [0 | 0x200, 0x5efe]) {
+        held.push(from(12));
+    }
+    held
 }
 
 /// Whether an address is one of this machine's own. Behind it everything listens that a firewall keeps from the
@@ -118,6 +150,7 @@ mod tests {
             "64:ff9b::1.1.1.1",
             "2002:101:101::1",
             "::cb00:7150",
+            "2606:4700::5efe:1.1.1.1",
         ] {
             assert!(is_open(open.parse().unwrap()), "{open}");
         }
@@ -155,6 +188,7 @@ mod tests {
             "2002:7f00:1::",
             "2002:a9fe:a9fe::1",
             "2001::1",
+            "2606:4700::5efe:10.0.0.1",
             "100::1",
             "fc00::1",
             "fd00:ec2::254",
@@ -164,6 +198,24 @@ mod tests {
             "ff02::1",
         ] {
             assert!(!is_open(closed.parse().unwrap()), "{closed}");
+        }
+    }
+
+    /// The cases that `KozeEgress` is tested with as well.
+    #[test]
+    fn addresses_that_hold_others() {
+        let cases: serde_json::Value = serde_json::from_str(include_str!("addresses.json")).unwrap();
+        for case in cases.as_array().unwrap() {
+            let address: IpAddr = case["address"].as_str().unwrap().parse().unwrap();
+            let mut wanted: Vec<IpAddr> = vec![address];
+            wanted.extend(
+                case["holds"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|held| held.as_str().unwrap().parse::<IpAddr>().unwrap()),
+            );
+            assert_eq!(forms(address), wanted, "{address}");
         }
     }
 

@@ -1,15 +1,21 @@
 //! The way out: an HTTP proxy in this program, which a sandbox reaches at a port of its own loopback, and nothing else.
 
 mod address;
+mod hello;
 mod host;
+mod journal;
+mod listening;
 mod policy;
 mod proxy;
 mod reach;
+mod rule;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+pub use self::journal::Reached;
+pub(in super::super) use self::journal::{Journal, read as read_journal};
 use self::policy::Policy;
 use self::reach::Reach;
 use super::super::engine::engine;
@@ -31,10 +37,16 @@ pub(in super::super) fn check(image: &Image) -> Result<()> {
 }
 
 /// Opens the way out of a sandbox, if it is to have one. It closes when the sandbox ends.
-pub(in super::super) async fn open(running: &Running, image: &Image, names: Names) -> Result<()> {
+pub(in super::super) async fn open(
+    running: &Running,
+    image: &Image,
+    names: Names,
+    journal: Journal,
+    weak: bool,
+) -> Result<()> {
     let Some(policy) = Policy::of(image)? else { return Ok(()) };
     let listener = super::listen(running, PORT).await?;
-    let reach = Arc::new(Reach::new(policy, names));
+    let reach = Arc::new(Reach::new(policy.weakened(weak), names, journal));
     let ended = running.end_of();
     engine()?.spawn(async move {
         tokio::select! {

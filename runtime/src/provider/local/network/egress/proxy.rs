@@ -14,6 +14,7 @@ use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::idle::Idle;
 use super::super::tunnel::tunnel;
+use super::listening::{Judge, Listening};
 use super::reach::Reach;
 
 /// How long nothing may move on a connection.
@@ -38,18 +39,24 @@ pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
 }
 
 async fn connect(
-    reach: &Reach,
+    reach: &Arc<Reach>,
     mut request: Request<Incoming>,
     after: &After,
 ) -> Result<Response<Body>, Refusal> {
     let target =
         request.uri().authority().and_then(|authority| Some((authority.host(), authority.port_u16()?)));
     let (host, port) = target.ok_or_else(|| bad("CONNECT names a host and a port: `example.com:443`"))?;
-    let server = Idle::new(reach.connect(host, port).await?, IDLE);
+    let connected = reach.connect(host, port).await?;
     let client = hyper::upgrade::on(&mut request);
+    let reach = Arc::clone(reach);
     after.set(async move {
-        if let Ok(client) = client.await {
-            tunnel(TokioIo::new(client), server).await;
+        let Ok(client) = client.await else { return };
+        let server = Idle::new(connected.stream, IDLE);
+        let judge = Judge { reach, host: connected.host, entry: connected.entry };
+        let (client, judged) = Listening::new(TokioIo::new(client));
+        tokio::select! {
+            () = tunnel(client, server) => {}
+            () = judge.refuses(judged) => {}
         }
     });
     Ok(http::empty(StatusCode::OK))
@@ -61,7 +68,7 @@ async fn forward(reach: &Reach, mut request: Request<Incoming>) -> Result<Respon
         return Err(bad("this is a proxy: ask for `http://host/path`, or with CONNECT for `host:443`"));
     };
     let (host, port) = host_and_port(authority).ok_or_else(|| bad("the URL's port is 1 to 65535"))?;
-    let server = reach.connect(authority.host(), port).await?;
+    let server = reach.connect(authority.host(), port).await?.stream;
     let name = authority.host().to_owned();
     let path = uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();
     http::for_the_next(&mut request);

@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use super::super::http::Refusal;
 use super::host::Host;
-use super::policy::Policy;
+use super::journal::{Journal, Reached};
+use super::policy::{Policy, Refused};
 use super::{Names, address};
 
 /// How long one address may take to answer, and a name to be looked up.
@@ -25,18 +26,27 @@ const LOOKUPS: usize = 8;
 
 /// What a sandbox reaches.
 pub(super) struct Reach {
-    policy: Policy,
+    pub(super) policy: Policy,
+    pub(super) journal: Journal,
     names: Names,
     lookups: Arc<Semaphore>,
 }
 
+/// A connection to a host.
+pub(super) struct Connected {
+    pub(super) stream: TcpStream,
+    pub(super) host: Host,
+    /// What the journal says of it.
+    pub(super) entry: Reached,
+}
+
 impl Reach {
-    pub(super) fn new(policy: Policy, names: Names) -> Self {
-        Reach { policy, names, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+    pub(super) fn new(policy: Policy, names: Names, journal: Journal) -> Self {
+        Reach { policy, journal, names, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
     }
 
     /// A connection to a host, if the sandbox may have it.
-    pub(super) async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Refusal> {
+    pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Connected, Refusal> {
         let Some(host) = Host::parse(host) else {
             let text = format!(
                 "`{}` is neither a name nor an address; an IPv4 address is four decimal numbers",
@@ -44,35 +54,57 @@ impl Reach {
             );
             return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
         };
-        if let Some(text) = self.policy.refusal(&host) {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, text));
+        let mut entry = self.journal.entry(&host, port);
+        match self.policy.judge(&host, port) {
+            Ok(rule) => entry.rule = rule,
+            Err(refused) => return Err(self.refuse(&mut entry, refused).await),
         }
         let unreachable = |why: &str| {
             Refusal::new(StatusCode::BAD_GATEWAY, format!("{host} cannot be reached at port {port}: {why}"))
         };
-        let addresses = match &host {
+        let found = match &host {
             Host::Address(address) => open(vec![SocketAddr::new(*address, port)]),
             Host::Name(name) => match self.names.get(name) {
                 Some(server) => vec![*server],
                 None => open(self.look_up(name, port).await.map_err(|error| unreachable(&error))?),
             },
         };
+        let (mut addresses, mut refused) = (Vec::new(), None);
+        for address in found {
+            match self.policy.judge_found(&host, address.ip(), port) {
+                Ok(()) => addresses.push(address),
+                Err(why) => {
+                    entry.address = Some(address.ip());
+                    refused = Some(why);
+                }
+            }
+        }
         if addresses.is_empty() {
-            let text = format!("{host} is not on the internet: sandboxes reach no private or local network");
-            return Err(Refusal::new(StatusCode::FORBIDDEN, text));
+            let near = || Refused {
+                rule: "not on the internet".to_owned(),
+                text: format!("{host} is not on the internet: sandboxes reach no private or local network"),
+            };
+            return Err(self.refuse(&mut entry, refused.unwrap_or_else(near)).await);
         }
         let mut why = String::new();
         for address in addresses.into_iter().take(TRIED) {
             match timeout(PATIENCE, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
-                    return Ok(stream);
+                    entry.address = Some(address.ip());
+                    self.journal.note(&entry).await;
+                    return Ok(Connected { stream, host, entry });
                 }
                 Ok(Err(error)) => why = error.kind().to_string(),
                 Err(_) => "no answer in time".clone_into(&mut why),
             }
         }
         Err(unreachable(&why))
+    }
+
+    async fn refuse(&self, entry: &mut Reached, refused: Refused) -> Refusal {
+        self.journal.refused(entry, &refused).await;
+        Refusal::new(StatusCode::FORBIDDEN, refused.text)
     }
 
     async fn look_up(&self, name: &str, port: u16) -> Result<Vec<SocketAddr>, String> {

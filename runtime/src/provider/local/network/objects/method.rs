@@ -146,11 +146,11 @@ fn stat(stat: sandbox::Stat) -> Stat {
     Stat { kind, target, size: stat.size, mode: stat.mode }
 }
 
-fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, Failure> {
+pub(super) fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(input).map_err(|error| invalid(format!("the input is not of its type: {error}")))
 }
 
-fn answer(value: &impl Serialize) -> Result<Answer, Failure> {
+pub(super) fn answer(value: &impl Serialize) -> Result<Answer, Failure> {
     let value = serde_json::to_value(value);
     let value = value.map_err(|error| failure(Error::new(Code::Internal, error.to_string())))?;
     Ok(Answer { value, bytes: Vec::new() })
@@ -166,11 +166,11 @@ fn invalid(message: String) -> Failure {
 }
 
 /// How much was done is not known here, so nothing is said to be retryable.
-fn failure(error: Error) -> Failure {
+pub(super) fn failure(error: Error) -> Failure {
     Failure { code: Reason::Code(error.code), message: error.message, retryable: false }
 }
 
-fn unopened() -> Failure {
+pub(super) fn unopened() -> Failure {
     let message = "the sandbox was never opened, or was destroyed since: open it first".to_owned();
     Failure { code: Reason::Unopened(Unopened::Unopened), message, retryable: false }
 }

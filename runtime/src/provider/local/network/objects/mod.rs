@@ -5,11 +5,12 @@
 //! knows its token.
 //!
 //! A request says in headers what it is: `koze-token`; `koze-object`, the class and the id of the object, `Class/id`; and
-//! either `koze-method`, a method of the contract, with input and answer as [`frame`] has them, or `koze-port`, whatever a
+//! either `koze-method`, a method of the contract, with input and answer as [`frame`] has them or as a [`stream`], or `koze-port`, whatever a
 //! client wants of a port of the sandbox.
 
 mod frame;
 mod method;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -145,6 +146,10 @@ impl Shared {
         let object = text(headers, "koze-object").and_then(|named| self.object(named));
         let object = object.ok_or_else(|| bad("`koze-object` names a class and an object: Class/id"))?;
         if let Some(method) = text(headers, "koze-method").map(str::to_owned) {
+            if stream::is_one(&method) {
+                let (head, body) = request.into_parts();
+                return Ok(stream::call(self, &object, &method, &head.headers, body).await);
+            }
             let body = Limited::new(request.into_body(), LARGEST_REQUEST).collect().await;
             let body = body.map_err(|_| {
                 Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or came to no end")

@@ -46,6 +46,8 @@ pub(crate) const CALLS: &[Call] = &[
     call("call_io_uring_enter", Needs::Nothing, libc::SYS_io_uring_enter, [NONE, 0, 0, 0, 0]),
     call("call_io_uring_register", Needs::Nothing, libc::SYS_io_uring_register, [NONE, 0, 0, 0, 0]),
     call("call_clone3", Needs::Nothing, libc::SYS_clone3, [0, 0, 0, 0, 0]),
+    call("call_io_setup", Needs::Nothing, libc::SYS_io_setup, [0, 0, 0, 0, 0]),
+    call("call_file_setattr", Needs::Nothing, 469, [NONE, 0, 0, 0, 0]),
     call("call_setns", Needs::Nothing, libc::SYS_setns, [NONE, 0, 0, 0, 0]),
     call("call_name_to_handle_at", Needs::Nothing, libc::SYS_name_to_handle_at, [NONE, 0, 0, 0, 0]),
     call("call_open_tree", Needs::Nothing, libc::SYS_open_tree, [NONE, 0, 0, 0, 0]),

@@ -3,7 +3,9 @@
 
 mod calls;
 mod files;
+mod inodes;
 mod kernel;
+mod machine;
 mod network;
 mod processes;
 
@@ -82,6 +84,7 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("proc_of_the_kernel", files::kernel),
     ("mounts_of_the_host", files::mounts),
     ("write_to_usr", files::usr),
+    ("change_an_inode_of_the_host", inodes::change),
     ("leaked_descriptors", files::descriptors),
     ("host_loopback", network::tcp),
     ("abstract_sockets", network::abstract_socket),
@@ -105,6 +108,12 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("set_the_time", kernel::time),
     ("type_into_a_terminal", kernel::terminal),
     ("shared_memory", kernel::shared_memory),
+    ("allocate_without_writing", machine::fallocate),
+    ("reserve_without_writing", machine::reserve),
+    ("inotify_of_the_whole_machine", machine::inotify),
+    ("other_kinds_of_netlink", machine::netlink),
+    ("what_the_kernel_tells", machine::told),
+    ("core_files_for_a_helper_of_the_host", machine::core),
     #[cfg(target_arch = "x86_64")]
     ("x32_calls", kernel::x32),
 ];

@@ -1,0 +1,43 @@
+//! Whether wrangler has a login at Cloudflare, as far as can be told without asking it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::dotenv;
+
+/// The variables that are a login.
+const VARIABLES: [&str; 3] = ["CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY", "CF_API_TOKEN"];
+/// Where wrangler reads them, too, in the directory that it runs in.
+const FILES: [&str; 2] = [".env", ".env.local"];
+/// What stands in the files that `wrangler login` writes.
+const TOKENS: [&str; 2] = ["oauth_token", "refresh_token"];
+
+/// Whether there is one for wrangler in this directory.
+pub fn is_there(dir: &Path) -> bool {
+    let set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
+    let in_files = || {
+        let texts = FILES.iter().filter_map(|file| fs::read_to_string(dir.join(file)).ok());
+        texts.into_iter().any(|text| VARIABLES.iter().any(|name| dotenv::given(&text, name).is_some()))
+    };
+    VARIABLES.iter().any(set) || in_files() || remembered()
+}
+
+/// Whether `wrangler login` has left one.
+fn remembered() -> bool {
+    homes().iter().any(|home| {
+        let files = fs::read_dir(home.join("config")).into_iter().flatten().flatten();
+        let texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
+        texts.into_iter().any(|text| TOKENS.iter().any(|token| text.contains(token)))
+    })
+}
+
+/// Where it may have left it: below the home directory, or where programs keep their settings.
+fn homes() -> Vec<PathBuf> {
+    let named = |name| env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let home = named("HOME").or_else(|| named("USERPROFILE"));
+    let below = |path: &str| home.as_ref().map(|home| home.join(path));
+    let settings = named("XDG_CONFIG_HOME").or_else(|| below(".config"));
+    let dirs = [home.clone(), settings, below("Library/Preferences"), named("APPDATA")];
+    dirs.into_iter().flatten().map(|dir| dir.join(".wrangler")).collect()
+}

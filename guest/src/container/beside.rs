@@ -1,0 +1,102 @@
+//! The guest in a container whose first process is somebody else's, such as the server of Cloudflare's Sandbox SDK. It
+//! runs in the background, and nobody in the container waits for it.
+#![allow(unsafe_code, reason = "fork has no safe form")]
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::Failed;
+
+/// The signals that do not end it: `kill -- -1` in the sandbox reaches it, and is not meant for it.
+pub(super) const IGNORED: [i32; 7] =
+    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
+
+/// Variables of the shell that has started the guest. They say nothing of the container.
+pub(super) const OF_THE_SHELL: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
+
+/// What the first line of the process in front begins with; the port follows.
+const LISTENS: &str = "listens at ";
+
+/// How the process in the background says that it listens.
+pub(super) struct Ready(File);
+
+impl Ready {
+    /// Says at which port.
+    pub(super) fn listens(mut self, port: u16) {
+        // Where nobody reads it, nobody will come.
+        let _ = writeln!(self.0, "{LISTENS}{port}");
+    }
+}
+
+/// Runs the guest in the background; once it listens, prints at which port, and ends. No thread runs yet.
+pub(super) fn start(run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
+    let (read, write) = match pipe_with(PipeFlags::CLOEXEC) {
+        Ok(ends) => ends,
+        Err(error) => return failed(&format!("cannot make a pipe: {error}")),
+    };
+    // SAFETY: this thread is the only one, so the copy is whole.
+    match unsafe { libc::fork() } {
+        -1 => failed(&format!("cannot run in the background: {}", io::Error::last_os_error())),
+        0 => {
+            drop(read);
+            background(File::from(write), run)
+        }
+        _ => {
+            drop(write);
+            front(read)
+        }
+    }
+}
+
+/// The process in front: it passes on what the other one says.
+fn front(read: OwnedFd) -> ExitCode {
+    let mut said = String::new();
+    // A line: the other one keeps its end of the pipe.
+    match BufReader::new(File::from(read)).read_line(&mut said) {
+        Ok(_) if said.starts_with(LISTENS) => {
+            print!("koze-guest {said}");
+            ExitCode::SUCCESS
+        }
+        Ok(0) => failed("ended before it listened"),
+        Ok(_) => failed(said.trim_end()),
+        Err(error) => failed(&error.to_string()),
+    }
+}
+
+/// The process in the background.
+fn background(pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
+    let Ok(mut other) = pipe.try_clone() else { return ExitCode::FAILURE };
+    let detached = detach().map_err(|error| ("cannot leave its session", error));
+    match detached.and_then(|()| run(Ready(pipe))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((what, error)) => {
+            let _ = writeln!(other, "{what}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Gives up the session, directory and streams of whoever has started it.
+fn detach() -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::chdir("/")?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    // The container's own log. Whoever reads that may stop, and the guest goes on.
+    let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let log = rustix::fs::open("/proc/1/fd/2", flags, Mode::empty());
+    rustix::stdio::dup2_stdin(&null)?;
+    let log = log.as_ref().unwrap_or(&null);
+    rustix::stdio::dup2_stdout(log)?;
+    rustix::stdio::dup2_stderr(log)?;
+    Ok(())
+}
+
+fn failed(why: &str) -> ExitCode {
+    eprintln!("koze-guest: {why}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,228 @@
+//! The sending end of a stream.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{DEEPEST, FAILED, HEAD, MOST, PIECE, REASON, Record, TURNS, UNKNOWN};
+use crate::files::{again, file_mode};
+use crate::message::{self, Fault, Place, Why};
+use crate::place::{self, fault};
+use crate::tree;
+
+/// Why packing stopped.
+enum Stop {
+    /// Nobody reads any more: who did says why.
+    Deaf,
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Stop::Fault(fault)
+    }
+}
+
+/// Writes what a place leads to as a stream. What has the name `except` is left out: a copy into itself ends so. What comes
+/// in many small parts should be buffered by `to`.
+pub(crate) fn pack(place: &Place, except: &str, to: impl Write) -> Result<(), Fault> {
+    let at = place::resolve(place, true)?;
+    let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
+    let mode = stat.st_mode & 0o7777;
+    let mut pack = Pack {
+        out: to,
+        buffer: vec![0; HEAD + PIECE],
+        except: except.as_ref(),
+        top: &place.path,
+        open: Vec::new(),
+        count: 0,
+        in_file: false,
+    };
+    let packed = if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+        let directory = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
+        pack.directory(OsString::new(), directory, mode).and_then(|()| pack.below())
+    } else {
+        file_mode(&at, place)?;
+        pack.file(OsStr::new(""), File::from(again(&at, OFlags::RDONLY, place)?))
+    };
+    match packed.and_then(|()| pack.record(&Record::End)).and_then(|()| pack.flush()) {
+        Ok(()) | Err(Stop::Deaf) => Ok(()),
+        Err(Stop::Fault(fault)) => {
+            // The answer to this call says it as well; the receiver may have no other way to hear of it.
+            let _ = pack.failed(&fault);
+            Err(fault)
+        }
+    }
+}
+
+/// A directory that is packed: its name, and what in it is still to come.
+struct Open {
+    name: OsString,
+    directory: OwnedFd,
+    left: Vec<OsString>,
+}
+
+struct Pack<'a, W> {
+    out: W,
+    buffer: Vec<u8>,
+    except: &'a OsStr,
+    top: &'a str,
+    open: Vec<Open>,
+    count: usize,
+    /// Whether the receiver waits for a piece of a file.
+    in_file: bool,
+}
+
+impl<W: Write> Pack<'_, W> {
+    fn below(&mut self) -> Result<(), Stop> {
+        while let Some(open) = self.open.last_mut() {
+            match open.left.pop() {
+                Some(name) if name == self.except => {}
+                Some(name) => self.entry(&name)?,
+                None => {
+                    self.record(&Record::Up)?;
+                    self.open.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs what has the name in the innermost directory. It may become something else under our hands.
+    fn entry(&mut self, name: &OsStr) -> Result<(), Stop> {
+        for _ in 0..TURNS {
+            let Some(open) = self.open.last() else { break };
+            match look(open.directory.as_fd(), name) {
+                Ok(Found::File(file)) => return self.file(name, file),
+                Ok(Found::Directory(directory, mode)) => {
+                    return self.directory(name.to_owned(), directory, mode);
+                }
+                Ok(Found::Link(target)) => {
+                    self.count(name)?;
+                    return self.record(&Record::Link { name: name.as_bytes().to_vec(), target });
+                }
+                Ok(Found::Other) => {
+                    let text =
+                        format!("{} is no file, directory or link, and cannot be copied", self.path(name));
+                    return Err(Fault::new(Why::Unsupported, text).into());
+                }
+                // Gone since.
+                Err(Errno::NOENT) => return Ok(()),
+                // Something else by now.
+                Err(Errno::LOOP | Errno::NOTDIR | Errno::INVAL | Errno::NXIO) => {}
+                Err(error) => return Err(fault(&error.into(), &self.path(name)).into()),
+            }
+        }
+        let text = format!("{} changes all the time", self.path(name));
+        Err(Fault::new(Why::Unavailable, text).into())
+    }
+
+    fn directory(&mut self, name: OsString, directory: OwnedFd, mode: u32) -> Result<(), Stop> {
+        self.count(&name)?;
+        if self.open.len() >= DEEPEST {
+            let text = format!("{} is more than {DEEPEST} directories deep", self.path(&name));
+            return Err(Fault::new(Why::TooLarge, text).into());
+        }
+        let left = tree::names(&directory).map_err(|error| fault(&error, &self.path(&name)))?;
+        self.record(&Record::Directory { name: name.as_bytes().to_vec(), mode })?;
+        self.open.push(Open { name, directory, left });
+        Ok(())
+    }
+
+    /// Packs a file as long as it was when it was opened: one that grows all the time comes to an end, too.
+    fn file(&mut self, name: &OsStr, mut file: File) -> Result<(), Stop> {
+        self.count(name)?;
+        let stat = rustix::fs::fstat(&file).map_err(|error| fault(&error.into(), &self.path(name)))?;
+        self.record(&Record::File { name: name.as_bytes().to_vec(), mode: stat.st_mode & 0o7777 })?;
+        self.in_file = true;
+        let mut left = match u64::try_from(stat.st_size) {
+            Ok(0) | Err(_) => UNKNOWN,
+            Ok(size) => size,
+        };
+        while left > 0 {
+            let step = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+            let read = match file.read(&mut self.buffer[HEAD..HEAD + step]) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(fault(&error, &self.path(name)).into()),
+            };
+            let length = u32::try_from(read).unwrap_or_default().to_le_bytes();
+            self.buffer[..HEAD].copy_from_slice(&length);
+            self.out.write_all(&self.buffer[..HEAD + read]).map_err(|_| Stop::Deaf)?;
+            left -= read as u64;
+        }
+        self.in_file = false;
+        self.out.write_all(&[0; HEAD]).map_err(|_| Stop::Deaf)
+    }
+
+    /// Ends the stream with the reason why it is not whole.
+    fn failed(&mut self, fault: &Fault) -> Result<(), Stop> {
+        if self.in_file {
+            self.out.write_all(&FAILED.to_le_bytes()).map_err(|_| Stop::Deaf)?;
+        }
+        let cut = fault.text.floor_char_boundary(REASON);
+        self.record(&Record::Failed(Fault::new(fault.why, &fault.text[..cut])))?;
+        self.flush()
+    }
+
+    fn record(&mut self, record: &Record) -> Result<(), Stop> {
+        let bytes = message::encode(0, record).map_err(|error| fault(&error, self.top))?;
+        self.out.write_all(&bytes).map_err(|_| Stop::Deaf)
+    }
+
+    fn flush(&mut self) -> Result<(), Stop> {
+        self.out.flush().map_err(|_| Stop::Deaf)
+    }
+
+    fn count(&mut self, name: &OsStr) -> Result<(), Stop> {
+        self.count += 1;
+        if self.count <= MOST {
+            return Ok(());
+        }
+        let text = format!("{}: {} has more than {MOST} files and directories", self.path(name), self.top);
+        Err(Fault::new(Why::TooLarge, text).into())
+    }
+
+    fn path(&self, name: &OsStr) -> String {
+        let names = self.open.iter().map(|open| open.name.as_os_str()).chain([name]);
+        let below: Vec<_> = names.filter(|name| !name.is_empty()).map(OsStr::to_string_lossy).collect();
+        [&[self.top.into()], &below[..]].concat().join("/")
+    }
+}
+
+enum Found {
+    File(File),
+    Directory(OwnedFd, u32),
+    Link(Vec<u8>),
+    Other,
+}
+
+/// What has the name in the directory, opened.
+fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Found> {
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            let file = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+            if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
+                return Err(Errno::INVAL);
+            }
+            Ok(Found::File(File::from(file)))
+        }
+        FileType::Directory => {
+            let opened = rustix::fs::openat(directory, name, flags | OFlags::DIRECTORY, Mode::empty())?;
+            let mode = rustix::fs::fstat(&opened)?.st_mode & 0o7777;
+            Ok(Found::Directory(opened, mode))
+        }
+        FileType::Symlink => {
+            Ok(Found::Link(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()))
+        }
+        _ => Ok(Found::Other),
+    }
+}

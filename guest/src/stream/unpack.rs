@@ -1,0 +1,188 @@
+//! The receiving end of a stream.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+use super::{BLOCK, DEEPEST, FAILED, HEAD, MOST, PIECE, RECORD, Record};
+use crate::message::{self, Fault, Place, Why};
+use crate::place::{self, fault};
+use crate::tree;
+
+/// Makes at a place, where nothing is, what a stream holds; gives the bytes of its files. Where that fails, or the
+/// stream ends too early, all is taken away again. `most` bytes are what there is room for.
+pub(crate) fn unpack(place: &Place, most: u64, from: impl Read) -> Result<u64, Fault> {
+    let (above, name) = place::entry_made(place)?;
+    let mut unpack = Unpack {
+        from: BufReader::new(from),
+        buffer: vec![0; PIECE],
+        open: Vec::new(),
+        made: false,
+        path: &place.path,
+        left: most,
+        longest: getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX),
+        bytes: 0,
+        count: 0,
+    };
+    let done = unpack.all(above.descriptor.as_fd(), &name);
+    if done.is_err() && unpack.made {
+        let _ = tree::remove(above.descriptor.as_fd(), &name, true);
+    }
+    done.map(|()| unpack.bytes)
+}
+
+struct Unpack<'a, R> {
+    from: BufReader<R>,
+    buffer: Vec<u8>,
+    /// The directories that are being filled, with the permission bits they get at the end.
+    open: Vec<(OwnedFd, u32)>,
+    made: bool,
+    path: &'a str,
+    left: u64,
+    longest: u64,
+    bytes: u64,
+    count: usize,
+}
+
+impl<R: Read> Unpack<'_, R> {
+    fn all(&mut self, above: BorrowedFd<'_>, top: &OsStr) -> Result<(), Fault> {
+        loop {
+            let record = self.record()?;
+            // Each takes a place of its own, and none comes behind the first but below it.
+            if self.made == self.open.is_empty() && !matches!(record, Record::End | Record::Failed(_)) {
+                return Err(self.broken());
+            }
+            match record {
+                Record::Directory { name, mode } => {
+                    if self.open.len() >= DEEPEST {
+                        return Err(self.too_large(format_args!("{DEEPEST} directories deep")));
+                    }
+                    let made = self.place(above, top, &name, Self::make_directory)?;
+                    self.open.push((made, mode));
+                }
+                Record::File { name, mode } => {
+                    let file = self.place(above, top, &name, Self::make_file)?;
+                    self.fill(&mut File::from(file), mode)?;
+                }
+                Record::Link { name, target } => {
+                    self.place(above, top, &name, |directory, name| {
+                        rustix::fs::symlinkat(OsStr::from_bytes(&target), directory, name)
+                    })?;
+                }
+                Record::Up => {
+                    if let Some((directory, mode)) = self.open.pop() {
+                        let mode = Mode::from_raw_mode(mode & 0o7777);
+                        rustix::fs::fchmod(&directory, mode).map_err(|error| self.failed(error))?;
+                    }
+                }
+                Record::End if self.made && self.open.is_empty() => return Ok(()),
+                Record::End => return Err(self.broken()),
+                Record::Failed(fault) => return Err(fault),
+            }
+        }
+    }
+
+    /// Makes something: the first of all at the place itself, what follows in the innermost directory.
+    fn place<T>(
+        &mut self,
+        above: BorrowedFd<'_>,
+        top: &OsStr,
+        name: &[u8],
+        make: impl FnOnce(BorrowedFd<'_>, &OsStr) -> rustix::io::Result<T>,
+    ) -> Result<T, Fault> {
+        self.take(BLOCK)?;
+        self.count += 1;
+        if self.count > MOST {
+            return Err(self.too_large(format_args!("{MOST} files and directories")));
+        }
+        let done = match self.open.last() {
+            None => make(above, top),
+            Some(_)
+                if matches!(name, b"" | b"." | b"..") || name.iter().any(|byte| b"/\0".contains(byte)) =>
+            {
+                return Err(self.broken());
+            }
+            Some((directory, _)) => make(directory.as_fd(), OsStr::from_bytes(name)),
+        };
+        let done = done.map_err(|error| self.failed(error))?;
+        self.made = true;
+        Ok(done)
+    }
+
+    fn make_directory(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+        rustix::fs::mkdirat(directory, name, Mode::RWXU)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(directory, name, flags, Mode::empty())
+    }
+
+    fn make_file(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)
+    }
+
+    fn fill(&mut self, file: &mut File, mode: u32) -> Result<(), Fault> {
+        let mut size = 0;
+        loop {
+            let mut length = [0; HEAD];
+            self.from.read_exact(&mut length).map_err(|_| self.broken())?;
+            if u32::from_le_bytes(length) == FAILED {
+                let Record::Failed(fault) = self.record()? else { return Err(self.broken()) };
+                return Err(fault);
+            }
+            let length = u32::from_le_bytes(length) as usize;
+            if length == 0 {
+                break;
+            }
+            if length > PIECE {
+                return Err(self.broken());
+            }
+            self.take(length as u64)?;
+            size += length as u64;
+            // The kernel would end this process.
+            if size > self.longest {
+                return Err(self.failed(Errno::FBIG));
+            }
+            self.from.read_exact(&mut self.buffer[..length]).map_err(|_| broken(self.path))?;
+            file.write_all(&self.buffer[..length]).map_err(|error| fault(&error, self.path))?;
+        }
+        self.bytes += size;
+        rustix::fs::fchmod(&*file, Mode::from_raw_mode(mode & 0o7777)).map_err(|error| self.failed(error))
+    }
+
+    fn record(&mut self) -> Result<Record, Fault> {
+        let mut prefix = [0; 4];
+        self.from.read_exact(&mut prefix).map_err(|_| self.broken())?;
+        let length = message::length(&prefix).ok().filter(|length| *length <= RECORD);
+        let body = &mut self.buffer[..length.ok_or_else(|| broken(self.path))?];
+        self.from.read_exact(body).map_err(|_| broken(self.path))?;
+        message::decode(body).map(|(_, record)| record).map_err(|_| broken(self.path))
+    }
+
+    fn take(&mut self, bytes: u64) -> Result<(), Fault> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| self.failed(Errno::NOSPC))?;
+        Ok(())
+    }
+
+    fn failed(&self, error: Errno) -> Fault {
+        fault(&error.into(), self.path)
+    }
+
+    fn broken(&self) -> Fault {
+        broken(self.path)
+    }
+
+    fn too_large(&self, most: std::fmt::Arguments<'_>) -> Fault {
+        Fault::new(Why::TooLarge, format!("{}: what comes is more than {most}", self.path))
+    }
+}
+
+/// What came is not a whole stream: its sender knows why, if anybody does.
+fn broken(path: &str) -> Fault {
+    Fault::new(Why::Unavailable, format!("{path}: what was to come there did not come whole"))
+}

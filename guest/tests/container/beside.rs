@@ -1,0 +1,56 @@
+//! The guest in a container whose first process is another, which reaps nothing.
+
+use crate::Test;
+use crate::client::until;
+use crate::stage::{How, Stage};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("beside_another_first_process", beside),
+    ("beside_another_nothing_is_left_unreaped", reaps),
+    ("beside_another_signals_do_not_end_it", signals),
+    ("beside_another_it_says_why_it_does_not_start", fails),
+];
+
+/// One that was started by a shell, which is the first process and waits for nobody.
+fn started() -> Stage {
+    How::new().arguments(&["--beside"]).before(&["sh", "-c", "\"$@\" && exec sleep 9888", "sh"]).start()
+}
+
+fn beside() {
+    let stage = started();
+    // Who has started it is told the port, and is not waited for.
+    stage.said(&format!("koze-guest listens at {}", stage.address.port()));
+    let client = stage.client();
+    assert_eq!(client.sh("cat /proc/1/comm"), "sleep");
+    assert_eq!(client.sh("echo ${PWD-none}:${SHLVL-none}:${KOZE_GUEST_TOKEN-none}"), "/:none:none");
+    // What its first process may do, programs may.
+    assert_eq!(client.sh("grep -h ^CapBnd /proc/1/status /proc/self/status | uniq | wc -l"), "1");
+    drop(client);
+    assert_eq!(stage.client().sh("echo on"), "on");
+}
+
+fn reaps() {
+    let stage = started();
+    let client = stage.client();
+    let pid = client.sh("sleep 9887 > /dev/null 2>&1 & echo $!");
+    client.sh(&format!("kill {pid}; (true &); (setsid true &)"));
+    let left =
+        format!("kill -0 {pid} 2> /dev/null && echo there; grep -l '^State:.Z' /proc/[0-9]*/status; true");
+    assert!(until(|| client.sh(&left).is_empty()), "{}", client.sh(&left));
+}
+
+fn signals() {
+    let stage = started();
+    let client = stage.client();
+    let said = client.sh("trap '' TERM INT HUP QUIT USR1 USR2 ALRM
+                          for name in TERM INT HUP QUIT USR1 USR2 ALRM; do kill -s $name -- -1; done; echo on");
+    assert_eq!(said, "on");
+    assert_eq!(client.sh("echo on"), "on");
+    assert_eq!(stage.client().sh("echo on"), "on");
+}
+
+fn fails() {
+    let (code, out, err) =
+        How::new().arguments(&["--beside"]).env("KOZE_GUEST_LISTEN", "203.0.113.1:1").run();
+    assert_eq!((code, &*out, err.contains("cannot listen: ")), (Some(1), "", true), "{err}");
+}

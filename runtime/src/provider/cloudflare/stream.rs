@@ -1,0 +1,52 @@
+//! A file or tree from one object to another as a stream: a call of each, however many files there are. Cloudflare counts
+//! the calls of a request, and each takes its time.
+
+use std::time::Duration;
+
+use super::CloudflareSandbox;
+use super::contract;
+use super::object::{BACKOFF, Refused, jittered};
+use super::sandbox::WITHIN;
+use super::waiting::Waiting;
+use crate::error::{Error, Result};
+use crate::sandbox::Place;
+use crate::time::{millis, now, sleep};
+
+/// How long a stream may take. The classes end one that stands still long before.
+const LONGEST: Duration = Duration::from_secs(3600 + 120);
+
+/// Copies to a place where nothing is, and returns the bytes of the files; `None` where either class takes no stream.
+///
+/// What went wrong at the source comes by way of the stream, as an error of its receiver.
+pub(super) async fn copy(
+    from: &CloudflareSandbox,
+    source: Place<'_>,
+    to: &CloudflareSandbox,
+    target: Place<'_>,
+) -> Result<Option<u64>> {
+    let call = to.call_name();
+    let except = target.path.rsplit('/').next().unwrap_or_default().to_owned();
+    let pack = contract::Pack { root: source.root.into(), path: source.path.into(), except };
+    let unpack = contract::Unpack { root: target.root.into(), path: target.path.into(), call };
+    let mut object = to.object().clone();
+    let until = now().saturating_add(millis(WITHIN));
+    let mut wait = BACKOFF.0;
+    loop {
+        let packed = match from.ask(async |object| object.pack(&pack, WITHIN).await).await {
+            Err(Refused::Unstreamed) => return Ok(None),
+            packed => packed?,
+        };
+        // Dropped with this call: the receiver ends then, and with it whoever sends.
+        let waiting = Waiting::new();
+        match object.unpack(&unpack, &packed.stream, waiting.function(), LONGEST).await {
+            Ok(unpacked) => return Ok(Some(unpacked.bytes)),
+            Err(Refused::Unstreamed) => return Ok(None),
+            Err(Refused::Unopened) if now() < until => object = to.open().await?,
+            Err(Refused::Again(_)) if now().saturating_add(millis(wait)) < until => {
+                sleep(jittered(wait)).await;
+                wait = (wait * 2).min(BACKOFF.1);
+            }
+            Err(refused) => return Err(Error::from(refused)),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What programs leave behind in the background, and the descriptors that it costs this program.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::unix::pipe::Receiver;
+use tokio::task::AbortHandle;
+
+use super::launch::{Weakness, Weaknesses};
+
+/// The most descriptors that this program asks for. Some programs that it may start close all they could have, one by one.
+const DESCRIPTORS: u64 = 65_536;
+/// The most pipes that are kept open for one sandbox after the programs that they were made for have ended.
+const PIPES: u64 = 256;
+
+/// Raises this program's limit of open descriptors to what the system permits. Sandboxes have a limit of their own.
+pub(super) fn raise_descriptors() {
+    static ONCE: OnceLock<()> = OnceLock::new();
+    ONCE.get_or_init(|| {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let wanted = maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
+        if current.is_some_and(|current| current < wanted) {
+            // Where it cannot be, fewer calls fit in at once.
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+        }
+    });
+}
+
+/// The pipes of programs that have ended, whose writing ends something in the sandbox still has. It need not be a process
+/// for each: a single one can collect them, sent over a socket.
+#[derive(Debug)]
+pub(super) struct Background {
+    drains: Mutex<VecDeque<AbortHandle>>,
+    most: usize,
+}
+
+impl Background {
+    pub(super) fn new(weak: &Weaknesses) -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTORS);
+        let most = usize::try_from((limit / 16).clamp(16, PIPES)).unwrap_or(usize::MAX);
+        let most = if weak.has(&Weakness::Pipes) { usize::MAX } else { most };
+        Background { drains: Mutex::default(), most }
+    }
+
+    /// Reads a pipe to its end, so that what writes to it does not wait for ever. Where there are too many, the one that came
+    /// first is closed. To be called on the engine.
+    pub(super) fn drain(&self, pipe: Receiver) {
+        let mut drains = self.drains.lock().unwrap_or_else(PoisonError::into_inner);
+        drains.retain(|drain| !drain.is_finished());
+        while drains.len() >= self.most {
+            let Some(first) = drains.pop_front() else { break };
+            first.abort();
+        }
+        drains.push_back(tokio::spawn(drain(pipe)).abort_handle());
+    }
+}
+
+async fn drain(pipe: Receiver) {
+    let mut buffer = vec![0; 16 << 10];
+    while pipe.readable().await.is_ok() {
+        match pipe.try_read(&mut buffer) {
+            Ok(0) => return,
+            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return,
+            _ => {}
+        }
+    }
+}

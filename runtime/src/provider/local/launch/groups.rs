@@ -1,0 +1,78 @@
+//! The other groups of a plain user: what they may read on the host, a sandbox must not.
+//!
+//! The kernel lets nobody but root give groups up, for a file may shut out a group. An administrator allows it to a user by
+//! subordinate groups (`/etc/subgid`) and `newgidmap`, as root's helper for maps of groups is called.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use super::USER;
+
+/// Where the helper may be. Not looked for on `PATH`.
+const HELPERS: &[&str] = &["/usr/bin/newgidmap", "/run/wrappers/bin/newgidmap"];
+/// What a subordinate group is called inside, where nothing has it.
+const SUBORDINATE: u32 = USER + 1;
+
+/// Writes a process's map of groups so that it may give up all groups but its own. False where this user has no others, or
+/// the system does not allow it: then nothing is written.
+pub(super) fn map(process: u32, group: u32) -> bool {
+    static WAY: OnceLock<Option<(&str, u32)>> = OnceLock::new();
+    let Some((helper, subordinate)) = *WAY.get_or_init(|| has_others(group).then(way).flatten()) else {
+        return false;
+    };
+    let numbers = [process, USER, group, 1, SUBORDINATE, subordinate, 1];
+    let status = Command::new(helper)
+        .args(numbers.map(|number| number.to_string()))
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn has_others(group: u32) -> bool {
+    rustix::process::getgroups().is_ok_and(|all| all.iter().any(|other| other.as_raw() != group))
+}
+
+/// The helper, and a subordinate group of this user.
+fn way() -> Option<(&'static str, u32)> {
+    let helper = HELPERS.iter().find(|path| Path::new(path).exists())?;
+    let user = rustix::process::getuid().as_raw();
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    Some((helper, subordinate(user, &users, &fs::read_to_string("/etc/subgid").ok()?)?))
+}
+
+/// The first subordinate group of a user, who is there by name or by number.
+fn subordinate(user: u32, users: &str, groups: &str) -> Option<u32> {
+    let number = user.to_string();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == number).then_some(name)
+    });
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let whose = fields.next()?;
+        let first = fields.next()?.parse().ok()?;
+        let some = fields.next()?.trim().parse::<u32>().ok()? > 0;
+        (some && (whose == number || Some(whose) == name)).then_some(first)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::subordinate;
+
+    #[test]
+    fn subordinate_groups_of_a_user() {
+        let users = "root:x:0:0::/:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\n";
+        let groups = "bob:100000:65536\nann:165536:65536\n";
+        assert_eq!(subordinate(1000, users, groups), Some(165_536));
+        assert_eq!(subordinate(1000, "", "1000:7:1\n"), Some(7));
+        assert_eq!(subordinate(1001, users, groups), None);
+        assert_eq!(subordinate(1000, users, "ann:7:0\nnonsense\n"), None);
+    }
+}

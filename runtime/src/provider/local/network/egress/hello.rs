@@ -1,0 +1,202 @@
+//! The name that a client asks for when it begins TLS, read from its first message.
+
+use super::host::Host;
+
+/// The most of a first message that is read, in bytes.
+const LONGEST: usize = 64 << 10;
+
+/// What the first bytes of a client say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Hello {
+    /// They are not those of TLS.
+    Other,
+    /// They begin TLS, and ask for no host by its name.
+    Nameless,
+    /// They begin TLS, and ask for this host.
+    Name(Host),
+    /// They begin TLS as no client should.
+    Odd,
+}
+
+/// Reads the first bytes; none while there are too few.
+pub(super) fn read(bytes: &[u8]) -> Option<Hello> {
+    let message = match message(bytes) {
+        Message::Whole(message) => message,
+        Message::Partial if bytes.len() < LONGEST => return None,
+        Message::Partial | Message::Odd => return Some(Hello::Odd),
+        Message::Other => return Some(Hello::Other),
+    };
+    Some(name(&message).unwrap_or(Hello::Odd))
+}
+
+enum Message {
+    Whole(Vec<u8>),
+    Partial,
+    Odd,
+    Other,
+}
+
+/// The first message of the handshake. It may come in several records, and after others that servers pass over.
+fn message(bytes: &[u8]) -> Message {
+    const CHANGE: u8 = 20;
+    const ALERT: u8 = 21;
+    const HANDSHAKE: u8 = 22;
+
+    let mut message = Vec::new();
+    let mut rest = bytes;
+    loop {
+        match *rest {
+            [] => return Message::Partial,
+            [CHANGE | ALERT | HANDSHAKE] => return Message::Partial,
+            [CHANGE | ALERT | HANDSHAKE, 3, ..] => {}
+            _ if rest.len() == bytes.len() => return Message::Other,
+            _ => return Message::Odd,
+        }
+        let [kind, _, _, high, low, ref behind @ ..] = *rest else { return Message::Partial };
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if kind == HANDSHAKE {
+            message.extend_from_slice(&behind[..length.min(behind.len())]);
+        }
+        if let [kind, one, two, three, ref body @ ..] = message[..] {
+            const CLIENT_HELLO: u8 = 1;
+            let wanted = usize::from(one) << 16 | usize::from(two) << 8 | usize::from(three);
+            if kind != CLIENT_HELLO || wanted > LONGEST {
+                return Message::Odd;
+            }
+            if let Some(whole) = body.get(..wanted) {
+                return Message::Whole(whole.to_vec());
+            }
+        }
+        let Some(next) = behind.get(length..) else { return Message::Partial };
+        rest = next;
+    }
+}
+
+/// The name in a first message; none where it is not one.
+fn name(message: &[u8]) -> Option<Hello> {
+    const SERVER_NAME: u16 = 0;
+    const HOST_NAME: u8 = 0;
+
+    // The version, and random bytes.
+    let mut rest = message.get(34..)?;
+    let _session = take(&mut rest, 1)?;
+    let _ciphers = take(&mut rest, 2)?;
+    let _compression = take(&mut rest, 1)?;
+    if rest.is_empty() {
+        return Some(Hello::Nameless);
+    }
+    let mut extensions = take(&mut rest, 2)?;
+    let mut found = Hello::Nameless;
+    while !extensions.is_empty() {
+        let (kind, behind) = extensions.split_first_chunk::<2>()?;
+        extensions = behind;
+        let mut extension = take(&mut extensions, 2)?;
+        if u16::from_be_bytes(*kind) != SERVER_NAME {
+            continue;
+        }
+        let mut names = take(&mut extension, 2)?;
+        let (HOST_NAME, behind) = names.split_first().map(|(kind, behind)| (*kind, behind))? else {
+            return None;
+        };
+        names = behind;
+        let text = std::str::from_utf8(take(&mut names, 2)?).ok()?;
+        // Of two names, a server may take another than the one that is judged.
+        if found != Hello::Nameless || !names.is_empty() {
+            return None;
+        }
+        found = Hello::Name(Host::parse(text)?);
+    }
+    Some(found)
+}
+
+/// Takes what has its length in front, in so many bytes.
+fn take<'a>(rest: &mut &'a [u8], prefix: usize) -> Option<&'a [u8]> {
+    let (length, behind) = rest.split_at_checked(prefix)?;
+    let length = length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+    let (taken, behind) = behind.split_at_checked(length)?;
+    *rest = behind;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sized(bytes: &[u8], prefix: usize) -> Vec<u8> {
+        let length = bytes.len().to_be_bytes();
+        [&length[8 - prefix..], bytes].concat()
+    }
+
+    /// The body of a first message with these extensions.
+    fn body(extensions: &[u8]) -> Vec<u8> {
+        [
+            &[3, 3][..],
+            &[7; 32],
+            &sized(&[1; 32], 1),
+            &sized(&[0x13, 1], 2),
+            &sized(&[0], 1),
+            &sized(extensions, 2),
+        ]
+        .concat()
+    }
+
+    fn server_name(names: &[u8]) -> Vec<u8> {
+        [&[0, 0][..], &sized(&sized(names, 2), 2)].concat()
+    }
+
+    fn host_name(name: &str) -> Vec<u8> {
+        [&[0][..], &sized(name.as_bytes(), 2)].concat()
+    }
+
+    fn record(kind: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[kind, 3, 1][..], &sized(bytes, 2)].concat()
+    }
+
+    fn handshake(body: &[u8]) -> Vec<u8> {
+        [&[1][..], &sized(body, 3)].concat()
+    }
+
+    #[test]
+    fn names() {
+        let other = [&[0, 43][..], &sized(&[2, 3, 4], 2)].concat();
+        let whole = handshake(&body(&[&other[..], &server_name(&host_name("A.example."))].concat()));
+        let name = Some(Hello::Name(Host::Name("a.example".into())));
+        let one = record(22, &whole);
+        assert_eq!(read(&one), name);
+        for end in 0..one.len() {
+            assert_eq!(read(&one[..end]), None, "{end}");
+        }
+        assert_eq!(read(&[&one[..], b"more"].concat()), name);
+        // In pieces, and after records that change nothing.
+        let pieces: Vec<u8> = whole.chunks(3).flat_map(|piece| record(22, piece)).collect();
+        assert_eq!(read(&pieces), name);
+        assert_eq!(read(&[record(21, &[1, 0]), record(20, &[1]), record(22, &[]), pieces].concat()), name);
+        assert_eq!(read(&record(22, &handshake(&body(&other)))), Some(Hello::Nameless));
+        let without =
+            [&[3, 3][..], &[7; 32], &sized(&[], 1), &sized(&[0x13, 1], 2), &sized(&[0], 1)].concat();
+        assert_eq!(read(&record(22, &handshake(&without))), Some(Hello::Nameless));
+    }
+
+    #[test]
+    fn what_is_not_tls_and_what_is_odd() {
+        for other in [&b"GET / HTTP/1.1"[..], b"SSH-2.0-x", &[22, 2], &[23, 3, 3, 0, 1, 0], &[0]] {
+            assert_eq!(read(other), Some(Hello::Other), "{other:?}");
+        }
+        let two = [host_name("a.example"), host_name("b.example")].concat();
+        let twice = [server_name(&host_name("a.example")), server_name(&host_name("b.example"))].concat();
+        for odd in [
+            record(22, &[2, 0, 0, 0]),
+            record(22, &[1, 0xff, 0xff, 0xff]),
+            record(22, &handshake(&[3, 3])),
+            record(22, &handshake(&body(&server_name(&two)))),
+            record(22, &handshake(&body(&twice))),
+            record(22, &handshake(&body(&server_name(&host_name("127.1"))))),
+            record(22, &handshake(&body(&server_name(&host_name(""))))),
+            record(22, &handshake(&body(&[0, 0, 0]))),
+            [record(21, &[1, 0]), b"GET / HTTP/1.1".to_vec()].concat(),
+        ] {
+            assert_eq!(read(&odd), Some(Hello::Odd), "{odd:?}");
+        }
+        assert_eq!(read(&record(20, &[1]).repeat(LONGEST)), Some(Hello::Odd));
+    }
+}

@@ -1,0 +1,104 @@
+//! What all of a machine shares: disk, counters, and what the kernel tells of it.
+#![allow(unsafe_code, reason = "system calls that have no safe form")]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::net::{AddressFamily, Protocol, SocketType};
+
+use super::{Target, nothing};
+
+/// Within the limit, so that the watch lets it be.
+const ALLOCATED: i64 = 50_000_000;
+
+fn allocate(with: impl FnOnce(&File) -> libc::c_int) -> io::Result<()> {
+    let path = format!("/home/user/allocated-{}", std::process::id());
+    let file = File::create_new(&path)?;
+    fs::remove_file(&path)?;
+    if with(&file) < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let taken = file.metadata()?.blocks() << 9;
+    if taken >= ALLOCATED.cast_unsigned() { Ok(()) } else { Err(nothing("it took no disk")) }
+}
+
+pub(super) fn fallocate(_: &Target) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    allocate(|file| unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, ALLOCATED) })
+}
+
+/// `FS_IOC_RESVSP64`, which the kernel has for every file system.
+pub(super) fn reserve(_: &Target) -> io::Result<()> {
+    /// `struct space_resv`.
+    #[repr(C)]
+    struct Space {
+        kind: i16,
+        whence: i16,
+        start: i64,
+        length: i64,
+        system: i32,
+        process: u32,
+        rest: [i32; 4],
+    }
+    let space =
+        Space { kind: 0, whence: 0, start: 0, length: ALLOCATED, system: 0, process: 0, rest: [0; 4] };
+    // SAFETY: the descriptor is open, and the kernel reads as many bytes as the structure has.
+    allocate(|file| unsafe { libc::ioctl(file.as_raw_fd(), 0x4030_582a, &raw const space) })
+}
+
+/// More than half of what a user of the host usually has.
+pub(super) fn inotify(_: &Target) -> io::Result<()> {
+    let host = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances")?;
+    let host: usize = host.trim().parse().map_err(io::Error::other)?;
+    let flags = rustix::fs::inotify::CreateFlags::CLOEXEC;
+    let all: Result<Vec<_>, _> =
+        (0..(host * 3 / 5).min(1000)).map(|_| rustix::fs::inotify::init(flags)).collect();
+    Ok(all.map(drop)?)
+}
+
+/// All but what shows the interfaces of the sandbox's own network.
+pub(super) fn netlink(_: &Target) -> io::Result<()> {
+    assert!(rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None).is_ok());
+    let mut last = Err(nothing("there is no other"));
+    for number in (1..32).filter_map(std::num::NonZeroU32::new) {
+        let protocol = Some(Protocol::from_raw(number));
+        match rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, protocol) {
+            Ok(_) => return Ok(()),
+            Err(error) => last = Err(error.into()),
+        }
+    }
+    last
+}
+
+/// What the kernel tells of keys, of how it was started, of its devices.
+pub(super) fn told(_: &Target) -> io::Result<()> {
+    const FILES: &[&str] =
+        &["keys", "key-users", "cmdline", "config.gz", "interrupts", "timer_list", "sched_debug"];
+    let told = |name: &&&str| fs::read(Path::new("/proc").join(name)).is_ok_and(|text| !text.is_empty());
+    if let Some(name) = FILES.iter().find(told) {
+        eprintln!("/proc/{name} tells something");
+        return Ok(());
+    }
+    for name in ["acpi", "asound", "scsi"] {
+        if fs::read_dir(Path::new("/proc").join(name)).is_ok_and(|mut all| all.next().is_some()) {
+            return Ok(());
+        }
+    }
+    Err(nothing("nothing is told"))
+}
+
+/// The kernel goes by the limit of core files where it hands them to a program: with 0 it does, with 1 it does not.
+pub(super) fn core(_: &Target) -> io::Result<()> {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut now = libc::rlimit { rlim_cur: 9, rlim_max: 9 };
+    // SAFETY: reads a limit from where it is told, and writes one there.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::prlimit(0, libc::RLIMIT_CORE, &raw const none, &raw mut now);
+        libc::getrlimit(libc::RLIMIT_CORE, &raw mut now);
+    }
+    if now.rlim_cur == 1 { Err(nothing("it stays 1")) } else { Ok(()) }
+}

@@ -1,0 +1,137 @@
+//! What the programs of a sandbox use, as seen from the host.
+
+use std::collections::HashSet;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use super::budget::Budget;
+use super::verdict::Over;
+
+/// What the processes of a sandbox use.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Processes {
+    /// How many threads they have together, the guest's among them.
+    pub(super) threads: u64,
+    /// Bytes of memory, what several share counted for each.
+    pub(super) memory: u64,
+}
+
+/// What lies in files that are open and have no name any more.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Files {
+    /// Bytes on the disk.
+    pub(super) on_disk: u64,
+    /// Bytes in memory.
+    pub(super) in_memory: u64,
+}
+
+/// A process and all below it: in a process namespace, that is all there is in it.
+pub(super) fn tree(first: u32, budget: &mut Budget) -> Result<Vec<u32>, Over> {
+    let mut all = vec![first];
+    let mut next = 0;
+    while let Some(pid) = all.get(next) {
+        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            budget.task()?;
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    Ok(all)
+}
+
+/// What the processes use beside open files.
+pub(super) fn processes(all: &[u32], budget: &mut Budget) -> Result<Processes, Over> {
+    let mut sum = Processes::default();
+    for pid in all {
+        budget.time()?;
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else { continue };
+        sum.threads += number(&status, "Threads:");
+        sum.memory += resident(&status);
+    }
+    Ok(sum)
+}
+
+/// What lies in open files that have no name. `device` is where the sandbox's own files lie.
+pub(super) fn files(all: &[u32], device: u64, budget: &mut Budget) -> Result<Files, Over> {
+    let (mut sum, mut seen) = (Files::default(), HashSet::new());
+    let mut add = |file: &Metadata| {
+        if file.is_file() && file.nlink() == 0 && seen.insert((file.dev(), file.ino())) {
+            let bytes = file.blocks() << 9;
+            *(if file.dev() == device { &mut sum.on_disk } else { &mut sum.in_memory }) += bytes;
+        }
+    };
+    for pid in all {
+        match fs::read_dir(format!("/proc/{pid}/fd")) {
+            Ok(descriptors) => {
+                for descriptor in descriptors.flatten() {
+                    budget.descriptor()?;
+                    if let Ok(file) = fs::metadata(descriptor.path()) {
+                        add(&file);
+                    }
+                }
+            }
+            // A program that cannot be dumped hides its descriptors from a plain user.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => hidden(*pid, budget, &mut add)?,
+            // Gone since.
+            Err(_) => {}
+        }
+    }
+    Ok(sum)
+}
+
+/// The same for a process whose descriptors cannot be listed: each is asked for by its number. The first process of a sandbox
+/// gives none, and has none of a program's.
+fn hidden(pid: u32, budget: &mut Budget, add: &mut impl FnMut(&Metadata)) -> Result<(), Over> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let Some(Ok(process)) = raw.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return Ok(()) };
+    for number in 0..i32::try_from(number(&status, "FDSize:")).unwrap_or(i32::MAX) {
+        budget.descriptor()?;
+        match pidfd_getfd(&process, number, PidfdGetfdFlags::empty()) {
+            Ok(descriptor) => {
+                if let Ok(file) = fs::File::from(descriptor).metadata() {
+                    add(&file);
+                }
+            }
+            Err(rustix::io::Errno::PERM) => return Ok(()),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of memory, what several share counted once. Takes longer. A file in memory that is open and mapped counts once,
+/// so of two files, one open alone and one mapped alone, the smaller is overlooked.
+pub(super) fn memory(all: &[u32], memory_files: u64, budget: &mut Budget) -> Result<u64, Over> {
+    let (mut private, mut shared) = (0, 0);
+    for pid in all {
+        budget.time()?;
+        match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
+            Ok(text) => {
+                private += (number(&text, "Pss_Anon:") + number(&text, "SwapPss:")) << 10;
+                shared += number(&text, "Pss_Shmem:") << 10;
+            }
+            // What hides how much of it is shared counts in full.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                private += resident(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default());
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(private + memory_files.max(shared))
+}
+
+/// Bytes of memory in a process's status.
+fn resident(status: &str) -> u64 {
+    let memory = ["RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:"].iter().map(|field| number(status, field));
+    memory.sum::<u64>() << 10
+}
+
+fn number(text: &str, field: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,233 @@
+//! What `koze init` sets in a configuration that is there, and what it leaves to the user.
+
+use insta::assert_snapshot;
+use koze_tests::{Project, Run, root};
+
+use crate::common::{SHELL, built, package, plain, refused, refused_with, warned};
+
+fn init(project: &Project) -> Run {
+    init_with(project, &[])
+}
+
+fn init_with(project: &Project, more: &[&str]) -> Run {
+    let runtime = root().join("runtime").display().to_string();
+    project.koze(&[&["init", "--runtime-path", &runtime], more].concat())
+}
+
+/// The lines that say what was done beside the files.
+fn notes(run: &Run) -> String {
+    assert_eq!(run.code, 0, "{run:?}");
+    let lines = run.stdout.lines();
+    lines
+        .filter(|line| line.contains(" in wrangler.") || line.contains(" of wrangler."))
+        .skip(1)
+        .fold(String::new(), |text, line| text + line + "\n")
+}
+
+/// A package with a sandbox and this configuration.
+fn with(config: &str) -> Project {
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    project.write("wrangler.toml", config);
+    project
+}
+
+#[test]
+fn what_was_set_is_named() {
+    let project = with(
+        "name = \"app\"\nmain = \"build/index.js\"\ncompatibility_date = \"2026-04-21\"\n\n[build]\ncommand = \"cargo install -q worker-build && worker-build --release\"\n",
+    );
+    assert_snapshot!(notes(&init(&project)), @"
+    added `nodejs_compat` to `compatibility_flags` in wrangler.toml
+    set `main` in wrangler.toml to `src/generated/worker.mjs`
+    set `build.command` in wrangler.toml to `koze build --check && cargo install -q worker-build && worker-build --release`
+    ");
+    // What is in place is neither set nor named again.
+    assert_eq!(notes(&init(&project)), "");
+}
+
+/// An environment may have a command of its own, which is the one that runs there.
+#[test]
+fn the_commands_of_environments_are_guarded() {
+    let project = with(
+        r#"name = "app"
+main = "build/index.js"
+compatibility_date = "2026-04-21"
+compatibility_flags = ["nodejs_compat"]
+build = { command = "koze build --check && worker-build --release" }
+
+[env.staging]
+main = "./build/worker/shim.mjs"
+build = { command = "worker-build --dev" } # quick
+
+[env.list.build]
+command = "make; worker-build"
+
+[env.watched.build]
+watch_dir = "lib"
+
+[env.plain]
+"#,
+    );
+    let run = init(&project);
+    assert_snapshot!(notes(&run), @"
+    set `main` in wrangler.toml to `src/generated/worker.mjs`
+    set `env.staging.main` in wrangler.toml to `src/generated/worker.mjs`
+    set `env.staging.build.command` in wrangler.toml to `koze build --check && worker-build --dev`
+    set `env.watched.build.command` in wrangler.toml to `koze build --check && worker-build --release`
+    next: let `env.list.build.command` in wrangler.toml begin with `koze build --check`, so that nothing is deployed that is not in step
+    ");
+    let config = project.read("wrangler.toml");
+    assert!(
+        config.contains("build = { command = \"koze build --check && worker-build --dev\" } # quick\n"),
+        "{config}"
+    );
+    assert!(config.contains("[env.list.build]\ncommand = \"make; worker-build\"\n"), "{config}");
+    assert!(
+        config.contains("watch_dir = \"lib\"\ncommand = \"koze build --check && worker-build --release\"\n"),
+        "{config}"
+    );
+    assert!(!config.contains("env.plain.build"), "{config}");
+}
+
+/// wrangler takes `main` or `site.entry-point`.
+#[test]
+fn the_entry_point_of_a_site() {
+    let site = |entry: &str| {
+        format!(
+            "name = \"app\"\ncompatibility_date = \"2026-04-21\"\ncompatibility_flags = [\"nodejs_compat\"]\n\n[site]\nbucket = \"./public\" # files\nentry-point = \"{entry}\"\n"
+        )
+    };
+    let project = with(&site("./build/index.js"));
+    assert_snapshot!(notes(&init(&project)), @"
+    took `site.entry-point` out of wrangler.toml: `main` has replaced it
+    set `main` in wrangler.toml to `src/generated/worker.mjs`
+    set `build.command` in wrangler.toml to `koze build --check && worker-build --release`
+    ");
+    let config = project.read("wrangler.toml");
+    assert!(config.contains("main = \"src/generated/worker.mjs\"\n"), "{config}");
+    assert!(config.contains("[site]\nbucket = \"./public\" # files\n\n"), "{config}");
+
+    // The user's own entry stays, and nothing comes beside it.
+    let project = with(&site("workers-site"));
+    let run = init(&project);
+    assert!(!project.read("wrangler.toml").contains("main ="), "{run:?}");
+    assert_snapshot!(run.stderr, @r#"
+    warning[K090]: `site.entry-point` is `workers-site`, which does not export the classes of the sandboxes
+     --> wrangler.toml:7:15
+      |
+    7 | entry-point = "workers-site"
+      |               ^^^^^^^^^^^^^^
+      |
+      = help: `main` has replaced it: take it out and set `main` to `src/generated/worker.mjs`, or to yours, with `export * from` that file in it
+
+    1 warning
+    "#);
+    // One that leads to the classes is left alone.
+    let project = with(&site("entry.mjs"));
+    project.write("entry.mjs", "export * from './src/generated/worker.mjs';\n");
+    assert_eq!(init(&project).stderr, "");
+
+    let project = with(&format!("main = \"src/generated/worker.mjs\"\n{}", site("workers-site")));
+    assert_snapshot!(warned(&project), @r#"
+    warning[K090]: `site.entry-point` is `workers-site` and `main` is `src/generated/worker.mjs`, of which wrangler takes one only
+     --> wrangler.toml:8:15
+      |
+    8 | entry-point = "workers-site"
+      |               ^^^^^^^^^^^^^^
+      |
+      = help: take `site.entry-point` out: `main` has replaced it
+
+    1 warning
+    "#);
+}
+
+#[test]
+fn configurations_that_wrangler_finds_only_where_it_is_told_to() {
+    let text = "name = \"app\"\nmain = \"build/index.js\"\ncompatibility_date = \"2026-04-21\"\ncompatibility_flags = [\"nodejs_compat\"]\n";
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    project.write("wrangler.b.toml", text).write("wrangler.a.toml", text).write("wrangler-env.d.ts", "");
+    assert_snapshot!(refused_with(&project, &["init"]), @"
+    error[K091]: there is no `wrangler.jsonc`, but `wrangler.a.toml` and `wrangler.b.toml`
+     |
+     = help: say which file koze keeps in step, which `koze.lock` then remembers: `--config wrangler.a.toml`
+
+    1 error; nothing was written
+    ");
+    assert!(refused(&project).starts_with("error[K091]"));
+
+    assert_eq!(init_with(&project, &["--config", "wrangler.b.toml"]).code, 0);
+    assert!(!project.path("wrangler.jsonc").exists());
+    assert_eq!(project.read("wrangler.a.toml"), text);
+    // From then on it is known.
+    assert!(built(&project).stdout.contains("nothing to do"));
+    // The other one has nothing of koze's: the lock is not its.
+    assert_snapshot!(refused_with(&project, &["build", "--config", "wrangler.a.toml"]), @"
+    error[K045]: `koze.lock` belongs to `wrangler.b.toml`: what koze wrote there is not in this file
+    --> wrangler.a.toml
+     = help: koze keeps one configuration of a package in step: run koze without `--config` to build `wrangler.b.toml`; to move to `wrangler.a.toml`, delete `koze.lock`, and `wrangler.b.toml` where nothing was deployed from it: the next build adopts what fits
+
+    1 error; nothing was written
+    ");
+    // A copy that is moved to has everything.
+    project.write("wrangler.c.toml", project.read("wrangler.b.toml"));
+    assert_eq!(project.koze(&["build", "--config", "wrangler.c.toml"]).code, 0);
+}
+
+/// What wrangler finds by itself needs no word, whatever lies beside it.
+#[test]
+fn other_configurations_beside_the_usual_one() {
+    let project =
+        with("name = \"app\"\nmain = \"src/generated/worker.mjs\"\ncompatibility_date = \"2026-04-21\"\n");
+    project.write("wrangler.test.jsonc", "{}").write("wrangler.json.bak", "");
+    built(&project);
+    assert_snapshot!(refused_with(&project, &["build", "--config", "wrangler.test.jsonc"]), @"
+    error[K045]: `koze.lock` belongs to `wrangler.toml`: what koze wrote there is not in this file
+    --> wrangler.test.jsonc
+     = help: koze keeps one configuration of a package in step: run koze without `--config` to build `wrangler.toml`; to move to `wrangler.test.jsonc`, delete `koze.lock`, and `wrangler.toml` where nothing was deployed from it: the next build adopts what fits
+
+    1 error; nothing was written
+    ");
+    // Where the file is gone, what koze owns in it counts for more than what else there is.
+    fs_err::remove_file(project.path("wrangler.toml")).expect("it was there");
+    assert!(refused(&project).starts_with("error[K058]"));
+}
+
+/// What is to be committed must not be hidden from git.
+#[test]
+fn what_gitignore_hides() {
+    let next = |ignored: &[(&str, &str)]| {
+        let project = package();
+        plain(&project, SHELL, "ShellSandbox");
+        for (file, text) in ignored {
+            project.write(file, text);
+        }
+        let run = built(&project);
+        run.stdout
+            .lines()
+            .filter(|line| line.starts_with("next:"))
+            .fold(String::new(), |text, line| text + line + "\n")
+    };
+    assert_snapshot!(next(&[(".gitignore", "target\n# Made by tools.\ngenerated/\n*.lock\n")]), @"
+    next: take `generated/` out of .gitignore, which hides `src/generated` from git
+    next: take `*.lock` out of .gitignore, which hides `koze.lock` from git
+    next: then commit these files, `koze.lock` among them: a checkout without them does not build
+    ");
+    // As git reads the files: the nearest one that has a pattern counts, up to the repository.
+    let commit = "next: commit these files, `koze.lock` among them\n";
+    for ignored in [
+        &[(".gitignore", "/generated\n/target\n")][..],
+        &[(".gitignore", "/src/generated/*\n!/src/generated/*.*\n")],
+        &[("../.gitignore", "generated\n"), (".git/HEAD", "")],
+        &[("../.gitignore", "generated\n")],
+        &[(".gitignore", "*.rs\n"), ("src/.gitignore", "!*\n")],
+    ] {
+        assert_eq!(next(ignored), commit, "{ignored:?}");
+    }
+    let above = [("../.gitignore", "**/src/generated\n"), ("../.git/HEAD", "")];
+    assert!(
+        next(&above)
+            .starts_with("next: take `**/src/generated` out of ../.gitignore, which hides `src/generated`")
+    );
+}

@@ -1,0 +1,76 @@
+// The egress policy of a Worker: `node egress.mjs MODULE CASES`, where CASES says which addresses an address leads to.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { registerHooks } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const [module, cases] = process.argv.slice(2);
+const runtime = "export class WorkerEntrypoint { constructor(ctx) { this.ctx = ctx } }";
+registerHooks({
+  resolve: (specifier, context, next) =>
+    specifier === "cloudflare:workers"
+      ? { url: `data:text/javascript,${encodeURIComponent(runtime)}`, shortCircuit: true }
+      : next(specifier, context),
+});
+const { ContainerProxy, KozeEgress, addresses, mayReach } = await import(pathToFileURL(module));
+
+/** An address as URLs have it. */
+const inUrl = (address) => new URL(address.includes(":") ? `http://[${address}]` : `http://${address}`).hostname;
+
+const table = JSON.parse(readFileSync(cases, "utf8"));
+assert.ok(table.length > 10);
+for (const { address, holds } of table) {
+  assert.deepEqual(addresses(inUrl(address)), [inUrl(address), ...holds], address);
+  const policy = { internet: true, denied: ["203.0.113.7"] };
+  const leads = address === "203.0.113.7" || holds.includes("203.0.113.7");
+  assert.equal(mayReach(policy, new URL(`https://${inUrl(address)}/`)), !leads, address);
+}
+for (const name of ["example.com", "a.1", "abc", "face"]) assert.deepEqual(addresses(name), [], name);
+// The control: a list that is compared with what is written lets the address through in other notations.
+const written = table.filter(({ holds }) => holds.includes("203.0.113.7")).map(({ address }) => inUrl(address));
+assert.ok(written.length > 8 && !written.includes("203.0.113.7"));
+
+const some = { internet: false, allowed: ["a.example", "b.example:8080", "*.c.example", "*.c.example:22"], denied: ["x.c.example:443"] };
+for (const [url, wanted] of [
+  ["http://a.example/", true],
+  ["https://a.example./", true],
+  ["https://a.example:80/", true],
+  ["http://a.example:443/", true],
+  ["http://a.example:22/", false],
+  ["https://a.example:8443/", false],
+  ["http://b.example:8080/", true],
+  ["http://b.example/", false],
+  ["https://b.example/", false],
+  ["https://y.c.example/", true],
+  ["http://y.c.example:22/", true],
+  ["http://y.c.example:25/", false],
+  ["http://c.example/", false],
+  ["http://.c.example/", false],
+  ["https://x.c.example/", false],
+  ["http://x.c.example/", true],
+  ["http://other.example/", false],
+]) {
+  assert.equal(mayReach(some, new URL(url)), wanted, url);
+}
+// Without a list of what is allowed, nothing is said of ports; what is denied without a port is denied at each.
+const all = { internet: true, denied: ["a.example"] };
+for (const [url, wanted] of [["http://b.example:22/", true], ["http://a.example:22/", false], ["http://a.example/", false]]) {
+  assert.equal(mayReach(all, new URL(url)), wanted, url);
+}
+assert.equal(mayReach({ internet: false }, new URL("http://a.example/")), false);
+
+// Both classes judge by it, and hand on what may go.
+let fetched = [];
+globalThis.fetch = async (request) => (fetched.push(request.url), new Response("reached"));
+for (const gate of [
+  new KozeEgress({ props: { internet: false, allowed: ["a.example"], denied: undefined } }),
+  new ContainerProxy({ props: { enableInternet: false, allowedHosts: ["a.example"], deniedHosts: undefined } }),
+]) {
+  assert.equal(await (await gate.fetch(new Request("http://a.example/x"))).text(), "reached");
+  const refused = await gate.fetch(new Request("http://a.example:22/x"));
+  assert.deepEqual([refused.status, await refused.text()], [403, "The sandbox may not reach a.example:22\n"]);
+  const other = await gate.fetch(new Request("https://b.example/x"));
+  assert.deepEqual([other.status, await other.text()], [403, "The sandbox may not reach b.example\n"]);
+}
+assert.deepEqual(fetched, ["http://a.example/x", "http://a.example/x"]);
