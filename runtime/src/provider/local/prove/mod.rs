@@ -215,8 +215,8 @@ impl Prover {
     async fn sandbox(&mut self, weak: Vec<Weakness>) -> Result<&LocalSandbox, Fault> {
         let key = format!("{weak:?}");
         if !self.sandboxes.contains_key(&key) {
-            let state = self.dir.join(format!("state-{}", self.sandboxes.len()));
-            let stage = Stage::new(state, weak)?;
+            let dir = self.dir.join(format!("state-{}", self.sandboxes.len()));
+            let stage = Stage::new(dir, weak)?;
             let sandbox = stage.open("a").await?;
             attempt::put_probe(&sandbox).await?;
             self.sandboxes.insert(key.clone(), (stage, sandbox));
