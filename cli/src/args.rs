@@ -378,6 +378,10 @@ pub struct Sandboxes {
     #[arg(long, value_name = "SESSION")]
     pub session: Option<String>,
 
+    /// Show which hosts they reached and which they were refused, with the rule that decided
+    #[arg(long)]
+    pub egress: bool,
+
     /// For a person, or one JSON document on standard output
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub format: Format,

@@ -218,6 +218,6 @@ pub enum Kind {
 pub enum Status {
     /// It does.
     Running,
-    /// It does not, and wakes with the next call; its files are kept.
+    /// It does not, and wakes with the next call. Local sandboxes keep their files meanwhile; those of containers are lost.
     Sleeping,
 }

@@ -70,7 +70,7 @@ impl<B: Backend> Server<B> {
 
 impl<B: Backend> ServerHandler for Server<B> {
     fn get_info(&self) -> InitializeResult {
-        mcp::server()
+        mcp::server(mcp::Files::Kept)
     }
 
     async fn list_tools(

@@ -29,7 +29,7 @@ pub struct State {
 pub enum Life {
     /// It runs.
     Running,
-    /// It does not, and wakes with the next call; its files are kept.
+    /// It does not, and wakes with the next call. Local sandboxes keep their files meanwhile; those of containers are lost.
     Sleeping,
     /// It is gone for good.
     Destroyed,

@@ -20,6 +20,7 @@ use super::answer::{self, Refusal};
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::provider::cloudflare::{Cloudflare, label};
+use crate::tool::mcp::Files;
 use crate::tool::{self, Unread, agent, mcp};
 
 /// The session of a client that names none: all of a tenant's share it.
@@ -201,13 +202,13 @@ async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome
         "initialize" => {
             let wanted = taken::<Initialize>(&method, params)?.protocol_version;
             let known = wanted.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(&wanted);
-            let mut server = mcp::server();
+            let mut server = mcp::server(Files::Lost);
             server.protocol_version = if known { wanted } else { ProtocolVersion::LATEST_WITH_INITIALIZE };
             Ok(Outcome::Initialize(server.into()))
         }
         "server/discover" => {
             let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
-            Ok(Outcome::Discover(DiscoverResult::from_server_info(versions, mcp::server()).into()))
+            Ok(Outcome::Discover(DiscoverResult::from_server_info(versions, mcp::server(Files::Lost)).into()))
         }
         "ping" if legacy => Ok(Outcome::Empty(EmptyResult {})),
         "tools/list" => {

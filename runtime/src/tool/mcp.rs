@@ -5,6 +5,7 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
+use super::agent::cut;
 use super::dialect::Definition;
 use super::{Reply, ToolResult, text};
 use crate::error::{Code, Error, Result};
@@ -18,13 +19,29 @@ const LONGEST: usize = 8 << 20;
 const INSTRUCTIONS: &str = "Tools to work in isolated Linux sandboxes. Each sandbox has files and processes of its own, which last \
                             from call to call; the first use of a name makes it. Without a name, the sandbox is `default`.";
 
-/// What a server of tools says of itself.
-pub fn server() -> InitializeResult {
+/// What becomes of the files of a sandbox that sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Files {
+    /// They are kept, as those of local sandboxes are.
+    Kept,
+    /// They go with its container.
+    Lost,
+}
+
+/// What a server of tools says of itself, and of the sandboxes behind it.
+pub fn server(files: Files) -> InitializeResult {
+    let asleep = match files {
+        Files::Kept => "A sandbox that is idle for long sleeps: its processes end, and its files are kept.",
+        Files::Lost => {
+            "A sandbox that is idle for long sleeps: its processes end, and its files are deleted. Keep elsewhere what \
+             has to last."
+        }
+    };
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(ToolsCapability::default());
     InitializeResult::new(capabilities)
         .with_server_info(Implementation::new("koze", env!("CARGO_PKG_VERSION")))
-        .with_instructions(INSTRUCTIONS)
+        .with_instructions(format!("{INSTRUCTIONS} {asleep}"))
 }
 
 /// The definitions of tools.
@@ -41,31 +58,44 @@ pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
 
 /// The result of a tool; JSON comes as structured content, too.
 pub fn result(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
-    let structured = (content.len() <= LONGEST_TWICE).then(|| serde_json::from_str(&content).ok()).flatten();
-    as_result(content, structured, is_error)
+    // Of a text that is too long, what it says may be cut.
+    let parsed = content.len() <= LONGEST_TWICE || length(&content) > LONGEST;
+    match parsed.then(|| serde_json::from_str(&content).ok()).flatten() {
+        Some(value) => as_result(content, value, is_error),
+        None => as_text(content, None, is_error),
+    }
 }
 
 /// The same where its JSON was not written yet.
 pub fn reply(reply: Result<Reply>) -> CallToolResult {
     match reply {
-        Ok(Reply { value, is_error }) => {
-            let content = text(&value);
-            let structured = (content.len() <= LONGEST_TWICE).then_some(value);
-            as_result(content, structured, is_error)
-        }
-        Err(error) => as_result(error.to_string(), None, true),
+        Ok(Reply { value, is_error }) => as_result(text(&value), value, is_error),
+        Err(error) => as_text(error.to_string(), None, true),
     }
 }
 
-fn as_result(content: String, structured: Option<Value>, is_error: bool) -> CallToolResult {
+/// A value, and its text.
+fn as_result(content: String, mut value: Value, is_error: bool) -> CallToolResult {
+    if length(&content) > LONGEST && cut(&mut value, LONGEST) {
+        return as_text(text(&value), None, is_error);
+    }
+    let structured = (content.len() <= LONGEST_TWICE).then_some(value);
+    as_text(content, structured, is_error)
+}
+
+/// How long a text is as JSON, or less where it is short.
+fn length(content: &str) -> usize {
     // As JSON, a byte is six at most.
     let is_short = content.len() < LONGEST / 6;
-    let length =
-        if is_short { 0 } else { serde_json::to_string(&content).map_or(0, |escaped| escaped.len()) };
+    if is_short { content.len() } else { serde_json::to_string(content).map_or(0, |escaped| escaped.len()) }
+}
+
+fn as_text(content: String, structured: Option<Value>, is_error: bool) -> CallToolResult {
+    let length = length(&content);
     if length > LONGEST {
         let text = format!(
-            "it is done, but its result would be {length} bytes, and {LONGEST} are the most: read a file in parts, and \
-             send a command's output to a file"
+            "it is done, but its result would be {length} bytes, and {LONGEST} are the most: send a command's output to a \
+             file, and read it in parts"
         );
         return CallToolResult::error(vec![ContentBlock::text(Error::new(Code::TooLarge, text).to_string())]);
     }
@@ -73,4 +103,48 @@ fn as_result(content: String, structured: Option<Value>, is_error: bool) -> Call
     let mut result = if is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = structured.filter(Value::is_object);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tool::agent::part;
+
+    fn sent(result: &CallToolResult) -> (usize, Value) {
+        let text = &result.content[0].as_text().expect("a text").text;
+        (serde_json::to_string(text).unwrap().len(), serde_json::from_str(text).unwrap_or(Value::Null))
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_is_cut() {
+        let file = vec![0; 2 << 20];
+        let value = serde_json::to_value(part(file, 5, 5 + (2 << 20))).unwrap();
+        let told = reply(Ok(Reply { value: value.clone(), is_error: false }));
+        let (length, cut) = sent(&told);
+        assert!(length <= LONGEST && length > LONGEST - 1024, "{length}");
+        let read = cut["content"].as_str().unwrap().len();
+        assert_eq!((&cut["truncated"], &cut["next_offset"]), (&json!(true), &json!(5 + read)));
+        assert_eq!(sent(&result(ToolResult { content: text(&value), is_error: false })).1, cut);
+    }
+
+    #[test]
+    fn other_results_are_not_cut() {
+        let value = json!({ "stdout": "\0".repeat(LONGEST / 6), "size": 1, "exit_code": 0 });
+        let told = reply(Ok(Reply { value, is_error: false }));
+        assert_eq!(told.is_error, Some(true));
+        let short = json!({ "content": "a", "size": 1 });
+        assert_eq!(
+            reply(Ok(Reply { value: short.clone(), is_error: false })).structured_content,
+            Some(short)
+        );
+    }
+
+    #[test]
+    fn what_becomes_of_files_is_said() {
+        let said = |files| server(files).instructions.unwrap();
+        assert!(said(Files::Kept).contains("its files are kept"));
+        assert!(said(Files::Lost).contains("its files are deleted"));
+    }
 }

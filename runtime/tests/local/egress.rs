@@ -299,7 +299,12 @@ fn egress_is_in_the_journal() -> Result<(), libtest_mimic::Failed> {
             .unwrap()
             .into_iter()
             .map(|entry| {
-                assert!(entry.time > 1_700_000_000_000 && entry.sandbox == "a" && entry.sni.is_none());
+                assert!(
+                    entry.time > 1_700_000_000_000
+                        && entry.session == "local"
+                        && entry.sandbox == "a"
+                        && entry.sni.is_none()
+                );
                 let address = entry.address.map(|address| address.to_string());
                 (entry.host, entry.port, address, entry.allowed, entry.rule)
             })

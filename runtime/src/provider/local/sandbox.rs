@@ -18,7 +18,7 @@ use super::registry::Registry;
 use super::running::Running;
 use super::{Shared, engine, exec, files, layout, passing, transfer};
 use crate::error::{Code, Error, Result};
-use crate::id::SandboxName;
+use crate::id::{SandboxName, SessionId};
 use crate::provider::Template;
 use crate::sandbox::{
     Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
@@ -80,6 +80,12 @@ impl Inner {
         }
     }
 
+    /// The name of its session, which its key begins with.
+    fn session(&self) -> Result<String> {
+        let key = self.key.strip_suffix(self.name.as_str()).unwrap_or(&self.key);
+        Ok(SessionId::from_key(key)?.session().to_owned())
+    }
+
     /// The running sandbox, started where it sleeps.
     pub(super) async fn wake(&self) -> Result<Arc<Running>> {
         let mut state = self.state.lock().await;
@@ -106,7 +112,7 @@ impl Inner {
         });
         let (spec, group, lock, left) = prepared.await?;
         let running = Arc::new(Running::start(spec, group, lock).await?);
-        let journal = egress::Journal::new(&self.state_directory, self.name.as_str());
+        let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
         let (names, weak) = (Arc::clone(&self.names), self.weak.has(&Weakness::Egress));
         egress::open(&running, &self.template.image, names, journal, weak).await?;
         passing::sweep(&running, left).await;

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::default_sandbox;
 use crate::error::Result;
@@ -57,8 +58,8 @@ struct Part {
 impl Tool for ReadFile {
     const NAME: &'static str = "read_file";
     const DESCRIPTION: &'static str = "Read a file of a sandbox, whole or in part. Gives its content and its size in bytes; what is not \
-                                       UTF-8 comes as base64, and says so in encoding. Where there is more, truncated is true and \
-                                       next_offset says where to go on.";
+                                       UTF-8 comes as base64, and says so in encoding. Where there is more than limit, or than \
+                                       one result holds, truncated is true and next_offset says where to go on.";
     type Input = Read;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Read) -> Result<Reply> {
@@ -70,16 +71,63 @@ impl Tool for ReadFile {
         let mut bytes = piece.bytes;
         let asked = usize::try_from(limit).unwrap_or(usize::MAX);
         bytes.truncate(end_of_text(&bytes, asked));
-        let next = input.offset + bytes.len() as u64;
-        let (content, binary) = input::text(bytes);
-        let truncated = next < piece.size;
-        Reply::ok(Part {
-            content,
-            size: piece.size,
-            encoding: binary.then_some("base64"),
-            truncated,
-            next_offset: truncated.then_some(next),
-        })
+        Reply::ok(part(bytes, input.offset, piece.size))
+    }
+}
+
+/// What is told of the bytes at an offset of a file.
+pub(in crate::tool) fn part(bytes: Vec<u8>, offset: u64, size: u64) -> impl Serialize {
+    let next = offset + bytes.len() as u64;
+    let (content, binary) = input::text(bytes);
+    let truncated = next < size;
+    Part {
+        content,
+        size,
+        encoding: binary.then_some("base64"),
+        truncated,
+        next_offset: truncated.then_some(next),
+    }
+}
+
+/// Cuts what was read of a file so that its JSON, written as a JSON string, has at most so many bytes. Returns false where
+/// the value is something else.
+pub(in crate::tool) fn cut(value: &mut Value, most: usize) -> bool {
+    /// Room for the other fields.
+    const FIELDS: usize = 512;
+
+    let Some(fields) = value.as_object_mut() else { return false };
+    let Some(size) = fields.get("size").and_then(Value::as_u64) else { return false };
+    let end = fields.get("next_offset").and_then(Value::as_u64).unwrap_or(size);
+    let binary = fields.contains_key("encoding");
+    let Some(Value::String(content)) = fields.get_mut("content") else { return false };
+    let mut room = most.saturating_sub(FIELDS);
+    let fits = |(_, character): &(usize, char)| {
+        let Some(left) = room.checked_sub(escaped_twice(*character)) else { return true };
+        room = left;
+        false
+    };
+    let Some((mut at, _)) = content.char_indices().find(fits) else { return false };
+    let left_out = if binary {
+        // Four characters are three bytes, and fewer at the end.
+        at -= at % 4;
+        let padding = content.bytes().rev().take_while(|byte| *byte == b'=').count();
+        (content.len() - at) / 4 * 3 - padding
+    } else {
+        content.len() - at
+    };
+    content.truncate(at);
+    fields.insert("truncated".to_owned(), true.into());
+    fields.insert("next_offset".to_owned(), (end - left_out as u64).into());
+    true
+}
+
+/// How many bytes a character takes in JSON that is written as a JSON string.
+fn escaped_twice(character: char) -> usize {
+    match character {
+        '"' | '\\' => 4,
+        '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 3,
+        '\0'..='\u{1f}' => 7,
+        other => other.len_utf8(),
     }
 }
 
@@ -174,5 +222,44 @@ mod tests {
         assert_eq!(end_of_text("a😀".as_bytes(), 2), 1);
         assert_eq!(end_of_text(&"a😀😀".as_bytes()[..8], 5), 5, "the read itself has cut the second");
         assert_eq!(end_of_text(b"\xff\xfe\xfd", 2), 2, "bytes are cut where they are");
+    }
+
+    /// Read on from where each part ends, a file comes whole, whatever is in it.
+    #[test]
+    fn what_is_cut_comes_with_the_next_parts() {
+        const MOST: usize = 4096;
+        for pattern in [&b"a"[..], b"\n", b"\0", "\"\\\u{1f600}é\r\u{7}".as_bytes(), b"\xff\0x"] {
+            let file = pattern.repeat(9000 / pattern.len());
+            let (mut at, mut parts) = (0, 0);
+            while at < file.len() {
+                let whole = part(file[at..].to_vec(), at as u64, file.len() as u64);
+                let mut value = serde_json::to_value(whole).unwrap();
+                let sent = |value: &Value| serde_json::to_string(&value.to_string()).unwrap().len();
+                let long = sent(&value) > MOST;
+                assert_eq!(long, cut(&mut value, MOST) && long, "{pattern:?}");
+                assert!(
+                    sent(&value) <= MOST && (!long || sent(&value) > MOST - 600),
+                    "{pattern:?}: {}",
+                    sent(&value)
+                );
+                let content = value["content"].as_str().unwrap();
+                let bytes = match value.get("encoding") {
+                    Some(_) => input::from_base64(content).unwrap(),
+                    None => content.as_bytes().to_vec(),
+                };
+                assert!(!bytes.is_empty() && file[at..].starts_with(&bytes), "{pattern:?}");
+                at += bytes.len();
+                parts += 1;
+                let more = at < file.len();
+                assert_eq!(value["size"], file.len());
+                assert_eq!(value.get("next_offset").and_then(Value::as_u64), more.then_some(at as u64));
+                assert_eq!(value.get("truncated"), more.then_some(&Value::Bool(true)));
+            }
+            assert!(parts > 1, "{pattern:?}");
+        }
+        for mut other in [serde_json::json!([]), serde_json::json!({ "stdout": "a".repeat(9000), "size": 1 })]
+        {
+            assert!(!cut(&mut other, MOST));
+        }
     }
 }

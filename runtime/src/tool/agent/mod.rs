@@ -16,6 +16,9 @@ use crate::pool::{Images, Pool};
 use crate::provider::Provider;
 
 pub use browse::Browse;
+pub(in crate::tool) use files::cut;
+#[cfg(test)]
+pub(in crate::tool) use files::part;
 pub use files::{Encoding, ReadFile, WriteFile};
 pub use glob::Glob;
 pub use sandboxes::{SandboxCreate, SandboxList};

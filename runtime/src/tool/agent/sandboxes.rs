@@ -27,7 +27,8 @@ pub struct Create {
     /// The image it runs.
     #[serde(default)]
     image: Option<String>,
-    /// Milliseconds it may idle before it sleeps, its files kept; else as its image says, or 600000.
+    /// Milliseconds it may idle before it sleeps, by default as its image says, or 600000. Sleep ends its processes; it also
+    /// deletes the files of one in a container, and keeps those of a local one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1000, max = 86_400_000))]
     sleep_after_ms: Option<u64>,

@@ -25,7 +25,7 @@ pub struct Input {
     /// The sandbox to run in; the first use makes it.
     #[serde(default = "default_sandbox")]
     sandbox: String,
-    /// The command, as bash reads it. A server goes to the background with `&` and lives on.
+    /// The command, as bash reads it. A server goes to the background with `&`, and runs until the sandbox sleeps.
     command: String,
     /// Milliseconds until the command and all it started are killed.
     #[serde(default = "default_timeout")]

@@ -29,6 +29,8 @@ pub struct Reached {
     id: String,
     /// When, in milliseconds since 1970.
     pub time: u64,
+    /// The session of the sandbox.
+    pub session: String,
     /// The sandbox.
     pub sandbox: String,
     /// The host that it named.
@@ -56,12 +58,13 @@ impl Reached {
 #[derive(Debug)]
 pub(in super::super::super) struct Journal {
     state: PathBuf,
+    session: String,
     sandbox: String,
 }
 
 impl Journal {
-    pub(in super::super::super) fn new(state: &Path, sandbox: &str) -> Self {
-        Journal { state: state.to_owned(), sandbox: sandbox.to_owned() }
+    pub(in super::super::super) fn new(state: &Path, session: &str, sandbox: &str) -> Self {
+        Journal { state: state.to_owned(), session: session.to_owned(), sandbox: sandbox.to_owned() }
     }
 
     /// An entry of now.
@@ -70,6 +73,7 @@ impl Journal {
         Reached {
             id: uuid::Uuid::new_v4().simple().to_string(),
             time: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            session: self.session.clone(),
             sandbox: self.sandbox.clone(),
             host: host.to_string(),
             port,
@@ -163,7 +167,7 @@ mod tests {
     #[test]
     fn it_has_an_end_and_refusals_displace_nothing() {
         let state = tempfile::tempdir().unwrap();
-        let journal = Journal::new(state.path(), "a");
+        let journal = Journal::new(state.path(), "s", "a");
         let host = Host::Name("a.example".into());
         let mut kept = journal.entry(&host, 443);
         let line = |entry: &Reached| [serde_json::to_vec(entry).unwrap(), b"\n".to_vec()].concat();

@@ -121,10 +121,13 @@ pub(super) fn mounts(_: &Target) -> io::Result<()> {
     const OWN: &[&str] = &["/home/user", "/workspace", "/tmp", "/mnt/user-data", "/proc"];
     const BELOW: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/dev"];
     let table = fs::read_to_string("/proc/self/mountinfo")?;
-    let point = |line: &str| line.split(' ').nth(4).unwrap_or_default().to_owned();
-    let odd = table.lines().map(point).find(|point| {
+    let odd = table.lines().find(|line| {
+        let mut fields = line.split(' ').skip(4);
+        let (point, options) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         let below = |top: &&str| point == *top || point.starts_with(&format!("{top}/"));
-        point != "/" && !OWN.contains(&point.as_str()) && !BELOW.iter().any(below)
+        // What covers parts of it, to read.
+        let covers = point.starts_with("/proc/") && options.split(',').any(|option| option == "ro");
+        point != "/" && !OWN.contains(&point) && !BELOW.iter().any(below) && !covers
     });
     odd.map(drop).ok_or_else(|| nothing("all of it is the sandbox's own"))
 }

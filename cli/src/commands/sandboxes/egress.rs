@@ -1,0 +1,111 @@
+//! `koze sandboxes --egress`: where sandboxes went, and where they may not go.
+
+use std::process::ExitCode;
+
+use chrono::{DateTime, SecondsFormat};
+use koze::SessionId;
+use koze::provider::local::{Local, Reached};
+use serde_json::json;
+
+use super::show;
+use crate::args::Format;
+use crate::session::State;
+
+pub(super) fn show(state: &State, only: Option<&SessionId>, format: Format) -> koze::Result<ExitCode> {
+    let mut entries = Vec::new();
+    for dir in state.sessions()? {
+        entries.extend(Local::egress(dir)?);
+    }
+    entries.retain(|entry| only.is_none_or(|only| only.session() == entry.session));
+    entries.sort_by_key(|entry| entry.time);
+    show::out(&match format {
+        Format::Json => in_json(&entries),
+        Format::Human => in_words(&entries),
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn time(entry: &Reached) -> String {
+    let time = i64::try_from(entry.time).ok().and_then(DateTime::from_timestamp_millis);
+    time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
+}
+
+fn in_json(entries: &[Reached]) -> String {
+    let list: Vec<_> = entries
+        .iter()
+        .map(|entry| {
+            json!({
+                "time": time(entry), "session": entry.session, "sandbox": entry.sandbox, "host": entry.host,
+                "port": entry.port, "address": entry.address, "allowed": entry.allowed, "rule": entry.rule,
+                "sni": entry.sni, "sni_differs": entry.is_fronted(),
+            })
+        })
+        .collect();
+    format!("{:#}\n", json!({ "egress": list }))
+}
+
+fn in_words(entries: &[Reached]) -> String {
+    if entries.is_empty() {
+        return "no sandbox has tried to reach a host\n".to_owned();
+    }
+    let row = |entry: &Reached| {
+        let decision = if entry.allowed { "reached" } else { "refused" };
+        let mut rule = entry.rule.clone();
+        if let Some(sni) = entry.sni.as_ref().filter(|_| entry.is_fronted()) {
+            rule.push_str(&format!("; TLS asked for {sni}"));
+        }
+        [
+            time(entry),
+            entry.session.clone(),
+            entry.sandbox.clone(),
+            format!("{}:{}", entry.host, entry.port),
+            entry.address.map_or_else(|| "-".to_owned(), |address| address.to_string()),
+            decision.to_owned(),
+            rule,
+        ]
+        // Names come from programs in sandboxes, and this goes to a terminal.
+        .map(|cell| {
+            cell.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+        })
+    };
+    let head = ["TIME", "SESSION", "SANDBOX", "HOST", "ADDRESS", "DECISION", "RULE"].map(str::to_owned);
+    let table: Vec<[String; 7]> = std::iter::once(head).chain(entries.iter().map(row)).collect();
+    let widths: [usize; 7] =
+        std::array::from_fn(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let line = |row: &[String; 7]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    table.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_as_lines() {
+        let entry = |text: &str| serde_json::from_str::<Reached>(text).unwrap();
+        let entries = [
+            entry(
+                r#"{"time":1700000000000,"session":"s","sandbox":"a","host":"a.example","port":443,"address":"192.0.2.1",
+                "rule":"allowed_hosts: a.example","allowed":true,"sni":"a.example"}"#,
+            ),
+            entry(
+                r#"{"time":1700000001000,"session":"s","sandbox":"a","host":"a.example","port":443,"address":null,
+                "rule":"server name: not in allowed_hosts","allowed":false,"sni":"b.exam\u001bple"}"#,
+            ),
+        ];
+        let words = "TIME                  SESSION  SANDBOX  HOST           ADDRESS    DECISION  RULE\n\
+                     2023-11-14T22:13:20Z  s        a        a.example:443  192.0.2.1  reached   allowed_hosts: a.example\n\
+                     2023-11-14T22:13:21Z  s        a        a.example:443  -          refused   server name: not in allowed_hosts; \
+                     TLS asked for b.exam\u{fffd}ple\n";
+        assert_eq!(in_words(&entries), words);
+        let json: serde_json::Value = serde_json::from_str(&in_json(&entries)).unwrap();
+        assert_eq!(
+            (&json["egress"][0]["sni_differs"], &json["egress"][1]["sni_differs"]),
+            (&json!(false), &json!(true))
+        );
+        assert_eq!(in_words(&[]), "no sandbox has tried to reach a host\n");
+    }
+}
