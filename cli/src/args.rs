@@ -204,6 +204,10 @@ impl From<Backend> for koze_model::Backend {
 /// `koze doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Try to escape from sandboxes on this machine instead, with a control for each attempt
+    #[arg(long, conflicts_with_all = ["project", "config", "strict"])]
+    pub prove: bool,
+
     /// Where.
     #[command(flatten)]
     pub place: Where,

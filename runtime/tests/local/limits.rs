@@ -10,8 +10,7 @@ use koze::provider::local::{LocalSandbox, Weakness};
 use koze::sandbox::Write;
 
 use crate::Test;
-use crate::scene::put_probe;
-use crate::stage::{Stage, at, command, is_root, out, sh, until, within};
+use crate::stage::{Stage, at, command, is_root, out, put_probe, sh, until, within};
 
 /// Makes this program one that takes much memory where it is hard to see. With another argument, its descriptors cannot be
 /// listed.

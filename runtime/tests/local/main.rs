@@ -7,7 +7,7 @@ mod commands;
 mod control_groups;
 mod descriptors;
 mod egress;
-mod escape;
+mod escapes;
 #[path = "../../examples/agent.rs"]
 mod example;
 mod files;
@@ -18,9 +18,7 @@ mod limits;
 mod machine;
 mod owners;
 mod preview;
-mod probes;
 mod program;
-mod scene;
 mod server;
 mod sight;
 mod stage;
@@ -43,8 +41,8 @@ fn main() -> ExitCode {
     if std::env::var_os(agent::EXAMPLE).is_some() {
         return example::main();
     }
-    if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
-        return probes::run();
+    if let Some(code) = koze::provider::local::prove::init() {
+        return code;
     }
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
@@ -106,11 +104,12 @@ fn main() -> ExitCode {
         api::TESTS,
         agent::TESTS,
         transfer::TESTS,
+        escapes::TESTS,
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
     let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
-    let trials = tests.chain(escape::trials(kind)).chain(groups::trials(kind)).collect();
+    let trials = tests.chain(escapes::trials(kind)).chain(groups::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {
         return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };

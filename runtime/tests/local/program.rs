@@ -12,8 +12,7 @@ use koze::provider::local::{LocalSandbox, Weakness};
 use koze::sandbox::{Output, Write};
 
 use crate::Test;
-use crate::scene::put_probe;
-use crate::stage::{Stage, at, command, is_root, out, within};
+use crate::stage::{Stage, at, command, is_root, out, put_probe, within};
 
 /// Makes this program one that does nothing for a while.
 pub(crate) const LINGER: &str = "--linger";

@@ -33,6 +33,7 @@ mod names;
 mod new;
 mod ownership;
 mod package;
+mod prove;
 mod registry;
 mod remove;
 mod rename;

@@ -59,6 +59,9 @@ mod layout;
 mod network;
 mod owner;
 mod passing;
+#[cfg(feature = "prove")]
+#[doc(hidden)]
+pub mod prove;
 mod ready;
 mod registry;
 mod running;

@@ -42,7 +42,8 @@ const ARGUMENT: &str = "--koze-sandbox-first-process";
 const NURSERY: &str = "--koze-sandbox-nursery";
 /// The user and group inside.
 const USER: u32 = 1000;
-/// What tells the new process, in builds with the feature `testing`, to keep open what the host program had open.
+/// What tells the new process, in builds with the feature `prove`, to keep open what the host program had open. That process
+/// has no other variable than those it is given: one of the host program's environment does not reach it.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
 /// What tells a guest that something in a sandbox runs, in builds with the feature `testing`, to go on all the same.
 const STAY: &str = "KOZE_TESTING_STAY";

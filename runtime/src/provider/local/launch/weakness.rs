@@ -1,5 +1,5 @@
-//! Protections that can be left out, in builds with the feature `testing`: a test that finds a sandbox shut means nothing
-//! until it has found one open.
+//! Protections that can be left out, in builds with the feature `prove`: a test that finds a sandbox shut means nothing
+//! until it has found one open. Only `prove` and, with the feature `testing`, tests make such sandboxes.
 
 use std::path::PathBuf;
 
@@ -58,18 +58,18 @@ pub enum Weakness {
 pub(crate) struct Weaknesses(Vec<Weakness>);
 
 impl Weaknesses {
-    #[cfg(feature = "testing")]
+    #[cfg(feature = "prove")]
     pub(crate) fn new(all: Vec<Weakness>) -> Self {
         Weaknesses(all)
     }
 
     pub(crate) fn has(&self, weakness: &Weakness) -> bool {
-        cfg!(feature = "testing") && self.0.contains(weakness)
+        cfg!(feature = "prove") && self.0.contains(weakness)
     }
 
     /// What of the host's is seen.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        let all = if cfg!(feature = "testing") { &self.0[..] } else { &[] };
+        let all = if cfg!(feature = "prove") { &self.0[..] } else { &[] };
         all.iter().filter_map(|weakness| if let Weakness::File(path) = weakness { Some(path) } else { None })
     }
 }
