@@ -26,8 +26,8 @@ use crate::provider::local::{disk, layout};
 /// How long a sandbox may have nearly all the processes it may have: a fork bomb ends no other way.
 const CROWDED: Duration = Duration::from_secs(1);
 /// How many threads of a sandbox may run for each processor of the machine, and in how many looks in turn there may be more.
-const EACH: u64 = 2;
-const LOOKS: u32 = 5;
+const EACH: u64 = 8;
+const LOOKS: u32 = 10;
 /// How long the guest may take to kill what there is; then the whole sandbox ends.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many times the limit processes may map where they share it: how much of it is shared is read page by page.
