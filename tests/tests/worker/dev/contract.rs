@@ -183,8 +183,7 @@ fn large(dev: &Dev) {
 fn copy(dev: &Client<'_>, from: &str, to: &str, pace: u32) -> Value {
     let script = "const body = JSON.stringify(data);
         return (await fetch(`${url}/copy/a/c`, { method: 'POST', body })).json();";
-    let [pack, unpack] =
-        [with(at(from), json!({ "except": "" })), with(at(to), json!({ "call": "a copy" }))];
+    let [pack, unpack] = [with(at(from), json!({ "except": "" })), with(at(to), json!({ "call": "a copy" }))];
     dev.ask(script, &json!({ "pack": pack, "unpack": unpack, "pace": pace }))
 }
 
