@@ -62,6 +62,7 @@ fn what_a_build_prints() {
     created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
     created src/generated/guest.mjs
+    created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts

@@ -163,6 +163,7 @@ fn json_of_a_build() {
             created("src/generated/operations.mjs"),
             created("src/generated/koze-guest.mjs"),
             created("src/generated/guest.mjs"),
+            created("src/generated/trees.mjs"),
             created("src/generated/calls.mjs"),
             created("src/generated/waiting.mjs"),
             created("src/generated/contract.d.ts"),
@@ -175,7 +176,7 @@ fn json_of_a_build() {
     let again = document(&project.koze(&["build", "--format", "json"]));
     let actions: Vec<&Value> =
         again["changes"].as_array().expect("a list").iter().map(|change| &change["action"]).collect();
-    assert_eq!(actions, ["unchanged"; 17]);
+    assert_eq!(actions, ["unchanged"; 18]);
 }
 
 #[test]

@@ -63,6 +63,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
     created src/generated/guest.mjs
+    created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts

@@ -54,6 +54,7 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
     created src/generated/guest.mjs
+    created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts

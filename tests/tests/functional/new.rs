@@ -51,6 +51,7 @@ fn a_project_in_an_empty_directory() {
     hello/src/generated/sdk.mjs
     hello/src/generated/tools.json
     hello/src/generated/tools.rs
+    hello/src/generated/trees.mjs
     hello/src/generated/waiting.mjs
     hello/src/generated/worker.d.mts
     hello/src/generated/worker.mjs

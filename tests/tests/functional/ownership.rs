@@ -49,6 +49,7 @@ fn entries_by_hand_are_adopted() {
     created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
     created src/generated/guest.mjs
+    created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts

@@ -29,6 +29,11 @@ const NAIVE_APPEND = `async kozeWrite({ path, bytes, append }) {
   }
   async unused(`;
 
+const UNSTREAMED = `async kozePack() {
+    return { ok: false, error: { code: "unstreamed", message: "", retryable: false } };
+  }
+  async unused(`;
+
 const naive = (name, method, to, fails) => ({ name, file: "sdk.mjs", from: `async ${method}(`, to, fails });
 const sdk = (name, from, to, fails) => ({ name, file: "sdk.mjs", from, to, fails });
 const placed = (name, from, to, fails) => ({ name, file: "placed.mjs", from, to, fails });
@@ -53,6 +58,7 @@ export const mutations = [
   naive("binary-as-base64", "kozeRead", NAIVE_READ, "files hold any bytes"),
   naive("32-MiB", "kozeRead", NAIVE_READ, "files may be large"),
   naive("append-over-all", "kozeWrite", NAIVE_APPEND, "bytes are appended together"),
+  naive("file-by-file", "kozePack", UNSTREAMED, "a tree goes to another sandbox as one stream"),
   // The guest.
   placed("left-behind", `; rm -f "$p"`, ``, "nothing is left behind"),
   placed("put-once", `BACK_MS).catch((error) => log(error))`, `BACK_MS)`, "a sandbox lives on where a program kills all that runs"),

@@ -123,6 +123,18 @@ export const traps = {
     assert.equal(await s.sh("ls /home/user"), "");
   },
 
+  async "a tree goes to another sandbox as one stream"(s, _, stage) {
+    await s.open();
+    const other = stage.sandbox("tree", { variant: s.variant });
+    await other.open();
+    await s.sh(`mkdir -p tree/{1..20}; for n in {1..2000}; do echo $n >tree/$((n % 20 + 1))/$n; done; chmod 750 tree/7/6; ln -s 7/6 tree/link`);
+    // Each sandbox has its limit of requests a call: none of them grows with the files.
+    const { bytes } = await s.copy("/home/user/tree", "/home/user/copy", { other });
+    assert.equal(bytes, Array.from({ length: 2000 }, (_, n) => `${n + 1}\n`).join("").length);
+    assert.equal(await other.sh("find copy -type f | wc -l; cat copy/link; stat -c %a copy/7/6; ls -A"), "2000\n6\n750\ncopy\n");
+    await other.destroy();
+  },
+
   async "an image that takes no program is told so"(s) {
     await s.open();
     s.engine.seal(await s.id());
