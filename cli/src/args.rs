@@ -125,6 +125,10 @@ pub struct Init {
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 
+    /// Raise the crate `worker` in Cargo.toml to the version that the generated code compiles with, where it is older
+    #[arg(long)]
+    pub raise_worker: bool,
+
     /// Where, and how.
     #[command(flatten)]
     pub edit: Edit,

@@ -20,6 +20,7 @@ use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
 use crate::recover;
 use crate::sdk::{self, Sdk};
+use crate::worker_crate::WorkerCrate;
 use crate::wrangler::locate::{self, Config};
 use crate::write::{self, Failed};
 
@@ -49,6 +50,8 @@ pub struct Build {
     pub config: Option<String>,
     /// The SDK version.
     pub sdk: Option<Sdk>,
+    /// The crate `worker`, where the project has it.
+    pub worker: Option<WorkerCrate>,
     /// The sandboxes.
     pub sandboxes: Vec<Summary>,
     /// The files that an interrupted run had left to be written, and this one wrote first.
@@ -136,6 +139,10 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         None => Some(sdk::resolve(&project, findings)?),
     };
     build.sdk.clone_from(&sdk);
+    build.worker = WorkerCrate::find(&project, &options.draft);
+    if let Some((rule, place)) = build.worker.as_ref().and_then(WorkerCrate::finding) {
+        findings.add(rule, Some(place));
+    }
     let inputs = Inputs {
         project: &project,
         sandboxes: &sandboxes,

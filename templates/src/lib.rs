@@ -27,8 +27,14 @@ pub const SDK: &str = include_str!("../files/worker/sdk.mjs");
 /// Its types, `src/generated/sdk.d.mts`.
 pub const SDK_TYPES: &str = include_str!("../files/worker/sdk.d.mts");
 
-/// What it runs in a container.
-pub const SDK_SCRIPT: &str = include_str!("../files/worker/sdk.bash");
+/// What puts the guest into its container, `src/generated/placed.mjs`.
+pub const PLACED: &str = include_str!("../files/worker/placed.mjs");
+
+/// The guest as that has it, `src/generated/koze-guest.mjs`: [`PACKED_GUEST`] in base64, in the place of `__KOZE_PROGRAM__`.
+pub const GUEST_MODULE: &str = include_str!("../files/worker/koze-guest.mjs");
+
+/// What such a class asks the guest for, `src/generated/operations.mjs`.
+pub const OPERATIONS: &str = include_str!("../files/worker/operations.mjs");
 
 /// The base class of sandboxes of the backend `native`, `src/generated/native.mjs`.
 pub const NATIVE: &str = include_str!("../files/worker/native.mjs");
@@ -63,6 +69,9 @@ pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
 /// The guest of containers (x86-64, static): what is the first process of a sandbox of the backend `native`, at
 /// `/.koze/guest` of its image. Its version is that of this crate; `cargo xtask guest` makes it.
 pub const GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64");
+
+/// The same, packed by gzip.
+pub const PACKED_GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64.gz");
 
 /// The wrangler configuration of a project that has none.
 pub const WRANGLER: &str = include_str!("../files/wrangler.jsonc");

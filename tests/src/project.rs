@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use fs_err as fs;
 use tempfile::TempDir;
 use walkdir::{DirEntry, WalkDir};
@@ -25,7 +27,19 @@ pub struct Project {
 
 /// Whether a file is koze's guest, which no fixture holds.
 pub fn is_guest(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| name.trim_start_matches('.') == "koze-guest")
+    guest(path).is_some()
+}
+
+/// What such a file holds.
+fn guest(path: &str) -> Option<Vec<u8>> {
+    match path.rsplit('/').next()? {
+        "koze-guest" | ".koze-guest" => Some(koze_templates::GUEST.to_vec()),
+        "koze-guest.mjs" => {
+            let program = STANDARD.encode(koze_templates::PACKED_GUEST);
+            Some(koze_templates::GUEST_MODULE.replace("__KOZE_PROGRAM__", &program).into())
+        }
+        _ => None,
+    }
 }
 
 /// What `koze build` says of each project with the SDK; a test asks for it, and it is in no other run's messages.
@@ -59,11 +73,18 @@ impl Project {
         let project = Self::new();
         let fixture = root().join("fixtures").join(name);
         for (path, content) in read_all(&fixture) {
+            // The lock does not list what stands in `src/generated` itself.
+            if let Some(generated) = path.strip_suffix("placed.mjs") {
+                let module = format!("{generated}koze-guest.mjs");
+                let content = guest(&module).expect("the guest as a module");
+                project.write(module, content);
+            }
             if path == "koze.lock" {
                 let lock = String::from_utf8_lossy(&content);
                 let listed = |line| str::trim(line).strip_prefix('"')?.strip_suffix("\",");
-                for path in lock.lines().filter_map(listed).filter(|path| is_guest(path)) {
-                    project.write(path, koze_templates::GUEST);
+                let guests = lock.lines().filter_map(listed).filter_map(|path| Some((path, guest(path)?)));
+                for (path, content) in guests {
+                    project.write(path, content);
                 }
             }
             project.write(path, content);

@@ -59,9 +59,12 @@ pub fn files(inputs: Inputs) -> Vec<(&'static str, String)> {
 }
 
 /// The files that not every project has, by name.
-pub const PARTS: [&str; 12] = [
+pub const PARTS: [&str; 15] = [
     "sdk.mjs",
     "sdk.d.mts",
+    "placed.mjs",
+    "operations.mjs",
+    "koze-guest.mjs",
     "native.mjs",
     "native.d.mts",
     "container.mjs",

@@ -1,9 +1,11 @@
 //! `worker.mjs` and `worker.d.mts`: the Worker entry, and its types; and what its classes extend, each with its types.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use koze_model::{Backend, Sandbox};
 use koze_templates::{
-    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, NATIVE, NATIVE_CONTAINER, NATIVE_TYPES, SDK,
-    SDK_SCRIPT, SDK_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
+    CALLS, CONTRACT, EGRESS, EGRESS_TYPES, GUEST_CONNECTION, GUEST_MODULE, NATIVE, NATIVE_CONTAINER,
+    NATIVE_TYPES, OPERATIONS, PACKED_GUEST, PLACED, SDK, SDK_TYPES, TREES, WAITING, WORKER, WORKER_TYPES,
 };
 use serde_json::{Value, json};
 
@@ -45,18 +47,23 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
     let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
     let mut files = Vec::new();
     if uses(Backend::Sdk) {
-        let script = Fill { holes: vec![("__KOZE_SCRIPT__", template(SDK_SCRIPT))], regions: Vec::new() };
-        let class = Template::new(SDK).render(&script, &|region| unreachable!("a region {region}"));
-        files.extend([("sdk.mjs", class), ("sdk.d.mts", SDK_TYPES.to_owned())]);
+        let own = [
+            ("sdk.mjs", SDK),
+            ("sdk.d.mts", SDK_TYPES),
+            ("placed.mjs", PLACED),
+            ("operations.mjs", OPERATIONS),
+        ];
+        files.extend(own.map(|(name, text)| (name, text.to_owned())));
+        let program = STANDARD.encode(PACKED_GUEST);
+        files.push(("koze-guest.mjs", GUEST_MODULE.replace("__KOZE_PROGRAM__", &program)));
     }
     if uses(Backend::Native) {
-        let own = [
-            ("native.mjs", NATIVE),
-            ("native.d.mts", NATIVE_TYPES),
-            ("container.mjs", NATIVE_CONTAINER),
-            ("guest.mjs", GUEST_CONNECTION),
-            ("trees.mjs", TREES),
-        ];
+        let own =
+            [("native.mjs", NATIVE), ("native.d.mts", NATIVE_TYPES), ("container.mjs", NATIVE_CONTAINER)];
+        files.extend(own.map(|(name, text)| (name, text.to_owned())));
+    }
+    if !files.is_empty() {
+        let own = [("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)];
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
     }
     if sandboxes.iter().any(has_policy) {
@@ -68,11 +75,6 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
         files.extend([calls, waiting, ("contract.d.ts", contract)]);
     }
     files
-}
-
-/// Text as JavaScript over as many lines as it has.
-fn template(text: &str) -> String {
-    format!("`{}`", text.replace('\\', r"\\").replace('`', r"\`").replace("${", r"\${"))
 }
 
 /// Whether a sandbox has an egress policy, which needs its traffic intercepted.

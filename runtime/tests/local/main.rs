@@ -15,6 +15,7 @@ mod guest;
 mod life;
 mod limits;
 mod machine;
+mod owners;
 mod preview;
 mod program;
 mod server;
@@ -88,6 +89,7 @@ fn main() -> ExitCode {
         limits::TESTS,
         descriptors::TESTS,
         life::TESTS,
+        owners::TESTS,
         egress::TESTS,
         preview::TESTS,
         tools::TESTS,

@@ -8,6 +8,9 @@
 /** What one call reads, writes or keeps of an output at most. */
 export const LARGEST_PIECE = 8 << 20;
 
+/** The home of programs on every host, and where tools start. */
+export const HOME = "/home/user";
+
 /** One argument of a program at most, and all of them. */
 const LONGEST_ARGUMENT = 131_071;
 const LONGEST_ARGUMENTS = 1_500_000;
@@ -45,10 +48,9 @@ export function notUp() {
   return new Fault("unavailable", "the container of the sandbox is not up yet", true);
 }
 
-/** What a class without streams answers. @returns {{ ok: false, error: koze.Failure }} */
-export function unstreamed() {
-  const message = "the container of this sandbox has no guest: what is copied goes file by file";
-  return { ok: false, error: { code: "unstreamed", message, retryable: false } };
+/** Writes an error to the log. The platform throws `undefined`, too, which says nothing there. @param {unknown} error */
+export function log(error) {
+  console.error("koze:", error ?? new Error("the platform failed, and did not say why"));
 }
 
 /** The calls of one object. */

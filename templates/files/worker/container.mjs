@@ -2,7 +2,7 @@
 //
 // The container of a sandbox: how it starts and ends, and the way to the guest in it.
 
-import { Fault, notUp } from "./calls.mjs";
+import { Fault, HOME, notUp } from "./calls.mjs";
 import { Connection, Foreign, PORT, Refused } from "./guest.mjs";
 
 /** How long a call waits for a container. */
@@ -29,7 +29,7 @@ const ATTEMPT_MS = 5_000;
 const BACKOFF_MS = 10;
 
 /** The directories that every sandbox has. */
-const DIRECTORIES = ["/home/user", "/workspace"];
+const DIRECTORIES = [HOME, "/workspace"];
 
 /** With whom HTTPS is spoken in a sandbox with an egress policy, and what tells programs so. */
 const AUTHORITY = "/etc/cloudflare/certs/cloudflare-containers-ca.crt";
@@ -212,7 +212,7 @@ export class Container {
     const authority = await this.#intercept();
     this.#furnished = false;
     const { envVars, enableInternet } = this.#setup;
-    this.#container.start({ env: { ...authority, ...envVars, KOZE_GUEST_TOKEN: token }, enableInternet });
+    this.#container.start({ env: { HOME, ...authority, ...envVars, KOZE_GUEST_TOKEN: token }, enableInternet });
     this.follow();
     await this.#told.started();
     return this.#meet(token, until - Date.now());

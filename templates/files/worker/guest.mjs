@@ -4,7 +4,7 @@
 // the number of a call (four), a kind (one), and what is said. Many calls share a connection, each with a stream of bytes
 // to the guest and two from it, of which so much may be on its way as the other side has given credit for.
 
-/** Where the guest listens in its container; nobody else gets through to it. */
+/** Where the guest listens in its container, unless it says otherwise; nobody else gets through to it. */
 export const PORT = 5693;
 
 const PROTOCOL = 1;
@@ -134,9 +134,10 @@ export class Connection {
    * @param {Fetcher} port
    * @param {string} token
    * @param {number} within milliseconds
+   * @param {number} [number] of the port
    */
-  static async open(port, token, within) {
-    const connection = new Connection(port.connect(`10.0.0.1:${PORT}`));
+  static async open(port, token, within, number = PORT) {
+    const connection = new Connection(port.connect(`10.0.0.1:${number}`));
     let timer = 0;
     const welcome = new Promise((/** @type {(value?: undefined) => void} */ done, fail) => {
       connection.#greeted = (error) => (error ? fail(error) : done());
@@ -318,12 +319,15 @@ export class Connection {
    * @param {ReadableStream<Uint8Array>} stream
    */
   async #follow(number, call, stream) {
-    const reader = stream.getReader();
+    const reader = stream.getReader({ mode: "byob" });
     call.leave = () => reader.cancel().catch(() => {});
     try {
+      // Left to itself, the platform gives 4 KiB at a time. The buffer goes and comes back with each reading.
+      let buffer = new ArrayBuffer(2 * LARGEST_PART);
       for (;;) {
-        const { done, value } = await reader.read();
-        if (done || !(await this.#pour(number, call, value))) break;
+        const { done, value } = await reader.read(new Uint8Array(buffer));
+        if (done || !value || !(await this.#pour(number, call, value))) break;
+        buffer = /** @type {ArrayBuffer} */ (value.buffer);
       }
     } catch (error) {
       // What has come is not whole. The guest finds that by itself, and answers when it has tidied up.

@@ -244,13 +244,15 @@ fn all_sandboxes_move() {
     updated src/server/shell.sandbox.rs
     removed src/generated/sdk.mjs
     removed src/generated/sdk.d.mts
+    removed src/generated/placed.mjs
+    removed src/generated/operations.mjs
+    removed src/generated/koze-guest.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
     created src/generated/native.mjs
     created src/generated/native.d.mts
     created src/generated/container.mjs
-    created src/generated/guest.mjs
     created src/generated/native/koze-guest
     created src/generated/native/python.Dockerfile
     created src/generated/native/shell.Dockerfile
@@ -340,12 +342,14 @@ fn all_sandboxes_move_back() {
     removed src/generated/native.mjs
     removed src/generated/native.d.mts
     removed src/generated/container.mjs
-    removed src/generated/guest.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
+    created src/generated/placed.mjs
+    created src/generated/operations.mjs
+    created src/generated/koze-guest.mjs
     updated koze.lock
     next: commit these files, `koze.lock` among them
     `PythonSandbox` has the backend `sdk` now: its image is the SDK's own, and no longer docker.io/cloudflare/sandbox:0.12.10-python
@@ -414,7 +418,6 @@ fn one_moves_by_its_name_or_its_class() {
     created src/generated/native.mjs
     created src/generated/native.d.mts
     created src/generated/container.mjs
-    created src/generated/guest.mjs
     created src/generated/native/bash.Dockerfile
     created src/server/.koze-guest
     updated koze.lock

@@ -58,6 +58,10 @@ fn what_a_build_prints() {
     created src/generated/worker.d.mts
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
+    created src/generated/placed.mjs
+    created src/generated/operations.mjs
+    created src/generated/koze-guest.mjs
+    created src/generated/guest.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts

@@ -159,6 +159,10 @@ fn json_of_a_build() {
             created("src/generated/worker.d.mts"),
             created("src/generated/sdk.mjs"),
             created("src/generated/sdk.d.mts"),
+            created("src/generated/placed.mjs"),
+            created("src/generated/operations.mjs"),
+            created("src/generated/koze-guest.mjs"),
+            created("src/generated/guest.mjs"),
             created("src/generated/calls.mjs"),
             created("src/generated/waiting.mjs"),
             created("src/generated/contract.d.ts"),
@@ -171,7 +175,7 @@ fn json_of_a_build() {
     let again = document(&project.koze(&["build", "--format", "json"]));
     let actions: Vec<&Value> =
         again["changes"].as_array().expect("a list").iter().map(|change| &change["action"]).collect();
-    assert_eq!(actions, ["unchanged"; 13]);
+    assert_eq!(actions, ["unchanged"; 17]);
 }
 
 #[test]

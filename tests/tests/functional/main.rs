@@ -48,3 +48,4 @@ mod supervisor;
 mod tools;
 mod trust;
 mod watch;
+mod worker_crate;

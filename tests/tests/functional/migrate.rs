@@ -50,6 +50,10 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     created src/generated/worker.d.mts
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
+    created src/generated/placed.mjs
+    created src/generated/operations.mjs
+    created src/generated/koze-guest.mjs
+    created src/generated/guest.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts

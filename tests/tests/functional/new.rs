@@ -42,7 +42,11 @@ fn a_project_in_an_empty_directory() {
     hello/src/generated/calls.mjs
     hello/src/generated/contract.d.ts
     hello/src/generated/env.rs
+    hello/src/generated/guest.mjs
+    hello/src/generated/koze-guest.mjs
     hello/src/generated/mod.rs
+    hello/src/generated/operations.mjs
+    hello/src/generated/placed.mjs
     hello/src/generated/sdk.d.mts
     hello/src/generated/sdk.mjs
     hello/src/generated/tools.json

@@ -45,6 +45,10 @@ fn entries_by_hand_are_adopted() {
     created src/generated/worker.d.mts
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
+    created src/generated/placed.mjs
+    created src/generated/operations.mjs
+    created src/generated/koze-guest.mjs
+    created src/generated/guest.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts

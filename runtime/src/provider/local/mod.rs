@@ -55,6 +55,7 @@ mod filter;
 mod launch;
 mod layout;
 mod network;
+mod owner;
 mod passing;
 #[cfg(feature = "prove")]
 #[doc(hidden)]
@@ -132,6 +133,8 @@ struct Shared {
     previews: Previews,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
+    /// Whether all sandboxes are one user of the host, although this is root.
+    one_user: bool,
 }
 
 impl Shared {
@@ -215,11 +218,15 @@ impl Local {
         sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, sandboxes) = (Previews::default(), Mutex::default());
-        let shared = Arc::new(Shared { state, registry, names, previews, sandboxes, weak });
+        let shared =
+            Arc::new(Shared { state, registry, names, previews, sandboxes, weak, one_user: owner::shared() });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())
-            .spawn(move || watch::watch(&watched))
+            .spawn(move || {
+                owner::sweep();
+                watch::watch(&watched);
+            })
             .map_err(unusable)?;
         if shared.registry.exposed()? {
             // URLs that were given out answer again. Where that cannot be, the next `expose` says so.
@@ -288,7 +295,12 @@ impl Provider for Local {
     type Sandbox = LocalSandbox;
 
     fn note(&self) -> Option<&str> {
-        Some("locally no image is used: the host's own /usr is there to read, with the programs it has")
+        Some(if self.0.one_user {
+            "locally no image is used: the host's own /usr is there to read, with the programs it has. All sandboxes share one \
+             user of this machine, for its user namespace has no others"
+        } else {
+            "locally no image is used: the host's own /usr is there to read, with the programs it has"
+        })
     }
 
     async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<LocalSandbox>> {

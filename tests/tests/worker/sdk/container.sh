@@ -1,8 +1,8 @@
 #!/bin/bash
-# A stand-in container: bash container.sh ROOT DOOR NODE MODULES HERE. It runs in namespaces of its own, so what it
+# A stand-in container: bash container.sh ROOT DOOR NODE MODULES HERE [sealed]. It runs in namespaces of its own, so what it
 # mounts and what listens in it is gone with it.
 set -eu
-root=$1 door=$2 node=$3 modules=$4 here=$5
+root=$1 door=$2 node=$3 modules=$4 here=$5 sealed=$6
 
 . "$here/root.sh"
 mount -t proc proc proc
@@ -12,4 +12,7 @@ bind "$modules/ws" opt/node_modules/ws
 bind "$here/container.mjs" opt/container.mjs
 bind "$here/door.mjs" opt/door.mjs
 mount --bind "$door" opt/door
+if [[ $sealed ]]; then
+  for name in tmp var/tmp dev/shm; do mount -t tmpfs -o mode=1777,noexec tmpfs $name; done
+fi
 exec chroot "$root" /opt/node /opt/container.mjs

@@ -18,6 +18,7 @@ export class Engine {
   directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
   #containers = new Map();
   #broken = new Set();
+  #sealed = new Set();
   #refusals = [];
   #server = http.createServer((request, response) => this.#answer(request, response));
 
@@ -54,10 +55,11 @@ export class Engine {
    * @param {{ root: string, door: string, own: string[] }} dirs empty directories, for its root and for the socket
    * through which its ports are reached; and what makes a plain user root in it
    */
-  command(_, { root, door, own }) {
+  command({ name }, { root, door, own }) {
     const unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", ...own];
     const node = join(this.modules, "node/bin/node");
-    return [...unshare, "bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE];
+    const sealed = [...this.#sealed].some((id) => name.endsWith(id));
+    return [...unshare, "bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE, sealed ? "sealed" : ""];
   }
 
   /** The names of its containers, those of an object. @param {string} id */
@@ -68,6 +70,11 @@ export class Engine {
   /** The process of the container of an object, as this machine knows it. @param {string} id */
   pid(id) {
     return [...this.#containers.values()].find(({ name }) => name.endsWith(id))?.process?.pid;
+  }
+
+  /** Has containers of an object run no program but those of their image. */
+  seal(id) {
+    this.#sealed.add(id);
   }
 
   /** Makes containers of an object end as soon as they start. */

@@ -27,6 +27,7 @@ ln -s /proc/self/fd/2 dev/stderr
 mkdir dev/shm && mount -t tmpfs tmpfs dev/shm
 # A small disk, which can be full.
 mkdir small && mount -t tmpfs -o size=1m tmpfs small
-chmod 1777 tmp
+mkdir var/tmp
+chmod 1777 tmp var/tmp
 # Nothing brings the loopback device of a new network up: SIOCSIFFLAGS with IFF_UP and IFF_RUNNING.
 perl -MSocket -e 'socket(S, AF_INET, SOCK_DGRAM, 0) or die; my $lo = pack("a16 s x22", "lo", 0x41); ioctl(S, 0x8914, $lo) or die "$!"'

@@ -75,6 +75,10 @@ export default {
 // What the tests do to an object beside what its class does.
 const TOOLS = `{
   abort() { this.ctx.abort("a test"); }
+  async linger() {
+    await this.ctx.container.setInactivityTimeout(60_000);
+    return { ok: true, value: {} };
+  }
   async again(exec) {
     await this.kozeDestroy({});
     await this.kozeOpen({ sleepAfterMs: null });
@@ -134,6 +138,7 @@ export class Stage {
       }
     }
     stage.variants = all.map(({ name }) => name);
+    stage.texts = texts;
     // No Docker is asked what it can do.
     process.env.WRANGLER_DOCKER_BIN = "/bin/false";
     stage.miniflare = new Miniflare(
@@ -171,6 +176,11 @@ export class Stage {
   /** An object of a class, as a variant has it. */
   sandbox(name, { variant = "as-built", Class = "ShellSandbox" } = {}) {
     return new Sandbox(this, `${Class}_${this.variants.indexOf(variant)}`, name);
+  }
+
+  /** Where a file of a variant can be imported from that imports nothing itself. */
+  module(variant, file) {
+    return `data:text/javascript,${encodeURIComponent(this.texts[`${variant}/src/generated/${file}`])}`;
   }
 
   async close() {
@@ -304,6 +314,11 @@ class Sandbox {
   /** Ends the object as the platform may at any time, and with it what it remembers outside of its storage. */
   abort() {
     return this.call("abort").catch(() => {});
+  }
+
+  /** Has the container live on without its object, as the platform's do. */
+  linger() {
+    return this.call("linger");
   }
 
   /** What the guest wants to be told, and to make it something else. */

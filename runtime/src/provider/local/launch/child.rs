@@ -10,41 +10,63 @@ use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::super::cgroup::ENTER;
 use super::spec::{Failure, Order, Report, Spec, Stage};
-use super::{ARGUMENT, USER, Weakness, mounts, proc, program, sys};
+use super::{ARGUMENT, NURSERY, USER, Weakness, mounts, nursery, proc, program, sys};
 
 /// The exit code of a program that cannot be run.
 const CANNOT_RUN: i32 = 126;
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
 pub(super) fn enter() {
-    let launched = launched();
-    if !launched {
+    let Some(role) = role() else {
         let stays = cfg!(feature = "testing") && std::env::var_os(super::STAY).is_some();
         if program::is_running() && !stays {
             // Something in a sandbox has run `/proc/self/exe` while that was the guest.
             std::process::exit(CANNOT_RUN);
         }
         return;
-    }
+    };
     if !(cfg!(feature = "prove") && std::env::var_os(super::KEEP).is_some()) {
         sys::close_all();
     }
-    let served = run().is_ok();
-    std::process::exit(i32::from(!served));
+    let served = match role {
+        Role::Sandbox => take_stdin().and_then(run),
+        Role::Nursery => take_stdin().and_then(nurse),
+    };
+    std::process::exit(i32::from(served.is_err()));
 }
 
-fn launched() -> bool {
+/// What a process was started for.
+enum Role {
+    Sandbox,
+    Nursery,
+}
+
+fn role() -> Option<Role> {
     let mut arguments = std::env::args_os().skip(1);
-    let named = arguments.next().is_some_and(|argument| argument == ARGUMENT) && arguments.next().is_none();
+    let role = match arguments.next()?.to_str()? {
+        ARGUMENT => Role::Sandbox,
+        NURSERY => Role::Nursery,
+        _ => return None,
+    };
     // A person may well type the argument.
-    named && sockopt::socket_type(io::stdin()).ok() == Some(SocketType::SEQPACKET)
+    let told = sockopt::socket_type(io::stdin()).ok() == Some(SocketType::SEQPACKET);
+    (told && arguments.next().is_none()).then_some(role)
 }
 
-fn run() -> io::Result<()> {
+fn nurse(socket: OwnedFd) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    rustix::thread::set_name(c"koze-nursery")?;
+    let copy = nursery::serve(&socket)?;
+    // A copy must not hear what is asked of the one it was made from.
+    drop(socket);
+    copy.map_or(Ok(()), run)
+}
+
+fn run(socket: OwnedFd) -> io::Result<()> {
+    rustix::thread::set_name(c"koze-guest")?;
     // The program may not be read, and so the kernel has shut this process, whose maps of users are to be written.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let socket = take_stdin()?;
     match prepare(&socket) {
         Ok(true) => {
             channel::send(&socket, 0, &Report::Shut, &[])?;
@@ -90,7 +112,7 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
         return Err(nonsense());
     };
     if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
-        channel::send(socket, 0, &Report::Born, &[born.as_fd()]).map_err(at(Stage::Talk))?;
+        channel::send(socket, 0, &Report::Born, &[born.descriptor.as_fd()]).map_err(at(Stage::Talk))?;
         return Ok(false);
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));

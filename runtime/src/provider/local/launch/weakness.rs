@@ -45,6 +45,8 @@ pub enum Weakness {
     Groups,
     /// Pipes that programs leave behind are kept however many they are, and this program's own limits stay as they are.
     Pipes,
+    /// All sandboxes of root are one user of the host, the first that the system hands out to others, too.
+    SharedUser,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.

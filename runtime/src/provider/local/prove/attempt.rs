@@ -29,7 +29,7 @@ pub(super) enum Control {
 pub(super) fn control(name: &str) -> Option<Control> {
     use Weakness::{
         Capabilities, Counters, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Proc,
-        Processes, Writable,
+        Processes, SharedUser, Writable,
     };
     if let Some(call) = CALLS.iter().find(|call| call.name == name) {
         return Some(match call.needs {
@@ -60,7 +60,7 @@ pub(super) fn control(name: &str) -> Option<Control> {
         "new_user_namespace" | "clone_into_namespaces" => Control::Weak(&[Filter, Counters]),
         "inotify_of_the_whole_machine" => Control::Weak(&[Counters]),
         "what_the_kernel_tells" => Control::Weak(&[Proc]),
-        "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes]),
+        "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes, SharedUser]),
         "environment_of_the_host_program" => Control::Weak(&[Environment]),
         "environment_of_the_guest" | "descriptors_of_the_guest" | "root_of_the_guest" => {
             Control::Weak(&[Dumpable])

@@ -133,10 +133,10 @@ impl Follower {
             // One that panicked has found nothing.
             Some(walk) => walk.join().ok(),
             None if self.walk.is_none() && self.disk_pace.due() => {
-                let files = files.to_owned();
+                let (files, walks) = (files.to_owned(), Arc::clone(&sandbox.walks));
                 let walk = move || {
                     let start = Instant::now();
-                    let bytes = disk::usage(&files, entries);
+                    let bytes = walks.usage(&files, entries);
                     Walked { bytes, took: start.elapsed() }
                 };
                 // Where the system has no thread left, the next look tries again.

@@ -1,0 +1,150 @@
+// What the SDK's container alone has in store: programs are root in it, its first process reaps nothing, any program may
+// clear /tmp or kill whatever runs, and there is no /home/user.
+
+import assert from "node:assert/strict";
+import { eventually, refused } from "./cases.mjs";
+
+/** The processes of koze's guest, as commands in bash find them: in $guests. */
+const GUESTS = `guests=(); for one in /proc/[0-9]*; do
+  read -r name <$one/comm && [[ $name == koze-guest* ]] && guests+=(\${one#/proc/}); done 2>/dev/null`;
+
+/** Each in a sandbox that is its own, and not open yet. */
+export const traps = {
+  async "a command that clears /tmp keeps its answer, and so do those beside it"(s) {
+    await s.open();
+    const beside = s.sh("echo begun; sleep 2; echo done");
+    const bytes = Buffer.alloc(4 << 20, "x");
+    const [cleared, written] = await Promise.all([
+      s.exec(["bash", "-c", "find /tmp -type f -delete; echo ok"]),
+      s.write("/home/user/large", bytes),
+    ]);
+    assert.deepEqual([String(cleared.stdout), cleared.exitCode, written.size], ["ok\n", 0, bytes.length]);
+    assert.equal(await s.sh("rm -rf /tmp; echo gone"), "gone\n");
+    assert.equal(await beside, "begun\ndone\n");
+    // For good, also where the guest has to come once more.
+    await s.write("/home/user/log", bytes, { append: true });
+    await s.linger();
+    await s.abort();
+    assert.equal(await s.sh("ls"), "large\nlog\n");
+    await refused(s.exec(["bash", "-c", "rm -rf /var/tmp; kill -9 -1"]), "unavailable");
+    assert.equal(await s.sh("ls; ls -d /tmp 2>/dev/null"), "large\nlog\n");
+  },
+
+  async "programs and tools have one home, also those of root"(s) {
+    await s.open();
+    await s.write("/home/user/notes.txt", "mine");
+    assert.equal(await s.sh("id -u; echo $HOME; cd; pwd; cat ~/notes.txt"), "0\n/home/user\n/home/user\nmine");
+    assert.equal(await s.sh("echo $HOME", { env: [["HOME", "/elsewhere"]] }), "/elsewhere\n");
+  },
+
+  async "what has ended is gone, and nothing waits for it"(s) {
+    await s.open();
+    const pid = (await s.sh("sleep 1000 & echo $!")).trim();
+    const command = `kill ${pid}; for ((turn = 0; turn < 200; turn++)); do kill -0 ${pid} || { echo gone; exit; }; sleep 0.05; done`;
+    assert.equal(await s.sh(command), "gone\n");
+    // In its time, after it, and of a session of its own; and no clock of koze's stays behind.
+    await s.sh("(setsid sleep 0.1 &) ; (sleep 0.1 &) ; sleep 0.3");
+    await s.exec(["sleep", "1000"], { timeoutMs: 100 });
+    await Promise.all(Array.from({ length: 20 }, () => s.sh("(true &)")));
+    const left = `for one in /proc/[0-9]*; do read -r _ name state _ <$one/stat && [[ $state == Z || $name == *sleep* ]] && echo $name; done 2>/dev/null; true`;
+    await eventually("the end of all of them", async () => (await s.sh(left)) === "");
+  },
+
+  async "a sandbox lives on where a program kills all that runs"(s) {
+    await s.open();
+    await s.write("/home/user/file", "kept");
+    assert.equal(await s.sh("trap '' TERM HUP; kill -TERM -1; kill -HUP -1; kill -INT -1; echo on"), "on\n");
+    for (let round = 0; round < 3; round++) {
+      const beside = refused(s.exec(["sleep", "1000"], { timeoutMs: 600_000 }), "unavailable");
+      await eventually("a program beside", async () => (await s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).includes("sleep 1000 "));
+      await refused(s.exec(["bash", "-c", "kill -9 -1; sleep 1000"]), "unavailable");
+      await beside;
+      assert.equal(String(await s.read("/home/user/file")), "kept");
+    }
+    assert.equal(await s.sh("ls -A /tmp /var/tmp | grep -c koze; ls -A"), "0\nfile\n");
+    // The first process is the server: its end is that of the container, and of its files.
+    await s.exec(["bash", "-c", "kill -TERM 1; sleep 1000"]).catch((error) => error);
+    await eventually("another container", () => s.read("/home/user/file").then(() => false, (error) => error.code === "not_found"));
+  },
+
+  async "an object that comes after another finds the guest that is there"(s) {
+    await s.open();
+    const count = `${GUESTS}; echo \${#guests[*]}:\${guests[*]}`;
+    const first = await s.sh(count);
+    assert.match(first, /^1:/);
+    await s.sh("touch kept");
+    await s.linger();
+    await s.abort();
+    assert.equal(await s.sh(count), first);
+    await s.linger();
+    // One that has lost what it knew has another guest come, at another port.
+    await s.forge(undefined);
+    await s.abort();
+    assert.match(await s.sh(count), /^2:/);
+    assert.equal(await s.sh("ls"), "kept\n");
+  },
+
+  async "a program that takes the guest's port holds nobody up"(s) {
+    await s.open();
+    const squat = `const net = require("net");
+      const take = () => net.createServer((socket) => socket.on("error", () => {})).on("error", () => setTimeout(take, 5))
+        .listen(5693, () => require("fs").writeFileSync("/home/user/taken", ""));
+      take();`;
+    await s.sh(`/opt/node -e '${squat}' & sleep 0.3`);
+    await s.exec(["bash", "-c", `${GUESTS}; kill -9 "\${guests[@]}"; sleep 1000`]).catch((error) => error);
+    assert.equal(await s.sh("echo on"), "on\n");
+    await s.linger();
+    await s.abort();
+    assert.equal((await s.stat("/home/user/taken")).kind, "file");
+  },
+
+  async "a sandbox does not sleep while a call is under way"(s) {
+    await s.open(1000);
+    await s.write("/home/user/file", "kept");
+    assert.equal(await s.sh("sleep 4; cat file"), "kept");
+  },
+
+  async "a sandbox that slept is woken by the next call, and is empty"(s) {
+    await s.open(2000);
+    await s.write("/home/user/file", "scratch");
+    await eventually("sleep", async () => (await s.status()).status === "sleeping");
+    const [files, greeting] = await Promise.all([s.list("/home/user"), s.sh("echo $GREETING")]);
+    assert.deepEqual([files, greeting], [[], "hello 'you'\n"]);
+  },
+
+  async "a sandbox that is destroyed while it starts leaves no container"(s) {
+    await s.open();
+    const id = await s.id();
+    const call = s.sh("touch left; echo done").catch((error) => error);
+    await s.destroy();
+    await call;
+    await eventually("the end of the container", () => !s.engine.container(id)?.running);
+    await s.open();
+    assert.equal(await s.sh("ls /home/user"), "");
+  },
+
+  async "an image that takes no program is told so"(s) {
+    await s.open();
+    s.engine.seal(await s.id());
+    assert.match((await refused(s.exec(["true"]), "unsupported")).text, /guest does not start in the image/);
+  },
+
+  async "the port of the guest is no preview"(s) {
+    await s.open();
+    await refused(s.expose(5693), "invalid_input");
+    assert.equal((await fetch(s.url("/"), { headers: { "koze-port": "5693" } })).status, 404);
+  },
+
+  async "what the platform throws without a word is in the log as such"(s, _, stage) {
+    const { log } = await import(stage.module(s.variant, "calls.mjs"));
+    const [before, said] = [console.error, []];
+    console.error = (...all) => said.push(all.map(String).join(" "));
+    try {
+      log(undefined);
+      log(new Error("a word"));
+    } finally {
+      console.error = before;
+    }
+    assert.deepEqual(said, ["koze: Error: the platform failed, and did not say why", "koze: Error: a word"]);
+  },
+};
