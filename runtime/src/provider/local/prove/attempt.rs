@@ -82,12 +82,6 @@ pub(super) fn control(name: &str) -> Option<Control> {
     })
 }
 
-/// What a sandbox lacks in which the attempt has to fail, so that one protection alone is in its way: a user of its own
-/// would keep it from the host's processes as well.
-pub(super) fn beside(name: &str) -> &'static [Weakness] {
-    if name.ends_with("_host_processes") { &[Weakness::SharedUser] } else { &[] }
-}
-
 /// Puts this program into the sandbox.
 pub(super) async fn put_probe(sandbox: &LocalSandbox) -> Result<(), Fault> {
     let program = fs::read("/proc/self/exe")?;

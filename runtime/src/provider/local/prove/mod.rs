@@ -169,7 +169,7 @@ impl Prover {
         if !self.scene.is_untouched() {
             return Ok(Err("what was to be taken has changed".to_owned()));
         }
-        let sandbox = self.sandbox(self.lacking(name)).await?;
+        let sandbox = self.sandbox(self.as_it_is(name)).await?;
         let well = sandbox.exec(stage::command(&["echo", "well"])).await?;
         if well.stdout == b"well\n" { Ok(Ok(())) } else { Err("the sandbox is not as it was".into()) }
     }
@@ -180,12 +180,7 @@ impl Prover {
     /// Where it cannot be made.
     pub async fn attempt(&mut self, name: &str) -> Result<String, Fault> {
         let target = self.scene.target.clone();
-        attempt::attempt(self.sandbox(self.lacking(name)).await?, name, &target).await
-    }
-
-    /// What the sandbox lacks in which an attempt has to fail.
-    fn lacking(&self, name: &str) -> Vec<Weakness> {
-        [&self.as_it_is, attempt::beside(name)].concat()
+        attempt::attempt(self.sandbox(self.as_it_is(name)).await?, name, &target).await
     }
 
     /// Makes an attempt without the protection that stands in its way. Gives what was said where it is refused.
@@ -206,6 +201,16 @@ impl Prover {
             attempt::attempt(self.sandbox(weak).await?, name, &target).await?
         };
         Ok(if said == "taken" { Ok(()) } else { Err(said) })
+    }
+
+    /// What the sandbox lacks in which an attempt must be refused.
+    fn as_it_is(&self, name: &str) -> Vec<Weakness> {
+        let mut weak = self.as_it_is.clone();
+        // The processes on the host are of the user that the sandbox is there: the namespaces alone are in the way.
+        if name.ends_with("_host_processes") {
+            weak.push(Weakness::SharedUser);
+        }
+        weak
     }
 
     /// Ends the sandboxes, with all that the system keeps for them. What is left goes when this does.

@@ -19,7 +19,7 @@ use super::stage::{Stage, at, open_to_all};
 use super::{Fault, is_root};
 use crate::sandbox::{Sandbox, Write};
 
-/// The user who a sandbox's user is on the host, where the host's is root.
+/// The user who a sandbox's user is on the host, where the host's is root and sandboxes share one.
 const UNPRIVILEGED: u32 = 100_000;
 
 const SECRET: &str = "the-secret-of-the-host";
