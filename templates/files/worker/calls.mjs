@@ -92,7 +92,7 @@ export class Calls {
       if (!this.#isReachable(port)) {
         const { taken } = this.#own;
         const are = `${taken.join(" and ")} ${taken.length === 1 ? "is" : "are"}`;
-        throw new Fault("invalid_input", `port ${port} cannot be reached: 1024 to 65535 can, and ${are} taken`);
+        throw new Fault("invalid_input", `port ${port} cannot be reached: 1024 to 65535 can, and ${are} taken; let the server listen on another one, such as 8080`);
       }
       if (!memory.ports.includes(port)) await this.#remember({ ...memory, ports: [...memory.ports, port] });
       return {};

@@ -27,9 +27,6 @@ const LINGER_MS = 60_000;
 /** How often it is noted at most that a sandbox is used. */
 const NOTE_MS = 10_000;
 
-/** A port that belongs to the SDK where a sandbox runs on it: tools cannot know, and leave it alone everywhere. */
-const SDK_PORT = 3000;
-
 /** When the sandbox was used last. */
 const USED = "koze:used";
 
@@ -62,7 +59,7 @@ export class KozeSandbox extends DurableObject {
   });
 
   #calls = new Calls(this.ctx.storage, {
-    taken: [SDK_PORT, PORT],
+    taken: [PORT],
     settle: async () => {
       if (this.#container.running) await this.#settle();
     },
