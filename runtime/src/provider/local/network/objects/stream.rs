@@ -41,18 +41,13 @@ pub(super) async fn call(
 ) -> Response<Body> {
     let input = text(headers, INPUT).unwrap_or_default();
     let input: Vec<u8> = percent_decode_str(input).collect();
-    let done = match method {
-        "kozePack" => match pack(shared, object, &input).await {
-            Ok(response) => return response,
-            Err(failure) => Err(failure),
-        },
-        _ => {
-            let unpacked = unpack(shared, object, &input, &mut body).await;
-            // Closed over bytes that nobody has read, a connection loses its answer. Whoever sends stops at that.
-            tokio::spawn(async move { while matches!(body.frame().await, Some(Ok(_))) {} });
-            unpacked
-        }
-    };
+    if method == "kozePack" {
+        let packed = pack(shared, object, &input).await;
+        return packed.unwrap_or_else(|failure| framed(frame::write(Err(failure))));
+    }
+    let done = unpack(shared, object, &input, &mut body).await;
+    // Closed over bytes that nobody has read, a connection loses its answer. Whoever sends stops at that.
+    tokio::spawn(async move { while matches!(body.frame().await, Some(Ok(_))) {} });
     framed(frame::write(done))
 }
 
