@@ -125,6 +125,10 @@ pub struct Init {
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 
+    /// Raise the crate `worker` in Cargo.toml to the version that the generated code compiles with, where it is older
+    #[arg(long)]
+    pub raise_worker: bool,
+
     /// Where, and how.
     #[command(flatten)]
     pub edit: Edit,
@@ -200,6 +204,10 @@ impl From<Backend> for koze_model::Backend {
 /// `koze doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Try to escape from sandboxes on this machine instead, with a control for each attempt
+    #[arg(long, conflicts_with_all = ["project", "config", "strict"])]
+    pub prove: bool,
+
     /// Where.
     #[command(flatten)]
     pub place: Where,
@@ -276,7 +284,12 @@ pub struct Explain {
 
 /// `koze remove`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("storage").required(true).args(["delete_storage", "keep_storage"]))]
+#[command(
+    group = ArgGroup::new("storage").required(true).args(["delete_storage", "keep_storage", "never_deployed"]),
+    override_usage = "koze remove [OPTIONS] <--delete-storage|--keep-storage> <NAME>...\n       \
+                      koze remove [OPTIONS] --never-deployed <NAME>..."
+)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Remove {
     /// The sandboxes: the names of their files without `.sandbox.rs`, or their classes
     #[arg(value_name = "NAME", required = true)]
@@ -289,6 +302,11 @@ pub struct Remove {
     /// Keep what its Durable Objects have stored, behind a plain Durable Object of the same class
     #[arg(long)]
     pub keep_storage: bool,
+
+    /// Take out what made its class, too, and what deleted it: you say that it was never deployed, which koze cannot know.
+    /// Cloudflare refuses a first deployment that makes a class and deletes it
+    #[arg(long)]
+    pub never_deployed: bool,
 
     /// Where.
     #[command(flatten)]

@@ -1,5 +1,6 @@
 //! `koze build`, a list of stages: discover, read, plan, write. Each reports all it finds before the next begins.
 
+use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use koze_model::image::ImageSource;
+use koze_model::names::{self, Names};
 use koze_model::{Backend, Rule, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
@@ -20,6 +22,8 @@ use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan};
 use crate::recover;
 use crate::sdk::{self, Sdk};
+use crate::worker_crate::WorkerCrate;
+use crate::wrangler::lifecycle;
 use crate::wrangler::locate::{self, Config};
 use crate::write::{self, Failed};
 
@@ -49,6 +53,8 @@ pub struct Build {
     pub config: Option<String>,
     /// The SDK version.
     pub sdk: Option<Sdk>,
+    /// The crate `worker`, where the project has it.
+    pub worker: Option<WorkerCrate>,
     /// The sandboxes.
     pub sandboxes: Vec<Summary>,
     /// The files that an interrupted run had left to be written, and this one wrote first.
@@ -116,7 +122,9 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     }
     let removal = match &options.draft.removal {
         Some(removal) => {
-            let class = |name: &String| removed(name, removal.storage, &project, &sandboxes, &lock, findings);
+            let class = |name: &String| {
+                removed(name, removal.storage, &project, &sandboxes, &lock, &config, findings)
+            };
             let mut classes = removal.names.iter().map(class).collect::<Result<Vec<_>, Stop>>()?;
             // One sandbox may be named by its file and by its class.
             classes.sort();
@@ -136,6 +144,10 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         None => Some(sdk::resolve(&project, findings)?),
     };
     build.sdk.clone_from(&sdk);
+    build.worker = WorkerCrate::find(&project, &options.draft);
+    if let Some((rule, place)) = build.worker.as_ref().and_then(WorkerCrate::finding) {
+        findings.add(rule, Some(place));
+    }
     let inputs = Inputs {
         project: &project,
         sandboxes: &sandboxes,
@@ -199,6 +211,19 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
     if strays.is_empty() { Ok(config) } else { findings.fail(Rule::ConfigUnnamed { files: strays }, None) }
 }
 
+/// What koze remembers of a sandbox that suggests that it was deployed.
+fn adopted(name: &str, lock: &Lock) -> Option<String> {
+    let is_named = |base: &String, class: &String| base == name || class == name;
+    if lock.kept.iter().any(|kept| is_named(&kept.name, &kept.class)) {
+        return Some("its storage was kept, so there may be some".to_owned());
+    }
+    let locked = lock.sandboxes.iter().find(|locked| is_named(&locked.name, &locked.class))?;
+    // koze names each container that it makes; a lost lock says nothing of that.
+    let keys = std::iter::once(&locked.keys).chain(locked.environments.values().map(|entry| &entry.keys));
+    let theirs = keys.filter(|keys| !keys.is_empty()).any(|keys| !keys.iter().any(|key| key == "name"));
+    theirs.then(|| "koze took its container over, which was there before: it may well be deployed".to_owned())
+}
+
 /// The class to take out: koze must have made it, and no file may declare it any more.
 fn removed(
     name: &str,
@@ -206,6 +231,7 @@ fn removed(
     project: &Project,
     sandboxes: &Sandboxes,
     lock: &Lock,
+    config: &Config,
     findings: &mut Findings,
 ) -> Result<String, Stop> {
     let refuse = |why: String, remedy: String| Rule::NotRemovable { name: name.to_owned(), why, remedy };
@@ -213,8 +239,24 @@ fn removed(
     let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class)).chain(registry);
     let kept = lock.kept.iter().map(|kept| (&kept.name, &kept.class));
     // What was kept can be deleted later; keeping it once more would change nothing.
-    let known: Vec<_> = living.chain(kept.filter(|_| storage == Storage::Delete)).collect();
+    let mut known: Vec<_> = living.chain(kept.filter(|_| storage == Storage::Delete)).collect();
     let is_named = |base: &String, class: &String| *base == name || *class == name;
+    // What was deleted before its first deployment: nothing is left of it but its class.
+    let deleted =
+        if storage == Storage::Never { lifecycle::deleted(config.document.value()) } else { BTreeSet::new() };
+    let names = Names::of_file(&format!("{}{}", name.replace('/', " "), names::SUFFIX)).ok();
+    let class_of_name = names.map(|names| koze_model::sandbox::class_of(&names));
+    let meant = |class: &&String| **class == name || Some(*class) == class_of_name.as_ref();
+    let declared = |class: &str| sandboxes.list.iter().any(|sandbox| sandbox.class.value == class);
+    known.extend(deleted.iter().filter(meant).filter(|class| !declared(class)).map(|class| (class, class)));
+    let is_named =
+        |base: &String, class: &String| is_named(base, class) || (deleted.contains(class) && meant(&class));
+    if storage == Storage::Never
+        && let Some(why) = adopted(name, lock)
+    {
+        let remedy = "settle what becomes of its storage: `--delete-storage` or `--keep-storage`".to_owned();
+        return findings.fail(refuse(why, remedy), None);
+    }
     if storage == Storage::Keep && lock.kept.iter().any(|kept| is_named(&kept.name, &kept.class)) {
         let remedy = format!("leave it so, or delete its storage: `koze remove {name} --delete-storage`");
         return findings.fail(refuse("it is removed already, and its storage kept".to_owned(), remedy), None);

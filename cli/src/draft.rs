@@ -38,6 +38,8 @@ pub enum Storage {
     Delete,
     /// It stays, behind a plain Durable Object of the same class.
     Keep,
+    /// There is none, for the class was never deployed: what made it goes as well.
+    Never,
 }
 
 /// A file as the command found it and as it is to be.

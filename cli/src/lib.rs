@@ -32,5 +32,6 @@ pub mod sdk;
 pub mod session;
 pub mod source;
 pub mod watch;
+pub mod worker_crate;
 pub mod wrangler;
 pub mod write;

@@ -13,6 +13,10 @@ fn main() -> ExitCode {
     // First of all: a sandbox is started by running this program once more.
     #[cfg(target_os = "linux")]
     koze::provider::local::init();
+    #[cfg(target_os = "linux")]
+    if let Some(code) = koze::provider::local::prove::init() {
+        return code;
+    }
     let cli = Cli::parse();
     stacker::grow(STACK, || commands::run(&cli))
 }

@@ -245,9 +245,12 @@ fn temporary(directory: &At, mode: u32) -> io::Result<(OwnedFd, OsString)> {
 const PAGE: usize = 1024;
 const PAGE_BYTES: usize = 256 << 10;
 
+/// Some entries of a directory, and the position of the next one where there is more.
+pub(crate) type Page = (Vec<(String, Found)>, Option<i64>);
+
 /// Lists one page of a directory from a position on, 0 at first. Also returns the position of the next page, if there is
 /// more. Positions are the kernel's, and hold for every descriptor of the directory.
-pub(crate) fn list(place: &Place, from: i64) -> Result<(Vec<(String, Found)>, Option<i64>), Fault> {
+pub(crate) fn list(place: &Place, from: i64) -> Result<Page, Fault> {
     let (mut page, mut bytes) = (Vec::new(), 0);
     let next = walk(place, from, |name, found| {
         bytes += name.len() + if let Kind::Link(target) = &found.kind { target.len() } else { 0 };

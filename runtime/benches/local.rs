@@ -196,12 +196,15 @@ fn row(case: &str, ours: &[Duration], peer: &str, theirs: Option<&[Duration]>) -
     json!({ "case": case, "us": micros(ours), "peer": peer, "peer_us": theirs.map(micros) })
 }
 
-/// The processes that this one is the parent of: the guests.
+/// The processes that this one is the parent of and that are guests: one more is what they are copied from.
 fn children() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     tasks
         .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok())
-        .flat_map(|pids| pids.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .flat_map(|pids| pids.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+        .filter(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "koze-guest")
+        })
         .collect()
 }
 

@@ -5,13 +5,18 @@ use std::process::ExitCode;
 
 use koze_model::names::{Names, SUFFIX};
 use koze_model::{Rule, paths, sandbox};
+use serde_json::Value;
 
 use super::drafted;
 use crate::args;
+use crate::build;
 use crate::discover::{Project, is_skipped};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::lock::Lock;
+use crate::wrangler::create;
+use crate::wrangler::locate::Config;
+use crate::wrangler::scope::{self, Scope};
 
 /// Where the first sandbox of a project stands.
 pub(super) const DIR: &str = "src/server";
@@ -25,8 +30,12 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
         };
         let mut keys: Vec<String> =
             args.variant.iter().map(|variant| format!("variant = {variant:?}")).collect();
-        keys.extend(container(&names, project, findings)?.map(|name| format!("name = {name:?}")));
-        let text = text(&keys, &sandbox::class_of(&names));
+        let class = sandbox::class_of(&names);
+        let config = build::config(project, options, findings)?;
+        let scopes = scope::all(&config, project, findings)?;
+        let name = container(&names, &class, project, &config, &scopes, findings)?;
+        keys.extend(name.map(|name| format!("name = {name:?}")));
+        let text = text(&keys, &class);
         create(project, &format!("{dir}/{}{SUFFIX}", names.base), text, &mut options.draft, findings)?;
         Ok(Vec::new())
     })
@@ -44,16 +53,43 @@ pub(super) fn names(base: &str, findings: &mut Findings) -> Result<Names, Stop> 
     })
 }
 
-/// The name that a new sandbox's container needs where its usual one is taken: a sandbox that was renamed keeps its own.
-fn container(names: &Names, project: &Project, findings: &mut Findings) -> Result<Option<String>, Stop> {
-    let lock = Lock::read(project, findings)?;
-    let taken = |name: &str| lock.sandboxes.iter().any(|locked| locked.container == name);
-    if !taken(&names.container) {
+/// The name for the container of a new sandbox: the Worker's name begins it, for applications have names that are unique in
+/// an account, and two Workers may both have a `shell`. None where a container of the class is there, which has its own.
+pub(super) fn container(
+    names: &Names,
+    class: &str,
+    project: &Project,
+    config: &Config,
+    scopes: &[Scope],
+    findings: &mut Findings,
+) -> Result<Option<String>, Stop> {
+    let containers = || scopes.iter().flat_map(|scope| scope.list(&["containers"]));
+    let text = |entry: &'_ Value, key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+    if containers().any(|entry| text(entry, "class_name").as_deref() == Some(class)) {
         return Ok(None);
     }
-    // Of one more name than there are sandboxes, one is free.
-    let numbers = 2..=lock.sandboxes.len() + 2;
-    Ok(numbers.map(|number| format!("{}-{number}", names.container)).find(|name| !taken(name)))
+    let lock = Lock::read(project, findings)?;
+    let mut taken: Vec<String> = containers().filter_map(|entry| text(entry, "name")).collect();
+    taken.extend(lock.sandboxes.iter().map(|locked| locked.container.clone()));
+    let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
+    // An environment puts its own name behind it.
+    let suffix = scopes.iter().map(|scope| scope.container("").len()).max().unwrap_or(0);
+    let name = |base: &str| application(worker, base, LONGEST.saturating_sub(suffix));
+    let wanted = name(&names.base);
+    // Of one more name than there are taken ones, one is free.
+    let numbered = (2..=taken.len() + 2).map(|number| name(&format!("{}-{number}", names.base)));
+    Ok(std::iter::once(wanted).chain(numbered).find(|name| !taken.contains(name)))
+}
+
+/// What wrangler takes for the name of an application.
+const LONGEST: usize = 63;
+
+/// The name of an application: that of the Worker, cut where it is too long, and that of the sandbox.
+fn application(worker: &str, base: &str, longest: usize) -> String {
+    let base = base.replace('_', "-");
+    let worker = create::worker_name(worker).replace('_', "-");
+    let worker: String = worker.chars().take(longest.saturating_sub(base.len() + 1)).collect();
+    format!("{worker}-{base}").trim_matches('-').to_owned()
 }
 
 /// A sandbox file with these keys in its attribute.

@@ -4,15 +4,17 @@
 //! lives, what was written stays, nothing is deleted but what the user said. So a project that a build would change, or
 //! refuse, is not deployed.
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use koze_model::Level;
+use serde_json::Value;
 
 use super::with_wrangler::{environment, environment_argument, failed, opened, place, ready};
 use super::{build, show};
 use crate::args;
 use crate::build::{self as builds, Build, Options};
 use crate::dev::wrangler::Wrangler;
+use crate::dev::{heard, refusal};
 use crate::discover::Project;
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
@@ -47,7 +49,7 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
         config.named.then(|| ["--config".into(), config.path.clone().into_os_string()]).into_iter().flatten(),
     );
     command.arg(environment_argument(environment.as_deref())).args(&args.run.wrangler);
-    Ok(replaced_by(command))
+    finished(command, &built, &config, &project)
 }
 
 /// The environment must be one that koze keeps in step: of another, nobody has looked at what it would do to storage.
@@ -69,16 +71,30 @@ fn known(environment: Option<&str>, config: &Config, project: &Project) -> Resul
     }))
 }
 
-/// Becomes another program: its exit code is this one's, and so are the signals it gets.
-fn replaced_by(mut command: Command) -> ExitCode {
+/// Runs wrangler, and explains what it refuses where its own words do not say what to do in a project of koze's.
+fn finished(
+    command: Command,
+    built: &Build,
+    config: &Config,
+    project: &Project,
+) -> Result<ExitCode, ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = runtime.and_then(|runtime| runtime.block_on(heard::run(command)));
+    let (status, said) = done.map_err(|error| failed(&format!("wrangler cannot be started: {error}")))?;
+    if !status.success() {
+        let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
+        let explained = refusal::explained(&said, &built.sandboxes, &config.shown, worker);
+        show::err(&explained.unwrap_or_default());
+    }
+    Ok(code(status))
+}
+
+/// The exit code of a program, as a shell gives it.
+fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
-    let error = std::os::unix::process::CommandExt::exec(&mut command);
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| 128 + signal);
     #[cfg(not(unix))]
-    let error = match command.status() {
-        Ok(status) => {
-            return ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
-        }
-        Err(error) => error,
-    };
-    failed(&format!("wrangler cannot be started: {error}"))
+    let signal = None;
+    let code = status.code().or(signal).and_then(|code| u8::try_from(code).ok());
+    ExitCode::from(code.unwrap_or(1))
 }

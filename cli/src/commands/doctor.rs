@@ -13,6 +13,9 @@ use crate::finding::Findings;
 use crate::output;
 
 pub(super) fn run(args: &args::Doctor) -> ExitCode {
+    if args.prove {
+        return prove(args);
+    }
     let place = &args.place;
     let mut findings = Findings::new(place.strict);
     let mut built = Build::default();
@@ -30,6 +33,19 @@ pub(super) fn run(args: &args::Doctor) -> ExitCode {
     }
     let limit = if place.strict { Status::Warning } else { Status::Error };
     ExitCode::from(u8::from(checks.iter().any(|check| check.status >= limit)))
+}
+
+#[cfg(target_os = "linux")]
+fn prove(args: &args::Doctor) -> ExitCode {
+    super::prove::run(args.place.format)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn prove(_: &args::Doctor) -> ExitCode {
+    show::err(
+        "error: sandboxes on this machine need Linux, so `koze doctor --prove` has nothing to try here\n",
+    );
+    ExitCode::FAILURE
 }
 
 /// A line for each check, and one below it that says what to do.

@@ -23,6 +23,7 @@ use crate::manifest;
 use crate::paths;
 use crate::sdk::{self, Sdk};
 use crate::source::{module, split_mark};
+use crate::worker_crate;
 use crate::wrangler::document::{Document, Edit, Format, path};
 use crate::wrangler::legacy::Legacy;
 use crate::wrangler::scope;
@@ -54,7 +55,10 @@ fn init(
             return findings.fail(Rule::LegacyFirst { config: config.shown.clone() }, None);
         }
         let names = add::names("shell", findings)?;
-        let text = add::text(&[], &sandbox::class_of(&names));
+        let class = sandbox::class_of(&names);
+        let name = add::container(&names, &class, project, &config, &scopes, findings)?;
+        let keys: Vec<String> = name.map(|name| format!("name = {name:?}")).into_iter().collect();
+        let text = add::text(&keys, &class);
         let file = format!("{}/shell.sandbox.rs", add::DIR);
         add::create(project, &file, text, &mut options.draft, findings)?;
     }
@@ -91,6 +95,16 @@ fn manifest(
         Some(runtime::dependency_path(&runtime, &project.dir))
     };
     let edited = match manifest::of_a_worker(&text, dependency.as_deref()) {
+        Ok(edited) if args.raise_worker => {
+            let raised = worker_crate::raised(&edited);
+            if raised != edited {
+                left.push(format!(
+                    "next: the crate `worker` is asked for as {} now: see what its release notes ask of your own code",
+                    worker_crate::NEEDED
+                ));
+            }
+            raised
+        }
         Ok(edited) => edited,
         Err(message) => return findings.fail(Rule::BadManifest { message }, Some(Place::file("Cargo.toml"))),
     };

@@ -26,6 +26,8 @@ mod mcp;
 mod migrate;
 mod new;
 mod project;
+#[cfg(target_os = "linux")]
+mod prove;
 mod remove;
 mod rename;
 mod runtime;

@@ -8,8 +8,12 @@ use crate::build::Options;
 use crate::draft::{Draft, Removal, Storage};
 
 pub(super) fn run(args: &args::Remove) -> ExitCode {
-    // The command line demands one of the two: nothing else says what is to become of the storage.
-    let storage = if args.delete_storage { Storage::Delete } else { Storage::Keep };
+    // The command line demands one of the three: nothing else says what is to become of the storage.
+    let storage = match (args.delete_storage, args.never_deployed) {
+        (true, _) => Storage::Delete,
+        (false, true) => Storage::Never,
+        (false, false) => Storage::Keep,
+    };
     let removal = Some(Removal { names: args.names.clone(), storage });
     let draft = Draft { removal, ..Draft::default() };
     let options = Options { draft, write: !args.dry_run, ..build::options(&args.place) };

@@ -10,6 +10,8 @@
 //! | [`login`] | whether wrangler has a login at Cloudflare |
 //! | [`dotenv`] | files such as `.env` |
 //! | [`token`] | the bearer token of a local run, where the project has none |
+//! | [`heard`] | a program whose errors are shown as they come, and kept |
+//! | [`refusal`] | what wrangler refuses, in koze's words |
 //! | [`guard`] | a process that ends all that wrangler has started, however koze ends |
 
 pub mod config;
@@ -17,7 +19,9 @@ pub mod dotenv;
 pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod guard;
+pub mod heard;
 pub mod login;
+pub mod refusal;
 pub mod secrets;
 #[cfg(target_os = "linux")]
 pub mod stage;

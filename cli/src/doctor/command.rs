@@ -63,7 +63,7 @@ fn installs(first: &str, rest: &[&str], program: &str) -> bool {
     first.rsplit('/').next() == Some("cargo")
         && subcommand.is_some_and(|at| {
             let named = |word: &&str| word.split('@').next() == Some(program);
-            ["install", "binstall"].contains(&rest[at]) && rest[at + 1..].iter().any(|word| named(word))
+            ["install", "binstall"].contains(&rest[at]) && rest[at + 1..].iter().any(named)
         })
 }
 

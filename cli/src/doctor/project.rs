@@ -11,6 +11,7 @@ use crate::build::{Build, Summary};
 use crate::finding::Findings;
 use crate::manifest;
 use crate::sdk::END_OF_SUPPORT as END;
+use crate::worker_crate::{self, WorkerCrate};
 use crate::wrangler::document::Step;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
@@ -24,6 +25,7 @@ pub(super) fn checks(build: &Build, findings: &Findings, now: SystemTime) -> Vec
     checks.extend(build.sdk.as_ref().map(|sdk| support(&sdk.version, &sdk.source, now)));
     checks.extend(images(build));
     checks.extend(module(build));
+    checks.extend(build.worker.as_ref().map(worker));
     checks
 }
 
@@ -107,6 +109,19 @@ pub(super) fn flags(config: &Config) -> Check {
         format!("no `nodejs_compat` in {} of {}", rules::listed(&lacking), config.shown),
         "add it, or run `koze init`: without it a Worker with the sandbox SDK does not start",
     )
+}
+
+/// Whether the generated code compiles with the project's crate `worker`.
+fn worker(worker: &WorkerCrate) -> Check {
+    let found = format!("{}, from {}", worker.found, worker.source);
+    match worker.finding() {
+        None => Check::ok("worker", found),
+        Some((rule, _)) => Check::error(
+            "worker",
+            format!("{found}; the generated code needs {}", worker_crate::NEEDED),
+            rule.help(),
+        ),
+    }
 }
 
 /// Whether the library declares the generated module.

@@ -13,6 +13,7 @@ use crate::doctor::Check;
 use crate::finding::{self, Findings};
 use crate::write;
 
+pub mod proof;
 #[cfg(test)]
 mod schema;
 

@@ -137,7 +137,7 @@ impl<'a> Judge<'_, 'a> {
         for kept in &self.inputs.lock.kept {
             if self.goes_on(&kept.class, fate) {
                 fate.declared_again.push(kept);
-            } else if self.inputs.removes(&kept.class, Storage::Delete) || !self.lives(&kept.class) {
+            } else if self.inputs.drops(&kept.class) || !self.lives(&kept.class) {
                 fate.unbound.push(kept);
             }
         }
@@ -146,7 +146,7 @@ impl<'a> Judge<'_, 'a> {
             if self.goes_on(&locked.class, fate) {
                 continue;
             }
-            if self.inputs.removes(&locked.class, Storage::Delete) || !self.lives(&locked.class) {
+            if self.inputs.drops(&locked.class) || !self.lives(&locked.class) {
                 fate.dropped.push(locked);
             } else if self.inputs.removes(&locked.class, Storage::Keep) {
                 fate.shelved.push(locked);

@@ -74,6 +74,11 @@ impl Inputs<'_> {
         classes.iter().map(String::as_str)
     }
 
+    /// Whether the user said that a class goes, and leaves no storage behind.
+    fn drops(&self, class: &str) -> bool {
+        self.removes(class, Storage::Delete) || self.removes(class, Storage::Never)
+    }
+
     /// Whether the user said so of a class.
     fn removes(&self, class: &str, storage: Storage) -> bool {
         self.removed(storage).any(|removed| removed == class)

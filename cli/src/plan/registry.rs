@@ -30,7 +30,7 @@ pub(super) fn is_shelved(inputs: &Inputs, lifecycles: &[Lifecycle], findings: &m
         return false;
     };
     let shelved = inputs.removes(CLASS, Storage::Keep);
-    if !shelved && !inputs.removes(CLASS, Storage::Delete) {
+    if !shelved && !inputs.drops(CLASS) {
         findings.add(Rule::RegistryGone { class: CLASS.to_owned() }, list.place(CLASS, inputs.config));
     }
     shelved
@@ -47,7 +47,7 @@ pub(super) fn edits(
     let keys = [Step::from("durable_objects"), Step::from("bindings")];
     if !inputs.project.registry {
         let lives = lifecycles.iter().any(|list| list.lives(CLASS));
-        if inputs.lock.registry.is_none() || (lives && !inputs.removes(CLASS, Storage::Delete)) {
+        if inputs.lock.registry.is_none() || (lives && !inputs.drops(CLASS)) {
             return Vec::new();
         }
         notes.push(format!("removed the binding of `{CLASS}`, which no longer lives"));

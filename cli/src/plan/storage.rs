@@ -11,7 +11,7 @@ use crate::draft::Storage;
 use crate::finding::Findings;
 use crate::lock::Tag;
 use crate::wrangler::document::Edit;
-use crate::wrangler::lifecycle::Lifecycle;
+use crate::wrangler::lifecycle::{Lifecycle, Unmade};
 
 /// What came of the storage.
 pub(super) struct Outcome {
@@ -38,6 +38,7 @@ pub(super) fn edits(
         inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str()).collect();
     let names = names(inputs, fate);
     let deleted: Vec<&str> = inputs.removed(Storage::Delete).collect();
+    let unmade: Vec<&str> = inputs.removed(Storage::Never).collect();
     let mut edits = Vec::new();
     let mut tags = Vec::new();
     let mut notes = Vec::new();
@@ -52,7 +53,8 @@ pub(super) fn edits(
         // With a tag of its own, the registry comes and goes alone.
         let registry: &[&str] = if inputs.project.registry { &[registry::CLASS] } else { &[] };
         let more = lifecycle.changes(registry, &[], &[]);
-        dead.push(lifecycle.dead(&changes.and(&more)).into_iter().map(str::to_owned).collect());
+        let gone = lifecycle.dead(&changes.and(&more)).into_iter().chain(unmade.iter().copied());
+        dead.push(gone.map(str::to_owned).collect());
         let at = lifecycle
             .environment
             .as_ref()
@@ -60,13 +62,27 @@ pub(super) fn edits(
         for (old, new) in &changes.renamed {
             notes.push(format!("renamed the class `{old}` to `{new}`{at}: its storage stays"));
         }
+        if index == 0 {
+            notes.extend(changes.deleted.iter().filter_map(|class| never_deployed(class, lifecycle, inputs)));
+        }
         let (more, written) = lifecycle.edits([&changes, &more]);
+        lifecycle.check_history(&more, inputs.config, findings);
+        edits.extend(more);
+        let Unmade { edits: more, tags: unmade } =
+            lifecycle.unmake(&unmade, inputs.lock, inputs.config, findings);
+        if !more.is_empty() {
+            notes.extend(inputs.removed(Storage::Never).map(|class| on_your_word(class, &at)));
+        }
         edits.extend(more);
         if lifecycle.environment.is_none() {
             new = written.each_ref().map(|written| written.as_ref().map(|written| written.tag.clone()));
         }
         let locked = inputs.lock.migrations.iter().filter(|tag| tag.environment == lifecycle.environment);
-        tags.extend(locked.cloned());
+        // What is left of a tag that a class was taken out of is koze's, as it is now.
+        tags.extend(locked.filter_map(|locked| match unmade.get(&locked.tag) {
+            Some(left) => left.clone().map(|hash| Tag { hash, ..locked.clone() }),
+            None => Some(locked.clone()),
+        }));
         // A class that koze takes over brings the tag that made it, under whichever name it lives here.
         let former = changes.renamed.iter().map(|(old, _)| old.as_str());
         let made: BTreeSet<&str> = names
@@ -91,6 +107,28 @@ pub(super) fn edits(
     };
     tags.extend(inputs.lock.migrations.iter().filter(skipped).cloned());
     Outcome { edits, tags, new, notes, dead }
+}
+
+/// What the user should know of a class that koze made and now deletes.
+fn never_deployed(class: &str, lifecycle: &Lifecycle, inputs: &Inputs) -> Option<String> {
+    let tag = lifecycle.live.get(class)?.tag.as_deref()?;
+    let written =
+        inputs.lock.migrations.iter().any(|locked| locked.tag == tag && locked.environment.is_none());
+    let kept = inputs.lock.kept.iter().any(|kept| kept.class == class);
+    (written && !kept).then(|| {
+        format!(
+            "if `{class}` was never deployed, Cloudflare refuses to create and delete it in one deployment (\"was not \
+             exported in the previous version\", 10074): run `koze remove {class} --never-deployed`"
+        )
+    })
+}
+
+/// What was done because the user said so, which koze cannot know.
+fn on_your_word(class: &str, at: &str) -> String {
+    format!(
+        "took `{class}` out of the history{at} on your word that it was never deployed; if it was, Cloudflare refuses the next \
+         deployment and keeps its storage: restore these files from version control then"
+    )
 }
 
 /// The declared classes, each followed by its former name.

@@ -1,4 +1,5 @@
 //! `pnpm-lock.yaml`, of the formats 5 to 9.
+#![allow(clippy::zero_sized_map_values, reason = "of a locked package, the key alone counts")]
 
 use std::collections::BTreeMap;
 

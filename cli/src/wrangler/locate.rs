@@ -14,6 +14,9 @@ use crate::paths;
 /// wrangler asks for one name in every directory up to the root before it asks for the next.
 const NAMES: [&str; 3] = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
 
+/// What makes a configuration one of Pages, for wrangler as well, whatever stands there.
+const PAGES: &str = "pages_build_output_dir";
+
 /// A redirect to a file that another tool generated.
 const REDIRECT: &str = ".wrangler/deploy/config.json";
 
@@ -87,6 +90,14 @@ impl Config {
             let rule = Rule::ConfigShape { path: shown.clone(), expected: "an object" };
             let range = document.range(&[]);
             return findings.fail(rule, Some(Place { file: shown, text: Arc::from(text), range }));
+        }
+        if document.value().get(PAGES).is_some() {
+            let place = Place {
+                file: shown.clone(),
+                text: Arc::from(text),
+                range: document.key_range(&[Step::from(PAGES)]),
+            };
+            return findings.fail(Rule::PagesProject { config: shown }, Some(place));
         }
         let named =
             given.is_some() && (redirect(project).is_some() || nearest(project).as_ref() != Some(&path));

@@ -6,6 +6,8 @@
 //! Neither end follows a link below the place it is told. Who unpacks believes nothing: what comes may be from anybody.
 
 mod pack;
+#[cfg(test)]
+mod tests;
 mod unpack;
 
 use serde::{Deserialize, Serialize};

@@ -29,10 +29,12 @@ fn pieces(bytes: &[u8]) {
 /// Frames by their form, three bytes of the input for each: what kind, which call, how long.
 fn frames(input: &[u8]) -> Vec<u8> {
     const LENGTHS: [usize; 8] = [0, 1, 4, 5, 100, PIECE - 1, PIECE, PIECE + 1];
-    const TEXTS: [&str; 4] = [
+    const TEXTS: [&str; 6] = [
         r#"{"write":{"root":"/","path":"/x"}}"#,
         r#"{"stat":{"root":"/","path":"/x"}}"#,
         r#"{"exec":{"argv":["a"],"cwd":"/","timeout_ms":1,"max_output":1}}"#,
+        r#"{"unpack":{"root":"/","path":"/x"}}"#,
+        r#"{"pack":{"root":"/","path":"/x","except":""}}"#,
         "{",
     ];
     let mut all = Vec::new();

@@ -82,7 +82,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "allowed_hosts",
         example: "allowed_hosts = [\"api.example.com\", \"*.example.org\"]",
-        meaning: "the hosts the sandbox may reach",
+        meaning: "the hosts the sandbox may reach, at ports 80 and 443 unless an entry names one",
     },
     Key {
         name: "denied_hosts",

@@ -460,7 +460,23 @@ pub struct ShellSandbox;"#;
         => "there is nothing to move: `koze list` shows the sandboxes",
         eg "koze migrate --backend native   # for a second time";
 
-    // The configuration of projects that were there before koze.
+    // What real projects hold.
+
+    /// The configuration is one of a Pages project, which cannot have containers.
+    "K080" Error PagesProject { config: String }
+        format!("`{config}` configures a Pages project, by `pages_build_output_dir`, and containers need a Worker")
+        => "`wrangler pages deploy` refuses what koze would write: create a configuration for a Worker and name it, `--config FILE`, or make this project a Worker with `assets` in place of `pages_build_output_dir`",
+        eg r#"{ "name": "site", "pages_build_output_dir": "dist" }"#;
+    /// The crate `worker` is of a version that the generated code does not compile with.
+    "K081" Warning WorkerCrate { found: String, source: String, needed: &'static str, edit: String }
+        format!("the crate `worker` is {found} in {source}, and the generated code needs {needed}")
+        => format!("the Worker will not compile: {edit}"),
+        eg "[dependencies]\nworker = \"0.6\"";
+    /// wrangler refuses the list of migrations.
+    "K082" Warning RefusedHistory { tag: String, what: String, remedy: String }
+        format!("wrangler refuses the migration `{tag}`: {what}")
+        => format!("wrangler replays all migrations wherever there are containers: {remedy}"),
+        eg r#""migrations": [{ "tag": "v1", "deleted_classes": ["Unknown"] }]"#;
 
     /// The entry point of a site, which wrangler no longer takes beside `main`.
     "K090" Warning SiteEntryPoint { site: String, main: Option<String>, entry: String }

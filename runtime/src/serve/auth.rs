@@ -74,6 +74,20 @@ impl Tokens {
         &self.secret
     }
 
+    /// Whether a header holds a token of the Worker, in whatever scheme. How long this takes says nothing of the tokens.
+    pub(super) fn are_in(&self, header: &str) -> bool {
+        // A token may have such a character in it.
+        let mut found = self.tenant(Some(header)).is_ok();
+        let tokens: Vec<_> = self.tenants.iter().map(|(_, token)| Sha256::digest(token)).collect();
+        for word in header.split([' ', '\t', ',', ';', '=', '"']) {
+            let word = Sha256::digest(word);
+            for token in &tokens {
+                found |= bool::from(token.as_slice().ct_eq(word.as_slice()));
+            }
+        }
+        found
+    }
+
     /// The tenant whose token the header `Authorization` has. How long this takes says nothing of the tokens.
     pub(super) fn tenant(&self, header: Option<&str>) -> Result<&str, Refusal> {
         let given = header.and_then(bearer).map(Sha256::digest);
@@ -110,6 +124,22 @@ mod tests {
     use super::*;
 
     const ONE: &str = "0123456789abcdef";
+
+    #[test]
+    fn tokens_in_headers() {
+        let tokens = Tokens::read(Some(ONE), Some(r#"{"a": "a token of sixteen"}"#)).unwrap();
+        for header in
+            [ONE, &format!("Bearer {ONE}"), &format!("bearer  {ONE}, x"), &format!("Token token=\"{ONE}\"")]
+        {
+            assert!(tokens.are_in(header), "{header}");
+        }
+        for header in ["", "Bearer", "Bearer x", &format!("Bearer x{ONE}"), &format!("Bearer {}", &ONE[1..])]
+        {
+            assert!(!tokens.are_in(header), "{header}");
+        }
+        let spaced = Tokens::read(None, Some(r#"{"a": "a token of sixteen"}"#)).unwrap();
+        assert!(spaced.are_in("Bearer a token of sixteen"));
+    }
 
     #[test]
     fn without_a_token_nobody_may_call() {

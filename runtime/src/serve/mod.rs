@@ -83,7 +83,8 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
     let url = Url::split(&url);
     if let Some(address) = Address::parse(url.host) {
         let provider = Cloudflare::new(env, S::CLASSES);
-        return ports::forward(request, &address, &Key::new(tokens.secret()), &provider).await;
+        let key = Key::new(tokens.secret());
+        return ports::forward(request, &address, &key, &tokens, &provider).await;
     }
     if url.path == "/" {
         route::only("GET", request.method().as_ref())?;

@@ -3,6 +3,7 @@
 use worker::{Request, Response};
 
 use super::answer::Refusal;
+use super::auth::Tokens;
 use crate::provider::cloudflare::Cloudflare;
 use crate::provider::cloudflare::preview::{Address, Key};
 
@@ -18,6 +19,7 @@ pub(super) async fn forward(
     request: Request,
     address: &Address<'_>,
     key: &Key,
+    tokens: &Tokens,
     provider: &Cloudflare,
 ) -> Result<Response, Refusal> {
     // Each class is looked at, also after one has fitted.
@@ -30,7 +32,9 @@ pub(super) async fn forward(
     let names: Vec<String> = request.headers().keys().collect();
     let headers = request.headers_mut()?;
     for name in names {
-        if TAKEN_OUT.iter().any(|prefix| name.to_ascii_lowercase().starts_with(prefix)) {
+        let is_taken = TAKEN_OUT.iter().any(|prefix| name.to_ascii_lowercase().starts_with(prefix));
+        // A client of the Worker may send its token with every request to the domain. Programs in sandboxes must not get it.
+        if is_taken || headers.get(&name)?.is_some_and(|value| tokens.are_in(&value)) {
             headers.delete(&name)?;
         }
     }

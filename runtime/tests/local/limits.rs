@@ -10,14 +10,16 @@ use koze::provider::local::{LocalSandbox, Weakness};
 use koze::sandbox::Write;
 
 use crate::Test;
-use crate::scene::put_probe;
-use crate::stage::{Stage, at, command, is_root, out, sh, until, within};
+use crate::stage::{Stage, at, command, is_root, out, put_probe, sh, until, within};
 
 /// Makes this program one that takes much memory where it is hard to see. With another argument, its descriptors cannot be
 /// listed.
 pub(crate) const HOG: &str = "--memory-hog";
 /// Makes this program one that has more descriptors than the watch can look at.
 pub(crate) const DESCRIPTORS: &str = "--many-descriptors";
+
+/// Makes this program one that has the kernel hold much data for it.
+pub(crate) const SOCKETS: &str = "--full-sockets";
 
 pub(crate) const TESTS: &[Test] = &[
     ("fork_bomb", fork_bomb),
@@ -26,6 +28,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("memory_hog_that_cannot_be_dumped", undumpable_memory_hog),
     ("who_blinds_the_watch_is_ended", who_blinds_the_watch_is_ended),
     ("control_who_blinds_the_watch_goes_on", who_blinds_the_watch_goes_on),
+    ("socket_memory_hog", socket_memory_hog),
+    ("control_socket_memory_unseen", socket_memory_unseen),
     ("a_tree_without_an_end", a_tree_without_an_end),
     ("disk_filler", disk_filler),
     ("nameless_disk_filler", nameless_disk_filler),
@@ -153,14 +157,59 @@ pub(crate) fn many_descriptors() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+async fn holding(stage: &Stage) -> koze::Result<koze::sandbox::Output> {
+    let bad = stage.sized(64, 200).await;
+    put_probe(&bad).await;
+    bad.exec(command(&["/home/user/probe", SOCKETS])).await
+}
+
+fn socket_memory_hog() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        match holding(&Stage::new()).await {
+            Ok(ended) => {
+                assert_eq!(ended.exit_code, 137, "{ended:?}");
+                let why = String::from_utf8(ended.stderr).unwrap();
+                // As root the kernel may be quicker, and says nothing.
+                assert!(is_root() || why.contains("MiB of memory"), "{why}");
+            }
+            Err(error) => assert_eq!(error.code, koze::Code::Unavailable, "{error}"),
+        }
+    })
+}
+
+fn socket_memory_unseen() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let held = holding(&Stage::weakened(vec![Weakness::Sockets])).await;
+        if is_root() {
+            eprintln!("control_socket_memory_unseen shows nothing as root: the kernel may count");
+        } else {
+            assert_eq!(held.unwrap().exit_code, 0);
+        }
+    })
+}
+
+/// Fills sockets that nobody reads with some 300 MB, for some seconds; half of those who wrote are gone.
+pub(crate) fn hold_in_sockets() -> ExitCode {
+    let piece = vec![0; 64 << 10];
+    let mut all = Vec::new();
+    for number in 0..1500 {
+        let (mut writer, reader) = std::os::unix::net::UnixStream::pair().unwrap();
+        writer.set_nonblocking(true).unwrap();
+        while writer.write(&piece).is_ok() {}
+        all.push((reader, (number % 2 == 0).then_some(writer)));
+    }
+    std::thread::sleep(Duration::from_secs(4));
+    ExitCode::SUCCESS
+}
+
 /// Names of one file take nothing of the disk but their directory, and each of them is looked at.
 fn a_tree_without_an_end() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.sized(256, 20).await;
-        let fill = "cd /workspace; mkdir a; : > a/0; for i in $(seq 1200); do : > a/$i; done
+        let script = "cd /workspace; mkdir a; : > a/0; for i in $(seq 1200); do : > a/$i; done
                     n=0; while :; do n=$((n + 1)); cp -rl a b$n || exit 1; done";
-        let ended = sh(&sandbox, fill).await;
+        let ended = sh(&sandbox, script).await;
         assert_eq!(ended.exit_code, 137, "{ended:?}");
         let why = String::from_utf8(ended.stderr).unwrap();
         assert!(why.contains("entries"), "{why}");

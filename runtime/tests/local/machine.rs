@@ -1,10 +1,9 @@
 //! What a sandbox may take of what the whole machine shares, beside the attempts to take more.
 
 use koze::provider::local::Weakness;
+use koze::provider::local::prove::Prover;
 
 use crate::Test;
-use crate::escape::attempt;
-use crate::scene::Scene;
 use crate::stage::{Stage, out, sh, within};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -42,12 +41,10 @@ fn core_files_stay_off() -> Result<(), libtest_mimic::Failed> {
 /// The filter is not all there is.
 fn kernel_refuses_namespaces() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let stage = Stage::new();
-        let scene = Scene::new(&stage).await;
-        let weak = Stage::weakened(vec![Weakness::Filter]);
-        let sandbox = weak.open("a").await;
+        let dir = tempfile::tempdir().unwrap();
+        let mut prover = Prover::weakened(dir.path(), vec![Weakness::Filter]).await.unwrap();
         for name in ["new_user_namespace", "clone_into_namespaces"] {
-            let said = attempt(&sandbox, name, &scene.target).await;
+            let said = prover.attempt(name).await.unwrap();
             assert!(said.starts_with("refused: No space left"), "{name}: {said}");
         }
     })

@@ -4,9 +4,10 @@
 mod agent;
 mod api;
 mod commands;
+mod control_groups;
 mod descriptors;
 mod egress;
-mod escape;
+mod escapes;
 #[path = "../../examples/agent.rs"]
 mod example;
 mod files;
@@ -15,10 +16,9 @@ mod guest;
 mod life;
 mod limits;
 mod machine;
+mod owners;
 mod preview;
-mod probes;
 mod program;
-mod scene;
 mod server;
 mod sight;
 mod stage;
@@ -41,8 +41,8 @@ fn main() -> ExitCode {
     if std::env::var_os(agent::EXAMPLE).is_some() {
         return example::main();
     }
-    if std::env::args().nth(1).as_deref() == Some(probes::PROBE) {
-        return probes::run();
+    if let Some(code) = koze::provider::local::prove::init() {
+        return code;
     }
     if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
         return life::supervise();
@@ -71,6 +71,12 @@ fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
         return descriptors::few();
     }
+    if std::env::args().nth(1).as_deref() == Some(control_groups::GROUP) {
+        return control_groups::alone();
+    }
+    if std::env::args().nth(1).as_deref() == Some(limits::SOCKETS) {
+        return limits::hold_in_sockets();
+    }
     if std::env::args().nth(1).as_deref() == Some("--measure") {
         life::measure();
         return ExitCode::SUCCESS;
@@ -88,19 +94,22 @@ fn main() -> ExitCode {
         machine::TESTS,
         sight::TESTS,
         limits::TESTS,
+        control_groups::TESTS,
         descriptors::TESTS,
         life::TESTS,
+        owners::TESTS,
         egress::TESTS,
         preview::TESTS,
         tools::TESTS,
         api::TESTS,
         agent::TESTS,
         transfer::TESTS,
+        escapes::TESTS,
     ]
     .concat();
     let kind = if plain { "plain user" } else { "this user" };
     let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
-    let trials = tests.chain(escape::trials(kind)).chain(groups::trials(kind)).collect();
+    let trials = tests.chain(escapes::trials(kind)).chain(groups::trials(kind)).collect();
     let failed = libtest_mimic::run(&arguments, trials).has_failed();
     if failed || plain || !stage::is_root() || arguments.list {
         return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };

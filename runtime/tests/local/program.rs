@@ -12,8 +12,7 @@ use koze::provider::local::{LocalSandbox, Weakness};
 use koze::sandbox::{Output, Write};
 
 use crate::Test;
-use crate::scene::put_probe;
-use crate::stage::{Stage, at, command, is_root, within};
+use crate::stage::{Stage, at, command, is_root, out, put_probe, within};
 
 /// Makes this program one that does nothing for a while.
 pub(crate) const LINGER: &str = "--linger";
@@ -28,6 +27,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("escape_by_the_program_of_the_guest", out_of_reach),
     ("control_by_the_program_of_the_guest", in_reach),
     ("a_bash_of_the_sandbox_is_not_run_by_tools", own_bash),
+    ("what_sandboxes_are_copied_from_may_end", nursery),
 ];
 
 const SCRIPT: &str = "/home/user/.local/bin/bash";
@@ -108,6 +108,24 @@ fn own_bash() -> Result<(), libtest_mimic::Failed> {
         // The control: a program of the sandbox's own is found by its name.
         let ran = call("bash -c 'echo own'").await;
         assert!(ran.content.contains("taken"), "{}", ran.content);
+    })
+}
+
+/// Sandboxes are copies of one process of this program's. Where that is killed, those there are go on, and so do new ones.
+fn nursery() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let first = stage.open("first").await;
+        let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        let children = children.collect::<Vec<_>>().join(" ");
+        let name = |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let nursery = children.split_whitespace().find(|pid| name(pid) == "koze-nursery\n").unwrap();
+        let pid = rustix::process::Pid::from_raw(nursery.parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        for sandbox in [first, stage.open("second").await, stage.open("third").await] {
+            assert_eq!(out(&sandbox, "echo well").await, "well");
+        }
     })
 }
 

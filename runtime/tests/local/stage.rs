@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use koze::provider::local::{Local, LocalSandbox, Weakness};
 use koze::provider::{Image, Size, Template};
-use koze::sandbox::{Command, Output, Place, Sandbox};
+use koze::sandbox::{Command, Output, Place, Sandbox, Write};
 use koze::{Provider, SandboxId, SandboxName, SessionId};
 use tempfile::TempDir;
 
@@ -146,6 +146,14 @@ pub(crate) fn within<F: Future<Output = ()>>(test: F) -> Result<(), libtest_mimi
     runtime
         .block_on(async { tokio::time::timeout(Duration::from_mins(2), test).await })
         .map_err(|_| "took too long".into())
+}
+
+/// Puts this program into a sandbox. Copied there once more: a process that another test starts at this moment may have
+/// what is written open for an instant, and what somebody may write cannot be run.
+pub(crate) async fn put_probe(sandbox: &LocalSandbox) {
+    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    sandbox.write(at("/home/user/written"), program, Write::Replace).await.unwrap();
+    out(sandbox, "cp written probe && chmod 755 probe && rm written").await;
 }
 
 /// Waits until something holds.

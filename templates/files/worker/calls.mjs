@@ -92,7 +92,7 @@ export class Calls {
       if (!this.#isReachable(port)) {
         const { taken } = this.#own;
         const are = `${taken.join(" and ")} ${taken.length === 1 ? "is" : "are"}`;
-        throw new Fault("invalid_input", `port ${port} cannot be reached: 1024 to 65535 can, and ${are} taken`);
+        throw new Fault("invalid_input", `port ${port} cannot be reached: 1024 to 65535 can, and ${are} taken; let the server listen on another one, such as 8080`);
       }
       if (!memory.ports.includes(port)) await this.#remember({ ...memory, ports: [...memory.ports, port] });
       return {};
@@ -182,6 +182,22 @@ export function forwarded(request) {
   const headers = new Headers(request.headers);
   for (const [name] of request.headers) if (/^(koze-|x-sandbox-|cf-container-)/i.test(name)) headers.delete(name);
   return new Request(request, { headers, redirect: "manual" });
+}
+
+/**
+ * An answer of a program in a sandbox, whose cookies are for its own host alone: with a domain, they would reach all that
+ * is served below it.
+ *
+ * @param {Response} response
+ */
+export function answered(response) {
+  const cookies = response.headers.getSetCookie();
+  const own = cookies.map((cookie) => cookie.split(";").filter((part, at) => at === 0 || !/^\s*domain\s*(=|$)/i.test(part)).join(";"));
+  if (own.every((cookie, at) => cookie === cookies[at])) return response;
+  const answer = new Response(response.body, response);
+  answer.headers.delete("set-cookie");
+  for (const cookie of own) answer.headers.append("set-cookie", cookie);
+  return answer;
 }
 
 /**

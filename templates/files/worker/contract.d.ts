@@ -167,7 +167,7 @@ call: string | null, };
  */
 export type Expose = { 
 /**
- * 1024 to 65535, and not 3000.
+ * 1024 to 65535, and none that the class needs for itself.
  */
 port: number, };
 

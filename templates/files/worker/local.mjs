@@ -169,14 +169,19 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<Reply<Unpacked>>}
    */
   kozeUnpack(input, stream, waiting) {
-    return this.#waiting.during({ call: input.call, waiting }, async (signal) => {
+    const over = new AbortController();
+    return this.#waiting.during({ call: input.call, waiting }, async (given) => {
       try {
+        const signal = AbortSignal.any([given, over.signal]);
         const response = await this.#stream("kozeUnpack", input, { body: stream, signal });
         if (!response.ok) return failed(await response.text());
         return answer(await response.arrayBuffer());
       } catch {
-        if (signal.reason instanceof GivenUp) return failed(signal.reason.message);
+        if (given.reason instanceof GivenUp) return failed(given.reason.message);
         return failed("what was to be copied did not come whole: its sandbox, or `koze dev`, has ended");
+      } finally {
+        // What was answered before all of it was read is to be sent no further.
+        over.abort();
       }
     });
   }

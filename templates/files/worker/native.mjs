@@ -3,7 +3,7 @@
 // A sandbox in a container with koze's own guest in it, which answers the contract of koze.
 
 import { DurableObject } from "cloudflare:workers";
-import { Calls, Fault, LARGEST_PIECE, forwarded, notUp, piece } from "./calls.mjs";
+import { Calls, Fault, LARGEST_PIECE, answered, forwarded, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Container } from "./container.mjs";
 import { Lost, PORT, Refused } from "./guest.mjs";
@@ -26,9 +26,6 @@ const LINGER_MS = 60_000;
 
 /** How often it is noted at most that a sandbox is used. */
 const NOTE_MS = 10_000;
-
-/** A port that belongs to the SDK where a sandbox runs on it: tools cannot know, and leave it alone everywhere. */
-const SDK_PORT = 3000;
 
 /** When the sandbox was used last. */
 const USED = "koze:used";
@@ -62,7 +59,7 @@ export class KozeSandbox extends DurableObject {
   });
 
   #calls = new Calls(this.ctx.storage, {
-    taken: [SDK_PORT, PORT],
+    taken: [PORT],
     settle: async () => {
       if (this.#container.running) await this.#settle();
     },
@@ -235,7 +232,7 @@ export class KozeSandbox extends DurableObject {
     this.#use();
     const inside = new Request(request.url.replace(/^https:/, "http:"), forwarded(request));
     try {
-      return await this.#container.port(port).fetch(inside);
+      return answered(await this.#container.port(port).fetch(inside));
     } catch (error) {
       // Its words hold an address of the network inside.
       console.error("koze:", error);

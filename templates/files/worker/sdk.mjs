@@ -4,7 +4,7 @@
 // its sleep are the SDK's; what tools ask for, koze's guest does, which is put into the container.
 
 import { Sandbox } from "@cloudflare/sandbox";
-import { Calls, Fault, HOME, forwarded, log, notUp } from "./calls.mjs";
+import { Calls, Fault, HOME, answered, forwarded, log, notUp } from "./calls.mjs";
 import { PORT } from "./guest.mjs";
 import { Operations, known } from "./operations.mjs";
 import { Placed } from "./placed.mjs";
@@ -178,7 +178,7 @@ export class KozeSandbox extends Sandbox {
         return new Response(`Nothing answers at port ${port} of the sandbox\n`, { status: 502 });
       }
     }
-    return response;
+    return answered(response);
   }
 
   /**

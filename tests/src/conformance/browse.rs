@@ -10,13 +10,12 @@ pub(super) const CASES: &[Case] = &[
     case("browse_ports_there_are_not", ports),
     case("browse_where_it_cannot", cannot).lacks(&[Expose]),
     case("browse_reaches_a_server", reaches).needs(&[Exec, Expose]),
+    case("browse_port_of_the_sdk", port_of_the_sdk).needs(&[Exec, Expose]),
     case("browse_is_private_to_the_sandbox", private).needs(&[Exec, Expose]),
 ];
 
 fn ports(session: &Session) {
-    for port in
-        [json!(-1), json!(0), json!(80), json!(1023), json!(3000), json!(65536), json!(8080.5), json!("8080")]
-    {
+    for port in [json!(-1), json!(0), json!(80), json!(1023), json!(65536), json!(8080.5), json!("8080")] {
         session.fails("browse", json!({ "port": port }), "invalid_input");
     }
     session.fails("browse", json!({}), "invalid_input");
@@ -67,6 +66,19 @@ fn reaches(session: &Session) {
     assert_eq!(url(session, "default", 8080), first, "the URL stays the same as long as the sandbox lives");
     let silent = url(session, "default", 8099);
     assert!(session.get(&silent, "/").0 >= 500, "nobody listens there");
+}
+
+/// Only the SDK needs it: there it is refused, with a way out, and elsewhere it is a port as any other.
+fn port_of_the_sdk(session: &Session) {
+    let result = session.call("browse", json!({ "port": 3000 }));
+    if result.is_error {
+        let says = ["invalid_input: ", "3000 is taken", "8080"];
+        assert!(says.iter().all(|part| result.content.contains(part)), "{}", result.content);
+        return;
+    }
+    serve(session, "default", 3000, "three");
+    let (status, body) = session.get(&url(session, "default", 3000), "/");
+    assert!(status == 200 && body.contains("three"), "{status} {body}");
 }
 
 fn private(session: &Session) {

@@ -167,11 +167,7 @@ fn ranges(session: &Session) {
         ("shell", "timeout_ms", vec![json!(0), json!(-1), json!(600_001), json!(u64::MAX), json!(1e300)]),
         ("read_file", "limit", vec![json!(0), json!(-1), json!(16_777_217), json!(u64::MAX)]),
         ("read_file", "offset", vec![json!(-1), json!(0.5), json!(1e300)]),
-        (
-            "browse",
-            "port",
-            vec![json!(0), json!(80), json!(1023), json!(3000), json!(65_536), json!(u64::MAX)],
-        ),
+        ("browse", "port", vec![json!(0), json!(80), json!(1023), json!(65_536), json!(u64::MAX)]),
         ("sandbox_create", "sleep_after_ms", vec![json!(0), json!(999), json!(86_400_001), json!(u64::MAX)]),
         ("write_file", "encoding", vec![json!("latin-1"), json!("UTF-8"), json!(""), json!("hex")]),
     ] {
@@ -241,7 +237,6 @@ fn sentences(session: &Session) {
         ("read_file", json!({ "path": "d" }), "/home/user/d"),
         ("read_file", json!({ "path": "f", "limit": 0 }), "16777216"),
         ("shell", json!({ "command": "true", "timeout_ms": 0 }), "600000"),
-        ("browse", json!({ "port": 3000 }), "8080"),
         ("browse", json!({ "port": 1 }), "65535"),
         ("glob", json!({ "pattern": "../x" }), "cwd"),
         ("sandbox_create", json!({ "sandbox": "A" }), "lower-case"),

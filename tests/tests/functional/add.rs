@@ -35,15 +35,15 @@ fn the_first_sandbox() {
     next: commit these files, `koze.lock` among them
     ");
     let diff = users_diff(&before, &project.snapshot());
-    assert_snapshot!(diff.split("--- /dev/null\n+++ b/wrangler.jsonc").next().unwrap_or_default(), @"
+    assert_snapshot!(diff.split("--- /dev/null\n+++ b/wrangler.jsonc").next().unwrap_or_default(), @r#"
     --- /dev/null
     +++ b/src/server/shell.sandbox.rs
     @@ -0,0 +1,4 @@
     +use koze::prelude::*;
     +
-    +#[sandbox]
+    +#[sandbox(name = "app-shell")]
     +pub struct ShellSandbox;
-    ");
+    "#);
     assert!(built(&project).stdout.contains("nothing to do"));
 }
 
@@ -57,7 +57,7 @@ fn one_more_stands_beside_the_others() {
     assert_snapshot!(project.read("src/agents/code-interpreter.sandbox.rs"), @r#"
     use koze::prelude::*;
 
-    #[sandbox(variant = "python")]
+    #[sandbox(variant = "python", name = "app-code-interpreter")]
     pub struct CodeInterpreterSandbox;
     "#);
     assert!(built(&project).stdout.contains("nothing to do"));
@@ -137,7 +137,7 @@ fn a_variant_that_there_is_not() {
     error[K013]: `pe"rl` is no value for `variant`
      --> src/server/shell.sandbox.rs:3:21
       |
-    3 | #[sandbox(variant = "pe\"rl")]
+    3 | #[sandbox(variant = "pe\"rl", name = "app-shell")]
       |                     ^^^^^^^^
       |
       = help: `variant` takes one of `python`, `opencode` and `musl`
@@ -203,5 +203,42 @@ fn the_name_of_a_sandbox_that_was_renamed() {
     assert_eq!(project.koze(&["rename", "shell", "bash"]).code, 0);
     let run = project.koze(&["add", "shell"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    assert!(project.read(SHELL).contains("#[sandbox(name = \"shell-sandbox-2\")]"));
+    assert!(project.read(SHELL).contains("#[sandbox(name = \"app-shell-2\")]"));
+}
+
+/// An application's name is unique in an account: that of the Worker begins it.
+#[test]
+fn two_workers_of_one_account() {
+    let containers = |name: &str| {
+        let project = package();
+        project.write("wrangler.toml", format!("name = \"{name}\"\nmain = \"src/generated/worker.mjs\"\ncompatibility_date = \"2026-04-21\"\n\n[env.staging]\n"));
+        assert_eq!(project.koze(&["add", "my_tool"]).code, 0);
+        assert!(built(&project).stdout.contains("nothing to do"));
+        let config = project.read("wrangler.toml");
+        let names = config.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
+        names.filter(|name| name.contains("tool")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(containers("one"), ["one-my-tool-staging", "one-my-tool"]);
+    assert_eq!(containers("Two_B"), ["two-b-my-tool-staging", "two-b-my-tool"]);
+    let long = containers(&"w".repeat(63));
+    assert!(long[1].ends_with("w-my-tool") && long[0].len() == 63, "{long:?}");
+}
+
+/// A container that is there has a name of its own, which stays.
+#[test]
+fn a_container_that_is_there() {
+    let project = package();
+    let entry = "{ \"name\": \"mine\", \"class_name\": \"ShellSandbox\" }";
+    let other = "{ \"name\": \"app-python\", \"class_name\": \"Other\", \"image\": \"x:1\" }";
+    let config = format!(
+        "{{ \"name\": \"app\", \"main\": \"src/generated/worker.mjs\", \"compatibility_date\": \"2026-04-21\", \"containers\": [{entry}, {other}] }}\n"
+    );
+    project.write("wrangler.jsonc", config);
+    let run = project.koze(&["add", "shell"]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    assert!(project.read(SHELL).contains("#[sandbox]\n"), "{}", project.read(SHELL));
+    assert!(project.read("wrangler.jsonc").contains("\"name\": \"mine\""));
+    // Nor is the name taken of a container that is not koze's.
+    assert_eq!(project.koze(&["add", "python"]).code, 0);
+    assert!(project.read("src/server/python.sandbox.rs").contains("name = \"app-python-2\""));
 }

@@ -385,3 +385,47 @@ fn a_container_of_earlier_versions_and_no_sandbox() {
     assert_eq!(run.code, 0, "{}", run.stdout);
     assert!(run.stderr.starts_with("warning[K048]"), "{}", run.stderr);
 }
+
+/// wrangler takes the key for a Pages project, which has no containers, whatever else stands there.
+#[test]
+fn a_pages_project() {
+    let text = "{\n  \"name\": \"site\",\n  // Static.\n  \"pages_build_output_dir\": \"./dist\"\n}\n";
+    let project = with_config("wrangler.jsonc", text);
+    assert_snapshot!(refused(&project), @r#"
+    error[K080]: `wrangler.jsonc` configures a Pages project, by `pages_build_output_dir`, and containers need a Worker
+     --> wrangler.jsonc:4:3
+      |
+    4 |   "pages_build_output_dir": "./dist"
+      |   ^^^^^^^^^^^^^^^^^^^^^^^^
+      |
+      = help: `wrangler pages deploy` refuses what koze would write: create a configuration for a Worker and name it, `--config FILE`, or make this project a Worker with `assets` in place of `pages_build_output_dir`
+
+    1 error; nothing was written
+    "#);
+    let toml = "name = 'site'\r\npages_build_output_dir = 'dist' # Static.\r\n\r\n[env.production]\r\n";
+    for (name, text) in
+        [("wrangler.toml", toml), ("wrangler.json", "{ \"pages_build_output_dir\": null, \"main\": \"x\" }")]
+    {
+        let project = with_config(name, text);
+        let runtime = koze_tests::root().join("runtime").display().to_string();
+        for args in [
+            &["build"][..],
+            &["build", "--check"],
+            &["init", "--runtime-path", &runtime],
+            &["add", "python"],
+            &["migrate"],
+        ] {
+            let stderr = refused_with(&project, args);
+            assert!(stderr.starts_with("error[K080]: "), "{args:?}: {stderr}");
+        }
+        let doctor = project.koze(&["doctor"]);
+        assert!(doctor.code == 1 && doctor.stderr.contains("error[K080]"), "{doctor:?}");
+        assert_eq!(project.read(name), text);
+    }
+    // A Worker's configuration beside it is another matter.
+    let project = with_config("wrangler.jsonc", text);
+    project.write("worker.jsonc", BY_HAND);
+    assert_eq!(project.koze(&["build", "--config", "worker.jsonc"]).code, 0);
+    assert_eq!(project.koze(&["build"]).code, 0);
+    assert_eq!(project.read("wrangler.jsonc"), text);
+}

@@ -381,3 +381,71 @@ fn a_prebuilt_image_needs_a_login() {
     project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
     assert_eq!(dev(&[]), "");
 }
+
+/// wrangler's errors come through as they are; those of which it does not say what to do here are explained.
+#[test]
+fn what_wrangler_refuses_is_explained() {
+    let project = project();
+    let taken = "There is already an application with the name shell-sandbox-staging deployed that is associated with a \
+                 different durable object namespace (0123). Either change the container name or delete the existing \
+                 application first.";
+    let does = format!("printf '\\033[31m%s\\033[0m\\n' '{taken}' >&2; echo out; exit 1");
+    let deploy = run(&project, &["deploy"], &does);
+    assert_eq!((deploy.code, deploy.stdout.as_str()), (1, "out\n"), "{deploy:?}");
+    let said = format!("\u{1b}[31m{taken}\u{1b}[0m\n");
+    let explained = deploy.stderr.strip_prefix(&said).expect("as wrangler said it");
+    assert_snapshot!(explained, @r#"
+    error: the container application `shell-sandbox-staging` belongs to another Worker of this account, or to a class that is gone: an application's name is unique in an account
+      = help: give this one another name, `#[sandbox(name = "app-shell")]` in src/server/shell.sandbox.rs, or change `name` in wrangler.jsonc where you wrote it yourself; then run `koze build` and deploy again. Only where nothing uses the other application any more, delete it: `wrangler containers list`, `wrangler containers delete ID`
+    "#);
+    // One whose name is the usual one already gets another.
+    sandbox(&project, SHELL, "#[sandbox(name = \"app-shell\")]\npub struct ShellSandbox;");
+    built(&project);
+    let deploy = run(&project, &["deploy"], &does.replace("shell-sandbox-staging", "app-shell"));
+    assert!(
+        deploy.stderr.contains("`#[sandbox(name = \"app-shell-2\")]` in src/server/shell.sandbox.rs"),
+        "{deploy:?}"
+    );
+
+    let never = "New version of script does not export class [code: 10074]";
+    let deploy = run(&project, &["deploy"], &format!("echo '{never}' >&2; exit 1"));
+    assert!(deploy.stderr.contains("= help: where a sandbox was removed before its first deployment, run `koze remove NAME --never-deployed`"), "{deploy:?}");
+    // What went well needs no words.
+    let deploy = run(&project, &["deploy"], &format!("echo '{taken}' >&2"));
+    assert_eq!((deploy.code, deploy.stderr), (0, format!("{taken}\n")));
+}
+
+/// What wrangler says is seen at once, its signals reach it, and what it leaves running holds nothing up.
+#[test]
+fn wrangler_is_heard_while_it_runs() {
+    use std::io::{BufRead as _, BufReader};
+    let project = project();
+    let mut command = koze();
+    let does = "trap 'echo told >&2; exit 5' TERM; sleep 86391 & echo ready >&2; wait";
+    command.arg("deploy").env("NOTES", project.path("notes")).env("DOES", does).env_remove("CLOUDFLARE_ENV");
+    command
+        .current_dir(project.dir())
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped());
+    let mut koze = command.spawn().expect("koze");
+    let mut lines = BufReader::new(koze.stderr.take().expect("a pipe")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "ready");
+    let id = rustix::process::Pid::from_child(&koze);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
+    assert_eq!(lines.next().expect("a line").expect("text"), "told");
+    assert_eq!(koze.wait().expect("its end").code(), Some(5));
+    end("86391");
+    let killed = run(&project, &["deploy"], "kill -KILL $$");
+    assert_eq!(killed.code, 128 + 9, "{killed:?}");
+}
+
+/// Ends a program of a test that outlives what started it.
+fn end(seconds: &str) {
+    for entry in fs_err::read_dir("/proc").expect("processes").flatten() {
+        let line = fs_err::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        let id = entry.file_name().to_string_lossy().parse().ok().and_then(rustix::process::Pid::from_raw);
+        if let (true, Some(id)) = (line == format!("sleep\0{seconds}\0"), id) {
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
+        }
+    }
+}

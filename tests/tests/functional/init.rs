@@ -104,7 +104,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     @@ -0,0 +1,4 @@
     +use koze::prelude::*;
     +
-    +#[sandbox]
+    +#[sandbox(name = "app-shell")]
     +pub struct ShellSandbox;
     --- /dev/null
     +++ b/wrangler.jsonc
@@ -121,7 +121,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     +  },
     +  "containers": [
     +    {
-    +      "name": "shell-sandbox",
+    +      "name": "app-shell",
     +      "class_name": "ShellSandbox",
     +      "image": "docker.io/cloudflare/sandbox:0.12.10",
     +      "instance_type": "lite"
@@ -207,7 +207,7 @@ fn a_worker_that_is_there() {
     @@ -0,0 +1,4 @@
     +use koze::prelude::*;
     +
-    +#[sandbox]
+    +#[sandbox(name = "app-shell")]
     +pub struct ShellSandbox;
     --- a/wrangler.toml
     +++ b/wrangler.toml
@@ -223,7 +223,7 @@ fn a_worker_that_is_there() {
     +command = "koze build --check && cargo install -q worker-build && worker-build --release"
     +
     +[[containers]]
-    +name = "shell-sandbox"
+    +name = "app-shell"
     +class_name = "ShellSandbox"
     +image = "docker.io/cloudflare/sandbox:0.12.10"
     +instance_type = "lite"
@@ -422,4 +422,39 @@ fn a_library_that_is_no_worker() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.contains("next: add `cdylib` to `crate-type` in Cargo.toml"), "{}", run.stdout);
     assert_eq!(project.read("Cargo.toml").matches("crate").count(), 1);
+}
+
+/// The crate `worker` is raised where the user says so, and nothing else of the manifest moves.
+#[test]
+fn the_crate_worker_is_raised() {
+    for (dependency, raised) in [
+        ("worker = \"0.6\" # mine", "worker = \"0.8.7\" # mine"),
+        (
+            "worker = { version = '0.4.2', features = [\"d1\"] }\nworker-macros = \"0.4.2\"",
+            "worker = { version = \"0.8.7\", features = [\"d1\"] }\nworker-macros = \"0.8.7\"",
+        ),
+        (
+            "\n[dependencies.worker]\r\nversion = \"0.7\"\r\n",
+            "\n[dependencies.worker]\r\nversion = \"0.8.7\"\r\n",
+        ),
+        ("worker = \"0.8\"", "worker = \"0.8\""),
+    ] {
+        let project = library();
+        project.write("Cargo.toml", project.read("Cargo.toml") + dependency + "\n");
+        let text = init(&project);
+        assert_eq!(text.code, 0, "{dependency}: {}", text.stderr);
+        assert!(project.read("Cargo.toml").contains(dependency), "{}", project.read("Cargo.toml"));
+        let warns = text.stderr.contains("warning[K081]: the crate `worker` is 0.");
+        assert_eq!(warns, dependency != raised, "{dependency}: {}", text.stderr);
+        let before = project.read("Cargo.toml");
+        let run = project.koze(&["init", "--raise-worker", "--runtime-path", &runtime()]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{dependency}: {}", run.stdout);
+        assert_eq!(project.read("Cargo.toml"), before.replace(dependency, raised));
+        assert_eq!(
+            run.stdout.contains("next: the crate `worker` is asked for as 0.8.7 now"),
+            warns,
+            "{}",
+            run.stdout
+        );
+    }
 }

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use koze_tests::Project;
 
 use crate::classes::built_shell;
-use crate::common::{BY_HAND, SHELL, built_diff, package, plain, refused};
+use crate::common::{BY_HAND, SHELL, built, built_diff, package, plain, refused, shell, warned};
 
 /// Changes the configuration as a person would.
 fn edit_config(project: &Project, from: &str, to: &str) {
@@ -137,4 +137,76 @@ fn a_class_without_sqlite_cannot_be_a_sandbox() {
 
     1 error; nothing was written
     "#);
+}
+
+/// wrangler replays the whole list wherever there is a container, and refuses what does not follow.
+#[test]
+fn histories_that_wrangler_refuses() {
+    let config =
+        |migrations: &str| BY_HAND.replace("\n}", &format!(",\n  \"migrations\": [{migrations}]\n}}"));
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write("wrangler.jsonc", config("\n    { \"tag\": \"v1\", \"deleted_classes\": [\"Gone\"] }\n  "));
+    assert_snapshot!(warned(&project), @r#"
+    warning[K082]: wrangler refuses the migration `v1`: it deletes the class `Gone`, which does not live then
+     --> wrangler.jsonc:7:40
+      |
+    7 |     { "tag": "v1", "deleted_classes": ["Gone"] }
+      |                                        ^^^^^^
+      |
+      = help: wrangler replays all migrations wherever there are containers: let an earlier one create the class in `new_sqlite_classes`, or take the entry out; what was deployed is not applied again, so mending it changes no storage. Where `koze.lock` has its `[[migration]]`, take that out as well
+
+    1 warning
+    "#);
+    for (migrations, says) in [
+        (
+            r#"{ "tag": "a", "renamed_classes": [{ "from": "A", "to": "B" }] }"#,
+            "the migration `a`: it renames the class `A`, which does not live then",
+        ),
+        (
+            r#"{ "tag": "a", "new_sqlite_classes": ["A"] }, { "tag": "b", "new_classes": ["A"] }"#,
+            "the migration `b`: it creates the class `A`, which lives already",
+        ),
+        (
+            r#"{ "tag": "a", "new_sqlite_classes": ["A", "A"] }"#,
+            "the migration `a`: it creates the class `A`, which lives already",
+        ),
+        (
+            r#"{ "tag": "a", "new_sqlite_classes": ["A"] }, { "tag": "b", "deleted_classes": ["A"] }, { "tag": "c", "deleted_classes": ["A"] }"#,
+            "the migration `c`: it deletes the class `A`, which does not live then",
+        ),
+        (
+            r#"{ "tag": "a", "transferred_classes": [{ "from": "A", "from_script": "s", "to": "A" }] }, { "tag": "b", "deleted_classes": ["A"] }"#,
+            "the migration `b`: it deletes the class `A`, which only `transferred_classes` brought",
+        ),
+        // Within a migration, wrangler deletes before it creates.
+        (
+            r#"{ "tag": "a", "new_sqlite_classes": ["A"], "deleted_classes": ["A"] }"#,
+            "the migration `a`: it deletes the class `A`",
+        ),
+    ] {
+        let project = shell("#[sandbox]\npub struct ShellSandbox;");
+        project.write("wrangler.jsonc", config(migrations));
+        let stderr = warned(&project);
+        assert!(stderr.starts_with("warning[K082]: ") && stderr.contains(says), "{migrations}: {stderr}");
+        assert_eq!(stderr.matches("K082").count(), 1, "{stderr}");
+    }
+    // A list of an environment's own, in TOML.
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    project.write("wrangler.toml", "name = \"app\"\nmain = \"src/generated/worker.mjs\"\ncompatibility_date = \"2026-04-21\"\n\n[[env.a.migrations]]\r\ntag = \"x\"\r\ndeleted_classes = [\"A\"] # ?\r\n");
+    let stderr = warned(&project);
+    assert!(
+        stderr.contains("the migration `x`: it deletes the class `A`")
+            && stderr.contains("wrangler.toml:7:20"),
+        "{stderr}"
+    );
+    // What follows is no matter for a word.
+    for migrations in [
+        r#"{ "tag": "a", "new_classes": ["A"] }, { "tag": "b", "renamed_classes": [{ "from": "A", "to": "B" }] }, { "tag": "c", "deleted_classes": ["B"] }, { "tag": "d", "new_sqlite_classes": ["A", "B"] }"#,
+        r#"{ "tag": "a", "new_sqlite_classes": ["A"] }, { "tag": "b", "deleted_classes": ["A"], "new_sqlite_classes": ["A"] }"#,
+        r#"{ "tag": "a", "transferred_classes": [{ "from": "A", "from_script": "s", "to": "B" }] }"#,
+    ] {
+        let project = shell("#[sandbox]\npub struct ShellSandbox;");
+        project.write("wrangler.jsonc", config(migrations));
+        built(&project);
+    }
 }

@@ -1,9 +1,9 @@
 //! `koze remove`, the one command that deletes storage.
 
 use insta::assert_snapshot;
-use koze_tests::Project;
+use koze_tests::{Project, Snapshot};
 
-use crate::common::{SHELL, built, plain, refused_with, users_diff};
+use crate::common::{SHELL, built, package, plain, refused_with, users_diff};
 
 /// A project that was built with two sandboxes, and has the file of one of them no more.
 fn without_python() -> Project {
@@ -261,4 +261,127 @@ fn a_sandbox_that_is_gone_is_missed_even_where_the_lock_is_lost() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     let config = project.read("wrangler.jsonc");
     assert!(!config.contains("PYTHON_SANDBOX") && !config.contains("python-sandbox"), "{config}");
+}
+
+/// A project with one sandbox, as it was before another came, whose file is gone again.
+fn with_a_second_one(config: Option<(&str, &str)>) -> (Project, Snapshot) {
+    let project = package();
+    if let Some((name, text)) = config {
+        project.write(name, text);
+    }
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    let before = project.snapshot();
+    plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
+    built(&project);
+    fs_err::remove_file(project.path("src/server/python.sandbox.rs")).expect("it was there");
+    (project, before)
+}
+
+/// Cloudflare refuses a first deployment that creates a class and deletes it.
+#[test]
+fn a_sandbox_that_was_never_deployed() {
+    let toml = "name = \"app\" # mine\r\nmain = \"src/generated/worker.mjs\"\r\ncompatibility_date = \"2026-04-21\"\r\n\r\n[env.staging]\r\n";
+    for config in [None, Some(("wrangler.toml", toml))] {
+        // At once, or after it was deleted: by its file's name or its class.
+        for (deleted, name) in
+            [(false, "python"), (false, "PythonSandbox"), (true, "python"), (true, "PythonSandbox")]
+        {
+            let (project, before) = with_a_second_one(config);
+            if deleted {
+                let run = project.koze(&["remove", "python", "--delete-storage"]);
+                assert_eq!(run.code, 0, "{}", run.stderr);
+                let says = "10074): run `koze remove PythonSandbox --never-deployed`";
+                assert!(run.stdout.contains(says), "{}", run.stdout);
+            }
+            let run = project.koze(&["remove", name, "--never-deployed"]);
+            assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{name}: {}", run.stdout);
+            let says = "took `PythonSandbox` out of the history on your word that it was never deployed";
+            assert!(run.stdout.contains(says), "{}", run.stdout);
+            assert_eq!(project.diff(&before), "", "{name}, deleted: {deleted}");
+            assert!(built(&project).stdout.contains("nothing to do"));
+        }
+    }
+}
+
+/// Only its own class leaves a migration that others share.
+#[test]
+fn a_class_that_was_never_deployed_beside_others() {
+    let project = package();
+    for (file, class) in [("a", "A"), ("b", "B"), ("c", "C")] {
+        plain(&project, &format!("src/{file}.sandbox.rs"), class);
+    }
+    built(&project);
+    let migrations = |project: &Project| {
+        let config = project.read("wrangler.jsonc");
+        config[config.find("\"migrations\"").expect("it is there")..].split_whitespace().collect::<String>()
+    };
+    fs_err::remove_file(project.path("src/b.sandbox.rs")).expect("it was there");
+    assert_eq!(project.koze(&["remove", "b", "--never-deployed"]).code, 0);
+    assert_eq!(migrations(&project), r#""migrations":[{"tag":"v1","new_sqlite_classes":["A","C"]}]}"#);
+    assert!(built(&project).stdout.contains("nothing to do"));
+    // A deletion that others share loses that one alone as well.
+    for file in ["a", "c"] {
+        fs_err::remove_file(project.path(format!("src/{file}.sandbox.rs"))).expect("it was there");
+    }
+    plain(&project, "src/d.sandbox.rs", "D");
+    assert_eq!(project.koze(&["remove", "a", "c", "--delete-storage"]).code, 0);
+    assert_eq!(project.koze(&["remove", "C", "--never-deployed"]).code, 0);
+    let left = r#""migrations":[{"tag":"v1","new_sqlite_classes":["A"]},{"tag":"v2","deleted_classes":["A"],"new_sqlite_classes":["D"]}]}"#;
+    assert_eq!(migrations(&project), left);
+    assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+#[test]
+fn with_exports_a_class_that_was_never_deployed_leaves_no_tombstone() {
+    let exports =
+        ",\n  \"exports\": { \"Other\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" } }\n}";
+    let config = crate::common::BY_HAND.replace("\n}", exports);
+    for deleted in [false, true] {
+        let (project, before) = with_a_second_one(Some(("wrangler.jsonc", &config)));
+        if deleted {
+            assert_eq!(project.koze(&["remove", "python", "--delete-storage"]).code, 0);
+        }
+        let run = project.koze(&["remove", "python", "--never-deployed"]);
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+        assert_eq!(project.diff(&before), "", "deleted: {deleted}");
+    }
+}
+
+/// What suggests that a class was deployed, or is not koze's, is in the way.
+#[test]
+fn what_may_have_been_deployed_stays() {
+    let refused = |project: &Project, name: &str, why: &str| {
+        let said = refused_with(project, &["remove", name, "--never-deployed"]);
+        assert!(said.starts_with(&format!("error[K059]: `{name}` cannot be removed: {why}")), "{said}");
+    };
+    // Its file is there, koze never heard of it, its storage was kept.
+    let project = without_python();
+    refused(&project, "shell", "`src/server/shell.sandbox.rs` declares it");
+    refused(&project, "ruby", "koze has not built it");
+    assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
+    refused(&project, "python", "its storage was kept");
+    // It was renamed.
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    built(&project);
+    plain(&project, SHELL, "BashSandbox");
+    built(&project);
+    fs_err::remove_file(project.path(SHELL)).expect("it was there");
+    refused(&project, "BashSandbox", "`v2` renames or transfers it");
+    // Its container was there before koze.
+    let project = package();
+    plain(&project, SHELL, "ShellSandbox");
+    project.write(
+        "wrangler.jsonc",
+        crate::common::BY_HAND
+            .replace("\n}", ",\n  \"containers\": [{ \"class_name\": \"ShellSandbox\" }]\n}"),
+    );
+    built(&project);
+    fs_err::remove_file(project.path(SHELL)).expect("it was there");
+    refused(&project, "shell", "koze took its container over");
+    // Another wrote the migration: the lock is lost.
+    let project = without_python();
+    fs_err::remove_file(project.path("koze.lock")).expect("it was there");
+    refused(&project, "PythonSandbox", "koze did not write the migration `v2`");
 }

@@ -9,6 +9,7 @@ mod containers;
 mod deploy;
 mod dev;
 mod egress;
+mod hostile;
 mod native;
 mod project;
 mod runs;

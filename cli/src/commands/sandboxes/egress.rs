@@ -50,10 +50,10 @@ fn in_words(entries: &[Reached]) -> String {
     }
     let row = |entry: &Reached| {
         let decision = if entry.allowed { "reached" } else { "refused" };
-        let mut rule = entry.rule.clone();
-        if let Some(sni) = entry.sni.as_ref().filter(|_| entry.is_fronted()) {
-            rule.push_str(&format!("; TLS asked for {sni}"));
-        }
+        let rule = match &entry.sni {
+            Some(sni) if entry.is_fronted() => format!("{}; TLS asked for {sni}", entry.rule),
+            _ => entry.rule.clone(),
+        };
         [
             time(entry),
             entry.session.clone(),

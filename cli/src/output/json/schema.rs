@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
+use super::proof::Proof;
 use super::{Document, Examination};
 
 /// Compares the schema of a type with `schema/<name>.schema.json`, or writes it there.
@@ -23,4 +24,5 @@ fn check<T: JsonSchema>(name: &str, title: &str) {
 fn the_committed_schemas_are_those_of_the_types() {
     check::<Document>("build", "koze build --format json");
     check::<Examination>("doctor", "koze doctor --format json");
+    check::<Proof>("prove", "koze doctor --prove --format json");
 }

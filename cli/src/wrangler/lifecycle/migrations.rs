@@ -151,7 +151,7 @@ fn check_shape(migration: &Value, at: &[Step], config: &Config, findings: &mut F
     }
 }
 
-fn strings<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
+pub(super) fn strings<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v str> {
     objects(value, key).filter_map(Value::as_str)
 }
 

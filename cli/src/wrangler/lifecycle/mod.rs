@@ -4,7 +4,9 @@
 //! it or to rename it.
 
 mod exports;
+mod history;
 mod migrations;
+mod unmake;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +18,8 @@ use super::locate::Config;
 use super::scope::{Scope, dotted};
 use crate::finding::{Findings, Place, Stop};
 use crate::lock::{self, Lock, Tag};
+
+pub use unmake::{Unmade, deleted};
 
 /// What is to become of classes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -330,6 +334,20 @@ impl<'a> Lifecycle<'a> {
             Some(Tag { environment: self.environment.clone(), tag, hash })
         });
         (edits, tags)
+    }
+
+    /// Warns of what wrangler refuses to replay, with the migrations that these edits append.
+    pub fn check_history(&self, edits: &[Edit], config: &Config, findings: &mut Findings) {
+        let Kind::Migrations(list) = &self.kind else { return };
+        let appended = edits.iter().filter_map(|edit| match edit {
+            Edit::Push { path, value } if *path == self.path => Some(value),
+            _ => None,
+        });
+        let all: Vec<&Value> = list.iter().chain(appended).collect();
+        for refused in history::refused(&all) {
+            let (rule, steps) = refused.rule();
+            findings.add(rule, Some(config.place(&[self.path.clone(), steps].concat())));
+        }
     }
 
     /// The tag that a locked class was made by, to be recorded where koze takes a class over.

@@ -387,7 +387,7 @@ pub struct Unpacked {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Expose {
-    /// 1024 to 65535, and not 3000.
+    /// 1024 to 65535, and none that the class needs for itself.
     pub port: u16,
 }
 

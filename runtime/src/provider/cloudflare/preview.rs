@@ -10,9 +10,7 @@ use subtle::ConstantTimeEq;
 use super::label;
 use crate::error::{Code, Error, Result};
 
-/// The port on which the SDK's own control answers, without asking who calls.
-const CONTROL: u16 = 3000;
-/// The ports that may be exposed.
+/// The ports that may be exposed. Of these, a class refuses what runs in its own containers, each time that it is asked.
 const PORTS: std::ops::RangeInclusive<u16> = 1024..=65535;
 /// What the key is for, so that it is no other key.
 const PURPOSE: &[u8] = b"koze preview";
@@ -71,8 +69,8 @@ impl Previews {
     /// [`Code::Unsupported`] where nothing can be served below the host, [`Code::InvalidInput`] for a port that is not to
     /// be exposed.
     pub(super) fn url(&self, binding: &str, label: &str, port: u16) -> Result<String> {
-        if !PORTS.contains(&port) || port == CONTROL {
-            let message = format!("port {port} cannot be exposed: take one of 1024 to 65535, and not 3000");
+        if !PORTS.contains(&port) {
+            let message = format!("port {port} cannot be exposed: take one of 1024 to 65535");
             return Err(Error::new(Code::InvalidInput, message));
         }
         let name = self.host.rsplit_once(':').map_or(self.host.as_str(), |(name, _)| name);
@@ -114,7 +112,7 @@ impl<'a> Address<'a> {
         let (port, label, token) = (parts.next()?, parts.next()?, parts.next()?);
         let decimal = !port.starts_with('0') && port.bytes().all(|byte| byte.is_ascii_digit());
         let port = decimal.then(|| port.parse().ok())??;
-        let good = PORTS.contains(&port) && port != CONTROL && label::is_one(label) && label::is_one(token);
+        let good = PORTS.contains(&port) && label::is_one(label) && label::is_one(token);
         good.then_some(Address { port, label, token })
     }
 }
@@ -167,9 +165,17 @@ mod tests {
         for host in ["a.b.workers.dev", "A.WORKERS.DEV:443", "127.0.0.1:8787", "[::1]:8787", ""] {
             assert_eq!(url(&key, host, 8080).unwrap_err().code, Code::Unsupported, "{host}");
         }
-        for port in [0, 80, 1023, 3000] {
+        for port in [0, 80, 1023] {
             assert_eq!(url(&key, "example.com", port).unwrap_err().code, Code::InvalidInput, "{port}");
         }
+    }
+
+    /// Whether a class refuses it, the class says.
+    #[test]
+    fn a_port_that_some_classes_need() {
+        let key = Key::new("a secret of the tests");
+        assert!(url(&key, "example.com", 3000).unwrap().starts_with("https://3000-"));
+        assert!(Address::parse(&format!("3000-{LABEL}-{LABEL}.example.com")).is_some());
     }
 
     #[test]
@@ -181,7 +187,6 @@ mod tests {
             format!("8080-{LABEL}-{LABEL}"),
             format!("08080-{LABEL}-{LABEL}.example.com"),
             format!("+8080-{LABEL}-{LABEL}.example.com"),
-            format!("3000-{LABEL}-{LABEL}.example.com"),
             format!("80-{LABEL}-{LABEL}.example.com"),
             format!("65536-{LABEL}-{LABEL}.example.com"),
             format!("8080-{LABEL}-{LABEL}-.example.com"),

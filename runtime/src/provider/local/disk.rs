@@ -6,6 +6,8 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -37,15 +39,35 @@ impl Waiting {
     }
 }
 
-/// Bytes on the disk below a directory; a file with several names counts once. [`TOO_LARGE`] where there are more than
-/// `most` entries, or directories deeper than [`DEEPEST`].
-pub(super) fn usage(directory: &Path, most: u64) -> io::Result<u64> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let top = rustix::fs::open(directory, flags, Mode::empty())?;
-    Ok(Sum { seen: HashSet::new(), bytes: 0, left: most, names: 0, shut: 0 }.below(top)?)
+/// The walks through the files of one sandbox: one at a time, for a walk opens for a moment what is shut.
+#[derive(Debug, Default)]
+pub(super) struct Walks {
+    one: Mutex<()>,
+    stop: AtomicBool,
 }
 
-struct Sum {
+impl Walks {
+    /// Bytes on the disk below a directory; a file with several names counts once. [`TOO_LARGE`] where there are more than
+    /// `most` entries, or directories deeper than [`DEEPEST`].
+    pub(super) fn usage(&self, directory: &Path, most: u64) -> io::Result<u64> {
+        let _one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let top = rustix::fs::open(directory, flags, Mode::empty())?;
+        let (seen, stop) = (HashSet::new(), &self.stop);
+        Ok(Sum { seen, stop, bytes: 0, left: most, names: 0, shut: 0 }.below(top)?)
+    }
+
+    /// Stops a walk that is under way, and lets none begin for as long as what is returned is kept.
+    pub(super) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.stop.store(true, Ordering::Release);
+        let held = self.one.lock().unwrap_or_else(PoisonError::into_inner);
+        self.stop.store(false, Ordering::Release);
+        held
+    }
+}
+
+struct Sum<'a> {
+    stop: &'a AtomicBool,
     /// Files with several names.
     seen: HashSet<u64>,
     bytes: u64,
@@ -56,7 +78,7 @@ struct Sum {
     shut: usize,
 }
 
-impl Sum {
+impl Sum<'_> {
     fn below(&mut self, top: OwnedFd) -> rustix::io::Result<u64> {
         let mut waiting =
             vec![Waiting { from: Rc::new(top), above: (*b".").into(), name: (*b".").into(), depth: 0 }];
@@ -69,7 +91,7 @@ impl Sum {
                 break;
             }
             match at(&next.from, &next.path(), OFlags::RDONLY) {
-                Ok(opened) => self.look(&Rc::new(opened), next, &mut waiting)?,
+                Ok(opened) => self.look(&Rc::new(opened), &next, &mut waiting)?,
                 Err(Errno::ACCESS) => self.open_up(&next)?,
                 // Gone since, or something else by now.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
@@ -82,7 +104,7 @@ impl Sum {
     fn look(
         &mut self,
         opened: &Rc<OwnedFd>,
-        at: Waiting,
+        at: &Waiting,
         waiting: &mut Vec<Waiting>,
     ) -> rustix::io::Result<()> {
         let stretch = at.depth % STRETCH == STRETCH - 1;
@@ -92,6 +114,9 @@ impl Sum {
             (Rc::clone(&at.from), at.path().into())
         };
         for entry in Dir::read_from(&**opened)? {
+            if self.stop.load(Ordering::Acquire) {
+                return Err(Errno::CANCELED);
+            }
             let entry = entry?;
             let name = entry.file_name();
             if matches!(name.to_bytes(), b"." | b"..") {
@@ -104,7 +129,7 @@ impl Sum {
             self.left = left;
             // Gone since, or in a directory that may be listed and no more.
             let about = match rustix::fs::statat(&**opened, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::ACCESS) => return self.open_up(&at),
+                Err(Errno::ACCESS) => return self.open_up(at),
                 Err(_) => continue,
                 Ok(about) => about,
             };
@@ -166,7 +191,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let mut path = scratch.path().join("top");
         fs::create_dir(&path).unwrap();
-        let empty = usage(scratch.path(), 1000).unwrap();
+        let empty = Walks::default().usage(scratch.path(), 1000).unwrap();
         std::os::unix::fs::symlink("/usr", path.join("link")).unwrap();
         // Longer than a path may be, and shut.
         let mut below = fs::File::open(&path).unwrap();
@@ -180,7 +205,7 @@ mod tests {
         std::io::Write::write_all(&mut fs::File::from(file), &vec![1; 1_000_000]).unwrap();
         path.push("d".repeat(200));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-        let used = usage(scratch.path(), 1000).unwrap() - empty;
+        let used = Walks::default().usage(scratch.path(), 1000).unwrap() - empty;
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0);
         assert!((1_000_000..2_000_000).contains(&used), "{used}");
         path.pop();

@@ -1,6 +1,7 @@
 //! The filter of system calls: what no program in a sandbox needs, and a way out has been found through before.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
@@ -97,9 +98,14 @@ const NAMESPACES: &[libc::c_int] = &[
 /// `CLONE_NEWTIME`: for `unshare` alone; for `clone` the bit is part of a signal's number.
 const NEW_TIME: libc::c_int = 0x80;
 
-/// The filters, for the kernel. Without a control group, memory that no process maps would count nowhere: then shared
+/// The filters, for the kernel, made once for each kind. Without a control group, memory that no process maps would count nowhere: then shared
 /// memory of the System V kind is refused too.
 pub(super) fn filters(group: bool) -> Result<Vec<Program>> {
+    static MADE: [OnceLock<Result<Vec<Program>>>; 2] = [OnceLock::new(), OnceLock::new()];
+    MADE[usize::from(group)].get_or_init(|| make(group)).clone()
+}
+
+fn make(group: bool) -> Result<Vec<Program>> {
     let built = || -> std::result::Result<Vec<BpfProgram>, seccompiler::BackendError> {
         let mut all = vec![
             program(refused(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::launch::{self, Bind, BindKind, Spec, Weakness, Weaknesses};
+use super::launch::{Bind, BindKind, Spec, Weakness, Weaknesses};
 use crate::error::Result;
 use crate::provider::Template;
 
@@ -71,8 +71,12 @@ pub(super) fn directory(state: &Path, key: &str) -> PathBuf {
 /// Makes what is missing of a sandbox's directory.
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))?;
-    let owner = launch::owner()?;
+    fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))
+}
+
+/// Makes what is missing of a sandbox's own directories, and gives its user on the host. Only who has claimed the sandbox may.
+pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
+    let owner = super::owner::settle(directory, weak)?;
     for (path, _, mode) in OWN {
         let path = directory.join(path);
         // The sandbox's user may have taken it away, and may have put a link in its place, which must not be followed.
@@ -84,7 +88,7 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
         fs::set_permissions(&path, fs::Permissions::from_mode(*mode))?;
         std::os::unix::fs::lchown(&path, owner, owner)?;
     }
-    Ok(())
+    Ok(owner)
 }
 
 /// What a sandbox is to be.
@@ -92,6 +96,7 @@ pub(super) fn spec(
     directory: &Path,
     hostname: &str,
     template: &Template,
+    owner: Option<u32>,
     group: bool,
     weak: &Weaknesses,
 ) -> Result<Spec> {
@@ -103,6 +108,7 @@ pub(super) fn spec(
         processes: PROCESSES,
         file_size: disk(template),
         filters: super::filter::filters(group)?,
+        owner,
         weak: weak.clone(),
     };
     for name in SYSTEM {
@@ -183,6 +189,16 @@ pub(super) fn entries(template: &Template) -> u64 {
 /// How many bytes of memory a sandbox may take.
 pub(super) fn memory(template: &Template) -> u64 {
     u64::from(template.image.size.memory_mib) << 20
+}
+
+/// How much of the processors a sandbox may take, in thousandths of one: what Cloudflare's instance type of this memory has,
+/// and one at least, for a sixteenth of one makes a person wait.
+pub(super) fn processors(template: &Template) -> u64 {
+    match template.image.size.memory_mib {
+        12_288.. => 4000,
+        8192.. => 2000,
+        _ => 1000,
+    }
 }
 
 /// What every program finds in its environment. Nothing of the host's is passed on.

@@ -20,11 +20,13 @@
 //! does not, `curl --resolve '<host>:<p>:127.0.0.1'`, or a request to 127.0.0.1:`p` with the URL's host and port in the
 //! `Host` header, does the same.
 //!
-//! **What is limited how.** Where this process may make control groups, the kernel counts memory and processes. Elsewhere
-//! a watch sums up the memory of the programs every 150 ms or so and kills them all when it is too much, so between two
-//! looks more can be taken; memory in pipes, sockets and `/dev/shm` (64 MB) is not seen, and shared memory of the System V
-//! kind is refused. Files on disk are summed up in the same way everywhere, a large tree less often. No single file is
-//! longer than the disk. 512 processes and threads are the most, and whoever has nearly as many for a second is killed.
+//! **What is limited how.** Where this process may create control groups, the kernel limits memory, processes and processors.
+//! For that, this process may move to a group below its own, or to a delegated scope of systemd's. Elsewhere a watch sums up
+//! the memory of the programs every 150 ms or so and kills them all when it is too much, so between two looks more can be taken;
+//! memory in pipes and `/dev/shm` (64 MB) is not seen, and shared memory of the System V kind is refused. Files on disk are summed
+//! up in the same way everywhere, a large tree less often. No single file is longer than the disk. 512 processes and threads are
+//! the most; nearly as many for a second, and they are killed. A sandbox that takes the watch more than its budget of work is
+//! over the limit, too. This process's soft limit of open files is raised.
 //!
 //! **Groups.** A plain user's other groups stay in force inside unless the system lets that user give them up: with
 //! `newgidmap` (Debian's package `uidmap`) and an entry in `/etc/subgid`. What they may read of what is seen of the host, a
@@ -55,7 +57,11 @@ mod filter;
 mod launch;
 mod layout;
 mod network;
+mod owner;
 mod passing;
+#[cfg(feature = "prove")]
+#[doc(hidden)]
+pub mod prove;
 mod ready;
 mod registry;
 mod running;
@@ -101,6 +107,14 @@ pub fn init() {
     launch::init();
 }
 
+/// Whether groups can be made in this process's control group of version 2, for a controller: for a test.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+#[must_use]
+pub fn own_group(controller: &str) -> bool {
+    cgroup::own_group_for_test(controller)
+}
+
 /// Runs something on the thread that looks after sandboxes, and returns when it is done: a program that does little else
 /// saves the way from one thread to another, twice for each call. What blocks does not belong there.
 ///
@@ -129,6 +143,8 @@ struct Shared {
     previews: Previews,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
+    /// Whether all sandboxes are one user of the host, although this is root.
+    one_user: bool,
 }
 
 impl Shared {
@@ -212,11 +228,15 @@ impl Local {
         sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, sandboxes) = (Previews::default(), Mutex::default());
-        let shared = Arc::new(Shared { state, registry, names, previews, sandboxes, weak });
+        let shared =
+            Arc::new(Shared { state, registry, names, previews, sandboxes, weak, one_user: owner::shared() });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())
-            .spawn(move || watch::watch(&watched))
+            .spawn(move || {
+                owner::sweep();
+                watch::watch(&watched);
+            })
             .map_err(unusable)?;
         if shared.registry.exposed()? {
             // URLs that were given out answer again. Where that cannot be, the next `expose` says so.
@@ -285,7 +305,12 @@ impl Provider for Local {
     type Sandbox = LocalSandbox;
 
     fn note(&self) -> Option<&str> {
-        Some("locally no image is used: the host's own /usr is there to read, with the programs it has")
+        Some(if self.0.one_user {
+            "locally no image is used: the host's own /usr is there to read, with the programs it has. All sandboxes share one \
+             user of this machine, for its user namespace has no others"
+        } else {
+            "locally no image is used: the host's own /usr is there to read, with the programs it has"
+        })
     }
 
     async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<LocalSandbox>> {

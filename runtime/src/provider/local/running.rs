@@ -32,8 +32,12 @@ pub(super) struct Running {
     pub(super) pid: u32,
     /// Whether the kernel counts its memory and processes.
     pub(super) counted: bool,
+    /// Whether the kernel limits its share of the processors.
+    pub(super) limited: bool,
     /// What its programs have left behind.
     pub(super) background: Background,
+    /// Where the kernel is asked for its sockets.
+    pub(super) sockets: Option<OwnedFd>,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
     /// How often its programs were killed for having too much, and why the last time.
@@ -53,11 +57,12 @@ impl Running {
     /// Starts one. The lock is given back when it has ended.
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
-        let (Launched { socket, process }, group) = launch::launch(spec, group).await?;
+        let (Launched { socket, process, sockets }, group) = launch::launch(spec, group).await?;
         let failed =
             |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}"));
         let pid = pid(&process).map_err(failed)?;
         let counted = group.is_some();
+        let limited = group.as_ref().is_some_and(|group| group.processors);
         let process = Arc::new(process);
         let engine = engine()?;
         let registered = engine.enter();
@@ -88,6 +93,8 @@ impl Running {
         });
         let (judged, ended_for) = (Mutex::default(), OnceLock::new());
         Ok(Running {
+            sockets,
+            limited,
             background,
             wire,
             process,

@@ -12,11 +12,12 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::cgroup::Group;
 use super::claim::{claim, claimed};
+use super::disk::Walks;
 use super::launch::{Weakness, Weaknesses};
 use super::network::egress;
 use super::registry::Registry;
 use super::running::Running;
-use super::{Shared, engine, exec, files, layout, passing, transfer};
+use super::{Shared, engine, exec, files, layout, owner, passing, transfer};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxName, SessionId};
 use crate::provider::Template;
@@ -48,6 +49,8 @@ pub(super) struct Inner {
     pub(super) writes: AsyncMutex<()>,
     /// Set by the watch while the files take more than they may.
     pub(super) full: AtomicBool,
+    /// Who looks through its files.
+    pub(super) walks: Arc<Walks>,
     used: Mutex<Instant>,
     calls: AtomicUsize,
 }
@@ -75,6 +78,7 @@ impl Inner {
             state: AsyncMutex::new(State::Asleep),
             writes: AsyncMutex::new(()),
             full: AtomicBool::new(false),
+            walks: Arc::default(),
             used: Mutex::new(Instant::now()),
             calls: AtomicUsize::new(0),
         }
@@ -105,8 +109,10 @@ impl Inner {
             }
             layout::make(&directory).map_err(|error| state_failed(&error))?;
             let lock = claim(&directory)?;
-            let group = Group::new(layout::memory(&template), layout::PROCESSES);
-            let spec = layout::spec(&directory, &hostname, &template, group.is_some(), &weak)?;
+            let owner = layout::furnish(&directory, &weak).map_err(|error| state_failed(&error))?;
+            let group =
+                Group::new(layout::memory(&template), layout::PROCESSES, layout::processors(&template));
+            let spec = layout::spec(&directory, &hostname, &template, owner, group.is_some(), &weak)?;
             registry.used(&key)?;
             Ok((spec, group, lock, passing::left(&directory)))
         });
@@ -179,10 +185,13 @@ impl Inner {
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let walks = Arc::clone(&self.walks);
         engine::block(move || {
+            let _none = walks.hold();
             layout::make(&directory).map_err(|error| state_failed(&error))?;
             let lock = claim(&directory)?;
             registry.leave(&key)?;
+            owner::release(&directory);
             let gone = super::gone_name(&directory);
             std::fs::rename(&directory, &gone).map_err(|error| state_failed(&error))?;
             drop(lock);

@@ -15,9 +15,9 @@ use tokio::sync::oneshot::error::RecvError;
 
 use super::engine::{self, engine};
 use super::files::odd;
+use super::layout;
 use super::running::{error, gone};
 use super::sandbox::{Inner, Use};
-use super::{disk, layout};
 use crate::error::{Code, Error, Result};
 
 /// How long the guests may take to tidy up where the caller has given up.
@@ -140,9 +140,9 @@ async fn room(to: &Arc<Inner>) -> Result<u64> {
         return Err(full());
     }
     let (files, most) = (to.directory.join("files"), layout::disk(&to.template));
-    let entries = layout::entries(&to.template);
+    let (walks, entries) = (Arc::clone(&to.walks), layout::entries(&to.template));
     // What cannot be looked at, the watch will see.
-    engine::block(move || Ok(most.saturating_sub(disk::usage(&files, entries).unwrap_or(0)))).await
+    engine::block(move || Ok(most.saturating_sub(walks.usage(&files, entries).unwrap_or(0)))).await
 }
 
 fn full() -> Error {

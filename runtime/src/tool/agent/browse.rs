@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::default_sandbox;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::Sandbox;
@@ -22,13 +22,10 @@ pub struct Input {
     /// The sandbox the server runs in.
     #[serde(default = "default_sandbox")]
     sandbox: String,
-    /// The port it listens on; 3000 is taken.
+    /// The port it listens on. Some sandboxes keep 3000 for themselves.
     #[schemars(range(min = 1024, max = 65535))]
     port: u64,
 }
-
-/// The port on which the sandbox's own control answers, on Cloudflare.
-const TAKEN: u64 = 3000;
 
 impl Tool for Browse {
     const NAME: &'static str = "browse";
@@ -38,11 +35,6 @@ impl Tool for Browse {
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
         let port = within("port", input.port, 1024..=65535)?;
-        if port == TAKEN {
-            let message =
-                "port 3000 is the sandbox's own: let the server listen on another one, such as 8080";
-            return Err(Error::new(Code::InvalidInput, message));
-        }
         let sandbox = pool.sandbox(&input.sandbox).await?;
         let url = sandbox.expose(u16::try_from(port).unwrap_or_default()).await?;
         if let Some(observed) = pool.observed(&input.sandbox) {

@@ -91,6 +91,21 @@ export const lives = {
   ...shared(allLives),
   ...treeLives,
 
+  async "port 3000, which only the SDK needs, is one as any other"(s) {
+    const server = `require("http").createServer((q, r) => r.end("three")).listen(3000, "127.0.0.1", () =>
+      require("fs").writeFileSync("/home/user/up", ""));`;
+    await s.open(null);
+    await s.exec(["bash", "-c", `/opt/node -e "$1" & sleep 0`, "x", server]);
+    await eventually("a server", () => s.stat("/home/user/up").then(() => true, () => false));
+    const get = async () => {
+      const response = await fetch(s.url("/"), { headers: { "koze-port": "3000" } });
+      return [response.status, await response.text()];
+    };
+    assert.equal((await get())[0], 404);
+    await s.expose(3000);
+    assert.deepEqual(await get(), [200, "three"]);
+  },
+
   async "a sandbox that slept is woken by the next call, and is empty"(s) {
     await s.open(2000);
     const id = await s.id();

@@ -8,6 +8,9 @@ import { Engine } from "../sdk/engine.mjs";
 const HERE = dirname(fileURLToPath(import.meta.url));
 
 export class NativeEngine extends Engine {
+  /** The guest's. @override */
+  taken = 5693;
+
   #starts = new Map();
   #programs = new Map();
   #shared = new Map();

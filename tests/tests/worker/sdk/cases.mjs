@@ -457,7 +457,7 @@ export const cases = {
     };
     const port = { "koze-port": "8080" };
     assert.equal((await ask("/", port)).status, 404);
-    for (const wrong of [80, 1023, 3000, 65536, 8080.5, "8080"]) await refused(s.expose(wrong), "invalid_input");
+    for (const wrong of [80, 1023, s.engine.taken, 65536, 8080.5, "8080"]) await refused(s.expose(wrong), "invalid_input");
     await s.expose(8080);
     await s.expose(8080);
     const { status, text } = await ask("/a?b=c", { ...port, "x-mine": "yes" }, { method: "POST", body: "hello" });

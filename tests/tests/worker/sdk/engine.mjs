@@ -14,6 +14,9 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 
 /** Containers and sidecars by name. */
 export class Engine {
+  /** The port of a container that is not for programs: the SDK's. */
+  taken = 3000;
+
   /** What it keeps, which goes when it is closed. */
   directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
   #containers = new Map();

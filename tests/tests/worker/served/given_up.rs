@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::host::{Answer, Host, TOKEN};
 
 /// A client of the protocol.
-struct Client<'h> {
+pub(super) struct Client<'h> {
     host: &'h Host,
     session: &'static str,
     /// What `initialize` has given it.
@@ -19,7 +19,7 @@ struct Client<'h> {
 }
 
 impl<'h> Client<'h> {
-    fn new(host: &'h Host, session: &'static str) -> Self {
+    pub(super) fn new(host: &'h Host, session: &'static str) -> Self {
         let mut client = Client { host, session, id: None };
         let info = json!({ "name": "a test", "version": "1" });
         let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
@@ -39,12 +39,17 @@ impl<'h> Client<'h> {
     /// Runs a command, by a request of this id: its result.
     fn shell(&self, id: &Value, sandbox: &str, command: &str) -> Value {
         let arguments = json!({ "sandbox": sandbox, "command": command });
-        let params = json!({ "name": "shell", "arguments": arguments });
+        self.call(id, "shell", &arguments)
+    }
+
+    /// Calls a tool, by a request of this id: its result.
+    pub(super) fn call(&self, id: &Value, tool: &str, arguments: &Value) -> Value {
+        let params = json!({ "name": tool, "arguments": arguments });
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
         self.send(&call).json()["result"].clone()
     }
 
-    fn cancel(&self, id: &Value) {
+    pub(super) fn cancel(&self, id: &Value) {
         let params = json!({ "requestId": id, "reason": "a test" });
         let answer =
             self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }));
@@ -52,7 +57,7 @@ impl<'h> Client<'h> {
     }
 }
 
-fn ends(host: &Host, session: &str, sandbox: &str) -> String {
+pub(super) fn ends(host: &Host, session: &str, sandbox: &str) -> String {
     let (failed, value) = host.call(session, "shell", &json!({ "sandbox": sandbox, "command": "ends" }));
     assert!(!failed, "{value}");
     value["stdout"].as_str().expect("a text").to_owned()

@@ -21,6 +21,7 @@ const text = (/** @type {string} */ text) => new TextEncoder().encode(text);
 /** A class without streams, as one may be that was written by hand. */
 export class Plain extends DurableObject {
   calls = 0;
+  unpacks = 0;
   busy = 0;
   waited = new Waiting();
   /** What became of those that waited. @type {string[]} */
@@ -85,6 +86,11 @@ export class Plain extends DurableObject {
         case "sicken":
           await this.ctx.storage.put("sick", true);
           return output("");
+        case "unpacks":
+          return output(String(this.unpacks));
+        case "fill":
+          for (let n = 0; n < Number(rest); n++) this.files.set(`/home/user/tree/d/${n}`, text(`${n}`));
+          return output("");
         case "exit":
           return output("", Number(rest));
         case "input":
@@ -145,16 +151,21 @@ export class Plain extends DurableObject {
       const below = input.path.endsWith("/") ? input.path : `${input.path}/`;
       const names = [...this.files.keys()].filter((path) => path.startsWith(below)).map((path) => path.slice(below.length));
       if (names.length === 0) return failed("not_found", `${input.path} is not there`);
-      const entries = names.filter((name) => !name.includes("/")).map((name) => ({ name, stat: this.about(below + name) }));
-      return done({ entries });
+      /** @type {contract.Stat} */
+      const directory = { kind: "directory", target: null, size: 0, mode: 0o755 };
+      const above = new Set(names.filter((name) => name.includes("/")).map((name) => name.replace(/\/.*/s, "")));
+      const files = names.filter((name) => !name.includes("/")).map((name) => ({ name, stat: this.about(below + name) }));
+      return done({ entries: [...files, ...[...above].map((name) => ({ name, stat: directory }))] });
     });
   }
 
   /** @param {contract.Path} input @returns {Promise<contract.Reply<contract.Stat>>} */
   kozeStat(input) {
     return this.opened(() => {
-      if (!this.files.has(input.path)) return failed("not_found", `${input.path} is not there`);
-      return done(this.about(input.path));
+      if (this.files.has(input.path)) return done(this.about(input.path));
+      const above = [...this.files.keys()].some((path) => path.startsWith(`${input.path}/`));
+      if (above) return done({ kind: "directory", target: null, size: 0, mode: 0o755 });
+      return failed("not_found", `${input.path} is not there`);
     });
   }
 
@@ -179,7 +190,7 @@ export class Plain extends DurableObject {
   /** @param {contract.Path} input @returns {Promise<contract.Reply<contract.Done>>} */
   kozeRemove(input) {
     return this.opened(() => {
-      this.files.delete(input.path);
+      for (const path of this.below(input.path)) this.files.delete(path);
       return done({});
     });
   }
@@ -187,10 +198,12 @@ export class Plain extends DurableObject {
   /** @param {contract.Rename} input @returns {Promise<contract.Reply<contract.Done>>} */
   kozeRename({ from, to }) {
     return this.opened(() => {
-      const bytes = this.files.get(from.path);
-      if (!bytes) return failed("not_found", `${from.path} is not there`);
-      this.files.delete(from.path);
-      this.files.set(to.path, bytes);
+      const all = this.below(from.path);
+      if (all.length === 0) return failed("not_found", `${from.path} is not there`);
+      for (const path of all) {
+        this.files.set(to.path + path.slice(from.path.length), this.files.get(path) ?? new Uint8Array());
+        this.files.delete(path);
+      }
       return done({});
     });
   }
@@ -242,6 +255,11 @@ export class Plain extends DurableObject {
     return this.files.get(path);
   }
 
+  /** A file, or all that is in a directory. @param {string} path */
+  below(path) {
+    return [...this.files.keys()].filter((file) => file === path || file.startsWith(`${path}/`));
+  }
+
   /** @param {string} path @returns {contract.Stat} */
   about(path) {
     const size = this.files.get(path)?.length ?? 0;
@@ -280,6 +298,7 @@ export class Memory extends Plain {
   kozeUnpack(input, stream, waiting) {
     const { path, call } = input;
     return this.opened(async () => {
+      this.unpacks++;
       if (path.includes("/old/")) return failed("unstreamed", "no streams here");
       if (path.includes("/starting/") && this.starts++ < 2) return failed("unavailable", "a container starts", true);
       try {
@@ -297,6 +316,7 @@ export class Memory extends Plain {
         const size = files.reduce((/** @type {number} */ sum, [name]) => sum + (this.files.get(path + name)?.length ?? 0), 0);
         return done({ bytes: size });
       } catch {
+        if (!stream.locked) await stream.cancel();
         this.ends.push("not unpacked");
         return failed("unavailable", `${path} did not come whole`);
       }

@@ -8,5 +8,6 @@ mod keys;
 mod ports;
 mod protocol;
 mod sessions;
+mod trees;
 
 pub(crate) use host::{rust_worker, told};

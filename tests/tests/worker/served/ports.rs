@@ -68,17 +68,17 @@ fn a_port_that_was_not_given_answers_nothing() {
     let missing = |answer: &Answer| answer.status == 404 && answer.refusal().1 == "not_found";
     for wrong in [
         format!("8081-{label}-{token}.agents.example"),
+        format!("3000-{label}-{token}.agents.example"),
         format!("8080-{}-{token}.agents.example", other(label)),
         format!("8080-{label}-{}.agents.example", other(token)),
     ] {
         let answer = get(&wrong);
         assert!(missing(&answer), "{wrong}: {answer:?}");
     }
-    // What is no address of a port is the Worker itself, and that of the control port is none.
-    for other in [format!("3000-{label}-{token}.agents.example"), format!("8080-{label}.agents.example")] {
-        assert_eq!(host.send("GET", "/tools", &[("host", &other)], b"").status, 401, "{other}");
-    }
-    for port in [3000, 80, 70000] {
+    // What is no address of a port is the Worker itself.
+    let other = format!("8080-{label}.agents.example");
+    assert_eq!(host.send("GET", "/tools", &[("host", &other)], b"").status, 401, "{other}");
+    for port in [80, 70000] {
         let (failed, error) = browse(&host, "agents.example", port);
         assert!(failed && error.as_str().is_some_and(|error| error.starts_with("invalid_input")), "{error}");
     }

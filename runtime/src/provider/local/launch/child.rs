@@ -4,53 +4,77 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use koze_guest::channel;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with, sockopt};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::super::cgroup::ENTER;
 use super::spec::{Failure, Order, Report, Spec, Stage};
-use super::{ARGUMENT, USER, Weakness, mounts, proc, program, sys};
+use super::{ARGUMENT, NURSERY, USER, Weakness, mounts, nursery, proc, program, sys};
 
 /// The exit code of a program that cannot be run.
 const CANNOT_RUN: i32 = 126;
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
 pub(super) fn enter() {
-    let launched = launched();
-    if !launched {
+    let Some(role) = role() else {
         let stays = cfg!(feature = "testing") && std::env::var_os(super::STAY).is_some();
         if program::is_running() && !stays {
             // Something in a sandbox has run `/proc/self/exe` while that was the guest.
             std::process::exit(CANNOT_RUN);
         }
         return;
-    }
-    if !(cfg!(feature = "testing") && std::env::var_os(super::KEEP).is_some()) {
+    };
+    if !(cfg!(feature = "prove") && std::env::var_os(super::KEEP).is_some()) {
         sys::close_all();
     }
-    let served = run().is_ok();
-    std::process::exit(i32::from(!served));
+    let served = match role {
+        Role::Sandbox => take_stdin().and_then(run),
+        Role::Nursery => take_stdin().and_then(nurse),
+    };
+    std::process::exit(i32::from(served.is_err()));
 }
 
-fn launched() -> bool {
+/// What a process was started for.
+enum Role {
+    Sandbox,
+    Nursery,
+}
+
+fn role() -> Option<Role> {
     let mut arguments = std::env::args_os().skip(1);
-    let named = arguments.next().is_some_and(|argument| argument == ARGUMENT) && arguments.next().is_none();
+    let role = match arguments.next()?.to_str()? {
+        ARGUMENT => Role::Sandbox,
+        NURSERY => Role::Nursery,
+        _ => return None,
+    };
     // A person may well type the argument.
-    named && sockopt::socket_type(io::stdin()).ok() == Some(SocketType::SEQPACKET)
+    let told = sockopt::socket_type(io::stdin()).ok() == Some(SocketType::SEQPACKET);
+    (told && arguments.next().is_none()).then_some(role)
 }
 
-fn run() -> io::Result<()> {
+fn nurse(socket: OwnedFd) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    rustix::thread::set_name(c"koze-nursery")?;
+    let copy = nursery::serve(&socket)?;
+    // A copy must not hear what is asked of the one it was made from.
+    drop(socket);
+    copy.map_or(Ok(()), run)
+}
+
+fn run(socket: OwnedFd) -> io::Result<()> {
+    rustix::thread::set_name(c"koze-guest")?;
     // The program may not be read, and so the kernel has shut this process, whose maps of users are to be written.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let socket = take_stdin()?;
     match prepare(&socket) {
-        Ok(true) => {
-            channel::send(&socket, 0, &Report::Shut, &[])?;
+        Ok(Some(First { sockets })) => {
+            let handed: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+            channel::send(&socket, 0, &Report::Shut, &handed)?;
+            drop(sockets);
             koze_guest::serve(socket)
         }
-        Ok(false) => Ok(()),
+        Ok(None) => Ok(()),
         Err((stage, error)) => {
             let failure = Failure { stage, errno: error.raw_os_error().unwrap_or(0) };
             channel::send(&socket, 0, &Report::Failed(failure), &[])
@@ -75,10 +99,20 @@ fn take_null() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(&null)?)
 }
 
-/// True in the first process of the sandbox, once all is built and shut; false in the process that made it.
-fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
+/// The first process of a sandbox, once all is built and shut.
+struct First {
+    /// What the host asks the kernel by for the sandbox's sockets, where there is such a thing.
+    sockets: Option<OwnedFd>,
+}
+
+/// Nothing in the process that made the first one.
+fn prepare(socket: &OwnedFd) -> Result<Option<First>, (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
     let (Order::Spec(spec), doors) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
+    // While this is still root, if it is: then no program can take it back.
+    if !spec.weak.has(&Weakness::Limits) {
+        std::fs::write("/proc/self/oom_score_adj", "1000").map_err(at(Stage::Shut))?;
+    }
     // First of all, so that the group is the root of the namespace.
     for door in doors {
         rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
@@ -90,8 +124,8 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
         return Err(nonsense());
     };
     if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
-        channel::send(socket, 0, &Report::Born, &[born.as_fd()]).map_err(at(Stage::Talk))?;
-        return Ok(false);
+        channel::send(socket, 0, &Report::Born, &[born.descriptor.as_fd()]).map_err(at(Stage::Talk))?;
+        return Ok(None);
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let sources = mounts::sources(&spec).map_err(at(Stage::Sources))?;
@@ -110,8 +144,11 @@ fn prepare(socket: &OwnedFd) -> Result<bool, (Stage, io::Error)> {
             proc::mask().map_err(at(Stage::Proc))?;
         }
     }
+    // Before the filter of system calls, which may forbid it.
+    let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
+    let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
     shut(&spec).map_err(at(Stage::Shut))?;
-    Ok(true)
+    Ok(Some(First { sockets }))
 }
 
 /// The next order, with the descriptors that came along.

@@ -1,9 +1,10 @@
-//! How a sandbox's first process comes to be: this program starts itself once more, and the new process, which has one
-//! thread and nothing open, moves into namespaces of its own.
+//! How a sandbox's first process comes to be: this program starts itself once more, and copies of the new process, which
+//! has one thread and nothing open, move into namespaces of their own.
 
 mod child;
 mod groups;
 mod mounts;
+mod nursery;
 mod proc;
 mod program;
 mod spec;
@@ -13,21 +14,21 @@ mod weakness;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use koze_guest::channel;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+use rustix::net::sockopt;
 
 use super::cgroup::Group;
 use crate::error::{Code, Error, Result};
 
+use nursery::Nursery;
 use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Program, Spec};
 use spec::{Failure, Order, Report, Stage};
+use sys::Process;
 #[cfg_attr(
     not(feature = "testing"),
     expect(unreachable_pub, reason = "it is seen with that feature alone")
@@ -37,11 +38,12 @@ pub(super) use weakness::Weaknesses;
 
 /// What the new process is told it is by.
 const ARGUMENT: &str = "--koze-sandbox-first-process";
+/// What a process is told that others are to be copied from.
+const NURSERY: &str = "--koze-sandbox-nursery";
 /// The user and group inside.
 const USER: u32 = 1000;
-/// The user and group that it is on the host, where the host's is root.
-const UNPRIVILEGED: u32 = 100_000;
-/// What tells the new process, in builds with the feature `testing`, to keep open what the host program had open.
+/// What tells the new process, in builds with the feature `prove`, to keep open what the host program had open. That process
+/// has no other variable than those it is given: one of the host program's environment does not reach it.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
 /// What tells a guest that something in a sandbox runs, in builds with the feature `testing`, to go on all the same.
 const STAY: &str = "KOZE_TESTING_STAY";
@@ -68,34 +70,8 @@ pub(super) struct Launched {
     pub(super) socket: OwnedFd,
     /// Its first process, whose end is the end of all in it.
     pub(super) process: OwnedFd,
-}
-
-/// The user and group that own a sandbox's files on the host; none where that is the one who runs this.
-pub(super) fn owner() -> io::Result<Option<u32>> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(None);
-    }
-    let map = fs::read_to_string("/proc/self/uid_map")?;
-    let nobody =
-        || io::Error::new(io::ErrorKind::Unsupported, "root is the only user here: run koze as another");
-    unprivileged(&map).ok_or_else(nobody).map(Some)
-}
-
-/// A user of this user namespace that is not root: in a container there may be few.
-fn unprivileged(map: &str) -> Option<u32> {
-    let ranges = || {
-        map.lines().filter_map(|line| {
-            let mut numbers = line.split_whitespace().map(str::parse::<u64>);
-            let (first, _, count) = (numbers.next()?.ok()?, numbers.next()?, numbers.next()?.ok()?);
-            (count > 0).then_some((first, first + count - 1))
-        })
-    };
-    let wanted = u64::from(UNPRIVILEGED);
-    if ranges().any(|(first, last)| (first..=last).contains(&wanted)) {
-        return Some(UNPRIVILEGED);
-    }
-    let last = ranges().map(|(_, last)| last).max().filter(|last| *last > 0)?;
-    u32::try_from(last).ok()
+    /// A socket in its network that the kernel is asked by for the sockets there.
+    pub(super) sockets: Option<OwnedFd>,
 }
 
 struct Job {
@@ -111,8 +87,9 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
     let starter = STARTER.get_or_init(|| {
         let (sender, jobs) = mpsc::channel::<Job>();
         let started = std::thread::Builder::new().name("koze-starter".into()).spawn(move || {
+            let mut nursery = None;
             for job in jobs {
-                let launched = start(job.spec, job.group.as_ref());
+                let launched = start(&mut nursery, job.spec, job.group.as_ref());
                 // Where nobody waits any more, the descriptors are closed, and the sandbox ends.
                 let _ = job.done.send(launched.map(|launched| (launched, job.group)));
             }
@@ -127,83 +104,102 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
     launched.await.map_err(|_| gone())?
 }
 
-fn start(spec: Spec, group: Option<&Group>) -> Result<Launched> {
+fn start(nursery: &mut Option<Nursery>, spec: Spec, group: Option<&Group>) -> Result<Launched> {
     let internal =
         |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
-    let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-        .map_err(|error| internal(error.into()))?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))
-        .map_err(|error| internal(error.into()))?;
-    let keep = spec.weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
-    let program = GuestProgram::get()?;
-    let path = if spec.weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
-    let mut child = Command::new(path)
-        .arg0("koze")
-        .arg(ARGUMENT)
-        .env_clear()
-        .envs(keep)
-        .current_dir("/")
-        .stdin(Stdio::from(theirs))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(internal)?;
+    let (socket, theirs) = nursery::pair().map_err(internal)?;
+    let child = child_of(nursery, &spec, theirs)?;
     let born = shake_hands(&socket, &child, spec, group);
     if born.is_err() {
-        let _ = child.kill();
+        let _ = rustix::process::pidfd_send_signal(&child.descriptor, rustix::process::Signal::KILL);
     }
-    let _ = child.wait();
+    super::running::reap(&child.descriptor);
     let (process, early) = born?;
     let shut = match early {
-        Some(report) => is_shut(&report),
-        None => expect(&socket, is_shut),
+        Some(early) => Ok(early),
+        None => next(&socket),
     };
+    let shut = shut.and_then(|(report, sockets)| is_shut(&report).map(|()| sockets));
     // The parent of the new process is this one; where it fails from here on, somebody must wait for it.
-    if let Err(error) = shut {
-        let _ = rustix::process::pidfd_send_signal(&process, rustix::process::Signal::KILL);
-        super::running::reap(&process);
-        return Err(error);
-    }
+    let sockets = match shut {
+        Ok(sockets) => sockets,
+        Err(error) => {
+            let _ = rustix::process::pidfd_send_signal(&process, rustix::process::Signal::KILL);
+            super::running::reap(&process);
+            return Err(error);
+        }
+    };
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, None)
         .map_err(|error| internal(error.into()))?;
-    Ok(Launched { socket, process })
+    Ok(Launched { socket, process, sockets })
+}
+
+/// The process that is to make the first one of a sandbox: a copy of the one that waits for this.
+fn child_of(nursery: &mut Option<Nursery>, spec: &Spec, theirs: OwnedFd) -> Result<Process> {
+    if spec.weak.has(&Weakness::Descriptors) || spec.weak.has(&Weakness::Program) {
+        return fresh(spec, theirs);
+    }
+    if let Some(copy) = nursery.as_ref().and_then(|known| known.copy(&theirs).ok()) {
+        return Ok(copy);
+    }
+    // There is none yet, or somebody has ended it.
+    let known = nursery.insert(Nursery::start()?);
+    known.copy(&theirs).map_err(|error| {
+        let text = format!("a sandbox cannot be started: {error}: is `koze::provider::local::init()` the first line of `main`?");
+        Error::new(Code::Unavailable, text)
+    })
+}
+
+/// A process of its own, for tests: one with what this one has open, or that runs this one's file.
+fn fresh(spec: &Spec, theirs: OwnedFd) -> Result<Process> {
+    let program = GuestProgram::get()?;
+    let path = if spec.weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
+    let keep = spec.weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
+    let started = || -> io::Result<_> {
+        let child = nursery::command(&path, ARGUMENT, theirs).envs(keep).spawn()?;
+        let pid = rustix::process::Pid::from_child(&child);
+        let descriptor = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+        Ok(Process { descriptor, number: child.id() })
+    };
+    started().map_err(|error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}")))
 }
 
 /// Up to the moment when the first process of the sandbox is there. What that says may come before it is known of: it
 /// can be quicker than the process that made it.
 fn shake_hands(
     socket: &OwnedFd,
-    child: &Child,
+    child: &Process,
     spec: Spec,
     group: Option<&Group>,
-) -> Result<(OwnedFd, Option<Report>)> {
+) -> Result<(OwnedFd, Option<Said>)> {
     let failed =
         |error: &io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
     let doors = match group {
-        Some(group) => group.add(child.id()).and_then(|()| group.doors()).map_err(|error| failed(&error))?,
+        Some(group) => {
+            group.add(child.number).and_then(|()| group.doors()).map_err(|error| failed(&error))?
+        }
         None => Vec::new(),
     };
     let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
-    let owner = owner().map_err(|error| failed(&error))?;
+    let owner = spec.owner;
     let weak = spec.weak.clone();
     channel::send(socket, 0, &Order::Spec(spec), &doors).map_err(|error| failed(&error))?;
     expect(socket, |report| if matches!(report, Report::Unshared) { Ok(()) } else { Err(odd(report)) })?;
-    let groups = map_users(child.id(), owner, &weak).map_err(|error| {
+    let groups = map_users(child.number, owner, &weak).map_err(|error| {
         Error::new(
             Code::Unavailable,
             format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}"),
         )
     })?;
     channel::send(socket, 0, &Order::Mapped { groups }, &[]).map_err(|error| failed(&error))?;
-    let mut early = None;
+    let mut early: Option<Said> = None;
     loop {
         match (next(socket), early) {
             (Ok((Report::Born, Some(process))), early) => return Ok((process, early)),
-            (Ok((report, _)), None) => early = Some(report),
-            // The guest's first word, which nobody waits for.
-            (Ok(_), Some(Report::Shut)) => early = Some(Report::Shut),
+            // The guest's first word comes after the report, and nobody waits for it.
+            (Ok(said), None) | (Ok(_), Some(said @ (Report::Shut, _))) => early = Some(said),
             // It failed before there was another process.
-            (_, Some(report)) => return Err(odd(&report)),
+            (_, Some((report, _))) => return Err(odd(&report)),
             (Err(error), None) => return Err(error),
         }
     }
@@ -218,8 +214,11 @@ fn is_shut(report: &Report) -> Result<()> {
     if matches!(report, Report::Shut) { Ok(()) } else { Err(odd(report)) }
 }
 
-/// The next report, with the descriptor that may come along.
-fn next(socket: &OwnedFd) -> Result<(Report, Option<OwnedFd>)> {
+/// A report, with the descriptor that may come along.
+type Said = (Report, Option<OwnedFd>);
+
+/// The next report.
+fn next(socket: &OwnedFd) -> Result<Said> {
     let received = channel::receive::<Report>(socket)
         .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not come up: {error}")))?;
     match received {
@@ -279,17 +278,4 @@ fn explain(failure: &Failure) -> Error {
         (stage, _) => format!("a sandbox cannot be started ({stage:?}): {error}"),
     };
     Error::new(Code::Unavailable, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unprivileged;
-
-    #[test]
-    fn the_user_on_the_host_is_never_root() {
-        assert_eq!(unprivileged("         0          0 4294967295\n"), Some(100_000));
-        assert_eq!(unprivileged("0 1000 1\n1 100000 65536\n"), Some(65_536));
-        assert_eq!(unprivileged("0 0 1\n"), None);
-        assert_eq!(unprivileged(""), None);
-    }
 }

@@ -25,7 +25,7 @@ const EMPTY: &[&str] = &[
     "timer_list",
     "timer_stats",
 ];
-/// Directories of the kind: empty, too.
+/// Directories of the kind: as empty as `/run` is.
 const EMPTY_DIRECTORIES: &[&str] = &["acpi", "asound", "scsi"];
 /// What only the host's root could change: mounted to read, so that nobody can.
 const READ_ONLY: &[&str] = &["bus", "fs", "irq", "sys"];
@@ -62,7 +62,7 @@ pub(super) fn mask() -> io::Result<()> {
         cover("/dev/null", name)?;
     }
     for name in EMPTY_DIRECTORIES {
-        cover("/sys", name)?;
+        cover("/run", name)?;
     }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     for name in READ_ONLY {

@@ -73,6 +73,8 @@ pub(crate) struct Spec {
     pub(crate) file_size: u64,
     /// The filters of system calls.
     pub(crate) filters: Vec<Program>,
+    /// The user and group on the host; none where that is the one who runs this.
+    pub(crate) owner: Option<u32>,
     /// What is left out, for tests.
     pub(crate) weak: Weaknesses,
 }

@@ -31,9 +31,16 @@ pub(super) fn unshare(weak: &Weaknesses) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Makes a copy of this process whose parent is this one's parent. Gives the original a descriptor of the copy, and the
-/// copy nothing.
-pub(super) fn clone_sibling() -> io::Result<Option<OwnedFd>> {
+/// A process that was made.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) descriptor: OwnedFd,
+    /// As this process counts.
+    pub(super) number: u32,
+}
+
+/// Makes a copy of this process whose parent is this one's parent. Gives the original the copy, and the copy nothing.
+pub(super) fn clone_sibling() -> io::Result<Option<Process>> {
     let mut descriptor: libc::c_int = -1;
     let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without a stack of its own and without CLONE_VM the copy goes on here, on a copy of the memory, like after
@@ -42,8 +49,11 @@ pub(super) fn clone_sibling() -> io::Result<Option<OwnedFd>> {
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
-        // SAFETY: the kernel made the descriptor for us alone.
-        _ => Ok(Some(unsafe { OwnedFd::from_raw_fd(descriptor) })),
+        number => Ok(Some(Process {
+            // SAFETY: the kernel made the descriptor for us alone.
+            descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) },
+            number: u32::try_from(number).map_err(io::Error::other)?,
+        })),
     }
 }
 

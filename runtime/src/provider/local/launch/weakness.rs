@@ -1,5 +1,5 @@
-//! Protections that can be left out, in builds with the feature `testing`: a test that finds a sandbox shut means nothing
-//! until it has found one open.
+//! Protections that can be left out, in builds with the feature `prove`: a test that finds a sandbox shut means nothing
+//! until it has found one open. Only `prove` and, with the feature `testing`, tests make such sandboxes.
 
 use std::path::PathBuf;
 
@@ -45,6 +45,12 @@ pub enum Weakness {
     Groups,
     /// Pipes that programs leave behind are kept however many they are, and this program's own limits stay as they are.
     Pipes,
+    /// All sandboxes of root are one user of the host, the first that the system hands out to others, too.
+    SharedUser,
+    /// The watch does not look at what sockets hold.
+    Sockets,
+    /// The watch lets as many programs run as like to.
+    Processors,
 }
 
 /// The weaknesses of a sandbox: none in builds without the feature.
@@ -52,18 +58,18 @@ pub enum Weakness {
 pub(crate) struct Weaknesses(Vec<Weakness>);
 
 impl Weaknesses {
-    #[cfg(feature = "testing")]
+    #[cfg(feature = "prove")]
     pub(crate) fn new(all: Vec<Weakness>) -> Self {
         Weaknesses(all)
     }
 
     pub(crate) fn has(&self, weakness: &Weakness) -> bool {
-        cfg!(feature = "testing") && self.0.contains(weakness)
+        cfg!(feature = "prove") && self.0.contains(weakness)
     }
 
     /// What of the host's is seen.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        let all = if cfg!(feature = "testing") { &self.0[..] } else { &[] };
+        let all = if cfg!(feature = "prove") { &self.0[..] } else { &[] };
         all.iter().filter_map(|weakness| if let Weakness::File(path) = weakness { Some(path) } else { None })
     }
 }

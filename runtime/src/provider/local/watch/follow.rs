@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::budget::Budget;
 use super::pace::{Pace, thread_time};
+use super::sockets;
 use super::usage::{self, Files};
 use super::verdict::Over;
 use crate::provider::local::launch::Weakness;
@@ -24,6 +25,9 @@ use crate::provider::local::{disk, layout};
 
 /// How long a sandbox may have nearly all the processes it may have: a fork bomb ends no other way.
 const CROWDED: Duration = Duration::from_secs(1);
+/// How many threads of a sandbox may run for each processor of the machine, and in how many looks in turn there may be more.
+const EACH: u64 = 8;
+const LOOKS: u32 = 10;
 /// How long the guest may take to kill what there is; then the whole sandbox ends.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How many times the limit processes may map where they share it: how much of it is shared is read page by page.
@@ -36,7 +40,11 @@ const CLEARING: Duration = Duration::from_secs(2);
 pub(super) struct Follower {
     busy: bool,
     crowded: Option<Instant>,
+    /// How many looks in turn have found more threads running than there are processors for.
+    spinning: u32,
     files: Files,
+    /// Bytes that sockets hold.
+    sockets: u64,
     files_pace: Pace,
     memory_pace: Pace,
     disk: u64,
@@ -98,10 +106,19 @@ impl Follower {
         if self.files_pace.due() {
             let start = thread_time();
             self.files = usage::files(all, device, budget)?;
+            if !sandbox.weak.has(&Weakness::Sockets)
+                && let Some(sockets) = &running.sockets
+            {
+                self.sockets = sockets::memory(sockets, budget)?;
+            }
             self.files_pace.took(thread_time().saturating_sub(start));
         }
         let most = layout::memory(&sandbox.template);
-        let sum = taken.memory + self.files.in_memory;
+        // The kernel does not count all of it, also where it counts.
+        if self.sockets > most {
+            return Err(Over::Sockets(most >> 20));
+        }
+        let sum = taken.memory + self.files.in_memory + self.sockets;
         if !running.counted && sum > most {
             let mib = most >> 20;
             if sum / SHARED > most {
@@ -110,12 +127,15 @@ impl Follower {
             // Much may be shared.
             if self.memory_pace.due() {
                 let start = thread_time();
-                let exact = usage::memory(all, self.files.in_memory, budget)?;
+                let exact = usage::memory(all, self.files.in_memory, budget)? + self.sockets;
                 self.memory_pace.took(thread_time().saturating_sub(start));
                 if exact > most {
                     return Err(Over::Memory(mib));
                 }
             }
+        }
+        if !running.limited && !sandbox.weak.has(&Weakness::Processors) {
+            self.processors(all, taken.threads, budget)?;
         }
         if taken.threads <= layout::PROCESSES / 10 * 9 {
             self.crowded = None;
@@ -123,6 +143,20 @@ impl Follower {
             return Err(Over::Crowd);
         }
         disk
+    }
+
+    /// Where the kernel does not limit the share of a sandbox, many threads would take nearly all of the processors from the
+    /// host.
+    fn processors(&mut self, all: &[u32], threads: u64, budget: &mut Budget) -> Result<(), Over> {
+        let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
+        let many = here * EACH;
+        if threads <= many || usage::runnable(all, budget)? <= many {
+            self.spinning = 0;
+            return Ok(());
+        }
+        self.spinning += 1;
+        // The guest, which comes first, has to answer.
+        if self.spinning >= LOOKS { usage::step_back(&all[1..], budget) } else { Ok(()) }
     }
 
     /// What the files take, summed up by a thread of its own: a large tree takes longer than memory may go unwatched.
@@ -133,10 +167,10 @@ impl Follower {
             // One that panicked has found nothing.
             Some(walk) => walk.join().ok(),
             None if self.walk.is_none() && self.disk_pace.due() => {
-                let files = files.to_owned();
+                let (files, walks) = (files.to_owned(), Arc::clone(&sandbox.walks));
                 let walk = move || {
                     let start = Instant::now();
-                    let bytes = disk::usage(&files, entries);
+                    let bytes = walks.usage(&files, entries);
                     Walked { bytes, took: start.elapsed() }
                 };
                 // Where the system has no thread left, the next look tries again.

@@ -6,6 +6,7 @@
 mod budget;
 mod follow;
 mod pace;
+mod sockets;
 mod usage;
 mod verdict;
 

@@ -4,11 +4,15 @@ use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::budget::Budget;
 use super::verdict::Over;
+
+/// The priority of what runs behind everything else.
+const LAST: i32 = 19;
 
 /// What the processes of a sandbox use.
 #[derive(Debug, Default, Clone, Copy)]
@@ -53,6 +57,41 @@ pub(super) fn processes(all: &[u32], budget: &mut Budget) -> Result<Processes, O
         sum.memory += resident(&status);
     }
     Ok(sum)
+}
+
+/// How many threads run, or would if there were a processor for them.
+pub(super) fn runnable(all: &[u32], budget: &mut Budget) -> Result<u64, Over> {
+    let mut sum = 0;
+    for thread in threads(all) {
+        budget.task()?;
+        let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
+        // The name before it may hold anything, brackets included.
+        sum += u64::from(stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R')));
+    }
+    Ok(sum)
+}
+
+/// Has processes run behind everything else, and what they start too. What is a session of its own can count as one with the
+/// scheduler, however many are in it.
+pub(super) fn step_back(all: &[u32], budget: &mut Budget) -> Result<(), Over> {
+    for thread in threads(all) {
+        budget.task()?;
+        let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok()).and_then(Pid::from_raw);
+        // Without a number it would be this program that steps back.
+        if let Some(number) = number {
+            let _ = rustix::process::setpriority_process(Some(number), LAST);
+        }
+    }
+    for pid in all {
+        let _ = fs::write(format!("/proc/{pid}/autogroup"), LAST.to_string());
+    }
+    Ok(())
+}
+
+/// The directories of all threads.
+fn threads(all: &[u32]) -> impl Iterator<Item = PathBuf> {
+    let below = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    all.iter().flat_map(below).map(|thread| thread.path())
 }
 
 /// What lies in open files that have no name. `device` is where the sandbox's own files lie.

@@ -12,6 +12,8 @@ pub(super) enum Over {
     Memory(u64),
     /// Memory, as far as it can be told within the budget: how many MiB it may have.
     Shared(u64),
+    /// Memory that the kernel holds for sockets: how many MiB it may have.
+    Sockets(u64),
     /// Processes and threads.
     Crowd,
     /// Bytes on the disk: how many MB it may have.
@@ -35,6 +37,7 @@ impl Display for Over {
                     "they had more than {times} times {most} MiB of memory mapped, counted once per process"
                 )
             }
+            Over::Sockets(most) => write!(f, "data in sockets took more than {most} MiB of memory"),
             Over::Crowd => {
                 write!(f, "nearly all of the {PROCESSES} processes and threads were taken for a second")
             }

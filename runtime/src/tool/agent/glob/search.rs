@@ -192,7 +192,7 @@ impl Part {
             self.work += self.matcher.work(path.len());
             match entry.stat.kind {
                 Kind::Directory if path.split('/').count() < self.matcher.depth => {
-                    self.directories.push(path)
+                    self.directories.push(path);
                 }
                 Kind::File if self.matcher.regex.is_match(&path) => self.files.push((path, false)),
                 // What leads to a file is one.
@@ -291,7 +291,9 @@ mod tests {
         let mut search = Search::new(matcher("*"));
         let mut names: Vec<String> =
             (0..3 * MOST).map(|number| format!("{:05}", number * 7919 % 10_007)).collect();
-        names.iter().for_each(|name| search.keep(name.clone()));
+        for name in &names {
+            search.keep(name.clone());
+        }
         names.sort_unstable();
         names.truncate(MOST);
         assert_eq!(search.done(), (names, true));

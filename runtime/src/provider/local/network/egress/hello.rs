@@ -46,8 +46,7 @@ fn message(bytes: &[u8]) -> Message {
     let mut rest = bytes;
     loop {
         match *rest {
-            [] => return Message::Partial,
-            [CHANGE | ALERT | HANDSHAKE] => return Message::Partial,
+            [] | [CHANGE | ALERT | HANDSHAKE] => return Message::Partial,
             [CHANGE | ALERT | HANDSHAKE, 3, ..] => {}
             _ if rest.len() == bytes.len() => return Message::Other,
             _ => return Message::Odd,

@@ -131,7 +131,7 @@ impl Judge {
             self.reach.journal.note(&self.entry).await;
         }
         let _ = go_on.send(());
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn judged(&self, hello: &Hello) -> Result<(), Refused> {

@@ -18,9 +18,6 @@ use crate::provider::cloudflare::contract::{
 use crate::provider::{Provider, Template};
 use crate::sandbox::{self, Command, Place, Sandbox, Status};
 
-/// The port at which nothing of a user's may be reached: the SDK's containers are controlled there.
-const CONTROL_PORT: u16 = 3000;
-
 /// Calls a method on the sandbox of an object.
 pub(super) async fn call(
     shared: &Shared,
@@ -125,9 +122,8 @@ async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<An
 }
 
 fn exposable(input: &Expose) -> crate::Result<()> {
-    if input.port < 1024 || input.port == CONTROL_PORT {
-        let text = format!("a port is 1024 to 65535, and not {CONTROL_PORT}");
-        return Err(Error::new(Code::InvalidInput, text));
+    if input.port < 1024 {
+        return Err(Error::new(Code::InvalidInput, "a port is 1024 to 65535"));
     }
     Ok(())
 }

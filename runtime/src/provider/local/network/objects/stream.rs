@@ -37,17 +37,17 @@ pub(super) async fn call(
     object: &Object,
     method: &str,
     headers: &HeaderMap,
-    body: Incoming,
+    mut body: Incoming,
 ) -> Response<Body> {
     let input = text(headers, INPUT).unwrap_or_default();
     let input: Vec<u8> = percent_decode_str(input).collect();
-    let done = match method {
-        "kozePack" => match pack(shared, object, &input).await {
-            Ok(response) => return response,
-            Err(failure) => Err(failure),
-        },
-        _ => unpack(shared, object, &input, body).await,
-    };
+    if method == "kozePack" {
+        let packed = pack(shared, object, &input).await;
+        return packed.unwrap_or_else(|failure| framed(frame::write(Err(failure))));
+    }
+    let done = unpack(shared, object, &input, &mut body).await;
+    // Closed over bytes that nobody has read, a connection loses its answer. Whoever sends stops at that.
+    tokio::spawn(async move { while matches!(body.frame().await, Some(Ok(_))) {} });
     framed(frame::write(done))
 }
 
@@ -88,7 +88,7 @@ async fn unpack(
     shared: &Shared,
     object: &Object,
     input: &[u8],
-    mut body: Incoming,
+    body: &mut Incoming,
 ) -> Result<Answer, Failure> {
     let Unpack { root, path, call: _ } = read(input)?;
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;

@@ -90,6 +90,7 @@ impl Port {
 
         let granted = upgrade(response.headers());
         http::end_to_end(response.headers_mut());
+        for_this_host(response.headers_mut());
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Ok(http::pass_on(response, (driver, using)));
         }
@@ -155,6 +156,24 @@ fn unavailable(error: crate::Error) -> Refusal {
     }
 }
 
+/// Makes cookies those of the preview's own host: with a domain, they would reach all that is served below it.
+fn for_this_host(headers: &mut HeaderMap) {
+    let is_domain = |attribute: &[u8]| {
+        let name = attribute.split(|byte| *byte == b'=').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"domain")
+    };
+    let all: Vec<HeaderValue> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
+    headers.remove(header::SET_COOKIE);
+    for cookie in all {
+        let parts = cookie.as_bytes().split(|byte| *byte == b';').enumerate();
+        let kept: Vec<&[u8]> =
+            parts.filter(|(at, part)| *at == 0 || !is_domain(part)).map(|(_, part)| part).collect();
+        if let Ok(cookie) = HeaderValue::from_bytes(&kept.join(&b';')) {
+            headers.append(header::SET_COOKIE, cookie);
+        }
+    }
+}
+
 /// The protocol that is asked for or granted in place of HTTP.
 fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let tokens = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
@@ -166,4 +185,27 @@ fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
 fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::UPGRADE, protocol);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_have_no_domain() {
+        let mut headers = HeaderMap::new();
+        let set = [
+            ("a=1", "a=1"),
+            ("b=domain=x; Path=/; HttpOnly", "b=domain=x; Path=/; HttpOnly"),
+            ("c=1; Domain=example.com; Path=/", "c=1; Path=/"),
+            ("d=1;domain = .example.com;DOMAIN", "d=1"),
+            ("domain=1; domains=2", "domain=1; domains=2"),
+        ];
+        for (cookie, _) in set {
+            headers.append(header::SET_COOKIE, HeaderValue::from_static(cookie));
+        }
+        for_this_host(&mut headers);
+        let left: Vec<_> = headers.get_all(header::SET_COOKIE).iter().collect();
+        assert_eq!(left, set.map(|(_, left)| left));
+    }
 }

@@ -1,5 +1,5 @@
-//! Attempts to get at something from inside a sandbox. They are run by this very program, which the tests put into the
-//! sandbox: each prints whether what it wanted was there to be taken.
+//! Attempts to get at something from inside a sandbox. They are run by this very program, which is put into the sandbox:
+//! each prints whether what it wanted was there to be taken.
 
 mod calls;
 mod files;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 pub(crate) use calls::{CALLS, Needs};
 
 /// Makes this program one that makes an attempt: its name and the target come next.
-pub(crate) const PROBE: &str = "--probe";
+pub(crate) const PROBE: &str = "--koze-probe";
 
 /// What there is to take, on the host.
 #[derive(Debug, Clone)]

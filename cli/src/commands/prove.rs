@@ -1,0 +1,76 @@
+//! `koze doctor --prove`: attempts to escape from sandboxes on this machine.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use koze::provider::local::prove::{self, Fault, Verdict};
+
+use super::{here, show};
+use crate::args::Format;
+use crate::output::json::proof::{self, Attempt, Proof};
+
+pub(super) fn run(format: Format) -> ExitCode {
+    attempts(format).unwrap_or_else(|code| code)
+}
+
+fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
+    let dir = tempfile::Builder::new().prefix("koze-proof-").tempdir();
+    let dir = dir.map_err(|error| failed(&format!("no temporary directory can be made: {error}")))?;
+    let (kernel, user) = this_machine();
+    let mut made = Vec::new();
+    if format == Format::Human {
+        show::out(&format!("{kernel}, as uid {user}\n"));
+    }
+    let width = prove::attempts().map(str::len).max().unwrap_or(0);
+    let tell = |name: &'static str, verdict: &Verdict| {
+        let attempt = attempt(name, verdict);
+        if format == Format::Human {
+            show::out(&line(&attempt, width));
+        }
+        made.push(attempt);
+    };
+    let done: Result<(), Fault> = here::wait(prove::all(Path::new(dir.path()), tell))?;
+    done.map_err(|fault| failed(&format!("no sandbox can be tried on this machine: {fault}")))?;
+    let proof = Proof::new(kernel, user, made);
+    show::out(&match format {
+        Format::Json => proof::text(&proof),
+        Format::Human => format!(
+            "{} attempts: {} held, {} open, {} not testable\n",
+            proof.attempts.len(),
+            proof.held,
+            proof.open,
+            proof.not_testable
+        ),
+    });
+    Ok(ExitCode::from(u8::from(proof.open > 0)))
+}
+
+/// The kernel, and who asks.
+fn this_machine() -> (String, u32) {
+    let name = rustix::system::uname();
+    let words = [name.sysname(), name.release(), name.machine()].map(|word| word.to_string_lossy());
+    (words.join(" "), rustix::process::geteuid().as_raw())
+}
+
+fn attempt(name: &'static str, verdict: &Verdict) -> Attempt {
+    let (verdict, why) = match verdict {
+        Verdict::Held => (proof::Verdict::Held, None),
+        Verdict::Open(why) => (proof::Verdict::Open, Some(why.clone())),
+        Verdict::NotTestable(why) => (proof::Verdict::NotTestable, Some(why.clone())),
+    };
+    Attempt { name, tries: prove::words(name), verdict, why }
+}
+
+fn line(attempt: &Attempt, width: usize) -> String {
+    let Attempt { name, tries, verdict, why } = attempt;
+    let line = format!("{:<12}  {name:width$}  {tries}\n", verdict.word());
+    match why {
+        Some(why) => format!("{line}{:14}{:width$}  {why}\n", "", ""),
+        None => line,
+    }
+}
+
+fn failed(why: &str) -> ExitCode {
+    show::err(&format!("error: {why}\n"));
+    ExitCode::FAILURE
+}

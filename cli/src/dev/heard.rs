@@ -1,0 +1,106 @@
+//! A program whose errors are shown as they come, and kept, so that they can be explained.
+
+use std::io::{self, Write as _};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+use tokio::time::{Instant, sleep_until};
+
+/// How much of what a program says is kept: its end.
+const KEPT: usize = 1 << 20;
+
+/// How long the output is waited for of what a program has left running.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Runs a program to its end, which gets the signals that this one gets, and returns what it said on standard error.
+///
+/// # Errors
+/// Where it cannot be started.
+pub async fn run(command: std::process::Command) -> io::Result<(ExitStatus, String)> {
+    let mut signals = Signals::new()?;
+    let mut child = Command::from(command).stderr(Stdio::piped()).spawn()?;
+    let mut stderr = child.stderr.take();
+    let (mut said, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    let mut ended: Option<(ExitStatus, Instant)> = None;
+    loop {
+        let id = child.id();
+        let (pipe, at) = (stderr.as_mut(), ended.as_ref().map(|(_, at)| *at));
+        let reading = async {
+            match pipe {
+                Some(pipe) => pipe.read(&mut buffer).await.unwrap_or(0),
+                None => std::future::pending().await,
+            }
+        };
+        let late = async {
+            match at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            count = reading => match count {
+                0 => stderr = None,
+                count => {
+                    let _ = io::stderr().write_all(&buffer[..count]);
+                    said.extend_from_slice(&buffer[..count]);
+                    said.drain(..said.len().saturating_sub(KEPT));
+                }
+            },
+            status = child.wait(), if ended.is_none() => ended = Some((status?, Instant::now() + PATIENCE)),
+            () = signals.pass(id) => {}
+            () = late => stderr = None,
+        }
+        if let (None, Some((status, _))) = (&stderr, &ended) {
+            return Ok((*status, String::from_utf8_lossy(&said).into_owned()));
+        }
+    }
+}
+
+#[cfg(unix)]
+struct Signals([(rustix::process::Signal, tokio::signal::unix::Signal); 3]);
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use rustix::process::Signal;
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals([
+            (Signal::INT, signal(SignalKind::interrupt())?),
+            (Signal::TERM, signal(SignalKind::terminate())?),
+            (Signal::HUP, signal(SignalKind::hangup())?),
+        ]))
+    }
+
+    /// Passes on the next signal. Ctrl-C in a terminal the program has got by itself.
+    async fn pass(&mut self, id: Option<u32>) {
+        use rustix::process::{Pid, Signal, kill_process};
+        let [(_, interrupt), (_, terminate), (_, hang_up)] = &mut self.0;
+        let signal = tokio::select! {
+            _ = interrupt.recv() => Signal::INT,
+            _ = terminate.recv() => Signal::TERM,
+            _ = hang_up.recv() => Signal::HUP,
+        };
+        let terminal = std::io::IsTerminal::is_terminal(&io::stdin());
+        let id = id.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(id) = id.filter(|_| signal != Signal::INT || !terminal) {
+            let _ = kill_process(id, signal);
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Signals)
+    }
+
+    /// The program gets what is said in its console by itself; this one waits for its end.
+    async fn pass(&mut self, _: Option<u32>) {
+        let _ = tokio::signal::ctrl_c().await;
+    }
+}

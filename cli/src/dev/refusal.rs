@@ -1,0 +1,74 @@
+//! What wrangler and Cloudflare refuse in words that do not say what to do about it in a project of koze's.
+
+use crate::build::Summary;
+
+/// How wrangler begins what it says of an application's name.
+const TAKEN: &str = "There is already an application with the name ";
+
+/// What Cloudflare calls it that a class is deleted or renamed which it never had.
+const NEVER_THERE: [&str; 2] = ["code: 10074", "was not exported in the previous version"];
+
+/// What to say once wrangler has said this; nothing where it needs no more words.
+pub fn explained(stderr: &str, sandboxes: &[Summary], config: &str, worker: &str) -> Option<String> {
+    let said = plain(stderr);
+    if let Some((_, rest)) = said.split_once(TAKEN) {
+        let name = rest.split(' ').next().unwrap_or_default().trim_matches(['"', '`', '\'', '.']);
+        return Some(taken(name, sandboxes, config, worker));
+    }
+    NEVER_THERE.iter().any(|words| said.contains(words)).then(|| {
+        "error: the migrations delete or rename a class that was never deployed\n  \
+         = help: where a sandbox was removed before its first deployment, run `koze remove NAME --never-deployed`, which takes \
+         its class out of the migrations, and deploy again\n"
+            .to_owned()
+    })
+}
+
+fn taken(name: &str, sandboxes: &[Summary], config: &str, worker: &str) -> String {
+    // An environment puts its own name behind it.
+    let is_of = |sandbox: &&Summary| {
+        name.strip_prefix(&sandbox.container).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let sandbox = sandboxes.iter().filter(is_of).max_by_key(|sandbox| sandbox.container.len());
+    let base = sandbox.map_or("sandbox", |sandbox| {
+        let file = sandbox.file.rsplit('/').next().unwrap_or_default();
+        file.strip_suffix(koze_model::names::SUFFIX).unwrap_or(file)
+    });
+    let own = format!("{worker}-{base}").to_lowercase().replace('_', "-");
+    let other =
+        if sandbox.is_some_and(|sandbox| sandbox.container == own) { format!("{own}-2") } else { own };
+    let place = sandbox.map_or("the sandbox", |sandbox| sandbox.file.as_str());
+    format!(
+        "error: the container application `{name}` belongs to another Worker of this account, or to a class that is gone: an \
+         application's name is unique in an account\n  \
+         = help: give this one another name, `#[sandbox(name = \"{other}\")]` in {place}, or change `name` in {config} where you \
+         wrote it yourself; then run `koze build` and deploy again. Only where nothing uses the other application any more, \
+         delete it: `wrangler containers list`, `wrangler containers delete ID`\n"
+    )
+}
+
+/// What was said without colours and line breaks.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, code)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        rest = code.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
+        rest = rest.get(1..).unwrap_or_default();
+    }
+    plain.push_str(rest);
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_and_line_breaks_do_not_matter() {
+        assert_eq!(plain("\u{1b}[31ma\n  b\u{1b}[0m c\u{1b}["), "a b c");
+        let said = "\u{1b}[31m✘ \u{1b}[41;31m[\u{1b}[41;97mERROR\u{1b}[0m There is already an application with\n  the name \u{1b}[1mapp-shell\u{1b}[0m deployed that";
+        let explained = explained(said, &[], "wrangler.jsonc", "app").unwrap();
+        assert!(explained.starts_with("error: the container application `app-shell` belongs"), "{explained}");
+        assert_eq!(super::explained("There is no application", &[], "", ""), None);
+    }
+}

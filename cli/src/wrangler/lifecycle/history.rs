@@ -1,0 +1,85 @@
+//! Histories that wrangler refuses: it replays the whole list wherever there is a container, however long ago a migration was
+//! deployed.
+
+use std::collections::BTreeSet;
+
+use koze_model::Rule;
+use serde_json::Value;
+
+use super::migrations::strings;
+use super::{objects, text};
+use crate::wrangler::document::Step;
+
+/// A place of a list that wrangler does not get past.
+pub(super) struct Refused {
+    tag: String,
+    /// The way to the class from the list.
+    steps: Vec<Step>,
+    /// What the migration does.
+    what: String,
+    /// Whether the class lives already; else it does not.
+    lives: bool,
+}
+
+impl Refused {
+    /// What to say of it, and the way to the class from the list.
+    pub(super) fn rule(self) -> (Rule, Vec<Step>) {
+        let remedy = if self.lives {
+            format!("take the class out of `{}`", self.tag)
+        } else {
+            "let an earlier one create the class in `new_sqlite_classes`, or take the entry out".to_owned()
+        };
+        let remedy = format!(
+            "{remedy}; what was deployed is not applied again, so mending it changes no storage. Where `koze.lock` has its \
+             `[[migration]]`, take that out as well"
+        );
+        (Rule::RefusedHistory { tag: self.tag, what: self.what, remedy }, self.steps)
+    }
+}
+
+/// What wrangler refuses of a list. Within a tag it deletes, renames, then creates; what `transferred_classes` brings it does
+/// not count.
+pub(super) fn refused(list: &[&Value]) -> Vec<Refused> {
+    let mut live: BTreeSet<&str> = BTreeSet::new();
+    let mut transferred: BTreeSet<&str> = BTreeSet::new();
+    let mut all = Vec::new();
+    for (index, migration) in list.iter().enumerate() {
+        let tag = text(migration, "tag").unwrap_or_default();
+        let mut refuse = |key: &str, at: usize, what: String, lives: bool| {
+            let steps = vec![Step::Index(index), Step::from(key), Step::Index(at)];
+            all.push(Refused { tag: tag.to_owned(), steps, what, lives });
+        };
+        let unknown = |class: &str, transferred: &BTreeSet<&str>| {
+            if transferred.contains(class) {
+                "which only `transferred_classes` brought, and wrangler does not count that"
+            } else {
+                "which does not live then"
+            }
+        };
+        for (at, class) in strings(migration, "deleted_classes").enumerate() {
+            if !live.remove(class) {
+                let why = unknown(class, &transferred);
+                refuse("deleted_classes", at, format!("it deletes the class `{class}`, {why}"), false);
+            }
+            transferred.remove(class);
+        }
+        for (at, renamed) in objects(migration, "renamed_classes").enumerate() {
+            let (Some(from), Some(to)) = (text(renamed, "from"), text(renamed, "to")) else { continue };
+            if !live.remove(from) {
+                let why = unknown(from, &transferred);
+                refuse("renamed_classes", at, format!("it renames the class `{from}`, {why}"), false);
+            }
+            transferred.remove(from);
+            live.insert(to);
+        }
+        for key in ["new_classes", "new_sqlite_classes"] {
+            for (at, class) in strings(migration, key).enumerate() {
+                if !live.insert(class) {
+                    refuse(key, at, format!("it creates the class `{class}`, which lives already"), true);
+                }
+            }
+        }
+        transferred.extend(objects(migration, "transferred_classes").filter_map(|class| text(class, "to")));
+    }
+    all
+}

@@ -1,0 +1,273 @@
+//! Which user of the host a sandbox's user is. Where koze runs as root, each sandbox has one of its own: a user that nobody
+//! else has, so that what leaves a sandbox's namespaces reaches neither another sandbox nor anybody's files.
+//!
+//! The user is chosen at random when the sandbox is created, and recorded in its directory. Claims in `/run` keep two
+//! sandboxes of this machine from having the same one, whatever state directories they lie in.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, Uid};
+
+use super::launch::{Weakness, Weaknesses};
+
+/// Where users are chosen from, first choice first. The first lies beyond what useradd, systemd, container engines and the
+/// directory services of a network hand out; it is missing in a container that has some 65,000 users.
+const WINDOWS: [(u64, u64); 2] = [(2_010_000_000, 2_109_999_999), (10_000, 59_999)];
+/// The user that all sandboxes had once.
+const FORMER: u32 = 100_000;
+/// How many users are tried.
+const TURNS: usize = 1000;
+/// How many directories in each other are given to another user.
+const DEEPEST: usize = 3000;
+const CLAIMS: &str = "/run/koze/users";
+
+/// The user and group that own a sandbox's files on the host; none where that is the one who runs this. Files that another
+/// user owns, one of before, are given to it. Only who has claimed the sandbox may ask.
+pub(super) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    if weak.has(&Weakness::SharedUser) {
+        return Ok(Some(FORMER));
+    }
+    let record = directory.join("owner");
+    let recorded = fs::read_to_string(&record).ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let users = Users::read()?;
+    if let Some(recorded) = recorded.filter(|user| users.has(u64::from(*user)))
+        && (users.windows().is_empty() || claim(recorded, directory))
+    {
+        return Ok(Some(recorded));
+    }
+    let chosen = choose(users, directory)?;
+    let files = directory.join("files");
+    let former = fs::symlink_metadata(files.join("home")).map(|home| home.uid());
+    let settled = match former {
+        Ok(former) if former != chosen && give(&files, chosen).is_err() => {
+            // All or nothing: it stays with whom it was.
+            give(&files, former)?;
+            former
+        }
+        _ => chosen,
+    };
+    fs::write(record, settled.to_string())?;
+    Ok(Some(settled))
+}
+
+/// Lets go of the user of a sandbox that is destroyed.
+pub(super) fn release(directory: &Path) {
+    let Ok(user) = fs::read_to_string(directory.join("owner")) else { return };
+    let claim = Path::new(CLAIMS).join(user.trim());
+    if fs::read_link(&claim).is_ok_and(|holder| holder == directory) {
+        let _ = fs::remove_file(claim);
+    }
+}
+
+/// Takes away the claims of sandboxes that are no more.
+pub(super) fn sweep() {
+    let Some(_lock) = lock() else { return };
+    for claim in fs::read_dir(CLAIMS).into_iter().flatten().flatten() {
+        if fs::read_link(claim.path()).is_ok_and(|holder| gone(&holder)) {
+            let _ = fs::remove_file(claim.path());
+        }
+    }
+}
+
+/// Whether root's sandboxes share one user, for this user namespace has too few: so in a container that was given few.
+pub(super) fn shared() -> bool {
+    rustix::process::geteuid().is_root() && Users::read().is_ok_and(|users| users.windows().is_empty())
+}
+
+fn choose(users: &Users, directory: &Path) -> io::Result<u32> {
+    let windows = users.windows();
+    let Some((first, last)) = windows.first().copied() else { return users.last() };
+    for _ in 0..TURNS {
+        let mut random = [0; 8];
+        rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+        let user = first + u64::from_ne_bytes(random) % (last - first + 1);
+        let Ok(number) = u32::try_from(user) else { continue };
+        if users.has(user) && !users.taken(user) && claim(number, directory) {
+            return Ok(number);
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::Unsupported, "no user of this machine is free for the sandbox"))
+}
+
+/// Whether the sandbox in the directory may be this user: nobody else is, as far as this program can say so.
+fn claim(user: u32, directory: &Path) -> bool {
+    // Without a place for claims, two being the same by chance is unlikely enough.
+    let Some(_lock) = lock() else { return true };
+    let claim = Path::new(CLAIMS).join(user.to_string());
+    match fs::read_link(&claim) {
+        Ok(holder) if holder == directory => return true,
+        Ok(holder) if !gone(&holder) => return false,
+        Ok(_) => drop(fs::remove_file(&claim)),
+        Err(_) => {}
+    }
+    symlink(directory, claim).map_or_else(|error| error.kind() != io::ErrorKind::AlreadyExists, |()| true)
+}
+
+fn gone(holder: &Path) -> bool {
+    fs::symlink_metadata(holder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
+/// Held while claims are looked at.
+fn lock() -> Option<fs::File> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(CLAIMS).ok()?;
+    let directory = fs::File::open(CLAIMS).ok()?;
+    rustix::fs::flock(&directory, FlockOperation::LockExclusive).ok()?;
+    Some(directory)
+}
+
+/// Gives all that is in a directory to a user, without following a link.
+fn give(directory: &Path, user: u32) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let opened = rustix::fs::open(directory, flags, Mode::empty())?;
+    give_all(&opened, Uid::from_raw(user), Gid::from_raw(user), flags, 0)
+}
+
+fn give_all(directory: &OwnedFd, user: Uid, group: Gid, flags: OFlags, depth: usize) -> io::Result<()> {
+    if depth > DEEPEST {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let about = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(about.st_mode) == FileType::Directory {
+            let below = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+            give_all(&below, user, group, flags, depth + 1)?;
+        }
+        if about.st_uid != user.as_raw() || about.st_gid != group.as_raw() {
+            rustix::fs::chownat(directory, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+    }
+    Ok(())
+}
+
+/// The users there are, and those that are somebody's.
+struct Users {
+    /// From the first to the last, both of users and groups, in this user namespace.
+    mapped: Vec<(u64, u64)>,
+    taken: Vec<(u64, u64)>,
+}
+
+impl Users {
+    /// Those of this machine, read once.
+    fn read() -> io::Result<&'static Self> {
+        static USERS: OnceLock<Users> = OnceLock::new();
+        if let Some(users) = USERS.get() {
+            return Ok(users);
+        }
+        let (users, groups) =
+            (fs::read_to_string("/proc/self/uid_map")?, fs::read_to_string("/proc/self/gid_map")?);
+        let text = |file| fs::read_to_string(PathBuf::from("/etc").join(file)).unwrap_or_default();
+        let (named, subordinate) = ([text("passwd"), text("group")], [text("subuid"), text("subgid")]);
+        let new = || {
+            Users::new(
+                [&users, &groups],
+                named.each_ref().map(|text| &**text),
+                subordinate.each_ref().map(|text| &**text),
+            )
+        };
+        Ok(USERS.get_or_init(new))
+    }
+
+    fn new(maps: [&str; 2], named: [&str; 2], subordinate: [&str; 2]) -> Self {
+        let mapped = both(&ranges_of_map(maps[0]), &ranges_of_map(maps[1]));
+        let number = |line: &str| line.split(':').nth(2)?.parse::<u64>().ok();
+        let named = named.into_iter().flat_map(str::lines).filter_map(number).map(|one| (one, one));
+        let range = |line: &str| {
+            let mut numbers = line.split(':').skip(1).map(str::parse::<u64>);
+            let (first, count) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+            (count > 0).then(|| (first, first.saturating_add(count - 1)))
+        };
+        let subordinate = subordinate.into_iter().flat_map(str::lines).filter_map(range);
+        Users { mapped, taken: named.chain(subordinate).collect() }
+    }
+
+    fn has(&self, user: u64) -> bool {
+        within(&self.mapped, user)
+    }
+
+    fn taken(&self, user: u64) -> bool {
+        within(&self.taken, user)
+    }
+
+    /// The parts of the windows that this user namespace has, each large enough to choose from.
+    fn windows(&self) -> Vec<(u64, u64)> {
+        let mut all = both(&WINDOWS, &self.mapped);
+        all.retain(|(first, last)| last - first >= 999);
+        all
+    }
+
+    /// The last one, where there is no choice.
+    fn last(&self) -> io::Result<u32> {
+        let last = self.mapped.iter().map(|(_, last)| *last).max().filter(|last| *last > 0);
+        last.and_then(|last| u32::try_from(last).ok()).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::Unsupported, "root is the only user here: run koze as another")
+        })
+    }
+}
+
+fn within(ranges: &[(u64, u64)], user: u64) -> bool {
+    ranges.iter().any(|(first, last)| (*first..=*last).contains(&user))
+}
+
+fn ranges_of_map(map: &str) -> Vec<(u64, u64)> {
+    let range = |line: &str| {
+        let mut numbers = line.split_whitespace().map(str::parse::<u64>);
+        let (first, _, count) = (numbers.next()?.ok()?, numbers.next()?, numbers.next()?.ok()?);
+        (count > 0).then(|| (first, first + count - 1))
+    };
+    map.lines().filter_map(range).collect()
+}
+
+/// What is in both, in the order of the first.
+fn both(one: &[(u64, u64)], other: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let cut = |a: &(u64, u64), b: &(u64, u64)| {
+        let (first, last) = (a.0.max(b.0), a.1.min(b.1));
+        (first <= last).then_some((first, last))
+    };
+    one.iter().flat_map(|a| other.iter().filter_map(move |b| cut(a, b))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn users(map: &str) -> Users {
+        let named = ["root:x:0:0::/:/bin/sh\nmine:x:2010000007:1:::\n", "staff:x:50:\n"];
+        Users::new([map, map], named, ["one:100000:65536\n", "two:2050000000:65536\n"])
+    }
+
+    #[test]
+    fn users_are_nobody_elses() {
+        let host = users("         0          0 4294967295\n");
+        assert_eq!(host.windows()[0], WINDOWS[0]);
+        for taken in [0, 50, 100_000, 165_535, 2_010_000_007, 2_050_000_001] {
+            assert!(host.taken(taken), "{taken}");
+        }
+        assert!(!host.taken(2_010_000_008));
+        assert!(host.has(2_010_000_008));
+        // A container with as many users as engines give one.
+        let container = users("0 1000 1\n1 100000 65535\n");
+        assert_eq!(container.windows(), [WINDOWS[1]]);
+    }
+
+    #[test]
+    fn the_user_on_the_host_is_never_root() {
+        let few = users("0 1000 1\n1 100000 500\n");
+        assert!(few.windows().is_empty());
+        assert_eq!(few.last().unwrap(), 500);
+        assert!(users("0 0 1\n").last().is_err());
+        assert!(users("").last().is_err());
+    }
+}

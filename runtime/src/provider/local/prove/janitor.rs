@@ -1,0 +1,80 @@
+//! Takes away what a proof leaves, also where the program that makes it is killed: a process of its own waits for that.
+#![allow(unsafe_code, reason = "shared memory of System V's kind has no safe form")]
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// Makes this program a janitor: the directory comes next.
+pub(super) const JANITOR: &str = "--koze-proof-janitor";
+/// How often it tries, and how long it waits in between: sandboxes that are just ending may still write.
+const TRIES: usize = 200;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A directory that goes away with this, or with the program that keeps it.
+pub(super) struct Janitor(Child);
+
+impl Janitor {
+    /// Has a process wait for the end of this one.
+    pub(super) fn start(dir: &Path) -> io::Result<Self> {
+        let mut child = Command::new("/proc/self/exe")
+            .arg(JANITOR)
+            .arg(dir)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        // From then on no signal of a terminal reaches it.
+        let mut ready = [0];
+        match child.stdout.take() {
+            Some(mut stdout) => stdout.read_exact(&mut ready)?,
+            None => return Err(io::ErrorKind::BrokenPipe.into()),
+        }
+        Ok(Janitor(child))
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// What the process does.
+pub(super) fn run() -> ExitCode {
+    let _ = rustix::process::setsid();
+    let Some(dir) = std::env::args_os().nth(2).map(PathBuf::from) else { return ExitCode::from(2) };
+    let told = io::stdout().write_all(b".").and_then(|()| io::stdout().flush());
+    if told.is_ok() {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+    }
+    if let Some(memory) = fs::read_to_string(memory(&dir)).ok().and_then(|id| id.parse().ok()) {
+        remove_memory(memory);
+    }
+    for _ in 0..TRIES {
+        let _ = super::super::clear(&dir);
+        if !dir.exists() {
+            return ExitCode::SUCCESS;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    ExitCode::FAILURE
+}
+
+fn memory(dir: &Path) -> PathBuf {
+    dir.join("shared-memory")
+}
+
+/// Has a segment of shared memory go away with the directory.
+pub(super) fn note_memory(dir: &Path, id: libc::c_int) -> io::Result<()> {
+    fs::write(memory(dir), id.to_string())
+}
+
+pub(super) fn remove_memory(id: libc::c_int) {
+    // SAFETY: marks the segment, which is mapped nowhere, to be taken away.
+    unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
+}

@@ -1,0 +1,175 @@
+//! What the sockets of a sandbox hold in the kernel's memory, asked of the kernel by way of a socket (`sock_diag`) that the first
+//! process of the sandbox made in the sandbox's own network before it was shut. No process maps that memory.
+
+use std::os::fd::OwnedFd;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::budget::Budget;
+use super::verdict::Over;
+
+/// What a socket takes beside its data, about.
+const SOCKET: u64 = 2048;
+/// How many datagrams a socket of this machine queues at most; of those the kernel shows the length of the first.
+const DATAGRAMS: u64 = 10;
+/// Room for a part of the answer.
+const ROOM: usize = 32 << 10;
+
+const HEAD: usize = 16;
+const BY_FAMILY: u16 = 20;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+/// `NLM_F_REQUEST | NLM_F_DUMP`.
+const DUMP: u16 = 0x301;
+
+/// One kind of socket, and how its memory is asked for.
+struct Kind {
+    request: Vec<u8>,
+    /// How long the fixed part of what is said of a socket is.
+    fixed: usize,
+    unix: bool,
+}
+
+/// Bytes that all sockets hold together. What the kernel does not tell counts nothing.
+pub(super) fn memory(socket: &OwnedFd, budget: &Budget) -> Result<u64, Over> {
+    let mut sum = 0;
+    for kind in kinds() {
+        sum += dump(socket, &kind, budget)?;
+    }
+    Ok(sum)
+}
+
+fn kinds() -> Vec<Kind> {
+    // unix_diag_req: the family, all states, and that peers, queues and memory are to be shown (0x4, 0x10, 0x20).
+    let mut unix = vec![1, 0, 0, 0];
+    for number in [u32::MAX, 0, 0x34, 0, 0] {
+        unix.extend(number.to_ne_bytes());
+    }
+    let mut all = vec![Kind { request: unix, fixed: 16, unix: true }];
+    for family in [2, 10] {
+        for protocol in [6, 17] {
+            // inet_diag_req_v2: INET_DIAG_SKMEMINFO, all states, any address.
+            let mut request = vec![family, protocol, 1 << 6, 0];
+            request.extend(u32::MAX.to_ne_bytes());
+            request.resize(56, 0);
+            all.push(Kind { request, fixed: 72, unix: false });
+        }
+    }
+    all
+}
+
+fn dump(socket: &OwnedFd, kind: &Kind, budget: &Budget) -> Result<u64, Over> {
+    let mut part = vec![0; ROOM];
+    // What is left of an answer that was not read to its end.
+    while recv(socket, &mut part, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {
+        budget.time()?;
+    }
+    let length = u32::try_from(HEAD + kind.request.len()).unwrap_or_default();
+    let mut request = length.to_ne_bytes().to_vec();
+    request.extend([BY_FAMILY.to_ne_bytes(), DUMP.to_ne_bytes()].concat());
+    request.extend([0; 8]);
+    request.extend(&kind.request);
+    if send(socket, &request, SendFlags::DONTWAIT).is_err() {
+        return Ok(0);
+    }
+    let mut sum = 0;
+    loop {
+        budget.time()?;
+        let Ok((read, _)) = recv(socket, &mut part, RecvFlags::DONTWAIT) else { return Ok(sum) };
+        let Some(bytes) = messages(&part[..read], kind) else { return Ok(sum) };
+        match bytes {
+            (more, true) => return Ok(sum + more),
+            (more, false) => sum += more,
+        }
+    }
+}
+
+/// What the messages of one part say, and whether that was the last.
+fn messages(mut part: &[u8], kind: &Kind) -> Option<(u64, bool)> {
+    let mut sum = 0;
+    while part.len() >= HEAD {
+        let length = usize::try_from(number(part, 0)).ok().filter(|length| *length >= HEAD)?;
+        match u16::from_ne_bytes([part[4], part[5]]) {
+            ERROR | DONE => return Some((sum, true)),
+            _ => sum += SOCKET + held(part.get(HEAD..length)?, kind),
+        }
+        part = part.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    (!part.is_empty() || sum > 0).then_some((sum, false))
+}
+
+/// Bytes of data that one socket holds.
+fn held(about: &[u8], kind: &Kind) -> u64 {
+    let (mut queued, mut memory, mut has_peer) = (0, None, false);
+    let mut attributes = about.get(kind.fixed..).unwrap_or_default();
+    while attributes.len() >= 4 {
+        let (length, name) = (
+            usize::from(u16::from_ne_bytes([attributes[0], attributes[1]])),
+            u16::from_ne_bytes([attributes[2], attributes[3]]),
+        );
+        let Some(value) = attributes.get(4..length) else { break };
+        match (kind.unix, name) {
+            // UNIX_DIAG_PEER: the number of the other end, which has none once it is closed.
+            (true, 2) => has_peer = number(value, 0) > 0,
+            // UNIX_DIAG_RQLEN.
+            (true, 4) => queued = number(value, 0),
+            // UNIX_DIAG_MEMINFO and INET_DIAG_SKMEMINFO.
+            (true, 5) | (false, 7) => memory = Some(value),
+            _ => {}
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    let of = |index: usize| memory.map_or(0, |memory| number(memory, index * 4));
+    // What was received, kept ready, and what is to be sent.
+    let own = of(0) + of(4) + of(2).max(of(5));
+    if !kind.unix {
+        return own;
+    }
+    // What is sent counts for the one who sent it, for as long as that is open.
+    let stream = about.get(1) != Some(&2);
+    match (stream, has_peer) {
+        (true, true) => own,
+        (true, false) => own + queued,
+        (false, _) => own + queued * DATAGRAMS,
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    bytes
+        .get(at..at + 4)
+        .and_then(|four| four.try_into().ok())
+        .map_or(0, |four| u32::from_ne_bytes(four).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with};
+
+    use super::*;
+
+    #[test]
+    fn what_waits_is_seen() {
+        let kernel = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            Some(netlink::SOCK_DIAG),
+        )
+        .unwrap();
+        let before = memory(&kernel, &Budget::new()).unwrap();
+        let pairs: Vec<_> = (0..50).map(|_| UnixStream::pair().unwrap()).collect();
+        let mut readers = Vec::new();
+        for (number, (mut writer, reader)) in pairs.into_iter().enumerate() {
+            writer.set_nonblocking(true).unwrap();
+            while writer.write(&[0; 4096]).is_ok() {}
+            // Half of those who wrote are gone.
+            readers.push((reader, (number % 2 == 0).then_some(writer)));
+        }
+        let after = memory(&kernel, &Budget::new()).unwrap();
+        // Other tests have sockets, too.
+        assert!(after.saturating_sub(before) > 50 * 80_000, "{before} {after}");
+    }
+}

@@ -1,0 +1,130 @@
+//! `koze doctor --prove`, on the kernel that the tests run on.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fs_err as fs;
+use koze_tests::{eventually, koze, processes, run, signal};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::common::violations;
+
+const TIMEOUT: Duration = Duration::from_mins(10);
+const NOBODY: u32 = 65_534;
+/// What needs nothing but the sandbox, its controls included, and so has to hold everywhere.
+const EVERYWHERE: &[&str] = &[
+    "read_host_file",
+    "read_another_sandbox",
+    "host_loopback",
+    "abstract_sockets",
+    "new_user_namespace",
+    "leaked_descriptors",
+    "call_ptrace",
+];
+
+fn entries(dir: &Path) -> usize {
+    fs::read_dir(dir).expect("a directory").count()
+}
+
+/// Runs all attempts with an empty directory to work in, which is empty again then.
+fn proved(mut command: Command, dir: &Path) -> Value {
+    command.args(["doctor", "--prove", "--format", "json"]).current_dir("/").env("TMPDIR", dir);
+    let ended = run(command, TIMEOUT);
+    let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{said}{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(entries(dir), 0, "what it made is gone");
+    let document: Value = serde_json::from_str(&said).expect("a document");
+    assert_eq!(violations("prove", &document), [""; 0]);
+    document
+}
+
+/// How an attempt came out.
+fn verdict<'d>(document: &'d Value, name: &str) -> &'d str {
+    let all = document["attempts"].as_array().expect("a list");
+    let found = all.iter().find(|attempt| attempt["name"] == name).expect("an attempt");
+    found["verdict"].as_str().expect("a verdict")
+}
+
+fn holds(document: &Value) {
+    let number = |key: &str| document[key].as_u64().expect("a number");
+    assert_eq!(number("open"), 0, "{document:#}");
+    let all = document["attempts"].as_array().expect("a list");
+    assert_eq!(number("held") + number("not_testable"), all.len() as u64);
+    for name in EVERYWHERE {
+        assert_eq!(verdict(document, name), "held", "{name}: {document:#}");
+    }
+    // Nothing of the host's is changed for a control.
+    assert_eq!(verdict(document, "write_to_usr"), "not-testable");
+}
+
+#[test]
+fn every_attempt_is_told() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let document = proved(koze(), dir.path());
+    holds(&document);
+    assert_eq!(document["user"], rustix::process::geteuid().as_raw());
+    assert!(document["kernel"].as_str().expect("a text").starts_with("Linux "));
+}
+
+#[test]
+fn a_plain_user_proves_it_as_well() {
+    if !rustix::process::geteuid().is_root() {
+        // Then the test above is that of a plain user.
+        return;
+    }
+    let shared = tempfile::tempdir().expect("a directory");
+    let copy = shared.path().join("koze");
+    let mut cp = Command::new("cp");
+    cp.arg(koze().get_program()).arg(&copy);
+    assert!(run(cp, TIMEOUT).status.success(), "a copy of koze");
+    let dir = shared.path().join("work");
+    fs::create_dir(&dir).expect("a directory");
+    for (path, mode) in [(shared.path(), 0o755), (&dir, 0o1777)] {
+        fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("permissions");
+    }
+    let mut command = Command::new(copy);
+    command.uid(NOBODY).gid(NOBODY);
+    let document = proved(command, &dir);
+    holds(&document);
+    assert_eq!(document["user"], NOBODY);
+    assert_eq!(verdict(&document, "set_the_time"), "not-testable", "its control needs root");
+}
+
+#[test]
+fn killed_it_leaves_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut command = koze();
+    command.args(["doctor", "--prove"]).env("TMPDIR", dir.path()).current_dir("/");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("koze");
+    let made = || fs::read_dir(dir.path()).ok()?.flatten().next().map(|entry| entry.path());
+    eventually("a sandbox is there", || made().is_some_and(|made| made.join("state-0").exists()));
+    let memory = fs::read_to_string(made().expect("it is there").join("shared-memory")).expect("a number");
+    let segments = || fs::read_to_string("/proc/sysvipc/shm").expect("the segments");
+    let is_there = || segments().lines().any(|line| line.split_whitespace().nth(1) == Some(&memory));
+    assert!(is_there());
+    signal(i32::try_from(child.id()).expect("a process id"), Signal::KILL);
+    child.wait().expect("its end");
+    eventually("its files are gone", || entries(dir.path()) == 0);
+    assert!(!is_there(), "its shared memory");
+    let text = dir.path().to_string_lossy().into_owned();
+    eventually("its processes are gone", || {
+        processes(|args| args.iter().any(|arg| arg.starts_with(&text))).is_empty()
+    });
+}
+
+/// What the controls use to leave protections out is not to be had from outside.
+#[test]
+fn no_variable_weakens_a_sandbox() {
+    let host = crate::common::sandboxes();
+    host.write("held", "");
+    let koze = host.command(&["call", "shell", r#"{"command": "ls -l /proc/self/fd"}"#]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 9< held && \"$0\" \"$@\" 9<&9"]).arg(koze.get_program()).args(koze.get_args());
+    shell.envs(host.env()).env("KOZE_TESTING_KEEP_DESCRIPTORS", "1");
+    let answered = host.run(shell);
+    assert!(answered.code == 0 && !answered.stdout.contains("held"), "{answered:?}");
+}
