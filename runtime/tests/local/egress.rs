@@ -1,6 +1,7 @@
 //! What a sandbox reaches of the internet, which here is a server of the test under a name.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use koze::provider::local::{Local, LocalSandbox, Weakness};
 use koze::sandbox::Status;
@@ -230,7 +231,11 @@ fn hello(name: &str) -> String {
         [&[0, 0][..], &sized(&sized(&[&[0][..], &sized(name.as_bytes(), 2)].concat(), 2), 2)].concat();
     let head = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0], &sized(&server, 2)].concat();
     let record = [&[22, 3, 1][..], &sized(&[&[1][..], &sized(&head, 3)].concat(), 2)].concat();
-    record.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in record {
+        write!(text, "\\x{byte:02x}").expect("a text takes all");
+    }
+    text
 }
 
 /// A tunnel that was opened to one host, and in which another is asked for, is closed before the server hears of it.
@@ -264,10 +269,9 @@ fn egress_of_other_names_in_tunnels() -> Result<(), libtest_mimic::Failed> {
                 stream.readable().await.unwrap();
                 match stream.try_read_buf(&mut came) {
                     Ok(0) => break,
-                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                    Err(_) => break,
+                    Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => break,
                     Ok(_) if came.len() == hello.len() / 4 => break,
-                    Ok(_) => {}
+                    Ok(_) | Err(_) => {}
                 }
             }
             let heard = came.len();

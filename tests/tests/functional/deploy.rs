@@ -421,7 +421,7 @@ fn wrangler_is_heard_while_it_runs() {
     use std::io::{BufRead as _, BufReader};
     let project = project();
     let mut command = koze();
-    let does = "trap 'echo told >&2; exit 5' TERM; sleep 86391 & echo ready >&2; wait";
+    let does = "trap 'echo told >&2; exit 5' TERM; sleep 86391 & echo $! > background; echo ready >&2; wait";
     command.arg("deploy").env("NOTES", project.path("notes")).env("DOES", does).env_remove("CLOUDFLARE_ENV");
     command
         .current_dir(project.dir())
@@ -434,18 +434,10 @@ fn wrangler_is_heard_while_it_runs() {
     rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
     assert_eq!(lines.next().expect("a line").expect("text"), "told");
     assert_eq!(koze.wait().expect("its end").code(), Some(5));
-    end("86391");
+    // It outlives what started it.
+    let left = project.read("background").trim().parse().ok().and_then(rustix::process::Pid::from_raw);
+    let left = left.expect("a process id");
+    rustix::process::kill_process(left, rustix::process::Signal::KILL).expect("it is held up by nothing");
     let killed = run(&project, &["deploy"], "kill -KILL $$");
     assert_eq!(killed.code, 128 + 9, "{killed:?}");
-}
-
-/// Ends a program of a test that outlives what started it.
-fn end(seconds: &str) {
-    for entry in fs_err::read_dir("/proc").expect("processes").flatten() {
-        let line = fs_err::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-        let id = entry.file_name().to_string_lossy().parse().ok().and_then(rustix::process::Pid::from_raw);
-        if let (true, Some(id)) = (line == format!("sleep\0{seconds}\0"), id) {
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::KILL);
-        }
-    }
 }

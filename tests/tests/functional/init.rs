@@ -38,6 +38,7 @@ fn users_diff(project: &Project, before: &koze_tests::Snapshot) -> String {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "most of them are what koze prints and writes")]
 fn a_library_becomes_a_package_that_koze_builds() {
     let project = library();
     let before = project.snapshot();

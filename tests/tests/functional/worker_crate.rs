@@ -15,9 +15,8 @@ fn with(dependencies: &str, lock: &[(&str, &str)]) -> Project {
             "version = 4\n\n[[package]]\nname = \"app\"\nversion = \"0.1.0\"\ndependencies = [\"{chosen}\"]\n"
         );
         for (_, version) in lock {
-            text += &format!(
-                "\n[[package]]\nname = \"worker\"\nversion = \"{version}\"\nsource = \"registry+x\"\n"
-            );
+            text.push_str("\n[[package]]\nname = \"worker\"\n");
+            text.push_str(&["version = \"", version, "\"\nsource = \"registry+x\"\n"].concat());
         }
         project.write("Cargo.lock", text);
     }

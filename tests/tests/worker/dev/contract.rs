@@ -180,11 +180,12 @@ fn large(dev: &Dev) {
 }
 
 /// Copies from the object `a` to `c`.
-fn copy(dev: &Client<'_>, from: &str, to: &str, pace: u32) -> Value {
+fn copy(dev: &Client<'_>, source: &str, target: &str, milliseconds: u32) -> Value {
     let script = "const body = JSON.stringify(data);
         return (await fetch(`${url}/copy/a/c`, { method: 'POST', body })).json();";
-    let [pack, unpack] = [with(at(from), json!({ "except": "" })), with(at(to), json!({ "call": "a copy" }))];
-    dev.ask(script, &json!({ "pack": pack, "unpack": unpack, "pace": pace }))
+    let [pack, unpack] =
+        [with(at(source), json!({ "except": "" })), with(at(target), json!({ "call": "a copy" }))];
+    dev.ask(script, &json!({ "pack": pack, "unpack": unpack, "pace": milliseconds }))
 }
 
 fn run(dev: &Dev, object: &str, script: &str) -> Value {
