@@ -218,10 +218,10 @@ fn two_workers_of_one_account() {
         let names = config.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
         names.filter(|name| name.contains("tool")).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(containers("one"), ["one-my-tool-staging", "one-my-tool"]);
-    assert_eq!(containers("Two_B"), ["two-b-my-tool-staging", "two-b-my-tool"]);
+    assert_eq!(containers("one"), ["one-my-tool", "one-my-tool-staging"]);
+    assert_eq!(containers("Two_B"), ["two-b-my-tool", "two-b-my-tool-staging"]);
     let long = containers(&"w".repeat(63));
-    assert!(long[1].ends_with("w-my-tool") && long[0].len() == 63, "{long:?}");
+    assert!(long[0].ends_with("w-my-tool") && long[1].len() == 63, "{long:?}");
 }
 
 /// A container that is there has a name of its own, which stays.

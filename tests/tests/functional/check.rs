@@ -148,6 +148,7 @@ fn json_of_a_build() {
             "image": "docker.io/cloudflare/sandbox:0.12.10-python",
             "image_source": "variant",
             "backend": "sdk",
+            "environments": {},
         }],
         "changes": [
             { "path": "wrangler.jsonc", "action": "update" },

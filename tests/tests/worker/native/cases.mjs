@@ -52,21 +52,24 @@ export const cases = {
     await new Promise((done) => server.listen(0, "127.0.0.1", done));
     const { port } = server.address();
     const url = `http://localhost:${port}`;
+    /** @param {string} host An entry allows ports 80 and 443, unless it names another. */
+    const at = (host) => `${host}:${port}`;
     try {
-      assert.deepEqual(await s.gate(`${url}/a?b`, { internet: false, allowed: ["localhost"] }), [200, null, "GET /a?b"]);
+      assert.deepEqual(await s.gate(`${url}/a?b`, { internet: false, allowed: [at("localhost")] }), [200, null, "GET /a?b"]);
       assert.deepEqual(await s.gate(`${url}/a`, { internet: true, denied: ["example.com"] }), [200, null, "GET /a"]);
-      const moved = await s.gate(`${url}/moved`, { internet: false, allowed: ["localhost"] });
+      const moved = await s.gate(`${url}/moved`, { internet: false, allowed: [at("localhost")] });
       assert.deepEqual(moved.slice(0, 2), [302, "http://denied.example/"]);
       const refusals = [
         ["localhost", { internet: false, allowed: [] }],
-        ["localhost", { internet: true, allowed: ["example.com"] }],
+        ["localhost", { internet: false, allowed: ["localhost"] }],
+        ["localhost", { internet: true, allowed: [at("example.com")] }],
         ["localhost", { internet: false, denied: ["example.com"] }],
-        ["localhost", { internet: true, allowed: ["localhost"], denied: ["localhost"] }],
+        ["localhost", { internet: true, allowed: [at("localhost")], denied: ["localhost"] }],
         ["localhost.", { internet: true, denied: ["localhost"] }],
         ["a.localhost", { internet: true, denied: ["*.localhost"] }],
         ["a.b.localhost", { internet: true, denied: ["*.localhost"] }],
-        ["alocalhost", { internet: false, allowed: ["*.localhost"] }],
-        ["localhost", { internet: false, allowed: ["*.localhost", "*.host"] }],
+        ["alocalhost", { internet: false, allowed: [at("*.localhost")] }],
+        ["localhost", { internet: false, allowed: [at("*.localhost"), at("*.host")] }],
       ];
       for (const [host, props] of refusals) {
         assert.equal((await s.gate(`http://${host}:${port}/`, props))[0], 403, `${host} ${JSON.stringify(props)}`);
