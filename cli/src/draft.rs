@@ -38,7 +38,7 @@ pub enum Storage {
     Delete,
     /// It stays, behind a plain Durable Object of the same class.
     Keep,
-    /// There is none, for the class was never deployed: what made it goes as well.
+    /// The class was never deployed: the migration that creates it is removed as well.
     Never,
 }
 

@@ -39,7 +39,7 @@ fn hides(package: &Path, path: &Path, what: &str) -> Option<Hidden> {
     for dir in path.ancestors().skip(1) {
         let file = dir.join(FILE);
         if file.is_file() {
-            // A pattern that does not parse is none for git, either.
+            // git ignores a pattern that does not parse, too.
             let (patterns, _) = Gitignore::new(&file);
             match patterns.matched_path_or_any_parents(path, false) {
                 Match::Ignore(pattern) => {

@@ -75,7 +75,7 @@ impl WorkerCrate {
         {
             return made(text.clone(), manifest.clone(), true, false);
         }
-        // A lock file that is older than the manifest is none: cargo is about to write another.
+        // Ignore a lock file that is older than the manifest: cargo is about to replace it.
         let locked = locked(project);
         let locked =
             locked.filter(|(version, _)| request.as_ref().is_none_or(|request| request.matches(version)));

@@ -14,7 +14,7 @@ use crate::paths;
 /// wrangler asks for one name in every directory up to the root before it asks for the next.
 const NAMES: [&str; 3] = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
 
-/// What makes a configuration one of Pages, for wrangler as well, whatever stands there.
+/// The key that marks a Pages configuration, for wrangler as well, whatever its value.
 const PAGES: &str = "pages_build_output_dir";
 
 /// A redirect to a file that another tool generated.

@@ -81,12 +81,12 @@ fn background(pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> Exit
     }
 }
 
-/// Gives up the session, directory and streams of whoever has started it.
+/// Leaves the session, directory and streams of the program that started it.
 fn detach() -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    // The container's own log. Whoever reads that may stop, and the guest goes on.
+    // The container's own log. The guest goes on when its reader stops.
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let log = rustix::fs::open("/proc/1/fd/2", flags, Mode::empty());
     rustix::stdio::dup2_stdin(&null)?;

@@ -54,7 +54,7 @@ impl Environment {
     }
 }
 
-/// Whether a directory is there for this user, who makes it where it is missing.
+/// Creates a directory for this user where it is missing. Returns whether it exists.
 fn made(directory: &str) -> bool {
     use rustix::fs::{Access, AtFlags, CWD};
     std::fs::create_dir_all(directory).is_ok()

@@ -18,7 +18,7 @@ fn started() -> Stage {
 
 fn beside() {
     let stage = started();
-    // Who has started it is told the port, and is not waited for.
+    // It prints the port for the program that started it, and does not wait for it.
     stage.said(&format!("koze-guest listens at {}", stage.address.port()));
     let client = stage.client();
     assert_eq!(client.sh("cat /proc/1/comm"), "sleep");

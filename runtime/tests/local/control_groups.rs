@@ -156,7 +156,7 @@ fn killed_first() -> Result<(), libtest_mimic::Failed> {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
         if u64::from_str_radix(rights, 16).unwrap() & (1 << 24) != 0 {
-            // CAP_SYS_RESOURCE. A plain user's programs may take it back: the kernel lets whoever may raise it do so.
+            // CAP_SYS_RESOURCE. A plain user's programs may take it back: the kernel lets a process undo its own increase.
             let taken = "echo 0 2> /dev/null > /proc/self/oom_score_adj; cat /proc/self/oom_score_adj";
             assert_eq!(out(&sandbox, taken).await, "1000");
         }
@@ -195,7 +195,7 @@ fn processors() -> Result<(), libtest_mimic::Failed> {
 }
 
 /// Starts more spinners than there are processors for, and waits until one has the priority, or for some seconds. Seen from the
-/// host: inside, whoever looks is as slow as they are.
+/// host: a program inside would be as slow as they are.
 async fn spins_at(stage: &Stage, mark: &str, priority: &str) -> bool {
     let sandbox = stage.open("a").await;
     let many = std::thread::available_parallelism().unwrap().get() * 8 + 8;

@@ -122,7 +122,7 @@ fn as_nobody() -> ExitCode {
     let scratch = tempfile::tempdir().unwrap();
     let copy = scratch.path().join("local");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
-    // It belongs to whoever runs it, as a program that somebody has installed does.
+    // Its owner is the user who runs it, as for an installed program.
     std::os::unix::fs::chown(&copy, Some(NOBODY), Some(NOBODY)).unwrap();
     stage::open_to_all(scratch.path());
     let status = Command::new(copy)

@@ -65,7 +65,7 @@ fn out_of_reach() -> Result<(), libtest_mimic::Failed> {
         plant(&sandbox).await;
         let (ran, seen) = run(&sandbox, &[]).await;
         assert_eq!((ran.exit_code, &*seen), (126, "nothing"), "the guest's program is for nobody else");
-        // Also where it goes on: it may not be read, so its own process alone gets at it.
+        // Also where it goes on: it cannot be read, so only its own process can open it.
         let (ran, seen) = run(&sandbox, &[(STAY.into(), "1".into())]).await;
         assert_eq!((ran.exit_code, &*seen), (0, "nothing"));
         let after = fs::metadata(std::env::current_exe().unwrap()).unwrap();

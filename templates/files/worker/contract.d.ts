@@ -74,7 +74,7 @@ export interface Contract {
    * It comes to be whole or not at all, modes, links and empty directories as they were. The stream is read to
    * its end, or given up.
    *
-   * `waiting` is as for `kozeExec`. Where it is over, so is the stream, and whoever fills it.
+   * `waiting` is as for `kozeExec`. When it ends, the stream and its sender end as well.
    */
   kozeUnpack(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Unpacked>>;
   /**

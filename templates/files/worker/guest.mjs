@@ -81,7 +81,7 @@ export class Refused extends Error {
  * @property {number} moved when any of its bytes came or went last
  * @property {Sink | undefined} sink
  * @property {() => void} wake whoever waits to send
- * @property {() => void} leave whoever waits for something to send
+ * @property {() => void} leave ends the wait for something to send
  * @property {boolean} over
  */
 
@@ -312,7 +312,7 @@ export class Connection {
   }
 
   /**
-   * Sends what a stream gives, to its end or that of the call: then whoever fills it is told that nobody reads it.
+   * Sends what a stream gives, to its end or that of the call: then its sender learns that nobody reads it.
    *
    * @param {number} number
    * @param {Call} call

@@ -154,7 +154,7 @@ export class KozeSandbox extends DurableObject {
     try {
       const response = await this.#stream("kozePack", input);
       if (!response.ok) return failed(await response.text());
-      // A stream is the whole body; why there is none comes as every other answer.
+      // A stream is the whole body; a failure comes as every other answer.
       if (!response.headers.has("koze-stream") || !response.body) return answer(await response.arrayBuffer());
       return { ok: true, value: { stream: response.body } };
     } catch {

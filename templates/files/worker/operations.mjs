@@ -31,7 +31,7 @@ export class Operations {
   #calls;
   #ask;
 
-  /** Who waits for programs. */
+  /** The callers that wait for programs. */
   #waiting = new Waiting();
 
   #trees;

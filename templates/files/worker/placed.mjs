@@ -55,7 +55,7 @@ export class Placed {
   /** The guest of the container, which is started where none runs. @returns {Promise<Connection>} */
   async guest() {
     if (this.#guest && this.#ctx.container?.running) return this.#guest;
-    // Whoever comes meanwhile waits with the first, and tries once more where what stopped that one may be over.
+    // Callers that come meanwhile wait with the first, and retry where its failure may be over.
     const guest = await this.#reaching?.catch((error) => {
       if (!(error instanceof Fault) || !error.retryable) throw error;
     });
@@ -76,7 +76,7 @@ export class Placed {
     const started = await this.#host.wake();
     const guest = (started ? undefined : await this.#back()) ?? (await this.#put());
     if (this.#destroyed !== destroyed) {
-      // What was destroyed meanwhile is not to be there for whoever opens the next.
+      // A sandbox that was destroyed meanwhile must not be there for the next one.
       guest.end("the sandbox was destroyed");
       await this.#host.end();
       throw notUp();

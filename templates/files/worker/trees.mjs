@@ -32,7 +32,7 @@ export class Trees {
   /** Those who wait for their turn to pack. @type {(() => void)[]} */
   #turns = [];
 
-  /** @param {Ask} ask @param {Waiting} waiting who waits for the calls of the sandbox */
+  /** @param {Ask} ask @param {Waiting} waiting the callers that wait for the sandbox */
   constructor(ask, waiting) {
     this.#ask = ask;
     this.#waiting = waiting;
@@ -162,7 +162,7 @@ class Outflow {
       this.#took(part.length);
       controller.enqueue(part);
     } else if (this.#error) {
-      // Its words are for the log; whoever reads learns that it is not whole.
+      // Its words are for the log; the reader learns only that it is not whole.
       controller.error(new Error("the sandbox that is copied from has ended"));
     } else {
       controller.close();

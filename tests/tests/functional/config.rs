@@ -386,7 +386,7 @@ fn a_container_of_earlier_versions_and_no_sandbox() {
     assert!(run.stderr.starts_with("warning[K048]"), "{}", run.stderr);
 }
 
-/// wrangler takes the key for a Pages project, which has no containers, whatever else stands there.
+/// wrangler takes the key for a Pages project, which has no containers, whatever else it contains.
 #[test]
 fn a_pages_project() {
     let text = "{\n  \"name\": \"site\",\n  // Static.\n  \"pages_build_output_dir\": \"./dist\"\n}\n";

@@ -16,7 +16,7 @@ pub(super) struct Former<'a> {
     own: Option<&'a Map<String, Value>>,
 }
 
-/// Where a key of an entry stands, and what stands there.
+/// The place of a key in an entry, and its value.
 pub(super) struct Slot<'a> {
     /// What the lock calls it.
     pub(super) name: String,

@@ -177,7 +177,7 @@ impl Change<'_> {
         own.into_iter().chain(inner.flat_map(|child| self.all_sections(child))).collect()
     }
 
-    /// The section that is nearest to what a table or array gets at a place: the last one in it, or its own.
+    /// The section nearest to a new entry of a table or array: the last one in it, or its own.
     fn beside(&self, id: Id, place: usize) -> Option<&Section> {
         let sections = &self.layout.sections;
         let direct = self.tree.children(id).into_iter().flat_map(|child| match sections.get(&child) {

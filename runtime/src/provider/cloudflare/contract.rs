@@ -63,7 +63,7 @@ macro_rules! methods {
             /// It comes to be whole or not at all, modes, links and empty directories as they were. The stream is read to
             /// its end, or given up.
             ///
-            /// `waiting` is as for `kozeExec`. Where it is over, so is the stream, and whoever fills it.
+            /// `waiting` is as for `kozeExec`. When it ends, the stream and its sender end as well.
             unpack "kozeUnpack" Unpack, stream "ReadableStream<Uint8Array>", waiting => Unpacked;
             /// Lets requests through to a port from now on: the object's `fetch` then takes them, by the header
             /// `koze-port`, and no others.

@@ -96,7 +96,7 @@ impl CloudflareSandbox {
         }
     }
 
-    /// Opens the sandbox once more, where its object says that it is none.
+    /// Opens the sandbox again where its object says that it is not open.
     pub(super) async fn open(&self) -> Result<Object> {
         match &self.origin {
             Origin::Key => {

@@ -36,7 +36,7 @@ pub(super) async fn copy(
             Err(Refused::Unstreamed) => return Ok(None),
             packed => packed?,
         };
-        // Dropped with this call: the receiver ends then, and with it whoever sends.
+        // Dropped with this call, which ends the receiver and the sender.
         let waiting = Waiting::new();
         match object.unpack(&unpack, &packed.stream, waiting.function(), LONGEST).await {
             Ok(unpacked) => return Ok(Some(unpacked.bytes)),

@@ -74,7 +74,7 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))
 }
 
-/// Makes what is missing of a sandbox's own directories, and gives its user on the host. Only who has claimed the sandbox may.
+/// Creates what is missing of a sandbox's own directories, and returns its user on the host. Claim the sandbox first.
 pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
     let owner = super::owner::settle(directory, weak)?;
     for (path, _, mode) in OWN {

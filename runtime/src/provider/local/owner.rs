@@ -27,7 +27,7 @@ const DEEPEST: usize = 3000;
 const CLAIMS: &str = "/run/koze/users";
 
 /// The user and group that own a sandbox's files on the host; none where that is the one who runs this. Files that another
-/// user owns, one of before, are given to it. Only who has claimed the sandbox may ask.
+/// user owns, one of before, are given to it. Claim the sandbox first.
 pub(super) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);

@@ -77,7 +77,7 @@ impl Running {
         let (reading, guest) = (Arc::clone(&wire), Arc::clone(&process));
         engine.spawn(async move {
             reading.read().await;
-            // A guest that says what it may not is none that can be worked with.
+            // A guest that breaks the protocol cannot be trusted any more.
             let _ = rustix::process::pidfd_send_signal(&guest, Signal::KILL);
         });
         let at_end = Arc::clone(&wire);

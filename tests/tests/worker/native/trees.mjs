@@ -121,7 +121,7 @@ export const cases = {
     const said = (why, words) => [top, record(5, why, text(words))];
     assert.equal((await refused(s.unpack(Buffer.concat(said(1, "no")), `${dir}/in`), "not_found")).text, "no");
     await refused(s.unpack(Buffer.concat([top, record(5, 99, text("no"))]), `${dir}/in`), "unavailable");
-    // What stands behind the end is nobody's.
+    // Bytes after the end belong to nothing.
     assert.deepEqual(await s.unpack(Buffer.concat([file("", "ab"), end, Buffer.alloc(500_000)]), `${dir}/in`), { bytes: 2 });
     assert.deepEqual(await left(s, dir), ["in", "t"]);
   },

@@ -14,7 +14,7 @@ use self::place::{Place, place};
 /// What a share of the processors is a share of, in microseconds.
 const PERIOD: u64 = 100_000;
 
-/// Whoever writes it to a door.
+/// The process that writes it to a file of a group.
 pub(super) const ENTER: &[u8] = b"0";
 
 /// A group of a sandbox, in each hierarchy that counts something. Taken away when dropped, which works once it is empty.

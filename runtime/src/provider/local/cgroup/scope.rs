@@ -18,7 +18,7 @@ pub(super) fn enter(group: &Path) -> Option<String> {
     let (me, root) = (std::process::id().to_string(), rustix::process::geteuid().is_root());
     let unit = format!("koze-{me}.scope");
     let mut call = Command::new("busctl");
-    // A library for the bus would be a good deal of code for one call; whoever has systemd has its client.
+    // A library for the bus would be much code for one call, and systemd brings its own client.
     call.arg(if root { "--system" } else { "--user" }).args(["--timeout=3", "--quiet", "call"]);
     call.args(["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"]);
     call.args(["StartTransientUnit", "ssa(sv)a(sa(sv))", &unit, "fail", "3"]);

@@ -142,7 +142,7 @@ fn child_of(nursery: &mut Option<Nursery>, spec: &Spec, theirs: OwnedFd) -> Resu
     if let Some(copy) = nursery.as_ref().and_then(|known| known.copy(&theirs).ok()) {
         return Ok(copy);
     }
-    // There is none yet, or somebody has ended it.
+    // It was not started yet, or was killed.
     let known = nursery.insert(Nursery::start()?);
     known.copy(&theirs).map_err(|error| {
         let text = format!("a sandbox cannot be started: {error}: is `koze::provider::local::init()` the first line of `main`?");

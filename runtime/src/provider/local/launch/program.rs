@@ -1,7 +1,7 @@
 //! The program that a sandbox's first process runs: a sealed copy in memory of the one that runs this.
 //!
 //! A child of the guest has the guest's program as its own until it is another one, and `/proc/self/exe` leads there. Were
-//! that the file on the host, whoever owns the file could change its mode from inside.
+//! that the file on the host, a sandbox of the file's owner could change its mode from inside.
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ const SEAL_EXEC: SealFlags = SealFlags::from_bits_retain(0x20);
 pub(super) struct GuestProgram(Arc<OwnedFd>);
 
 impl GuestProgram {
-    /// The one copy of this process, made where there is none, or where somebody has changed its mode.
+    /// Returns the one copy of this process. Creates it if it does not exist yet, or if its mode was changed.
     pub(super) fn get() -> Result<Self> {
         static COPY: Mutex<Option<GuestProgram>> = Mutex::new(None);
         let mut copy = COPY.lock().unwrap_or_else(PoisonError::into_inner);

@@ -144,7 +144,7 @@ fn directory(stage: &Stage) -> Result<PathBuf, Fault> {
         .ok_or("no sandbox is there".into())
 }
 
-/// A variable of this program's that no sandbox has of its own; where there is none, what looks for it finds nothing.
+/// A variable of this program's that no sandbox has of its own; without one, the attempt finds nothing.
 fn variable() -> String {
     const OWN: &[&str] = &[
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LC_CTYPE", "TMPDIR", "IMAGE", "PWD", "OLDPWD", "SHLVL",

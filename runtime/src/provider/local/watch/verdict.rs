@@ -1,4 +1,4 @@
-//! Why the programs of a sandbox are killed, in words for whoever waits for one of them.
+//! Why the programs of a sandbox are killed, in words for the caller of one of them.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -36,7 +36,7 @@ enum Phase {
     Open,
 }
 
-/// What a client asks for, and who waits for the word that it may go on.
+/// What a client asks for, and the connection that waits for permission.
 pub(super) struct Heard {
     hello: Hello,
     go_on: oneshot::Sender<()>,

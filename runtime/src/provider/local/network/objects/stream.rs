@@ -46,7 +46,7 @@ pub(super) async fn call(
         return packed.unwrap_or_else(|failure| framed(frame::write(Err(failure))));
     }
     let done = unpack(shared, object, &input, &mut body).await;
-    // Closed over bytes that nobody has read, a connection loses its answer. Whoever sends stops at that.
+    // A connection that is closed with unread bytes loses its answer. The sender stops then.
     tokio::spawn(async move { while matches!(body.frame().await, Some(Ok(_))) {} });
     framed(frame::write(done))
 }
