@@ -3,7 +3,7 @@
 // A sandbox in a container with koze's own guest in it, which answers the contract of koze.
 
 import { DurableObject } from "cloudflare:workers";
-import { Calls, Fault, LARGEST_PIECE, answered, forwarded, notUp, piece } from "./calls.mjs";
+import { Calls, Fault, LARGEST_PIECE, answered, forwarded, log, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Container } from "./container.mjs";
 import { Lost, PORT, Refused } from "./guest.mjs";
@@ -235,7 +235,7 @@ export class KozeSandbox extends DurableObject {
       return answered(await this.#container.port(port).fetch(inside));
     } catch (error) {
       // Its words hold an address of the network inside.
-      console.error("koze:", error);
+      log(error);
       return new Response(`Nothing answers at port ${port} of the sandbox\n`, { status: 502 });
     }
   }
@@ -309,7 +309,7 @@ function thrown(error) {
   }
   if (error instanceof GivenUp) return new Fault("unavailable", error.message);
   // Other words are for the log: they may name what is inside.
-  console.error("koze:", error);
+  log(error);
   if (error instanceof Lost && !error.left) return notUp();
   if (error instanceof Lost) {
     return new Fault("unavailable", "the sandbox did not answer in time, or ended: what was asked may be done or not");
