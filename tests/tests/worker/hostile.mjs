@@ -1,4 +1,4 @@
-// What a container may say to the class over the SDK, and what its programs answer: `node hostile.mjs DIRECTORY`, with the
+// What a container may say to the classes of sandboxes, and what its programs answer: `node hostile.mjs DIRECTORY`, with the
 // templates of the classes in it.
 
 import assert from "node:assert/strict";
@@ -8,79 +8,70 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const [directory] = process.argv.slice(2);
-const sdk = pathToFileURL(join(directory, "sdk.mjs")).href;
-// The SDK without a container: each command is answered with what the test says.
-const stub = `
-  export class Sandbox {
-    constructor(ctx) { this.ctx = ctx }
-    createClientForTransport() {}
-    renewActivityTimeout() {}
-    async execWithSessionToken() { return { stdout: globalThis.said, stderr: "", exitCode: 0 } }
-  }`;
-let control = false;
+/** @param {string} name */
+const template = (name) => pathToFileURL(join(directory, name)).href;
+const operations = template("operations.mjs");
 registerHooks({
-  resolve: (specifier, context, next) =>
-    specifier === "@cloudflare/sandbox"
-      ? { url: `data:text/javascript,${encodeURIComponent(stub)}`, shortCircuit: true }
-      : next(specifier, context),
   load: (url, context, next) => {
-    const [path] = url.split("?");
-    if (path !== sdk) return next(url, context);
-    const source = readFileSync(new URL(path), "utf8").replace("__KOZE_SCRIPT__", "''");
-    return { format: "module", source: control ? weakened(source) : source, shortCircuit: true };
+    const [path, query] = url.split("?");
+    if (path !== operations || query !== "control") return next(url, context);
+    return { format: "module", source: weakened(readFileSync(new URL(path), "utf8")), shortCircuit: true };
   },
 });
 
-/** The class as it would be with plain objects. @param {string} source */
+/** What would look words up in plain objects. @param {string} source */
 function weakened(source) {
-  const weak = source
-    .replace("FAULTS.get(this.word)", "Object.fromEntries(FAULTS)[this.word]")
-    .replace("KINDS.get(type)", "Object.fromEntries(KINDS)[type]");
-  assert.notEqual(weak, source);
-  return weak;
+  const words = source.replace("WORDS.has(error.why)", "Object.fromEntries([...WORDS].map((word) => [word, true]))[error.why]");
+  const kinds = words.replace(/const known = link .*;/, 'const known = { link, file: "file", directory: "directory" }[kind] ?? "other";');
+  assert.ok(source !== words && words !== kinds);
+  return kinds;
 }
 
-// Node 22 does not have these yet.
-Uint8Array.fromBase64 ??= (text) => new Uint8Array(Buffer.from(text, "base64"));
-Uint8Array.prototype.toBase64 ??= function () {
-  return Buffer.from(this).toString("base64");
-};
-console.error = () => {};
+const { Calls, Fault } = await import(template("calls.mjs"));
+const { Refused } = await import(template("guest.mjs"));
+const SILENT = "the log of the Worker says why";
 
+/** The methods of the contract, over a guest that answers what it is told to. @param {string} query */
 async function sandbox(query) {
-  const { KozeSandbox } = await import(sdk + query);
+  const { Operations, known } = await import(operations + query);
   const kept = new Map([["koze", { sleepAfterMs: null, ports: [] }]]);
   const storage = { get: async (key) => kept.get(key), put: async (key, value) => kept.set(key, value) };
-  const ctx = { storage, container: { running: true }, blockConcurrencyWhile: (work) => work() };
-  const object = new KozeSandbox(ctx, {});
-  await new Promise((done) => setTimeout(done, 10));
-  return object;
+  const calls = new Calls(storage, { taken: [], settle: async () => {}, thrown: (error) => known(error) ?? new Fault("internal", SILENT) });
+  await calls.load();
+  const guest = { answer: () => {} };
+  return { guest, methods: new Operations(calls, async () => guest.answer()) };
 }
 
-const WORDS = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf"];
+const HOSTILE = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf"];
 const place = { root: "/", path: "/x" };
-async function answers(object) {
+
+/** What a sandbox answers to words of a hostile guest: the codes of errors, and the kinds of files. @param {string} query */
+async function answers(query) {
+  const { guest, methods } = await sandbox(query);
   const all = [];
-  for (const word of WORDS) {
-    globalThis.said = `no ${word} 0\n.`;
-    const failed = await object.kozeMakeDir(place).catch((error) => ({ thrown: String(error) }));
-    globalThis.said = `ok ${word} 644 3\n\n.`;
-    const stat = await object.kozeStat(place).catch((error) => ({ thrown: String(error) }));
-    all.push([failed.error?.code, failed.error?.message, stat.value?.kind]);
+  for (const word of HOSTILE) {
+    guest.answer = () => {
+      throw new Refused(word, "text");
+    };
+    const failed = await methods.makeDir(place);
+    guest.answer = () => ({ ok: { kind: word, target: null, size: 3, mode: 0o644 } });
+    const found = await methods.stat(place);
+    all.push([failed.error?.code, failed.error?.message, found.value?.kind]);
   }
   return all;
 }
 
-const message = "/x: the sandbox could not do it, and did not say why";
-assert.deepEqual(await answers(await sandbox("")), WORDS.map(() => ["internal", message, "other"]));
-globalThis.said = "no ENOENT 0\n.";
-assert.equal((await (await sandbox("")).kozeMakeDir(place)).error.code, "not_found");
-control = true;
-const weak = await answers(await sandbox("?control"));
-assert.ok(weak.every(([code, , kind]) => code !== "internal" || kind !== "other"), JSON.stringify(weak));
+assert.deepEqual(await answers(""), HOSTILE.map(() => ["internal", SILENT, "other"]));
+const honest = await sandbox("");
+honest.guest.answer = () => {
+  throw new Refused("not_found", "/x is not there");
+};
+assert.equal((await honest.methods.makeDir(place)).error.code, "not_found");
+const weak = await answers("?control");
+assert.ok(weak.every(([code, , kind]) => code !== "internal" && kind !== "other"), JSON.stringify(weak));
 
 // Cookies are for the host of the preview alone.
-const { answered } = await import(pathToFileURL(join(directory, "calls.mjs")));
+const { answered } = await import(template("calls.mjs"));
 const headers = new Headers({ "x-mine": "1" });
 for (const cookie of ["a=1", "b=domain=x; Path=/", "c=1; Domain=example.com; Path=/", "d=1;DOMAIN = .a;domain"]) {
   headers.append("set-cookie", cookie);

@@ -1,4 +1,4 @@
-//! What containers may say to the class over the SDK, and what programs in them answer.
+//! What containers may say to the classes of sandboxes, and what programs in them answer.
 
 use koze_tests::{node_command, root, run};
 
