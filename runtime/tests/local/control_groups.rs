@@ -196,13 +196,13 @@ fn processors() -> Result<(), libtest_mimic::Failed> {
 
 /// Starts more spinners than there are processors for, and waits until one has the priority, or for some seconds. Seen from the
 /// host: a program inside would be as slow as they are.
-async fn spins_at(stage: &Stage, mark: &str, priority: &str) -> bool {
+async fn spins_at(stage: &Stage, mark: &str, priority: &str, looks: usize) -> bool {
     let sandbox = stage.open("a").await;
     let many = std::thread::available_parallelism().unwrap().get() * 8 + 8;
     let script = format!(": {mark}; for i in $(seq {many}); do (while :; do :; done) & done; wait");
     let running = tokio::spawn(async move { sandbox.exec(command(&["sh", "-c", &script])).await });
     let mut found = false;
-    for _ in 0..100 {
+    for _ in 0..looks {
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(|path| {
             fs::read(path.join("cmdline")).is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
@@ -225,13 +225,13 @@ fn spinners() -> Result<(), libtest_mimic::Failed> {
         if is_root() {
             eprintln!("many_spinners_run_behind_the_host shows nothing as root: the kernel may limit them");
         } else {
-            assert!(spins_at(&Stage::new(), "spinners-behind", "19").await);
+            assert!(spins_at(&Stage::new(), "spinners-behind", "19", 300).await);
         }
     })
 }
 
 fn spinners_beside() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        assert!(!spins_at(&Stage::weakened(vec![Weakness::Processors]), "spinners-beside", "19").await);
+        assert!(!spins_at(&Stage::weakened(vec![Weakness::Processors]), "spinners-beside", "19", 40).await);
     })
 }

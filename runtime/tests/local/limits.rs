@@ -113,15 +113,24 @@ fn undumpable_memory_hog() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-async fn blinding(stage: &Stage) -> koze::sandbox::Output {
+/// How long a program holds what it has taken: by far longer than a busy machine needs to see it, where it is to be seen.
+const FOR_GOOD: &str = "45";
+const FOR_A_WHILE: &str = "4";
+
+/// For how long this program was told to hold what it has taken.
+fn told() -> Duration {
+    Duration::from_secs(std::env::args().nth(2).unwrap().parse().unwrap())
+}
+
+async fn blinding(stage: &Stage, seconds: &str) -> koze::sandbox::Output {
     let bad = stage.sized(256, 200).await;
     put_probe(&bad).await;
-    bad.exec(command(&["/home/user/probe", DESCRIPTORS])).await.unwrap()
+    bad.exec(command(&["/home/user/probe", DESCRIPTORS, seconds])).await.unwrap()
 }
 
 fn who_blinds_the_watch_is_ended() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let ended = blinding(&Stage::new()).await;
+        let ended = blinding(&Stage::new(), FOR_GOOD).await;
         assert_eq!(ended.exit_code, 137, "{ended:?}");
         let why = String::from_utf8(ended.stderr).unwrap();
         // Whichever part of its budget is used up first.
@@ -135,7 +144,7 @@ fn who_blinds_the_watch_is_ended() -> Result<(), libtest_mimic::Failed> {
 /// Without a budget the watch looks at all of them, for as long as that takes.
 fn who_blinds_the_watch_goes_on() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let ended = blinding(&Stage::weakened(vec![Weakness::Budget])).await;
+        let ended = blinding(&Stage::weakened(vec![Weakness::Budget]), FOR_A_WHILE).await;
         assert_eq!(ended.exit_code, 0, "{ended:?}");
     })
 }
@@ -147,25 +156,25 @@ pub(crate) fn many_descriptors() -> ExitCode {
     for _ in 0..40 {
         // SAFETY: this program has one thread, and the copy only waits.
         if unsafe { libc::fork() } == 0 {
-            std::thread::sleep(Duration::from_secs(4));
+            std::thread::sleep(told());
             // SAFETY: ends the copy at once.
             unsafe { libc::_exit(0) };
         }
     }
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(told());
     drop(copies);
     ExitCode::SUCCESS
 }
 
-async fn holding(stage: &Stage) -> koze::Result<koze::sandbox::Output> {
+async fn holding(stage: &Stage, seconds: &str) -> koze::Result<koze::sandbox::Output> {
     let bad = stage.sized(64, 200).await;
     put_probe(&bad).await;
-    bad.exec(command(&["/home/user/probe", SOCKETS])).await
+    bad.exec(command(&["/home/user/probe", SOCKETS, seconds])).await
 }
 
 fn socket_memory_hog() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        match holding(&Stage::new()).await {
+        match holding(&Stage::new(), FOR_GOOD).await {
             Ok(ended) => {
                 assert_eq!(ended.exit_code, 137, "{ended:?}");
                 let why = String::from_utf8(ended.stderr).unwrap();
@@ -179,7 +188,7 @@ fn socket_memory_hog() -> Result<(), libtest_mimic::Failed> {
 
 fn socket_memory_unseen() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let held = holding(&Stage::weakened(vec![Weakness::Sockets])).await;
+        let held = holding(&Stage::weakened(vec![Weakness::Sockets]), FOR_A_WHILE).await;
         if is_root() {
             eprintln!("control_socket_memory_unseen shows nothing as root: the kernel may count");
         } else {
@@ -198,7 +207,7 @@ pub(crate) fn hold_in_sockets() -> ExitCode {
         while writer.write(&piece).is_ok() {}
         all.push((reader, (number % 2 == 0).then_some(writer)));
     }
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(told());
     ExitCode::SUCCESS
 }
 
