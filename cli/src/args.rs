@@ -9,11 +9,11 @@ use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "koze", version, propagate_version = true, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 
-    /// When to colour the output; `NO_COLOR` is honoured.
+    /// When to color the output; `NO_COLOR` is honored.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: ColorChoice,
 }
@@ -21,53 +21,53 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Keep the wrangler configuration and the generated code in step with the sandbox files
+    /// Update the wrangler configuration and the generated files to match the sandbox files
     Build(Build),
-    /// Create a complete agent Worker project in a new directory, and build it
+    /// Create a complete agent Worker project in a new directory and build it
     New(New),
-    /// Make an existing package one that koze builds
+    /// Set up an existing package for koze
     Init(Init),
-    /// Create a sandbox file, and build
+    /// Create a sandbox file and build
     Add(Add),
     /// List the sandboxes of the project
     List(List),
-    /// Give a sandbox, or its class alone, another name; its storage stays
+    /// Rename a sandbox, or only its class, and keep its storage
     Rename(Rename),
-    /// Take sandboxes whose files are gone out of the wrangler configuration
+    /// Remove sandboxes from the wrangler configuration after their files were deleted
     Remove(Remove),
-    /// Move sandboxes to another backend, or make one of a container of the class `Sandbox`
+    /// Move sandboxes to another backend, or convert a hand-written container of the class `Sandbox`
     Migrate(Migrate),
-    /// Print the definitions of the tools that agents get in this project
+    /// Print the tool definitions of the project as JSON
     Tools(Tools),
-    /// Check the project and the tools it needs, and say what to do next
+    /// Check the project and the tools it needs, and print remedies
     Doctor(Doctor),
     /// Call a tool in a sandbox on this machine
     Call(Call),
     /// List the sandboxes on this machine
     Sandboxes(Sandboxes),
-    /// End sandboxes on this machine, and take their files away
+    /// Destroy sandboxes on this machine and delete their files
     Destroy(Destroy),
     /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine
     Mcp(Mcp),
-    /// Play an agent's work with two sandboxes in a new project, and show each call
+    /// Create a project, play an agent's work in two sandboxes, and show each call
     Demo(Demo),
     /// Run the Worker on this machine, and build again after each change
     Dev(Dev),
-    /// Deploy the Worker, where every file is in step and no storage would be lost
+    /// Deploy the Worker if every file is in step and no storage would be lost
     Deploy(Deploy),
     /// Run the sandboxes of a session
     #[command(hide = true)]
     Supervise(Supervise),
-    /// Run a program, and end all that it has started
+    /// Run a program, and end all processes that it started
     #[command(hide = true)]
     Guard(Guard),
-    /// Tell what the code of a diagnostic means
+    /// Explain the code of a diagnostic, with an example
     Explain(Explain),
     /// Print a completion script for a shell
     Completions(Completions),
 }
 
-/// Where the project is.
+/// The options that locate the project and format the output.
 #[derive(Debug, Args)]
 pub struct Where {
     /// A directory in the package
@@ -78,29 +78,29 @@ pub struct Where {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Take warnings for errors
+    /// Treat warnings as errors
     #[arg(long)]
     pub strict: bool,
 
-    /// For a person, or one JSON document on standard output
+    /// Output for people, or one JSON document on standard output
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub format: Format,
 }
 
-/// Who reads the output.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
 pub enum Format {
-    // A person.
+    // Text for people.
     Human,
-    // A program.
+    // JSON for programs.
     Json,
 }
 
 /// `koze build`.
 #[derive(Debug, Args)]
 pub struct Build {
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub place: Where,
 
@@ -112,7 +112,7 @@ pub struct Build {
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Build again whenever something changes that a build reads; ends with Ctrl-C
+    /// Build again when a file that a build reads changes; stop with Ctrl-C
     #[arg(long, conflicts_with_all = ["check", "dry_run"])]
     pub watch: bool,
 }
@@ -120,16 +120,16 @@ pub struct Build {
 /// `koze init`.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
-    /// this koze runs from or was built from]
+    /// The `runtime` directory of a koze checkout, needed because the crate `koze` is not published yet [default: the
+    /// checkout that this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 
-    /// Raise the crate `worker` in Cargo.toml to the version that the generated code compiles with, where it is older
+    /// Upgrade the crate `worker` in Cargo.toml if it is older than the version that the generated code needs
     #[arg(long)]
     pub raise_worker: bool,
 
-    /// Where, and how.
+    /// The options for the project.
     #[command(flatten)]
     pub edit: Edit,
 }
@@ -137,18 +137,18 @@ pub struct Init {
 /// `koze add`.
 #[derive(Debug, Args)]
 pub struct Add {
-    /// The sandbox: the name of its file without `.sandbox.rs`
+    /// The name of the sandbox: that of its file without `.sandbox.rs`
     pub name: String,
 
-    /// The variant of the sandbox image, such as python
+    /// The variant of the sandbox image, such as `python`
     #[arg(long)]
     pub variant: Option<String>,
 
-    /// The directory of the file, below `src` [default: that of the other sandboxes, else src/server]
+    /// The directory for the file, below `src` [default: that of the other sandboxes, else `src/server`]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<String>,
 
-    /// Where, and how.
+    /// The options for the project.
     #[command(flatten)]
     pub edit: Edit,
 }
@@ -159,10 +159,10 @@ pub struct Rename {
     /// The sandbox: the name of its file without `.sandbox.rs`, or its class
     pub old: String,
 
-    /// Its new name: that of a file (`code-interpreter`), or of a class alone (`CodeInterpreter`)
+    /// The new name: a file name (`code-interpreter`), or a class name to rename only the class (`CodeInterpreter`)
     pub new: String,
 
-    /// Where, and how.
+    /// The options for the project.
     #[command(flatten)]
     pub edit: Edit,
 }
@@ -170,21 +170,21 @@ pub struct Rename {
 /// `koze migrate`.
 #[derive(Debug, Args)]
 pub struct Migrate {
-    /// The sandbox that the class `Sandbox` becomes: the name of its file without `.sandbox.rs`, `shell` where none is
-    /// given. With `--backend`, the one that moves, by the name of its file or its class: all, where none is given
+    /// The name of the new sandbox for the class `Sandbox`: that of its file without `.sandbox.rs` [default: `shell`].
+    /// With `--backend`, the sandbox to move: the name of its file, or its class [default: all]
     pub name: Option<String>,
 
-    /// Move sandboxes to another backend: `native` is koze's own guest in any image, `sdk` Cloudflare's Sandbox SDK.
-    /// Classes, bindings and storage stay
+    /// Move sandboxes to another backend: `native` is koze's own guest in any image, `sdk` is Cloudflare's Sandbox SDK.
+    /// Classes, bindings and storage do not change
     #[arg(long, value_name = "BACKEND")]
     pub backend: Option<Backend>,
 
-    /// Where, and how.
+    /// The options for the project.
     #[command(flatten)]
     pub edit: Edit,
 }
 
-/// What runs behind the class of a sandbox.
+/// The backend of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
 pub enum Backend {
@@ -208,7 +208,7 @@ pub struct Doctor {
     #[arg(long, conflicts_with_all = ["project", "config", "strict"])]
     pub prove: bool,
 
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub place: Where,
 }
@@ -216,16 +216,16 @@ pub struct Doctor {
 /// `koze tools`.
 #[derive(Debug, Args)]
 pub struct Tools {
-    /// Whose words the definitions are written in
+    /// The format of the definitions
     #[arg(long, value_name = "DIALECT", default_value = "mcp")]
     pub dialect: Dialect,
 
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub place: Where,
 }
 
-/// Whose words a definition is written in.
+/// The format of a tool definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
 pub enum Dialect {
@@ -251,14 +251,14 @@ impl From<Dialect> for koze::tool::dialect::Dialect {
 /// `koze completions`.
 #[derive(Debug, Args)]
 pub struct Completions {
-    /// The shell
+    /// The shell that the script is for
     pub shell: clap_complete::Shell,
 }
 
-/// What the commands have in common that change sources.
+/// The options of the commands that change sources.
 #[derive(Debug, Args)]
 pub struct Edit {
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub place: Where,
 
@@ -270,7 +270,7 @@ pub struct Edit {
 /// `koze list`.
 #[derive(Debug, Args)]
 pub struct List {
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub place: Where,
 }
@@ -278,7 +278,7 @@ pub struct List {
 /// `koze explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// The code, such as K010
+    /// The code, such as `K010`
     pub code: String,
 }
 
@@ -295,20 +295,20 @@ pub struct Remove {
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
 
-    /// Delete what its Durable Objects have stored, when the migration is deployed; there is no way back
+    /// Delete the storage of their Durable Objects when the migration is deployed; this cannot be undone
     #[arg(long)]
     pub delete_storage: bool,
 
-    /// Keep what its Durable Objects have stored, behind a plain Durable Object of the same class
+    /// Keep the storage of their Durable Objects, behind a plain Durable Object of the same class
     #[arg(long)]
     pub keep_storage: bool,
 
-    /// Take out what made its class, too, and what deleted it: you say that it was never deployed, which koze cannot know.
-    /// Cloudflare refuses a first deployment that makes a class and deletes it
+    /// Also remove the migrations or `exports` entries that create and delete their classes. You confirm that they were
+    /// never deployed, which koze cannot check. Cloudflare rejects a first deployment that creates a class and deletes it
     #[arg(long)]
     pub never_deployed: bool,
 
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub place: Where,
 
@@ -323,24 +323,24 @@ pub struct New {
     /// The directory to create
     pub dir: PathBuf,
 
-    /// The package's name [default: the directory's]
+    /// The name of the package [default: that of the directory]
     #[arg(long)]
     pub name: Option<String>,
 
-    /// What runs behind the sandbox: `native` is koze's own guest in any image, and writes a project without the SDK
+    /// The backend of the sandbox: `native` is koze's own guest in any image, for a project without the SDK
     #[arg(long, value_name = "BACKEND", default_value = "sdk")]
     pub backend: Backend,
 
-    /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
-    /// this koze runs from or was built from]
+    /// The `runtime` directory of a koze checkout, needed because the crate `koze` is not published yet [default: the
+    /// checkout that this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 }
 
-/// The session where nobody names one.
+/// The default session.
 pub const SESSION: &str = "default";
 
-/// A session on this machine.
+/// The options that select a session on this machine.
 #[derive(Debug, Clone, Args)]
 pub struct Here {
     /// A directory in the package
@@ -351,12 +351,12 @@ pub struct Here {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Where sandboxes and their files are kept [default: a directory for the package in
+    /// Where to keep sandboxes and their files [default: a directory for the package in
     /// `~/.local/state/koze`]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 
-    /// The session: sandboxes of one session share nothing with those of another
+    /// The session; sandboxes of different sessions share nothing
     #[arg(long, value_name = "SESSION", default_value = SESSION)]
     pub session: String,
 }
@@ -364,14 +364,14 @@ pub struct Here {
 /// `koze call`.
 #[derive(Debug, Args)]
 pub struct Call {
-    /// The tool, such as shell
+    /// The tool, such as `shell`
     pub tool: String,
 
-    /// Its input, a JSON object; `-` reads it from standard input
+    /// The input of the tool, a JSON object; `-` reads it from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     pub input: String,
 
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub here: Here,
 }
@@ -383,20 +383,20 @@ pub struct Sandboxes {
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub project: PathBuf,
 
-    /// Where sandboxes and their files are kept [default: a directory for the package in
+    /// Where to keep sandboxes and their files [default: a directory for the package in
     /// `~/.local/state/koze`]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 
-    /// One session alone [default: all]
+    /// List only this session [default: all sessions]
     #[arg(long, value_name = "SESSION")]
     pub session: Option<String>,
 
-    /// Show which hosts they reached and which they were refused, with the rule that decided
+    /// Show which hosts were reached and refused, and the rule that decided
     #[arg(long)]
     pub egress: bool,
 
-    /// For a person, or one JSON document on standard output
+    /// Output for people, or one JSON document on standard output
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub format: Format,
 }
@@ -405,15 +405,15 @@ pub struct Sandboxes {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["names", "all"]))]
 pub struct Destroy {
-    /// The sandboxes
+    /// The sandboxes to destroy
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 
-    /// All of the session
+    /// Destroy all sandboxes of the session
     #[arg(long)]
     pub all: bool,
 
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub here: Here,
 }
@@ -421,16 +421,16 @@ pub struct Destroy {
 /// `koze mcp`.
 #[derive(Debug, Args)]
 pub struct Mcp {
-    /// Serve streamable HTTP at this address of the loopback interface, instead of standard input and output; the
-    /// bearer token is `KOZE_MCP_TOKEN`, or a new one that is printed
+    /// Serve streamable HTTP at this loopback address instead of standard input and output. The bearer token is
+    /// `KOZE_MCP_TOKEN`, or a new one that koze prints
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
     pub http: Option<String>,
 
-    /// An origin of web pages that may call, such as `http://localhost:6274`; by default none may
+    /// Allow web pages of this origin to call, such as `http://localhost:6274` [default: none]
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub allow_origin: Vec<String>,
 
-    /// Where.
+    /// The options for the project.
     #[command(flatten)]
     pub here: Here,
 }
@@ -438,13 +438,13 @@ pub struct Mcp {
 /// `koze demo`.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// The `runtime` directory of a koze checkout, for the crate `koze` is not published yet [default: the checkout
-    /// this koze runs from or was built from]
+    /// The `runtime` directory of a koze checkout, needed because the crate `koze` is not published yet [default: the
+    /// checkout that this koze runs from or was built from]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 }
 
-/// What `koze dev` and `koze deploy` have in common.
+/// The options that `koze dev` and `koze deploy` share.
 #[derive(Debug, Args)]
 pub struct Run {
     /// A directory in the package
@@ -459,7 +459,7 @@ pub struct Run {
     #[arg(long, value_name = "NAME")]
     pub env: Option<String>,
 
-    /// Further arguments for wrangler
+    /// Arguments to pass to wrangler
     #[arg(last = true, value_name = "ARGS")]
     pub wrangler: Vec<String>,
 }
@@ -467,20 +467,20 @@ pub struct Run {
 /// `koze dev`.
 #[derive(Debug, Args)]
 pub struct Dev {
-    /// With sandboxes on this machine instead of containers: no Docker, no account (Linux)
+    /// Use sandboxes on this machine instead of containers, without Docker or an account (Linux only)
     #[arg(long)]
     pub local: bool,
 
-    /// The port that the Worker listens at [default: wrangler's, 8787]
+    /// The port that the Worker listens on [default: wrangler's, 8787]
     #[arg(long)]
     pub port: Option<u16>,
 
-    /// With `--local`, where sandboxes and their files are kept [default: a directory for the package in
+    /// With `--local`, where to keep sandboxes and their files [default: a directory for the package in
     /// `~/.local/state/koze`]
     #[arg(long, value_name = "DIR", requires = "local")]
     pub state: Option<PathBuf>,
 
-    /// Where, and how.
+    /// The options for the project.
     #[command(flatten)]
     pub run: Run,
 }
@@ -488,30 +488,30 @@ pub struct Dev {
 /// `koze deploy`.
 #[derive(Debug, Args)]
 pub struct Deploy {
-    /// Take warnings for errors
+    /// Treat warnings as errors
     #[arg(long)]
     pub strict: bool,
 
-    /// Where, and how.
+    /// The options for the project.
     #[command(flatten)]
     pub run: Run,
 }
 
-/// What ends wrangler with koze; [`crate::dev`] starts it.
+/// `koze guard`, which ends wrangler with koze; [`crate::dev`] starts it.
 #[derive(Debug, Args)]
 pub struct Guard {
-    /// The process that it must not outlive
+    /// The process with which the program ends
     pub parent: u32,
 
-    /// The program, and its arguments
+    /// The program and its arguments
     #[arg(last = true, required = true)]
     pub program: Vec<OsString>,
 }
 
-/// What runs the sandboxes of a session; [`crate::session`] starts it.
+/// `koze supervise`, which runs the sandboxes of a session; [`crate::session`] starts it.
 #[derive(Debug, Args)]
 pub struct Supervise {
-    /// Where sandboxes and their files are kept
+    /// Where to keep sandboxes and their files
     #[arg(long)]
     pub state: PathBuf,
 

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use koze_model::image::ImageSource;
 use koze_model::names::{self, Names};
-use koze_model::{Backend, Rule, Sandbox};
+use koze_model::{Backend, Sandbox};
 
 use crate::discover::{Project, Sandboxes};
 use crate::draft::{Draft, Storage};
@@ -19,8 +18,9 @@ use crate::generate;
 use crate::ignored::{self, Hidden};
 use crate::images::guest;
 use crate::lock::Lock;
-use crate::plan::{self, Inputs, Plan};
+use crate::plan::{self, Inputs, Plan, Planned};
 use crate::recover;
+use crate::rules::Rule;
 use crate::sdk::{self, Sdk};
 use crate::worker_crate::WorkerCrate;
 use crate::wrangler::lifecycle;
@@ -56,47 +56,13 @@ pub struct Build {
     /// The crate `worker`, where the project has it.
     pub worker: Option<WorkerCrate>,
     /// The sandboxes.
-    pub sandboxes: Vec<Summary>,
+    pub sandboxes: Vec<Planned>,
     /// The files that an interrupted run had left to be written, and this one wrote first.
     pub finished: Vec<String>,
     /// What changed, or would change.
     pub plan: Option<Plan>,
     /// New files that belong into version control, and are kept out of it.
     pub hidden: Vec<Hidden>,
-}
-
-/// One sandbox, in words.
-#[derive(Debug, Clone)]
-pub struct Summary {
-    /// Its file, relative to the package.
-    pub file: String,
-    /// Its binding.
-    pub binding: String,
-    /// Its class.
-    pub class: String,
-    /// Its container application at the top level.
-    pub container: String,
-    /// Its image.
-    pub image: String,
-    /// What decided the image.
-    pub image_source: ImageSource,
-    /// What runs behind the class.
-    pub backend: Backend,
-    /// Its image in each named environment.
-    pub environments: Vec<(String, String)>,
-}
-
-impl Summary {
-    /// Whether wrangler builds the image.
-    pub fn is_built(&self) -> bool {
-        self.backend == Backend::Native || self.dockerfile().is_some()
-    }
-
-    /// The Dockerfile that the image is built from, relative to the wrangler configuration.
-    pub fn dockerfile(&self) -> Option<&str> {
-        let image = self.image.as_str();
-        (image.starts_with("./") || image.starts_with("../")).then_some(image)
-    }
 }
 
 /// Builds a project. What was found and done so far is in `build` even where a stage stops.
@@ -159,7 +125,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     };
     let plan = plan::make(&inputs, findings)?;
     findings.checked()?;
-    build.sandboxes = summaries(&sandboxes, &plan);
+    build.sandboxes.clone_from(&plan.sandboxes);
     if options.write {
         if let Err(failed) = write::apply(&project.dir, &plan.changes) {
             return interrupted(failed, findings);
@@ -254,35 +220,37 @@ fn removed(
     if storage == Storage::Never
         && let Some(why) = adopted(name, lock)
     {
-        let remedy = "settle what becomes of its storage: `--delete-storage` or `--keep-storage`".to_owned();
+        let remedy = "decide about its storage: `--delete-storage` or `--keep-storage`".to_owned();
         return findings.fail(refuse(why, remedy), None);
     }
     if storage == Storage::Keep && lock.kept.iter().any(|kept| is_named(&kept.name, &kept.class)) {
-        let remedy = format!("leave it so, or delete its storage: `koze remove {name} --delete-storage`");
-        return findings.fail(refuse("it is removed already, and its storage kept".to_owned(), remedy), None);
+        let remedy =
+            format!("nothing to do; to delete its storage, run `koze remove {name} --delete-storage`");
+        return findings
+            .fail(refuse("it was already removed, and its storage kept".to_owned(), remedy), None);
     }
     let Some((_, class)) = known.iter().find(|(base, class)| is_named(base, class)) else {
         let names: Vec<&str> = known.iter().map(|(base, _)| base.as_str()).collect();
-        let remedy = format!("koze has built {}: name one of these", koze_model::rules::listed(&names));
-        return findings.fail(refuse("koze has not built it".to_owned(), remedy), None);
+        let remedy = format!("koze has built {}: use one of these names", koze_model::rules::listed(&names));
+        return findings.fail(refuse("koze did not build it".to_owned(), remedy), None);
     };
     if project.registry && lock.registry.as_ref().is_some_and(|registry| registry.class == **class) {
-        let why = "`Cargo.toml` asks for it".to_owned();
+        let why = "`Cargo.toml` enables it".to_owned();
         let remedy =
-            "take `registry = true` out of `[package.metadata.koze]` first; then run the command again";
+            "remove `registry = true` from `[package.metadata.koze]` first, then run the command again";
         return findings.fail(refuse(why, remedy.to_owned()), Some(Place::file("Cargo.toml".to_owned())));
     }
     if let Some(sandbox) = sandboxes.list.iter().find(|sandbox| sandbox.class.value == **class) {
         let why = format!("`{}` declares it", sandbox.file);
-        let remedy =
-            "delete that file first, for koze deletes no source; then run the command again".to_owned();
+        let remedy = "koze does not delete source files: delete that file first, then run the command again"
+            .to_owned();
         return findings.fail(refuse(why, remedy), Some(sandboxes.place(sandbox, sandbox.class.span)));
     }
     let renamed =
         |sandbox: &&Sandbox| sandbox.attributes.renamed_from.as_ref().is_some_and(|old| old.value == **class);
     if let Some(sandbox) = sandboxes.list.iter().find(renamed) {
-        let why = format!("its storage goes on as `{}`", sandbox.class.value);
-        let remedy = "take `renamed_from` out of that sandbox, if its storage is to go".to_owned();
+        let why = format!("its storage now belongs to `{}`", sandbox.class.value);
+        let remedy = "remove `renamed_from` from that sandbox to delete the storage".to_owned();
         return findings.fail(refuse(why, remedy), Some(sandboxes.place(sandbox, sandbox.class.span)));
     }
     Ok((*class).clone())
@@ -296,7 +264,7 @@ pub fn take_turn(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop>
         while matches!(dir.try_lock(), Err(TryLockError::WouldBlock)) {
             // A build takes milliseconds: only what takes longer is worth a word.
             if since.elapsed() > Duration::from_secs(1) {
-                let _ = writeln!(anstream::stderr(), "waiting for another koze in this directory");
+                let _ = writeln!(anstream::stderr(), "waiting for another koze process in this directory");
                 dir.lock()?;
                 break;
             }
@@ -305,22 +273,4 @@ pub fn take_turn(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop>
         Ok(dir)
     });
     turn.map(Arc::new).or_else(|error| findings.io(&error))
-}
-
-fn summaries(sandboxes: &Sandboxes, plan: &Plan) -> Vec<Summary> {
-    sandboxes
-        .list
-        .iter()
-        .zip(plan.images.iter().zip(&plan.containers).zip(&plan.environments))
-        .map(|(sandbox, ((image, container), environments))| Summary {
-            file: sandbox.file.clone(),
-            binding: sandbox.names.binding.clone(),
-            class: sandbox.class.value.clone(),
-            container: container.clone(),
-            image: image.image.clone(),
-            image_source: image.source,
-            backend: sandbox.attributes.backend(),
-            environments: environments.clone(),
-        })
-        .collect()
 }

@@ -5,13 +5,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use koze_model::{Report, Rule, Sandbox, project};
+use koze_model::{Report, Sandbox, project};
 use walkdir::{DirEntry, WalkDir};
 
 use crate::draft::Draft;
 use crate::finding::{Findings, Place, Stop};
 use crate::manifest::{self, Manifest};
 use crate::paths;
+use crate::rules::Rule;
 
 /// A cargo package.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl Project {
         let shown = dir.display().to_string();
         let no_package = |why: &str| Rule::NoPackage { dir: shown.clone(), why: why.to_owned() };
         let Ok(absolute) = fs_err::canonicalize(dir) else {
-            return findings.fail(no_package("there is no such directory"), None);
+            return findings.fail(no_package("the directory does not exist"), None);
         };
         let Some(manifest) =
             absolute.ancestors().map(|dir| dir.join("Cargo.toml")).find(|path| path.is_file())
@@ -201,7 +202,10 @@ fn read(path: &Path, file: &str, draft: &Draft, findings: &mut Findings) -> Opti
         }
     };
     let Ok(text) = String::from_utf8(bytes) else {
-        findings.add(Rule::NotRust { message: "it is not UTF-8".to_owned() }, Some(Place::file(file)));
+        findings.add(
+            koze_model::Rule::NotRust { message: "it is not UTF-8".to_owned() },
+            Some(Place::file(file)),
+        );
         return None;
     };
     let text: Arc<str> = Arc::from(text.trim_start_matches('\u{feff}'));

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::wrangler::document::Edit;
+use koze_edit::Edit;
 
 /// Changes that a command brings to a build.
 #[derive(Debug, Clone, Default)]

@@ -1,9 +1,11 @@
-//! What was found wrong, and where: the model's rules with places in files.
+//! What was found wrong, and where: rules with places in files.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use koze_model::{Diagnostic, Level, Rule};
+use koze_model::{Diagnostic, Level};
+
+use crate::rules::Rule;
 
 /// A place in a file.
 #[derive(Debug, Clone)]
@@ -61,8 +63,8 @@ impl Findings {
     }
 
     /// Adds a finding at a place.
-    pub fn add(&mut self, rule: Rule, place: Option<Place>) {
-        self.push(Finding { rule, place, also: Vec::new() });
+    pub fn add(&mut self, rule: impl Into<Rule>, place: Option<Place>) {
+        self.push(Finding { rule: rule.into(), place, also: Vec::new() });
     }
 
     /// Adds a finding.
@@ -71,7 +73,7 @@ impl Findings {
     }
 
     /// Adds a finding and stops.
-    pub fn fail<T>(&mut self, rule: Rule, place: Option<Place>) -> Result<T, Stop> {
+    pub fn fail<T>(&mut self, rule: impl Into<Rule>, place: Option<Place>) -> Result<T, Stop> {
         self.add(rule, place);
         Err(Stop)
     }
@@ -90,7 +92,7 @@ impl Findings {
         };
         let also = diagnostic.also.iter().map(|(spot, label)| (place(spot), label.clone())).collect();
         let place = Some(place(&diagnostic.at));
-        self.push(Finding { rule: diagnostic.rule, place, also });
+        self.push(Finding { rule: diagnostic.rule.into(), place, also });
     }
 
     /// How bad a finding is, strictness considered.

@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use koze_model::image::{self, Image, ImageSource};
-use koze_model::{Backend, Rule, Sandbox};
+use koze_model::{Backend, Sandbox};
 
 use crate::discover::{DOCKERFILE, Project, Sandboxes};
 use crate::draft::Draft;
 use crate::finding::{Findings, Place};
 use crate::paths;
+use crate::rules::Rule;
 use crate::sdk::Sdk;
 
 use self::guest::{From, Guest};
 
-pub use offered::{classes, offered, serves};
+pub use offered::{offered, provided, serves};
 
 /// The image of a sandbox.
 #[derive(Debug, Clone)]

@@ -27,6 +27,7 @@ pub mod output;
 pub mod paths;
 pub mod plan;
 pub mod recover;
+pub mod rules;
 pub mod sdk;
 #[cfg(target_os = "linux")]
 pub mod session;

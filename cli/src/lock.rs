@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use koze_model::Rule;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
+use crate::rules::Rule;
 
 /// The file's name, beside the package's `Cargo.toml`.
 pub const FILE: &str = "koze.lock";
@@ -18,8 +18,7 @@ pub const FILE: &str = "koze.lock";
 const VERSION: u32 = 1;
 
 /// What to do with a lock that cannot be read.
-const MEND: &str = "it records what koze owns in the wrangler configuration: restore it from version control; where it \
-                    is lost, delete it, and the next build adopts what fits";
+const MEND: &str = "it records what koze owns in the wrangler configuration: restore it from version control; if it is lost, delete it, and the next build adopts matching entries";
 
 const HEADER: &str = "# Written by `koze build`: what koze owns in the wrangler configuration.\n# Commit this file; do not edit it.\n\n";
 
@@ -164,8 +163,8 @@ impl Lock {
                 let version = version.and_then(|lock| lock.get("version")?.as_integer());
                 let (message, remedy, range) = match (version, read) {
                     (Some(version), _) if version != i64::from(VERSION) => (
-                        format!("it has version {version}, and this koze writes version {VERSION}"),
-                        "a newer koze wrote it, and knows what it owns: install that version of koze or a later one",
+                        format!("it has version {version}, but this koze supports version {VERSION}"),
+                        "a newer koze wrote it: install that version of koze or a later one",
                         None,
                     ),
                     (_, Err(error)) => (error.message().trim().replace('\n', ", "), MEND, error.span()),

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use koze_model::Rule;
 use koze_model::rules::nearest;
 use toml_edit::{Document, Item, Value};
 
 use crate::finding::{Findings, Place, Stop};
+use crate::rules::Rule;
 use crate::source::{module, split_mark};
 
 /// The keys of `package.metadata.koze`; `sandbox-sdk` is that of the crate `koze` itself.
@@ -52,8 +52,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     let (mut environments, mut registry) = (None, false);
     for (key, value) in koze.and_then(Item::as_table_like).into_iter().flat_map(|table| table.iter()) {
         if !KEYS.contains(&key) {
-            let near =
-                nearest(key, KEYS).map_or(String::new(), |near| format!("; the nearest one is `{near}`"));
+            let near = nearest(key, KEYS).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             let message = format!("`package.metadata.koze` has no key `{key}`{near}");
             findings.add(Rule::BadManifest { message }, place(value.span()));
         }
@@ -61,13 +60,13 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
             let list = value.as_array().map(|list| list.iter().map(|name| name.as_str().map(str::to_owned)));
             environments = list.and_then(Iterator::collect);
             if environments.is_none() {
-                let message = "`package.metadata.koze.environments` takes a list of names".to_owned();
+                let message = "`package.metadata.koze.environments` must be a list of names".to_owned();
                 findings.add(Rule::BadManifest { message }, place(value.span()));
             }
         }
         if key == "registry" {
             registry = value.as_bool().unwrap_or_else(|| {
-                let message = "`package.metadata.koze.registry` takes `true` or `false`".to_owned();
+                let message = "`package.metadata.koze.registry` must be `true` or `false`".to_owned();
                 findings.add(Rule::BadManifest { message }, place(value.span()));
                 false
             });
@@ -147,7 +146,7 @@ fn with_line(text: &str, section: &str, line: &str) -> Result<String, String> {
         Some(Item::Table(table)) if !table.is_dotted() && table.span().is_some() => table,
         Some(_) => {
             return Err(format!(
-                "`{section}` is no section `[{section}]`: make it one, and run `koze init` again"
+                "`{section}` is not a section `[{section}]`: make it one, then run `koze init` again"
             ));
         }
     };

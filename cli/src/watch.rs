@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 
-use crate::build::{Build, Summary};
+use crate::build::Build;
 use crate::generate;
+use crate::plan::Planned;
 use crate::sdk;
 use crate::write;
 
@@ -60,7 +61,7 @@ impl Watcher {
         }
         let config = build.config.as_ref().map(|config| package.join(config));
         let config = config.as_deref().and_then(Path::parent);
-        let dockerfiles = build.sandboxes.iter().filter_map(Summary::dockerfile);
+        let dockerfiles = build.sandboxes.iter().filter_map(Planned::dockerfile);
         dirs.extend(config.map(Path::to_owned));
         dirs.extend(dockerfiles.filter_map(|path| Some(config?.join(path).parent()?.to_owned())));
         for dir in dirs {

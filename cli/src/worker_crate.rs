@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use koze_model::Rule;
 use semver::{Version, VersionReq};
 use toml_edit::{Document, Item};
 
@@ -12,6 +11,7 @@ use crate::discover::Project;
 use crate::draft::Draft;
 use crate::finding::Place;
 use crate::paths;
+use crate::rules::Rule;
 use crate::source::split_mark;
 
 /// The version that the crate `koze` depends on, and with it the generated code.
@@ -101,11 +101,9 @@ impl WorkerCrate {
         let edit = if self.old {
             let command =
                 if manifest == "Cargo.toml" { ", by hand or with `koze init --raise-worker`" } else { "" };
-            format!(
-                "raise it to \"{NEEDED}\" in {manifest}{command}; code of yours that was written for {found} may need changes"
-            )
+            format!("raise it to \"{NEEDED}\" in {manifest}{command}; your own code may need changes")
         } else {
-            format!("let {manifest} ask for \"{NEEDED}\", or look for a later koze")
+            format!("require \"{NEEDED}\" in {manifest}, or install a newer koze")
         };
         let rule = Rule::WorkerCrate { found: found.clone(), source: source.clone(), needed: NEEDED, edit };
         (!self.fits).then(|| (rule, self.place.clone()))

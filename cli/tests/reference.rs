@@ -6,7 +6,7 @@ use std::path::Path;
 
 use clap::CommandFactory as _;
 use koze_cli::args::Cli;
-use koze_model::Rule;
+use koze_cli::rules::Rule;
 
 /// Compares a page with what it should be, or writes it with `KOZE_BLESS=1`.
 fn page(name: &str, text: &str) {
@@ -24,10 +24,10 @@ fn every_command_has_its_help_on_a_page() {
     let mut cli = Cli::command().term_width(100);
     cli.build();
     let mut text = "# Commands\n\nWritten by `KOZE_BLESS=1 cargo test -p koze-cli --test reference` from the arguments \
-                    themselves.\n\nExit codes: 0, done or nothing to do; 1, the project has errors, or `--check` found \
-                    drift; 2, the command line is not understood. Colours follow `--color`, `NO_COLOR` and \
-                    whether a terminal is there; the width follows `COLUMNS` or the terminal. No command asks \
-                    questions.\n"
+                    themselves.\n\nExit codes: 0, the command succeeded or there was nothing to do; 1, the project has errors, or \
+                    `--check` found differences; 2, the command line is invalid. Colors depend on `--color`, `NO_COLOR` \
+                    and whether the output is a terminal; the width depends on `COLUMNS` or the terminal. No command \
+                    asks questions.\n"
         .to_owned();
     let _ = write!(text, "\n```text\n{}\n```\n", cli.render_help().to_string().trim_end());
     for command in cli.get_subcommands_mut().filter(|command| command.get_name() != "help") {
@@ -42,8 +42,8 @@ fn every_command_has_its_help_on_a_page() {
 #[test]
 fn every_diagnostic_is_on_a_page() {
     let mut text = "# Diagnostics\n\nWritten by `KOZE_BLESS=1 cargo test -p koze-cli --test reference` from the table of \
-                    rules; `koze explain CODE` prints the same. `--strict` takes warnings for errors. A diagnostic \
-                    itself names the place, and what would be right.\n"
+                    rules; `koze explain CODE` prints the same. `--strict` treats warnings as errors. A diagnostic \
+                    itself names the place and what would be right.\n"
         .to_owned();
     for rule in Rule::all() {
         let _ = write!(

@@ -1,14 +1,16 @@
 //! Edits of any text that is TOML.
 #![no_main]
 
-#[path = "../../cli/tests/preserve/edits.rs"]
+#[path = "../../edit/tests/preserve/compare.rs"]
+mod compare;
+#[path = "../../edit/tests/preserve/edits.rs"]
 mod edits;
-#[path = "../../cli/tests/preserve/input.rs"]
+#[path = "../../edit/tests/preserve/input.rs"]
 mod input;
-#[path = "../../cli/tests/preserve/property.rs"]
+#[path = "../../edit/tests/preserve/property.rs"]
 mod property;
 
-use koze_cli::wrangler::document::Format;
+use koze_edit::Format;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| input::check(Format::Toml, bytes));

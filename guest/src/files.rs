@@ -168,7 +168,7 @@ fn target(place: &Place) -> Result<Target, Fault> {
     let mut next = place.clone();
     for _ in 0..TURNS {
         if next.path.ends_with('/') {
-            return Err(Fault::new(Why::IsDirectory, format!("{} names a directory", place.path)));
+            return Err(Fault::new(Why::IsDirectory, format!("{} is the path of a directory", place.path)));
         }
         match place::resolve(&next, true) {
             // Taken away since it was opened: the kernel's name for it is not its name.
@@ -183,7 +183,7 @@ fn target(place: &Place) -> Result<Target, Fault> {
                 let (Ok(target), Ok(above)) = (target.to_str(), std::str::from_utf8(&directory.real)) else {
                     return Err(Fault::new(
                         Why::InvalidInput,
-                        format!("{} is a link to no text", place.path),
+                        format!("the target of the symbolic link {} is not UTF-8", place.path),
                     ));
                 };
                 next.path =
@@ -199,10 +199,7 @@ fn target(place: &Place) -> Result<Target, Fault> {
 }
 
 fn busy(place: &Place) -> Fault {
-    Fault::new(
-        Why::Unavailable,
-        format!("{} changes all the time, or its links lead in a circle", place.path),
-    )
+    Fault::new(Why::Unavailable, format!("{} keeps changing, or its symbolic links form a loop", place.path))
 }
 
 /// The permission bits of a file; an error for all else. Pipes would block, devices do something.
@@ -330,7 +327,10 @@ pub(crate) fn make_dir(place: &Place) -> Result<(), Fault> {
 /// Makes a symbolic link.
 pub(crate) fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
     if target.is_empty() || target.contains('\0') {
-        return Err(Fault::new(Why::InvalidInput, "a link's target is not empty, and holds no NUL byte"));
+        return Err(Fault::new(
+            Why::InvalidInput,
+            "the target of a symbolic link must not be empty or contain a NUL byte",
+        ));
     }
     let (directory, name) = place::entry(place)?;
     rustix::fs::symlinkat(target, &directory.descriptor, &name)
@@ -340,7 +340,7 @@ pub(crate) fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
 /// Sets permission bits.
 pub(crate) fn set_mode(place: &Place, mode: u32) -> Result<(), Fault> {
     if mode > 0o7777 {
-        return Err(Fault::new(Why::InvalidInput, "a mode is at most 7777, in octal"));
+        return Err(Fault::new(Why::InvalidInput, "a mode must be at most 7777 in octal"));
     }
     let at = place::resolve(place, true)?;
     rustix::fs::chmodat(CWD, at.handle(), Mode::from_raw_mode(mode), AtFlags::empty())

@@ -207,7 +207,7 @@ pub fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<(u64, T)> {
 }
 
 fn broken() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "what came over the socket is no message")
+    io::Error::new(io::ErrorKind::InvalidData, "the data on the socket is not a message")
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(crate) fn listen(at: SocketAddr) -> Result<OwnedFd, Fault> {
         Ok(socket)
     };
     listening()
-        .map_err(|error: Errno| Fault::new(Why::Unavailable, format!("cannot listen at {at}: {error}")))
+        .map_err(|error: Errno| Fault::new(Why::Unavailable, format!("cannot listen on {at}: {error}")))
 }
 
 /// A socket on its way to an address. Whether it arrives is for the host to see: the guest waits for nobody.

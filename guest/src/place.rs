@@ -42,7 +42,7 @@ pub(crate) fn check(path: &str) -> Result<(), Fault> {
     if path.starts_with('/') && path.len() <= LONGEST && !path.contains('\0') {
         return Ok(());
     }
-    let text = format!("a path is absolute, at most {LONGEST} bytes long, and holds no NUL byte");
+    let text = format!("a path must be absolute, have at most {LONGEST} bytes, and contain no NUL byte");
     Err(Fault::new(Why::InvalidInput, text))
 }
 
@@ -74,7 +74,7 @@ fn entry_with(place: &Place, make: bool) -> Result<(At, OsString), Fault> {
         let cut = real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let (above, name) = (&real[..cut.max(1)], &real[cut + 1..]);
         if name.is_empty() {
-            return Err(Fault::new(Why::InvalidInput, "the root of the sandbox stays as it is"));
+            return Err(Fault::new(Why::InvalidInput, "the root directory of the sandbox cannot be changed"));
         }
         let at = open(above, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
         return Ok((confine(at, place)?, OsString::from_vec(name.to_vec())));
@@ -144,7 +144,7 @@ fn open(path: impl rustix::path::Arg, flags: OFlags) -> io::Result<At> {
 
 fn confine(at: At, place: &Place) -> Result<At, Fault> {
     if of_the_guest(&at) {
-        return Err(Fault::new(Why::PermissionDenied, format!("{} is not for tools", place.path)));
+        return Err(Fault::new(Why::PermissionDenied, format!("{} is not accessible to tools", place.path)));
     }
     if inside(&at.real, &place.root)? { Ok(at) } else { Err(escape(place)) }
 }
@@ -175,30 +175,32 @@ fn inside(real: &[u8], root: &str) -> Result<bool, Fault> {
 }
 
 fn escape(place: &Place) -> Fault {
-    Fault::new(Why::PathEscape, format!("{} leads out of {}", place.path, place.root))
+    Fault::new(Why::PathEscape, format!("{} is outside of {}", place.path, place.root))
 }
 
 /// An error of the kernel about a path.
 pub(crate) fn fault(error: &io::Error, path: &str) -> Fault {
     let (why, what) = match error.raw_os_error() {
-        Some(libc::ENOENT) => (Why::NotFound, "is not there"),
-        Some(libc::EEXIST | libc::ENOTEMPTY) => (Why::AlreadyExists, "is there already"),
+        Some(libc::ENOENT) => (Why::NotFound, "does not exist"),
+        Some(libc::EEXIST | libc::ENOTEMPTY) => (Why::AlreadyExists, "already exists"),
         Some(libc::EISDIR) => (Why::IsDirectory, "is a directory, not a file"),
-        Some(libc::ENOTDIR) => (Why::NotADirectory, "leads through something that is not a directory"),
-        Some(libc::EACCES | libc::EPERM) => (Why::PermissionDenied, "may not be used so"),
+        Some(libc::ENOTDIR) => (Why::NotADirectory, "has a parent that is not a directory"),
+        Some(libc::EACCES | libc::EPERM) => (Why::PermissionDenied, "cannot be accessed: permission denied"),
         Some(libc::EROFS | libc::EBUSY) => {
             (Why::PermissionDenied, "belongs to the system and cannot be changed")
         }
         Some(libc::ELOOP) => {
-            (Why::InvalidInput, "leads through too many links, or one that is not for tools")
+            (Why::InvalidInput, "has too many levels of symbolic links, or one that tools may not follow")
         }
         Some(libc::ENAMETOOLONG) => {
-            (Why::InvalidInput, "is too long: 4095 bytes, and 255 between two slashes, are the most")
+            (Why::InvalidInput, "is too long: at most 4095 bytes, and 255 for each name")
         }
-        Some(libc::EINVAL) => (Why::InvalidInput, "cannot be used so"),
-        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => (Why::TooLarge, "does not fit on the disk"),
+        Some(libc::EINVAL) => (Why::InvalidInput, "is not valid for this operation"),
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
+            (Why::TooLarge, "does not fit on the sandbox's disk")
+        }
         Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
-            (Why::Unavailable, "cannot be opened: too much is")
+            (Why::Unavailable, "cannot be opened: too many files are open")
         }
         _ => return Fault::new(Why::Internal, format!("{path}: {error}")),
     };

@@ -25,18 +25,24 @@ pub(crate) fn start<T: AsRef<OsStr>>(
     descriptors: Vec<OwnedFd>,
 ) -> Result<Pid, Fault> {
     let Ok([stdout, stderr]) = <[OwnedFd; 2]>::try_from(descriptors) else {
-        return Err(Fault::new(Why::Internal, "a program needs two descriptors"));
+        return Err(Fault::new(Why::Internal, "a program needs two file descriptors"));
     };
     let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
-        return Err(Fault::new(Why::InvalidInput, "there is no program to run"));
+        return Err(Fault::new(Why::InvalidInput, "`argv` is empty: there is no program to run"));
     };
     let variables = || env.iter().map(|(name, value)| (name.as_ref().as_bytes(), value.as_ref().as_bytes()));
     let texts = argv.iter().map(String::as_bytes).chain(variables().flat_map(|(name, value)| [name, value]));
     if texts.into_iter().any(|text| text.contains(&0)) {
-        return Err(Fault::new(Why::InvalidInput, "arguments and variables hold no NUL byte"));
+        return Err(Fault::new(
+            Why::InvalidInput,
+            "arguments and environment variables must not contain NUL bytes",
+        ));
     }
     if variables().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
-        return Err(Fault::new(Why::InvalidInput, "a variable's name is not empty, and holds no `=`"));
+        return Err(Fault::new(
+            Why::InvalidInput,
+            "the name of an environment variable must not be empty, and must not contain `=`",
+        ));
     }
     place::check(cwd)?;
     // exec's own "not found" would not say what of the two was not found.
@@ -52,12 +58,14 @@ pub(crate) fn start<T: AsRef<OsStr>>(
 
 fn failed_start(error: &io::Error, program: &str) -> Fault {
     match error.raw_os_error() {
-        Some(libc::ENOENT) => Fault::new(Why::NotFound, format!("there is no program {program}")),
+        Some(libc::ENOENT) => Fault::new(Why::NotFound, format!("the program {program} does not exist")),
         Some(libc::EACCES) => Fault::new(Why::PermissionDenied, format!("{program} cannot be run")),
-        Some(libc::ENOEXEC) => Fault::new(Why::InvalidInput, format!("{program} is no program")),
-        Some(libc::E2BIG) => Fault::new(Why::TooLarge, "arguments and variables together are too long"),
+        Some(libc::ENOEXEC) => {
+            Fault::new(Why::InvalidInput, format!("{program} is not an executable program"))
+        }
+        Some(libc::E2BIG) => Fault::new(Why::TooLarge, "arguments and environment variables are too long"),
         Some(libc::EAGAIN) => Fault::new(Why::Unavailable, "the sandbox has too many processes"),
-        Some(libc::ENOMEM) => Fault::new(Why::Unavailable, "the sandbox has no memory left"),
+        Some(libc::ENOMEM) => Fault::new(Why::Unavailable, "the sandbox is out of memory"),
         _ => Fault::new(Why::Internal, format!("{program} did not start: {error}")),
     }
 }

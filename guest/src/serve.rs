@@ -113,7 +113,7 @@ impl Guest {
                     made.keep();
                     Ok(Answer::Done)
                 }
-                None => Err(Fault::new(Why::Internal, "there is no such new file")),
+                None => Err(Fault::new(Why::Internal, "there is no such staging file")),
             },
             Request::Abort { create } => {
                 self.new.remove(&create);
@@ -203,7 +203,7 @@ impl Guest {
                 && code != 0
             {
                 // Whoever runs in the sandbox has the same user, and can kill it.
-                let fault = Fault::new(Why::Unavailable, "the work was ended by something in the sandbox");
+                let fault = Fault::new(Why::Unavailable, "a program in the sandbox ended the work");
                 self.send(number, &Answer::Failed(fault), &[])?;
             }
         }
@@ -212,5 +212,5 @@ impl Guest {
 }
 
 fn alone() -> Fault {
-    Fault::new(Why::Internal, "a descriptor was to come along")
+    Fault::new(Why::Internal, "a file descriptor is missing")
 }

@@ -67,7 +67,7 @@ pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid
     }
     // SAFETY: `plan` is this function's own; read thus because the compiler has not seen the child write it.
     let errno = unsafe { ptr::read_volatile(&raw const plan.errno) };
-    let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the program has no process id"))?;
+    let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the program has no process ID"))?;
     if errno == 0 {
         return Ok(pid);
     }

@@ -54,7 +54,9 @@ pub(crate) fn aside(work: impl FnOnce()) -> io::Result<rustix::process::Pid> {
             // SAFETY: ends the copy without the exit handlers of the original.
             unsafe { libc::_exit(0) }
         }
-        pid => rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork gave no process")),
+        pid => {
+            rustix::process::Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork returned no process"))
+        }
     }
 }
 

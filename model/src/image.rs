@@ -30,13 +30,13 @@ impl Image {
             return Err("it is empty".to_owned());
         }
         if text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
-            return Err("it holds white space or `\\`".to_owned());
+            return Err("it contains white space or `\\`".to_owned());
         }
         if text.contains("://") {
-            return Err("a scheme does not belong to it".to_owned());
+            return Err("it must not have a scheme".to_owned());
         }
         if text.starts_with('/') {
-            return Err("an absolute path holds on one machine only".to_owned());
+            return Err("an absolute path is valid on one machine only".to_owned());
         }
         let last = text.rsplit('/').next().unwrap_or(text);
         let dockerfile = !last.contains([':', '@']) && last.to_lowercase().contains("dockerfile");
@@ -67,12 +67,12 @@ fn check_reference(text: &str) -> Result<(), String> {
     };
     match tag {
         None if digest.is_none() => return Err("it has no tag".to_owned()),
-        Some("latest") => return Err("`latest` is another image tomorrow".to_owned()),
-        Some(tag) if !is_tag(tag) => return Err(format!("`{tag}` is no tag")),
+        Some("latest") => return Err("`latest` can change at any time".to_owned()),
+        Some(tag) if !is_tag(tag) => return Err(format!("`{tag}` is not a valid tag")),
         _ => {}
     }
     if !is_repository(repository) {
-        return Err(format!("`{repository}` is no repository"));
+        return Err(format!("`{repository}` is not a valid repository"));
     }
     Ok(())
 }
@@ -220,14 +220,14 @@ mod tests {
             ("", "it is empty"),
             ("docker.io/cloudflare/sandbox", "it has no tag"),
             ("localhost:5000/x", "it has no tag"),
-            ("https://docker.io/x:1", "a scheme does not belong to it"),
-            ("a b:1", "it holds white space or `\\`"),
-            ("x/y:latest", "`latest` is another image tomorrow"),
-            ("x/y:", "`` is no tag"),
-            ("x//y:1", "`x//y` is no repository"),
-            ("X/y:1", "`X/y` is no repository"),
+            ("https://docker.io/x:1", "it must not have a scheme"),
+            ("a b:1", "it contains white space or `\\`"),
+            ("x/y:latest", "`latest` can change at any time"),
+            ("x/y:", "`` is not a valid tag"),
+            ("x//y:1", "`x//y` is not a valid repository"),
+            ("X/y:1", "`X/y` is not a valid repository"),
             ("x@sha256:12", "its digest is not `sha256:` and 64 hexadecimal digits"),
-            ("/abs/Dockerfile", "an absolute path holds on one machine only"),
+            ("/abs/Dockerfile", "an absolute path is valid on one machine only"),
         ] {
             assert_eq!(Image::parse(bad), Err(why.to_owned()), "{bad}");
         }

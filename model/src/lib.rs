@@ -15,7 +15,7 @@
 //! | [`paths`] | paths by their words alone |
 //! | [`sandbox`] | one item checked whole |
 //! | [`project`] | checks over all sandboxes of a project |
-//! | [`rules`] | every diagnostic: code, message, help |
+//! | [`rules`] | the diagnostics of sandbox files: code, message, help |
 //! | [`report`] | collects diagnostics |
 
 pub mod attrs;

@@ -12,12 +12,12 @@ use crate::sandbox::Sandbox;
 ///
 /// A file's index in the diagnostics is the sandbox's index in `sandboxes`.
 pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
-    let mut bindings = Seen::new("binding", "both file names give it: rename one of the files");
+    let mut bindings = Seen::new("binding", "it follows from both file names: rename one of the files");
     let mut classes =
-        Seen::new("class", "a Durable Object class is unique in a Worker: rename one of the structs");
+        Seen::new("class", "a Durable Object class must be unique in a Worker: rename one of the structs");
     let mut containers = Seen::new(
         "container name",
-        "an application's name is unique in the account: give one of them another `name`",
+        "an application's name must be unique in the account: give one of them another `name`",
     );
     let modules: HashMap<&str, usize> =
         sandboxes.iter().enumerate().map(|(index, sandbox)| (sandbox.names.module.as_str(), index)).collect();

@@ -51,9 +51,7 @@ impl Sandbox {
                 };
                 // proc-macro2 has but one message for what is no token stream.
                 let message = match error.to_string() {
-                    text if text.contains("token stream") => {
-                        "a bracket or a literal is not closed".to_owned()
-                    }
+                    text if text.contains("token stream") => "unclosed bracket or literal".to_owned(),
                     text => text,
                 };
                 report.add(Rule::NotRust { message }, span);
@@ -161,7 +159,7 @@ fn not_built(key: &str, image: &str) -> Rule {
     Rule::Exclusive {
         key: key.to_owned(),
         other: "image".to_owned(),
-        why: format!("`{key}` is for a Dockerfile, and `{image}` is not built: take `{key}` out"),
+        why: format!("`{key}` is for Dockerfiles, and `{image}` is not built from one: remove `{key}`"),
     }
 }
 

@@ -123,7 +123,7 @@ fn tokens(attribute: &Attribute) -> syn::Result<TokenStream> {
     match &attribute.meta {
         Meta::Path(_) => Ok(TokenStream::new()),
         Meta::List(list) => Ok(list.tokens.clone()),
-        Meta::NameValue(pair) => Err(syn::Error::new(pair.eq_token.span, "keys stand in parentheses")),
+        Meta::NameValue(pair) => Err(syn::Error::new(pair.eq_token.span, "write keys in parentheses")),
     }
 }
 

@@ -1,6 +1,6 @@
-/// The Durable Object class that a sandbox is, with the names under which wrangler knows it.
+/// The Durable Object class of a sandbox, with its names in the wrangler configuration.
 ///
-/// `#[sandbox]` implements it; written by hand it is the same:
+/// `#[sandbox]` implements this trait. Written by hand, it looks like this:
 ///
 /// ```
 /// use koze::SandboxClass;
@@ -17,11 +17,11 @@
 pub trait SandboxClass {
     /// The Durable Object binding in the wrangler configuration: `SHELL_SANDBOX`.
     const BINDING: &'static str;
-    /// The class that the Worker entry exports, and the struct's own name: `ShellSandbox`.
+    /// The class that the Worker's entry point exports, which is the name of the struct: `ShellSandbox`.
     const CLASS: &'static str;
-    /// The container application that a first build makes: `shell-sandbox`. `koze build` puts `-<env>` behind it for a
-    /// named environment. One that is there keeps its name when the file gets another: `koze.lock` has it.
+    /// The container application that the first build creates: `shell-sandbox`. For a named environment, `koze build` appends
+    /// `-<env>`. An existing application keeps its name when the file is renamed: `koze.lock` records it.
     const CONTAINER: &'static str;
-    /// The file that declares it, relative to the package, with `/`. Empty where the compiler does not know it.
+    /// The file that declares it, relative to the package, with `/`. Empty if the compiler does not know it.
     const SOURCE: &'static str;
 }

@@ -1,10 +1,10 @@
-//! Work that goes on when its caller has gone: what was begun is tidied up.
+//! Work that continues after its caller is gone, so that it can clean up.
 
 use std::future::Future;
 
 use crate::sandbox::MaybeSend;
 
-/// Runs work to its end, whatever becomes of the caller and of the caller's runtime.
+/// Runs work to completion, even if the caller and its runtime end.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) fn detach(work: impl Future<Output = ()> + MaybeSend + 'static) {
     // A system without a thread left has lost more than this.
@@ -16,7 +16,7 @@ pub(crate) fn detach(work: impl Future<Output = ()> + MaybeSend + 'static) {
     });
 }
 
-/// Runs work to its end, whatever becomes of the caller.
+/// Runs work to completion, even if the caller ends.
 #[cfg(target_arch = "wasm32")]
 pub(crate) fn detach(work: impl Future<Output = ()> + MaybeSend + 'static) {
     worker::wasm_bindgen_futures::spawn_local(work);

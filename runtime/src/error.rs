@@ -1,49 +1,49 @@
-//! What a tool call can end in when it does not end well.
+//! Errors of tool calls and of operations on sandboxes.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What went wrong, in one word: the same words in every tool family, on every provider, and over every wire.
+/// The kind of an error. Every tool family, provider and protocol uses the same codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Code {
-    /// The input is not what the tool's schema says, or a value in it cannot be.
+    /// The input does not match the tool's schema, or a value in it is not valid.
     InvalidInput,
-    /// No tool has this name.
+    /// There is no tool with this name.
     UnknownTool,
-    /// A file, directory, program or sandbox is not there.
+    /// A file, directory, program or sandbox does not exist.
     NotFound,
-    /// Something is there already that must not be replaced.
+    /// Something already exists and must not be replaced.
     AlreadyExists,
-    /// A file was wanted, and there is a directory.
+    /// The path is a directory, but the operation needs a file.
     IsDirectory,
-    /// A directory was wanted, and there is something else.
+    /// The path is not a directory, but the operation needs one.
     NotADirectory,
-    /// The user of the sandbox may not do this.
+    /// The sandbox's user is not permitted to do this.
     PermissionDenied,
-    /// A path leads out of the root it is confined to.
+    /// The path leads outside the root that it is confined to.
     PathEscape,
-    /// The text to replace is not there, or not once.
+    /// The text to replace does not occur, or occurs more than once.
     EditConflict,
-    /// Something is larger than the limit.
+    /// Something exceeds a size limit.
     TooLarge,
-    /// A text was wanted, and there are bytes.
+    /// The content is binary, but the operation needs text.
     Binary,
-    /// The time was up.
+    /// The operation timed out.
     Timeout,
-    /// This provider, or this version of what stands behind it, cannot do it.
+    /// The provider, or its version of the SDK or guest, does not support this.
     Unsupported,
-    /// It cannot be done now, and perhaps later: a limit is reached, or the sandbox does not answer.
+    /// Not possible now, but a retry may succeed: a limit is reached, or the sandbox does not answer.
     Unavailable,
-    /// A fault of koze or of what it builds on.
+    /// A bug in koze, or a failure of the platform below it.
     Internal,
 }
 
 impl Code {
-    /// The word: `not_found`.
+    /// Returns the code as text, such as `not_found`.
     pub fn as_str(self) -> &'static str {
         match self {
             Code::InvalidInput => "invalid_input",
@@ -71,23 +71,23 @@ impl fmt::Display for Code {
     }
 }
 
-/// An error of a tool call. Its text says what was wrong and what would be right, and holds no path of the host, no
-/// secret and no stack.
+/// An error of a tool call. Its message states the problem and the remedy. It never contains host paths, secrets or stack
+/// traces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Error {
-    /// What went wrong.
+    /// The kind of the error.
     pub code: Code,
-    /// The same in a sentence, for the model or person who called.
+    /// One sentence for the model or person that made the call.
     pub message: String,
 }
 
 impl Error {
-    /// An error with a message.
+    /// Creates an error.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Error { code, message: message.into() }
     }
 }
 
-/// What operations on sandboxes return.
+/// The result of an operation on a sandbox.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,5 +1,5 @@
-//! Who a sandbox belongs to, and what it is called. Tenant and session come from the host, never from a model; a model
-//! chooses a sandbox's name inside its session, and nothing else.
+//! Identifiers of sandboxes. Tenant and session come from the host, never from a model. A model chooses only the name of a
+//! sandbox within its session.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 /// The longest tenant or session, in bytes.
 const LONGEST: usize = 256;
 
-/// A session of an agent: what its sandboxes are shared in.
+/// An agent's session, which owns sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionId {
     tenant: String,
@@ -18,43 +18,43 @@ pub struct SessionId {
 }
 
 impl SessionId {
-    /// A session of a tenant, both named by the host: 1 to 256 bytes without control characters.
+    /// Creates the ID of a tenant's session. Both parts must have 1 to 256 bytes and no control characters.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] for anything else.
+    /// [`Code::InvalidInput`] otherwise.
     pub fn new(tenant: impl Into<String>, session: impl Into<String>) -> Result<Self> {
         let (tenant, session) = (tenant.into(), session.into());
         for (what, text) in [("tenant", &tenant), ("session", &session)] {
             if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
-                let message = format!("a {what} is named by 1 to {LONGEST} bytes without control characters");
+                let message = format!("a {what} ID must have 1 to {LONGEST} bytes and no control characters");
                 return Err(Error::new(Code::InvalidInput, message));
             }
         }
         Ok(SessionId { tenant, session })
     }
 
-    /// The tenant.
+    /// Returns the tenant.
     pub fn tenant(&self) -> &str {
         &self.tenant
     }
 
-    /// The session's own name.
+    /// Returns the session's name within the tenant.
     pub fn session(&self) -> &str {
         &self.session
     }
 
-    /// One text for both, which no other session has.
+    /// Returns a text that identifies the session unambiguously.
     pub fn key(&self) -> String {
-        // With the lengths in front, no two pairs give one text: `a:b` and `c` is not `a` and `b:c`.
+        // The lengths make it unambiguous: `a:b` and `c` differ from `a` and `b:c`.
         format!("{}:{},{}:{},", self.tenant.len(), self.tenant, self.session.len(), self.session)
     }
 
-    /// The session of a [key](SessionId::key).
+    /// Parses a [key](SessionId::key).
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] where it is none.
+    /// [`Code::InvalidInput`] if it is not a valid key.
     pub fn from_key(key: &str) -> Result<Self> {
-        let no_key = || Error::new(Code::InvalidInput, "what should be the key of a session is none");
+        let no_key = || Error::new(Code::InvalidInput, "the key of a session is not valid");
         let (tenant, rest) = part(key).ok_or_else(no_key)?;
         match part(rest) {
             Some((session, "")) => SessionId::new(tenant, session),
@@ -63,7 +63,7 @@ impl SessionId {
     }
 }
 
-/// A text with its length in front, and what comes after it.
+/// Splits off a length-prefixed text.
 fn part(text: &str) -> Option<(&str, &str)> {
     let (length, rest) = text.split_once(':')?;
     let length = length.parse().ok()?;
@@ -75,14 +75,14 @@ fn part(text: &str) -> Option<(&str, &str)> {
 #[serde(transparent)]
 pub struct SandboxName(String);
 
-/// What a name has to look like, as a regular expression.
+/// The regular expression that a name must match.
 pub const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$";
 
 impl SandboxName {
-    /// A name as a model wrote it.
+    /// Validates a name.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] where it is none.
+    /// [`Code::InvalidInput`] if the name is not valid.
     pub fn new(name: &str) -> Result<Self> {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let good = (1..=20).contains(&name.len())
@@ -92,11 +92,11 @@ impl SandboxName {
         if good {
             return Ok(SandboxName(name.to_owned()));
         }
-        let message = "a sandbox's name is 1 to 20 lower-case letters, digits and inner hyphens";
+        let message = "a sandbox's name must have 1 to 20 lower-case letters, digits and inner hyphens";
         Err(Error::new(Code::InvalidInput, message))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -108,17 +108,17 @@ impl fmt::Display for SandboxName {
     }
 }
 
-/// A sandbox of a session.
+/// The ID of a sandbox: its session and its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SandboxId {
     /// The session.
     pub session: SessionId,
-    /// The name in it.
+    /// The name within the session.
     pub name: SandboxName,
 }
 
 impl SandboxId {
-    /// One text for all of it, which no other sandbox has.
+    /// Returns a text that identifies the sandbox unambiguously.
     pub fn key(&self) -> String {
         format!("{}{}", self.session.key(), self.name)
     }

@@ -9,8 +9,8 @@
 //! pub struct PythonSandbox;
 //! ```
 //!
-//! `koze build` (package `koze-cli`) then keeps the wrangler configuration and `src/generated` in step. A Worker
-//! gets at its sandboxes, and at every other binding of that configuration, through the generated `Env`:
+//! `koze build` (package `koze-cli`) updates the wrangler configuration and `src/generated`. A Worker uses its sandboxes, and
+//! every other binding of the configuration, through the generated `Env`:
 //!
 //! ```text
 //! let env = generated::Env::from(env);
@@ -48,12 +48,12 @@ pub use run::{Outcome, Run};
 pub use sandbox::Sandbox;
 pub use transfer::transfer;
 
-/// What a sandbox file needs.
+/// The imports of a sandbox file.
 pub mod prelude {
     pub use crate::{Namespace, SandboxClass, Stub, sandbox};
 }
 
-/// For generated code and macros alone: no promise is made about it.
+/// For generated code and macros only. Not covered by semantic versioning.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::{SandboxClass, binding};

@@ -1,4 +1,4 @@
-//! The sandboxes of one class, by keys of any kind.
+//! The sandboxes of one class, addressed by key.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,30 +13,30 @@ use crate::provider::cloudflare::CloudflareSandbox;
 use crate::sandbox::{Output, Sandbox, Write};
 use crate::tool::agent::shell;
 
-/// How long a command may run.
+/// The timeout of a command.
 const TIMEOUT: Duration = Duration::from_mins(10);
 
-/// The sandboxes of one class: as many as there are keys.
+/// The sandboxes of one class, one for each key.
 ///
-/// The generated `Env` gives one for each sandbox file.
+/// The generated `Env` has a namespace for each sandbox file.
 pub struct Namespace<S> {
     env: worker::Env,
     class: PhantomData<fn() -> S>,
 }
 
 impl<S: SandboxClass> Namespace<S> {
-    /// The namespace of the class in an environment. The binding is looked up when a sandbox is asked for.
+    /// Creates the namespace. The binding is looked up when you request a sandbox.
     pub fn new(env: &worker::Env) -> Self {
         Namespace { env: env.clone(), class: PhantomData }
     }
 
-    /// The sandbox with this key: the same key gives the same container, a fresh key a fresh one.
+    /// Returns the sandbox with this key. The same key always returns the same container.
     ///
-    /// Nothing is started yet: the container starts with the first call. The key is the only boundary between
-    /// sandboxes of one class, so treat it like any identifier of a tenant.
+    /// The container starts with the first call. The key is the only boundary between sandboxes of one class, so treat it
+    /// like a tenant ID.
     ///
     /// # Errors
-    /// Where the Worker has no binding [`SandboxClass::BINDING`]: run `koze build` and deploy again.
+    /// If the Worker has no binding [`SandboxClass::BINDING`]: run `koze build` and deploy again.
     pub fn get(&self, key: &str) -> worker::Result<Stub<S>> {
         let sandbox = CloudflareSandbox::of_key(self.env.durable_object(S::BINDING)?, key);
         Ok(Stub { sandbox, observed: Arc::new(Observed::new()), class: PhantomData })
@@ -79,47 +79,47 @@ pub struct Stub<S> {
 }
 
 impl<S: SandboxClass> Stub<S> {
-    /// The sandbox itself, for all that a [`Sandbox`] can do.
+    /// Returns the sandbox itself, with all operations of [`Sandbox`].
     pub fn sandbox(&self) -> &CloudflareSandbox {
         &self.sandbox
     }
 
-    /// Runs a command with bash, for ten minutes at most. A sandbox that was destroyed is made anew.
+    /// Runs a bash command with a timeout of ten minutes. Creates the sandbox again if it was destroyed.
     ///
     /// # Errors
-    /// Those of the sandbox; a command that fails is none.
+    /// The errors of the sandbox. A failing command is not an error.
     pub async fn exec(&self, command: &str) -> Result<Output> {
         let output = shell::run(&self.sandbox, command, HOME, TIMEOUT).await?;
         self.observed.ran(command, &output);
         Ok(output)
     }
 
-    /// Whether it answers: runs `true`.
+    /// Returns whether the sandbox answers, by running `true`.
     pub async fn is_healthy(&self) -> bool {
         shell::run(&self.sandbox, "true", HOME, TIMEOUT).await.is_ok_and(|output| output.exit_code == 0)
     }
 
-    /// The content of a file; a relative path starts at `/home/user`.
+    /// Reads a file. A relative path starts at `/home/user`.
     ///
     /// # Errors
-    /// Those of the sandbox; [`Code::TooLarge`](crate::Code::TooLarge) for more than 64 MiB.
+    /// The errors of the sandbox; [`Code::TooLarge`](crate::Code::TooLarge) for more than 64 MiB.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>> {
         whole(&self.sandbox, path, LARGEST).await
     }
 
-    /// Writes a file, and the directories above it.
+    /// Writes a file and creates missing parent directories.
     ///
     /// # Errors
-    /// Those of the sandbox.
+    /// The errors of the sandbox.
     pub async fn write_file(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<()> {
         let path = absolute(path)?;
         self.sandbox.write(anywhere(&path), content.into(), Write::Replace).await.map(drop)
     }
 
-    /// Whether it runs now, and what this handle and its clones have run in it. It starts nothing.
+    /// Returns whether the sandbox runs, and what this handle and its clones have run in it. Does not start it.
     ///
     /// # Errors
-    /// Those of the sandbox.
+    /// The errors of the sandbox.
     pub async fn state(&self) -> Result<State> {
         let status = match self.sandbox.status().await {
             Ok(status) => status.into(),
@@ -129,10 +129,10 @@ impl<S: SandboxClass> Stub<S> {
         Ok(State { status, ..self.observed.state() })
     }
 
-    /// Ends it, and takes its files away. The next call makes it anew.
+    /// Stops the sandbox and deletes its files. The next call creates it again.
     ///
     /// # Errors
-    /// Those of the sandbox.
+    /// The errors of the sandbox.
     pub async fn destroy(&self) -> Result<()> {
         self.sandbox.destroy().await
     }

@@ -1,4 +1,4 @@
-//! The sandboxes of one session, by their names: what the tools work on.
+//! The sandboxes of one session, by name. The tools work on them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,10 +14,10 @@ use crate::provider::{Image, Info, Opened, Provider, Template};
 use crate::sandbox::{Sandbox, Status};
 use crate::tool::BoundTool;
 
-/// How long a sandbox may idle before it sleeps, where neither its image nor anybody else says.
+/// The default idle time before a sandbox sleeps.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
 
-/// The images of a project: `koze build` lists them.
+/// The images of a project, as listed by `koze build`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Images {
     list: Vec<Image>,
@@ -25,32 +25,32 @@ pub struct Images {
 }
 
 impl Images {
-    /// The images, and the name of the one a sandbox gets when nobody names any.
+    /// Creates the list of images with the name of the default one.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] where `default` is none of them.
+    /// [`Code::InvalidInput`] if no image has the name `default`.
     pub fn new(list: Vec<Image>, default: &str) -> Result<Self> {
         let Some(default) = list.iter().position(|image| image.name == default) else {
-            let message = format!("`{default}` is none of the images of this project");
+            let message = format!("`{default}` is not an image of this project");
             return Err(Error::new(Code::InvalidInput, message));
         };
         Ok(Images { list, default })
     }
 
-    /// All of them.
+    /// Returns all images.
     pub fn list(&self) -> &[Image] {
         &self.list
     }
 
-    /// The default.
+    /// Returns the default image.
     pub fn default_image(&self) -> &Image {
         &self.list[self.default]
     }
 
-    /// The image of this name or reference, the default where none is named.
+    /// Finds an image by name or reference. Returns the default image if `named` is `None`.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`], with the names there are.
+    /// [`Code::InvalidInput`], with the available names.
     pub fn find(&self, named: Option<&str>) -> Result<&Image> {
         let Some(named) = named else { return Ok(self.default_image()) };
         let found = self.list.iter().find(|image| image.name == named);
@@ -61,13 +61,13 @@ impl Images {
     }
 }
 
-/// The error of a name or reference that is none of these images.
+/// Returns the error for an unknown image.
 pub fn unknown_image(named: &str, known: &[&str]) -> Error {
     let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
     Error::new(Code::InvalidInput, message)
 }
 
-/// The sandboxes of one session. A clone has the same ones.
+/// The sandboxes of one session. A clone shares them.
 #[derive(Debug)]
 pub struct Pool<P> {
     shared: Arc<Shared<P>>,
@@ -79,80 +79,80 @@ struct Shared<P> {
     provider: P,
     session: SessionId,
     images: Images,
-    /// One is made at a time: each has to see those before it, or there would be more than there may be.
+    /// Sandboxes are created one at a time, so that concurrent calls cannot exceed the limit.
     making: AsyncMutex<()>,
-    /// Those that somebody has a handle of.
+    /// The sandboxes that have a handle.
     observed: Mutex<BTreeMap<SandboxName, Weak<Observed>>>,
 }
 
-/// The sandboxes of a session, as they are.
+/// The state of a session's sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PoolState {
-    /// By their names.
+    /// The sandboxes by name.
     pub sandboxes: BTreeMap<SandboxName, SandboxState>,
 }
 
-/// A sandbox of a session.
+/// The state of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SandboxState {
-    /// Whether it runs.
+    /// Whether it runs or sleeps.
     pub status: Status,
     /// Its image's name.
     pub image: String,
 }
 
-/// How many sandboxes a session may have, where nobody says.
+/// The default limit of sandboxes in a session.
 pub(crate) const AT_MOST: usize = 20;
 
-/// The error of a session that has as many sandboxes as it may.
+/// Returns the error for a session that has reached its limit of sandboxes.
 pub(crate) fn full(sandboxes: usize) -> Error {
-    let message = format!("this session has {sandboxes} sandboxes, as many as it may: use one of these");
+    let message = format!("this session has reached its limit of {sandboxes} sandboxes: use one of them");
     Error::new(Code::Unavailable, message)
 }
 
 impl<P: Provider> Pool<P> {
-    /// The sandboxes of a session.
+    /// Creates the pool of a session.
     pub fn new(provider: P, session: SessionId, images: Images) -> Self {
         let (making, observed) = (AsyncMutex::default(), Mutex::default());
         Pool { shared: Arc::new(Shared { provider, session, images, making, observed }), at_most: AT_MOST }
     }
 
-    /// The same, with at most so many sandboxes.
+    /// Sets the maximum number of sandboxes.
     #[must_use]
     pub fn with_at_most(self, sandboxes: usize) -> Self {
         Pool { at_most: sandboxes, ..self }
     }
 
-    /// The session.
+    /// Returns the session.
     pub fn session(&self) -> &SessionId {
         &self.shared.session
     }
 
-    /// What its sandboxes come from.
+    /// Returns the provider of the sandboxes.
     pub fn provider(&self) -> &P {
         &self.shared.provider
     }
 
-    /// The images there are.
+    /// Returns the images of the project.
     pub fn images(&self) -> &Images {
         &self.shared.images
     }
 
-    /// The sandbox of a name; the first use makes it, with the default image.
+    /// Returns the sandbox with this name. Creates it with the default image on first use.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] where the name is none, [`Code::Unavailable`] where the session has too many already,
-    /// and those of the provider.
+    /// [`Code::InvalidInput`] if the name is not valid, [`Code::Unavailable`] if the session has reached its limit, and the
+    /// errors of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
         let image = self.shared.images.default_image().clone();
         Ok(self.open(SandboxName::new(name)?, image, None).await?.sandbox)
     }
 
-    /// Makes a sandbox, with the default image where none is named, that sleeps as its image says where `sleep_after`
-    /// does not; whether it was made now.
+    /// Creates a sandbox unless it exists. `image` defaults to the default image, `sleep_after` to the image's value. Returns
+    /// whether the sandbox was created.
     ///
     /// # Errors
-    /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] where one of this name has another image.
+    /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] if the name exists with another image.
     pub async fn create(
         &self,
         name: &str,
@@ -163,7 +163,7 @@ impl<P: Provider> Pool<P> {
         let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
         if image.is_some() && opened.image != wanted.name {
             let message = format!(
-                "the sandbox `{name}` is there with the image `{}`: give the new one another name",
+                "the sandbox `{name}` already exists with the image `{}`: choose another name for the new one",
                 opened.image
             );
             return Err(Error::new(Code::AlreadyExists, message));
@@ -171,18 +171,18 @@ impl<P: Provider> Pool<P> {
         Ok(opened.created)
     }
 
-    /// The sandboxes of the session, in the order of their names.
+    /// Lists the sandboxes of the session, sorted by name.
     ///
     /// # Errors
-    /// Those of the provider.
+    /// The errors of the provider.
     pub async fn list(&self) -> Result<Vec<Info>> {
         self.shared.provider.list(&self.shared.session).await
     }
 
-    /// Ends a sandbox of the session, and takes its files away.
+    /// Stops a sandbox of the session and deletes its files.
     ///
     /// # Errors
-    /// [`Code::NotFound`] where there is none of this name, and those of the provider.
+    /// [`Code::NotFound`] if there is no sandbox with this name, and the errors of the provider.
     pub async fn destroy(&self, name: &str) -> Result<()> {
         let name = SandboxName::new(name)?;
         let Some(opened) = self.find(&name).await? else {
@@ -195,9 +195,9 @@ impl<P: Provider> Pool<P> {
         Ok(())
     }
 
-    /// A handle of the sandbox of a name: the same name, the same sandbox; the first use makes it, with the default image.
+    /// Returns a handle to the sandbox with this name. Creates the sandbox with the default image on first use.
     ///
-    /// A host whose keys are no such names makes them sessions: `SessionId::new("app", key)`.
+    /// If your keys are not valid names, use them as sessions: `SessionId::new("app", key)`.
     ///
     /// # Errors
     /// As [`Pool::sandbox`].
@@ -205,7 +205,7 @@ impl<P: Provider> Pool<P> {
         let sandbox = self.sandbox(name).await?;
         let name = SandboxName::new(name)?;
         let mut handles = self.handles();
-        // What nobody has a handle of any more is forgotten, and what was destroyed elsewhere is another one now.
+        // Forget sandboxes without handles. A sandbox that was destroyed elsewhere gets a new handle.
         handles.retain(|_, observed| observed.strong_count() > 0);
         let there = handles.get(&name).and_then(Weak::upgrade);
         let there = there.filter(|observed| observed.state().status != Life::Destroyed);
@@ -215,15 +215,15 @@ impl<P: Provider> Pool<P> {
         Ok(Handle::new(self.clone(), name, sandbox, observed))
     }
 
-    /// All eight tools of the agent family over these sandboxes.
+    /// Returns the eight tools of the agent family, bound to these sandboxes.
     pub fn tools(&self) -> Vec<BoundTool<P>> {
         BoundTool::all(self)
     }
 
-    /// The sandboxes there are, and how they are.
+    /// Returns the state of the session's sandboxes.
     ///
     /// # Errors
-    /// Those of the provider.
+    /// The errors of the provider.
     pub async fn state(&self) -> Result<PoolState> {
         let list = self.list().await?.into_iter();
         let state = |info: Info| (info.name, SandboxState { status: info.status, image: info.image });
@@ -234,7 +234,7 @@ impl<P: Provider> Pool<P> {
         self.shared.provider.note()
     }
 
-    /// What is observed of a sandbox, if anybody has a handle of it.
+    /// Returns the observer of a sandbox, if it has a handle.
     pub(crate) fn observed(&self, name: &str) -> Option<Arc<Observed>> {
         self.handles().get(&SandboxName::new(name).ok()?)?.upgrade()
     }
@@ -263,7 +263,7 @@ impl<P: Provider> Pool<P> {
                 return Err(full(there.len()));
             }
             Ok(_) => {}
-            // Who cannot list them cannot count them, either.
+            // A provider that cannot list sandboxes cannot count them.
             Err(error) if error.code == Code::Unsupported => {}
             Err(error) => return Err(error),
         }

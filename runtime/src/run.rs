@@ -1,4 +1,4 @@
-//! A sandbox for one run: made, used and destroyed.
+//! One-off runs in a sandbox that is created for the run and destroyed afterwards.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::provider::Provider;
 use crate::sandbox::Sandbox;
 use crate::tool::agent::shell;
 
-/// Commands to run in a sandbox of their own.
+/// Commands to run in a temporary sandbox.
 ///
 /// ```no_run
 /// # async fn example<P: koze::Provider>(pool: koze::Pool<P>) -> koze::Result<()> {
@@ -35,13 +35,13 @@ use crate::tool::agent::shell;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The image, by name or reference; the default one where none is named.
+    /// The image, by name or reference. Defaults to the default image.
     pub image: Option<String>,
-    /// What to run with bash, one after the other, each in `/home/user`.
+    /// The bash commands to run one after the other, each in `/home/user`.
     pub commands: Vec<String>,
-    /// The files to take out of it afterwards.
+    /// The files to return afterwards.
     pub files: Vec<String>,
-    /// How long each command may run.
+    /// The timeout of each command.
     pub timeout: Duration,
 }
 
@@ -51,32 +51,31 @@ impl Default for Run {
     }
 }
 
-/// What came of a [`Run`].
+/// The result of a [`Run`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// The standard output of all commands that ran.
     pub stdout: Vec<u8>,
     /// Their standard error.
     pub stderr: Vec<u8>,
-    /// The exit code of the last that ran: 0 where all did, and did well.
+    /// The exit code of the last command that ran: 0 if all commands succeeded.
     pub exit_code: i32,
-    /// Whether its time was up.
+    /// Whether its timeout expired.
     pub timed_out: bool,
-    /// The files, by the paths they were asked for. After a command that failed, those that are there.
+    /// The files, by requested path. If a command failed, only those that exist.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// What the run ended in, or the panic that ended it.
+/// The result of the run, or the panic that ended it.
 type Ended = std::result::Result<Result<Outcome>, Box<dyn Any + Send>>;
 
 impl<P: Provider> Pool<P> {
-    /// Runs commands in a sandbox made for them, to the first that fails, takes files out of it, and destroys it:
-    /// whatever comes, and also where the caller gives up waiting. It counts as one of the session as long as it is there.
+    /// Runs commands in a new sandbox until one fails, returns the requested files, and destroys the sandbox. The sandbox is
+    /// destroyed in any case, also if the future is dropped. It counts toward the session's limit while it exists.
     ///
     /// # Errors
-    /// As [`Pool::sandbox`]; [`Code::InvalidInput`] where there is no such image; [`Code::NotFound`] for a file that is
-    /// not there after all commands did well, [`Code::TooLarge`] for more than 64 MiB of them. A command that fails is
-    /// none.
+    /// As [`Pool::sandbox`]; [`Code::InvalidInput`] for an unknown image; [`Code::NotFound`] for a file that does not exist
+    /// after all commands succeeded; [`Code::TooLarge`] for more than 64 MiB of files. A failing command is not an error.
     pub async fn run(&self, run: Run) -> Result<Outcome> {
         self.images().find(run.image.as_deref())?;
         for path in &run.files {
@@ -84,7 +83,7 @@ impl<P: Provider> Pool<P> {
         }
         let (mut done, ended) = oneshot::channel();
         let pool = self.clone();
-        // A thread of its own, for the caller's may be gone before the sandbox is.
+        // On its own thread, because the caller's may end before the sandbox is destroyed.
         detach(async move {
             let result = pool.run_once(run, &mut done).await;
             let _ = done.send(result);
@@ -92,14 +91,14 @@ impl<P: Provider> Pool<P> {
         match ended.await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(panic)) => resume_unwind(panic),
-            Err(_) => Err(Error::new(Code::Unavailable, "the run could not be carried through")),
+            Err(_) => Err(Error::new(Code::Unavailable, "the run failed")),
         }
     }
 
     async fn run_once(&self, run: Run, done: &mut oneshot::Sender<Ended>) -> Ended {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let name = format!("run-{}", &id[..16]);
-        // Never given up half-way: what is half made could not be destroyed.
+        // Not cancelable: a sandbox that is only half created could not be destroyed.
         let sandbox = match self.create(&name, run.image.as_deref(), None).await {
             Ok(_) => self.sandbox(&name).await,
             Err(error) => Err(error),
@@ -112,9 +111,7 @@ impl<P: Provider> Pool<P> {
             let work = AssertUnwindSafe(commands(&sandbox, &run)).catch_unwind();
             match select(pin!(work), pin!(done.closed())).await {
                 Either::Left((ran, _)) => ran,
-                Either::Right(_) => {
-                    Ok(Err(Error::new(Code::Unavailable, "nobody waits for the run any more")))
-                }
+                Either::Right(_) => Ok(Err(Error::new(Code::Unavailable, "the run was canceled"))),
             }
         };
         let destroyed = self.destroy(&name).await;

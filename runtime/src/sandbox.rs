@@ -1,4 +1,4 @@
-//! What a provider of sandboxes implements: few core operations, on which all tools are built once.
+//! The operations that a sandbox provider implements. All tools are built on them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,40 +6,40 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::transfer::pieces;
 
-/// `Send` natively. On wasm32 nothing, for JavaScript's promises stay on the thread they are made on.
+/// `Send` on native targets. No bound on wasm32, where JavaScript promises stay on their thread.
 #[cfg(not(target_arch = "wasm32"))]
 pub trait MaybeSend: Send {}
 #[cfg(not(target_arch = "wasm32"))]
 impl<T: Send + ?Sized> MaybeSend for T {}
-/// `Send` natively. On wasm32 nothing, for JavaScript's promises stay on the thread they are made on.
+/// `Send` on native targets. No bound on wasm32, where JavaScript promises stay on their thread.
 #[cfg(target_arch = "wasm32")]
 pub trait MaybeSend {}
 #[cfg(target_arch = "wasm32")]
 impl<T: ?Sized> MaybeSend for T {}
 
-/// `Sync` natively, nothing on wasm32; see [`MaybeSend`].
+/// `Sync` on native targets, no bound on wasm32; see [`MaybeSend`].
 #[cfg(not(target_arch = "wasm32"))]
 pub trait MaybeSync: Sync {}
 #[cfg(not(target_arch = "wasm32"))]
 impl<T: Sync + ?Sized> MaybeSync for T {}
-/// `Sync` natively, nothing on wasm32; see [`MaybeSend`].
+/// `Sync` on native targets, no bound on wasm32; see [`MaybeSend`].
 #[cfg(target_arch = "wasm32")]
 pub trait MaybeSync {}
 #[cfg(target_arch = "wasm32")]
 impl<T: ?Sized> MaybeSync for T {}
 
-/// One sandbox.
+/// A sandbox.
 ///
-/// Paths are absolute and resolved inside the sandbox, symbolic links followed, under the root they are confined to.
-/// Writes to one path come one after the other; a write that fails leaves the old file. A clone is the same sandbox.
+/// Paths are absolute. They are resolved inside the sandbox, following symbolic links, and confined to a root. Writes to the
+/// same path are serialized, and a failed write leaves the old file unchanged. A clone refers to the same sandbox.
 pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
-    /// What it can do; the rest answers [`Code::Unsupported`](crate::Code::Unsupported).
+    /// Returns what the sandbox can do. Everything else fails with [`Code::Unsupported`](crate::Code::Unsupported).
     fn capabilities(&self) -> Capabilities;
 
-    /// Runs a program to its end, or for as long as it may.
+    /// Runs a program until it exits or its timeout expires.
     fn exec(&self, command: Command) -> impl Future<Output = Result<Output>> + MaybeSend;
 
-    /// A piece of a file: at most `limit` bytes from `offset`, fewer only at the end.
+    /// Reads at most `limit` bytes of a file from `offset`. Returns fewer only at the end of the file.
     fn read(
         &self,
         path: Place<'_>,
@@ -47,7 +47,7 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         limit: u64,
     ) -> impl Future<Output = Result<Piece>> + MaybeSend;
 
-    /// Writes a file, directories above it made where they are missing, and returns its size in bytes.
+    /// Writes a file and creates missing parent directories. Returns the file's size in bytes.
     fn write(
         &self,
         path: Place<'_>,
@@ -55,31 +55,31 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         how: Write,
     ) -> impl Future<Output = Result<u64>> + MaybeSend;
 
-    /// What is in a directory, in no order, `.` and `..` left out.
+    /// Lists a directory in no particular order, without `.` and `..`.
     fn list(&self, path: Place<'_>) -> impl Future<Output = Result<Vec<Entry>>> + MaybeSend;
 
-    /// What is at a path; of a symbolic link at its end, the link itself.
+    /// Returns the kind, size and mode of a path. Does not follow a symbolic link in the last component.
     fn stat(&self, path: Place<'_>) -> impl Future<Output = Result<Stat>> + MaybeSend;
 
-    /// Makes a directory, and those above it; one that is there is as good.
+    /// Creates a directory and its parents. Succeeds if the directory already exists.
     fn make_dir(&self, path: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
 
-    /// Makes a symbolic link that leads to `target`, which may be anything.
+    /// Creates a symbolic link to `target`, which may be any text and need not exist.
     fn make_link(&self, path: Place<'_>, target: &str) -> impl Future<Output = Result<()>> + MaybeSend;
 
     /// Sets the permission bits of a file or directory.
     fn set_mode(&self, path: Place<'_>, mode: u32) -> impl Future<Output = Result<()>> + MaybeSend;
 
-    /// Takes away what is at a path, a directory with all that is in it; of a symbolic link the link itself.
+    /// Removes a file, a symbolic link, or a directory with its contents. Does not follow a symbolic link.
     fn remove(&self, path: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
 
-    /// Moves a file or directory; a file at `to` is replaced in one step.
+    /// Renames a file or directory. Replaces an existing file at `to` atomically.
     fn rename(&self, from: Place<'_>, to: Place<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
 
-    /// Copies a file, or a directory with all that is in it, to a place of another sandbox where nothing is, and returns
-    /// the bytes of its files. Of what fails, something may be left at the place.
+    /// Copies a file, or a directory with its contents, to a path of another sandbox that does not exist yet. Returns the
+    /// bytes of all files. A failed copy may leave a partial result at the target.
     ///
-    /// What a provider knows no faster way for goes in pieces, over the operations above.
+    /// By default the copy uses the operations above. Providers can override it with a faster one.
     fn copy_to<T: Sandbox>(
         &self,
         from: Place<'_>,
@@ -89,78 +89,78 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         pieces::copy(self, from, to, target)
     }
 
-    /// Notes that what is put together at a path is on its way to another. Where the program that runs the sandbox is
-    /// killed before [`forget_passing`](Self::forget_passing), the next start of the sandbox takes away what is there.
+    /// Records a staging path. If the process that runs the sandbox is killed before
+    /// [`forget_passing`](Self::forget_passing), the next start of the sandbox removes what is at the path.
     ///
-    /// Sandboxes whose files end with them note nothing.
+    /// Sandboxes whose files do not outlive them record nothing.
     fn note_passing(&self, path: &str) -> impl Future<Output = Result<()>> + MaybeSend {
         let _ = path;
         async { Ok(()) }
     }
 
-    /// Ends what [`note_passing`](Self::note_passing) began: what is at the path, if anything is, stays.
+    /// Deletes the record of [`note_passing`](Self::note_passing). Keeps what is at the path.
     fn forget_passing(&self, path: &str) -> impl Future<Output = Result<()>> + MaybeSend {
         let _ = path;
         async { Ok(()) }
     }
 
-    /// The URL at which a port of the sandbox answers.
+    /// Exposes a port and returns its URL.
     fn expose(&self, port: u16) -> impl Future<Output = Result<String>> + MaybeSend;
 
-    /// Whether it runs.
+    /// Returns whether the sandbox runs or sleeps.
     fn status(&self) -> impl Future<Output = Result<Status>> + MaybeSend;
 
-    /// Ends it, and takes its files away.
+    /// Stops the sandbox and deletes its files.
     fn destroy(&self) -> impl Future<Output = Result<()>> + MaybeSend;
 }
 
-/// What a sandbox can do beside holding files.
+/// What a sandbox can do in addition to storing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// It runs programs.
+    /// Whether it can run programs.
     pub exec: bool,
-    /// Its ports can be reached.
+    /// Whether its ports can be exposed.
     pub expose: bool,
 }
 
-/// A path, and the directory it is confined to: what it leads to, links followed, must lie in it.
+/// A path and the directory that it is confined to. The path, with symbolic links resolved, must be inside the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
-    /// The directory; `/` is the whole sandbox.
+    /// The directory. `/` stands for the whole sandbox.
     pub root: &'a str,
-    /// The path, absolute.
+    /// The absolute path.
     pub path: &'a str,
 }
 
 /// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// The program and its arguments; the program is looked for on the sandbox's `PATH`.
+    /// The program and its arguments. The program is searched for on the sandbox's `PATH`.
     pub argv: Vec<String>,
-    /// The directory it starts in, absolute.
+    /// The working directory, as an absolute path.
     pub working_dir: String,
-    /// Variables beside the sandbox's own.
+    /// Environment variables in addition to the sandbox's own.
     pub env: Vec<(String, String)>,
-    /// How long it may run; then its whole process group is killed, and what it had printed is kept.
+    /// The timeout. When it expires, the process group is killed, and the output up to then is kept.
     pub timeout: Duration,
-    /// How many bytes of each stream are kept: the first and the last, with a mark between.
+    /// The maximum number of bytes kept of each stream: the first and the last ones, with a marker in between.
     pub max_output: usize,
 }
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Output {
     /// Its standard output.
     pub stdout: Vec<u8>,
     /// Its standard error.
     pub stderr: Vec<u8>,
-    /// Its exit code; 128 + n after the signal n, 124 where the time was up.
+    /// Its exit code; 128 + n after signal n, 124 after a timeout.
     pub exit_code: i32,
-    /// Whether the time was up.
+    /// Whether the timeout expired.
     pub timed_out: bool,
 }
 
-/// A piece of a file.
+/// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Piece {
     /// The bytes.
@@ -172,16 +172,16 @@ pub struct Piece {
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Write {
-    /// The file is replaced in one step; its permission bits stay.
+    /// Replaces the file atomically and keeps its permission bits.
     Replace,
-    /// The bytes come behind those that are there, all together.
+    /// Appends the bytes in one step.
     Append,
 }
 
-/// What is at a path.
+/// The metadata of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its size in bytes.
     pub size: u64,
@@ -189,35 +189,35 @@ pub struct Stat {
     pub mode: u32,
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name; bytes that are not UTF-8 stand as U+FFFD, and no path leads there.
+    /// Its name. Bytes that are not UTF-8 are replaced by U+FFFD; such an entry cannot be addressed.
     pub name: String,
-    /// What is there, a symbolic link not followed.
+    /// Its metadata, without following a symbolic link.
     pub stat: Stat,
 }
 
-/// What something in a file system is.
+/// The kind of a directory entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link, and where it leads.
+    /// A symbolic link with its target.
     Link(String),
     /// A pipe, a socket or a device.
     Other,
 }
 
-/// Whether a sandbox runs.
+/// Whether a sandbox is running or asleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It does.
+    /// It is running.
     Running,
-    /// It does not, and wakes with the next call. Local sandboxes keep their files meanwhile; those of containers are lost.
+    /// It is asleep and wakes with the next call. Local sandboxes keep their files; files in containers are deleted.
     Sleeping,
 }

@@ -1,8 +1,8 @@
-//! Time, where there is tokio and where there is not.
+//! Time, natively on tokio and in a Worker.
 
 use std::time::Duration;
 
-/// Waits. Natively inside a runtime of tokio's, with its timers on.
+/// Waits. Natively it needs a tokio runtime with timers.
 #[cfg(not(target_arch = "wasm32"))]
 pub(crate) async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
@@ -27,7 +27,7 @@ pub(crate) fn now() -> u64 {
     worker::Date::now().as_millis()
 }
 
-/// When something began.
+/// A point in time to measure from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start(
     #[cfg(not(target_arch = "wasm32"))] std::time::Instant,
@@ -35,7 +35,7 @@ pub(crate) struct Start(
 );
 
 impl Start {
-    /// Begins now.
+    /// Returns the current time.
     pub(crate) fn now() -> Self {
         #[cfg(not(target_arch = "wasm32"))]
         return Start(std::time::Instant::now());

@@ -33,7 +33,7 @@ pub const PLACED: &str = include_str!("../files/worker/placed.mjs");
 /// The guest as that has it, `src/generated/koze-guest.mjs`: [`PACKED_GUEST`] in base64, in the place of `__KOZE_PROGRAM__`.
 pub const GUEST_MODULE: &str = include_str!("../files/worker/koze-guest.mjs");
 
-/// What such a class asks the guest for, `src/generated/operations.mjs`.
+/// What the classes of all backends ask the guest for, `src/generated/operations.mjs`.
 pub const OPERATIONS: &str = include_str!("../files/worker/operations.mjs");
 
 /// The base class of sandboxes of the backend `native`, `src/generated/native.mjs`.

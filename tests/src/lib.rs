@@ -10,6 +10,7 @@ pub mod conformance;
 #[cfg(all(target_os = "linux", not(trybuild)))]
 pub mod containers;
 mod diff;
+mod fixture;
 mod generated;
 mod net;
 mod node;
@@ -21,11 +22,12 @@ use std::path::{Path, PathBuf};
 
 pub use binary::koze;
 pub use diff::{Snapshot, diff};
+pub use fixture::{is_guest, shared, shared_of};
 pub use generated::generated_program;
 pub use net::hang_up;
 pub use node::{node_command, node_modules};
 pub use process::run;
-pub use project::{NOTE, Project, Run, is_guest};
+pub use project::{NOTE, Project, Run, read_all};
 pub use sandboxes::{STARTED, Sandboxes, eventually, processes, signal, sleeps};
 
 /// The workspace's directory.

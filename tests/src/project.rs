@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use fs_err as fs;
 use tempfile::TempDir;
 use walkdir::{DirEntry, WalkDir};
 
+use crate::fixture::{shared, shared_of};
 use crate::{Snapshot, diff, koze, node_command, node_modules, process, root};
 
 /// Far more than any run of koze takes: a hang ends in a message.
@@ -23,23 +22,6 @@ pub struct Project {
     dir: PathBuf,
     /// Removes the directory.
     _temp: TempDir,
-}
-
-/// Whether a file is koze's guest, which no fixture holds.
-pub fn is_guest(path: &str) -> bool {
-    guest(path).is_some()
-}
-
-/// What such a file holds.
-fn guest(path: &str) -> Option<Vec<u8>> {
-    match path.rsplit('/').next()? {
-        "koze-guest" | ".koze-guest" => Some(koze_templates::GUEST.to_vec()),
-        "koze-guest.mjs" => {
-            let program = STANDARD.encode(koze_templates::PACKED_GUEST);
-            Some(koze_templates::GUEST_MODULE.replace("__KOZE_PROGRAM__", &program).into())
-        }
-        _ => None,
-    }
 }
 
 /// What `koze build` says of each project with the SDK; a test asks for it, and it is in no other run's messages.
@@ -68,25 +50,15 @@ impl Project {
         Self { dir, _temp: temp }
     }
 
-    /// A copy of `fixtures/<name>`, byte for byte, with the guest where its lock says that koze has put it.
+    /// A copy of `fixtures/<name>`, byte for byte. In what a build has left there, the files that it shares with other
+    /// projects are those of today.
     pub fn copy_fixture(name: &str) -> Self {
         let project = Self::new();
-        let fixture = root().join("fixtures").join(name);
-        for (path, content) in read_all(&fixture) {
-            // The lock does not list what stands in `src/generated` itself.
-            if let Some(generated) = path.strip_suffix("placed.mjs") {
-                let module = format!("{generated}koze-guest.mjs");
-                let content = guest(&module).expect("the guest as a module");
-                project.write(module, content);
-            }
-            if path == "koze.lock" {
-                let lock = String::from_utf8_lossy(&content);
-                let listed = |line| str::trim(line).strip_prefix('"')?.strip_suffix("\",");
-                let guests = lock.lines().filter_map(listed).filter_map(|path| Some((path, guest(path)?)));
-                for (path, content) in guests {
-                    project.write(path, content);
-                }
-            }
+        for (path, content) in read_all(&root().join("fixtures").join(name)) {
+            project.write(path, content);
+        }
+        for path in name.strip_suffix("/after").map(shared_of).unwrap_or_default() {
+            let content = shared(&path).unwrap_or_else(|| panic!("{name}: `{path}` is not a shared file"));
             project.write(path, content);
         }
         project
@@ -169,8 +141,8 @@ impl Project {
     }
 }
 
-/// The files below `dir`, without [`SKIPPED`].
-fn read_all(dir: &Path) -> Snapshot {
+/// The files below `dir`, without those that tests ignore.
+pub fn read_all(dir: &Path) -> Snapshot {
     let wanted = |entry: &DirEntry| !SKIPPED.iter().any(|name| entry.file_name() == *name);
     WalkDir::new(dir)
         .min_depth(1)

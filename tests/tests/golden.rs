@@ -1,11 +1,15 @@
 //! `fixtures/<name>/before`, built, is `fixtures/<name>/after`, byte for byte.
 //!
+//! A generated file that is the same in every project is not kept in each: `shared.txt` names it, and it must be as its
+//! template in `templates/files/worker` is. A change of such a template changes no fixture.
+//!
 //! `KOZE_BLESS=1 cargo test -p koze-tests --test golden` writes `after` anew; read the diff before you commit it.
 
 use std::collections::BTreeSet;
 
 use fs_err as fs;
-use koze_tests::{Project, Snapshot, diff, is_guest, root};
+use koze_cli::generate;
+use koze_tests::{Project, Snapshot, diff, read_all, root, shared, shared_of};
 
 /// One test for each fixture, and the list of them.
 macro_rules! fixtures {
@@ -60,6 +64,25 @@ fn every_key_of_the_attribute_is_in_a_fixture() {
     assert!(missing.is_empty(), "fixtures/every-key lacks {missing:?}");
 }
 
+#[test]
+fn every_shared_file_is_in_a_fixture_by_its_name_alone() {
+    let mut named = BTreeSet::new();
+    for fixture in FIXTURES {
+        let after = root().join("fixtures").join(fixture).join("after");
+        for path in shared_of(fixture) {
+            assert!(!after.join(&path).exists(), "{fixture}: `{path}` is in shared.txt: remove the copy");
+            named.insert(path);
+        }
+        for (path, content) in read_all(&after) {
+            let copied = shared(&path).is_some_and(|shared| shared == content);
+            assert!(!copied, "{fixture}: `{path}` is a copy of its template: bless the fixture");
+        }
+    }
+    let parts = generate::PARTS.map(|part| format!("{}/{part}", generate::DIR));
+    let missing: Vec<&String> = parts.iter().filter(|part| !named.contains(*part)).collect();
+    assert!(missing.is_empty(), "no fixture has {missing:?}");
+}
+
 fn check(name: &str) {
     let project = Project::copy_fixture(&format!("{name}/before"));
     let before = project.snapshot();
@@ -92,10 +115,17 @@ fn bless(name: &str, built: &Snapshot) {
     if after.exists() {
         fs::remove_dir_all(&after).expect("the former `after`");
     }
-    // The guest is not kept once more: a copy of a fixture gets the one of today.
-    for (path, content) in built.iter().filter(|(path, _)| !is_guest(path)) {
+    let is_shared = |path: &str, content: &[u8]| shared(path).is_some_and(|shared| shared == content);
+    let mut list = String::new();
+    for (path, content) in built {
+        if is_shared(path, content) {
+            list.push_str(path);
+            list.push('\n');
+            continue;
+        }
         let path = after.join(path);
         fs::create_dir_all(path.parent().unwrap_or(&after)).expect("its directory");
         fs::write(path, content).expect("a file");
     }
+    fs::write(after.with_file_name("shared.txt"), list).expect("the list of shared files");
 }

@@ -12,6 +12,8 @@ mod peers;
 mod project;
 mod report;
 mod sandboxes;
+#[cfg(target_os = "linux")]
+mod sdk;
 mod watch;
 mod worker;
 
@@ -46,6 +48,10 @@ pub(crate) struct Args {
     /// A part alone
     #[arg(long, value_name = "PART")]
     only: Option<Part>,
+    /// Run the sandboxes of `sdk` in this image of the official server, in place of the tests' stand-in for it: a file that
+    /// `docker save` has written, or a name that Docker knows
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
 }
 
 /// What is measured.
@@ -59,6 +65,8 @@ enum Part {
     Worker,
     /// Sandboxes in containers, which only root on Linux can run
     Native,
+    /// Sandboxes in containers of the SDK, on Linux
+    Sdk,
 }
 
 /// How often each command runs; the first runs of all are thrown away.
@@ -108,6 +116,12 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<()> {
             Err(error) if args.only.is_none() => eprintln!("bench: no containers: {error}"),
             Err(error) => return Err(error),
         }
+    }
+    #[cfg(target_os = "linux")]
+    if args.is_asked(Part::Sdk) {
+        let report = sdk::run(root, &koze, args.image.as_deref(), args.quick)?;
+        print!("{report}");
+        numbers["sdk"] = report.json();
     }
     if let Some(file) = &args.json {
         fs::write(file, format!("{numbers:#}\n"))?;

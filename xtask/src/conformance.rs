@@ -37,7 +37,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let host = Http::new(&args.url, &token);
     let mut lacks = host.lacks()?;
     lacks.extend(args.without.iter().map(|capability| (*capability, "as `--without` says".to_owned())));
-    let options = Options { lacks, filter: args.filter.clone(), at_once: Some(args.at_once) };
+    let options =
+        Options { lacks, filter: args.filter.clone(), at_once: Some(args.at_once), ..Options::default() };
     let host: Arc<dyn koze_tests::conformance::Host> = Arc::new(host);
     Ok(if play("worker", &host, &options) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use koze_model::names::{Names, SUFFIX};
-use koze_model::{Rule, paths, sandbox};
+use koze_model::{paths, sandbox};
 use serde_json::Value;
 
 use super::drafted;
@@ -14,6 +14,7 @@ use crate::discover::{Project, is_skipped};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::lock::Lock;
+use crate::rules::Rule;
 use crate::wrangler::create;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{self, Scope};
@@ -46,7 +47,7 @@ pub(super) fn names(base: &str, findings: &mut Findings) -> Result<Names, Stop> 
     // A user who names the file means the same.
     let base = base.strip_suffix(SUFFIX).unwrap_or(base);
     Names::of_file(&format!("{}{SUFFIX}", base.replace('/', " "))).or_else(|rule| match rule {
-        Rule::BadFileName { suggestion, .. } => {
+        koze_model::Rule::BadFileName { suggestion, .. } => {
             findings.fail(Rule::BadNewName { name: base.to_owned(), suggestion }, None)
         }
         rule => findings.fail(rule, None),

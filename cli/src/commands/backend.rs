@@ -2,14 +2,16 @@
 
 use koze_model::attrs::Attributes;
 use koze_model::image::{self, Image, ImageSource};
-use koze_model::{Backend, Rule, Sandbox, rules};
+use koze_model::{Backend, Sandbox, rules};
 
-use crate::build::{self, Build, Options, Summary};
+use crate::build::{self, Build, Options};
 use crate::discover::Project;
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::images;
 use crate::lock::Lock;
+use crate::plan::Planned;
+use crate::rules::Rule;
 use crate::sdk;
 use crate::source::attribute::{self, Change};
 use crate::source::split_mark;
@@ -55,7 +57,7 @@ pub(super) fn draft(
         let image =
             images::in_attribute(image, config.dir(), &source_dir).unwrap_or_else(|| image.to_owned());
         let (changes, words) = changes(sandbox, summary, &image, to);
-        said.push(format!("`{}` has the backend `{to}` now: {words}", sandbox.class.value));
+        said.push(format!("`{}` now has the backend `{to}`: {words}", sandbox.class.value));
         let path = project.dir.join(&sandbox.file);
         let text = match fs_err::read_to_string(&path) {
             Ok(text) => text,
@@ -68,8 +70,7 @@ pub(super) fn draft(
         }
     }
     said.push(
-        "with the next deployment, other containers take the place of those that run, and the files in them are lost; \
-         classes, bindings and storage stay"
+        "the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change"
             .to_owned(),
     );
     said.extend(next(to, &moving, &now));
@@ -78,7 +79,7 @@ pub(super) fn draft(
 }
 
 /// The sandboxes as they are.
-fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Result<Vec<Summary>, Stop> {
+fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Result<Vec<Planned>, Stop> {
     let draft = Draft { moved: moved.to_vec(), ..Draft::default() };
     let options = Options { write: false, draft, ..options.clone() };
     let mut build = Build::default();
@@ -92,7 +93,7 @@ fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Re
 }
 
 /// What changes in the attribute of a sandbox, and its image in words; `image` is its image as an attribute says it.
-fn changes(sandbox: &Sandbox, now: Option<&Summary>, image: &str, to: Backend) -> (Vec<Change>, String) {
+fn changes(sandbox: &Sandbox, now: Option<&Planned>, image: &str, to: Backend) -> (Vec<Change>, String) {
     let attributes = &sandbox.attributes;
     match to {
         Backend::Native => to_native(attributes, now, image),
@@ -101,7 +102,7 @@ fn changes(sandbox: &Sandbox, now: Option<&Summary>, image: &str, to: Backend) -
 }
 
 /// The image stays what it is: what runs in it is koze's guest.
-fn to_native(attributes: &Attributes, now: Option<&Summary>, image: &str) -> (Vec<Change>, String) {
+fn to_native(attributes: &Attributes, now: Option<&Planned>, image: &str) -> (Vec<Change>, String) {
     let entry = format!("image = {image:?}");
     let mut changes = Vec::new();
     match now.map(|now| now.image_source) {
@@ -113,7 +114,7 @@ fn to_native(attributes: &Attributes, now: Option<&Summary>, image: &str) -> (Ve
         changes.push(Change::Set("backend", "backend = \"native\"".to_owned()));
     }
     let image = now.map_or("", |now| now.image.as_str());
-    (changes, format!("its image is {image}, with koze's guest in it"))
+    (changes, format!("its image is {image}, with koze's guest added"))
 }
 
 /// Only images of the SDK have its program in them; the default one follows its version.
@@ -125,50 +126,51 @@ fn to_sdk(attributes: &Attributes) -> (Vec<Change>, String) {
                 Some(variant) => Change::Replace("image", format!("variant = {variant:?}")),
                 None => Change::Remove("image"),
             });
-            format!("its image is the SDK's own, and no longer {reference}")
+            format!("its image is the SDK's, and no longer {reference}")
         }
-        Some(Image::Dockerfile(path)) => format!("its image is that of {path} alone"),
-        None => "its image is that of the Dockerfile beside it alone".to_owned(),
+        Some(Image::Dockerfile(path)) => format!("its image is built from {path} only"),
+        None => "its image is built from the Dockerfile next to it only".to_owned(),
     };
     (changes, words)
 }
 
 /// What is left to the user.
-fn next(to: Backend, moving: &[&Sandbox], all: &[Summary]) -> Vec<String> {
+fn next(to: Backend, moving: &[&Sandbox], all: &[Planned]) -> Vec<String> {
     let mut lines = Vec::new();
     match to {
         Backend::Native => {
-            lines.push("next: wrangler builds these images, for which it needs Docker".to_owned());
-            let of_sdk = |summary: &&Summary| {
+            lines.push("next: install Docker, with which wrangler builds these images".to_owned());
+            let of_sdk = |summary: &&Planned| {
                 let moves = moving.iter().any(|sandbox| sandbox.class.value == summary.class);
                 moves && image::is_default_repository(&summary.image)
             };
             if all.iter().any(|summary| of_sdk(&summary)) {
                 lines.push(format!(
-                    "next: name other images when it suits you, such as `python:3.12-slim`: Cloudflare mends those of \
-                     {} 0.x until {} alone",
+                    "next: change to other images, such as `python:3.12-slim`: Cloudflare maintains those of {} 0.x only until {}",
                     sdk::PACKAGE,
                     sdk::END_OF_SUPPORT
                 ));
             }
-            let stays = |summary: &Summary| {
+            let stays = |summary: &Planned| {
                 summary.backend == Backend::Sdk
                     && moving.iter().all(|sandbox| sandbox.class.value != summary.class)
             };
             if !all.iter().any(stays) {
-                lines
-                    .push(format!("next: the Worker needs {0} no longer: `npm uninstall {0}`", sdk::PACKAGE));
+                lines.push(format!(
+                    "next: remove {0}, which the Worker no longer needs: `npm uninstall {0}`",
+                    sdk::PACKAGE
+                ));
             }
         }
         Backend::Sdk => {
-            let own = |summary: &&Summary| {
+            let own = |summary: &&Planned| {
                 summary.dockerfile().is_some()
                     && moving.iter().any(|sandbox| sandbox.class.value == summary.class)
             };
-            let own: Vec<&str> = all.iter().filter(own).filter_map(Summary::dockerfile).collect();
+            let own: Vec<&str> = all.iter().filter(own).filter_map(Planned::dockerfile).collect();
             if !own.is_empty() {
                 lines.push(format!(
-                    "next: let {} build on the SDK's image, `{}`, of the version that is installed",
+                    "next: base {} on the SDK's image of the installed version, `{}`",
                     rules::listed(&own),
                     image::DEFAULT_REPOSITORY
                 ));

@@ -51,7 +51,7 @@ fn built(place: &Where, options: &Options, check: bool) -> (ExitCode, Build) {
     let code = show(place, options, &build, &findings, done);
     if done && check && drifted(&build) {
         if place.format == Format::Human {
-            show::err("not in step: run `koze build` and commit what it changes\n");
+            show::err("the project is not in step: run `koze build` and commit the changes\n");
         }
         return (ExitCode::FAILURE, build);
     }

@@ -48,7 +48,7 @@ fn input(text: &str) -> Result<koze::Result<Value>, ExitCode> {
         Ok(input) => Ok(Ok(input)),
         Err(Unread::Twice(error)) => Ok(Err(error)),
         Err(Unread::NoJson(error)) => {
-            Err(usage(format!("the input is no JSON: {error}. Write for instance '{{\"command\": \"ls\"}}'")))
+            Err(usage(format!("the input is not valid JSON: {error}. Example: '{{\"command\": \"ls\"}}'")))
         }
     }
 }

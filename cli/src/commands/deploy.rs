@@ -36,7 +36,7 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     }
     if build::drifted(&built) {
         build::show(&place, &options, &built, &Findings::new(false), done);
-        return Err(failed("not in step: run `koze build` and commit what it changes, then deploy"));
+        return Err(failed("the project is not in step: run `koze build`, commit the changes, then deploy"));
     }
     let (project, config) = opened(&place)?;
     let environment = environment(&args.run, &project)?;
@@ -63,7 +63,7 @@ fn known(environment: Option<&str>, config: &Config, project: &Project) -> Resul
     let there = config.document.value().get("env").is_some_and(|all| all.get(name).is_some());
     Err(failed(&if there {
         format!(
-            "koze does not look at the environment `{name}`: add it to `package.metadata.koze.environments` in \
+            "koze does not manage the environment `{name}`: add it to `package.metadata.koze.environments` in \
              Cargo.toml, and run `koze build`"
         )
     } else {

@@ -43,7 +43,7 @@ fn prove(args: &args::Doctor) -> ExitCode {
 #[cfg(not(target_os = "linux"))]
 fn prove(_: &args::Doctor) -> ExitCode {
     show::err(
-        "error: sandboxes on this machine need Linux, so `koze doctor --prove` has nothing to try here\n",
+        "error: local sandboxes need Linux, so `koze doctor --prove` has nothing to test on this system\n",
     );
     ExitCode::FAILURE
 }

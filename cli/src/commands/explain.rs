@@ -3,23 +3,22 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use koze_model::Rule;
-
 use super::show;
 use crate::args;
+use crate::rules::Rule;
 
 pub(super) fn run(args: &args::Explain) -> ExitCode {
     let rules = Rule::all();
     let Some(rule) = rules.iter().find(|rule| rule.code.eq_ignore_ascii_case(&args.code)) else {
         let codes: Vec<&str> = rules.iter().map(|rule| rule.code).collect();
-        show::err(&format!("error: there is no code `{}`; the codes are {}\n", args.code, codes.join(", ")));
+        show::err(&format!("error: unknown code `{}`; the codes are {}\n", args.code, codes.join(", ")));
         return ExitCode::from(2);
     };
     let mut text = format!("{} ({}): {}\n\nFor example:\n\n", rule.code, rule.level.word(), rule.meaning);
     for line in rule.example.lines() {
         let _ = writeln!(text, "    {line}");
     }
-    text.push_str("\nThe diagnostic itself names the place, and what would be right.\n");
+    text.push_str("\nThe diagnostic itself names the place and the remedy.\n");
     show::out(&text);
     ExitCode::SUCCESS
 }

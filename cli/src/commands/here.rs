@@ -29,7 +29,7 @@ impl Here {
             .map_err(|error| usage(format!("--session: {}", error.message)))?;
         let state = if let Some(dir) = &args.state {
             let dir = std::path::absolute(dir);
-            let dir = dir.map_err(|error| usage(format!("--state names no directory: {error}")))?;
+            let dir = dir.map_err(|error| usage(format!("--state is not a directory: {error}")))?;
             State::at(dir).map_err(|error| failed(&error))?
         } else {
             let project = found(|findings| Project::find(&args.project, findings))?;
@@ -72,7 +72,7 @@ fn found<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, Ex
 pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map(|runtime| runtime.block_on(work)).map_err(|error| {
-        failed(&Error::new(Code::Unavailable, format!("the system has nothing left for koze: {error}")))
+        failed(&Error::new(Code::Unavailable, format!("the system is out of resources: {error}")))
     })
 }
 

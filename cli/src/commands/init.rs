@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use koze_model::{Rule, sandbox};
+use koze_edit::{Document, Edit, Format, path};
+use koze_model::sandbox;
 use serde_json::Value;
 
 use super::{add, drafted, runtime};
@@ -21,10 +22,10 @@ use crate::generate;
 use crate::lock::Lock;
 use crate::manifest;
 use crate::paths;
+use crate::rules::Rule;
 use crate::sdk::{self, Sdk};
 use crate::source::{module, split_mark};
 use crate::worker_crate;
-use crate::wrangler::document::{Document, Edit, Format, path};
 use crate::wrangler::legacy::Legacy;
 use crate::wrangler::scope;
 use crate::wrangler::settings::Settings;
@@ -70,7 +71,10 @@ fn init(
 
     sdk(project, options, findings)?;
     if sdk::installed(project, findings)?.is_none() {
-        left.push("next: npm install, which brings the sandbox SDK that the Worker entry imports".to_owned());
+        left.push(
+            "next: npm install, which installs the sandbox SDK that the Worker's entry point imports"
+                .to_owned(),
+        );
     }
     Ok(left)
 }
@@ -99,7 +103,7 @@ fn manifest(
             let raised = worker_crate::raised(&edited);
             if raised != edited {
                 left.push(format!(
-                    "next: the crate `worker` is asked for as {} now: see what its release notes ask of your own code",
+                    "next: the required version of the crate `worker` is now {}: check its release notes for changes to your code",
                     worker_crate::NEEDED
                 ));
             }
@@ -135,7 +139,7 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
         .chain(document.value().get("dependencies").map(|value| ("dependencies", value)))
     {
         if !value.is_object() {
-            let message = format!("`{key}` is no object");
+            let message = format!("`{key}` is not an object");
             return findings.fail(Rule::BadManifest { message }, Some(Place::file("package.json")));
         }
     }
@@ -172,7 +176,7 @@ fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Res
         Err(error) => {
             let range = Some(error.span().byte_range());
             let place = Place { file, text: Arc::from(body), range };
-            return findings.fail(Rule::NotRust { message: error.to_string() }, Some(place));
+            return findings.fail(koze_model::Rule::NotRust { message: error.to_string() }, Some(place));
         }
     }
     // `mod generated;` of a root elsewhere would be looked for beside it.

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use koze_model::names::SUFFIX;
-use koze_model::{Rule, sandbox};
+use koze_model::sandbox;
 
 use super::{add, backend, drafted, rename};
 use crate::args;
@@ -13,6 +13,7 @@ use crate::discover::Project;
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::manifest;
+use crate::rules::Rule;
 use crate::source::mentions;
 use crate::wrangler::legacy::{self, Legacy};
 use crate::wrangler::scope;
@@ -56,14 +57,15 @@ fn migrate(
     words.dedup();
     let calls = rename::show(&words, &mentions::of(project, &Draft::default(), &words));
     let mut left = vec![
-        "next: what a class `Sandbox` of your own set (`sleepAfter`, `envVars`, hosts) belongs into the attribute"
+        "next: move what your own class `Sandbox` set (`sleepAfter`, `envVars`, hosts) to the attribute"
             .to_owned(),
-        format!("next: say `env.{}().get(key)` where the Worker used the old binding", names.accessor),
+        format!("next: use `env.{}().get(key)` where the Worker used the old binding", names.accessor),
     ];
     left.extend(calls);
     if !manifest::declares_generated(&project.dir) {
         left.push(
-            "next: koze init, which adds the dependency, `mod generated;` and the build command".to_owned(),
+            "next: run `koze init`, which adds the dependency, `mod generated;` and the build command"
+                .to_owned(),
         );
     }
     Ok(left)

@@ -87,7 +87,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         #[cfg(not(target_os = "linux"))]
         _ => {
             show::err(
-                "error: sandboxes on this machine need Linux; elsewhere `wrangler dev` runs them in containers\n",
+                "error: local sandboxes need Linux; on other systems use `koze dev`, which runs them in containers\n",
             );
             ExitCode::FAILURE
         }

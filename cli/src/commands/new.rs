@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use koze_model::{Rule, names};
+use koze_model::names;
 
 use super::{runtime, show};
 use crate::args;
@@ -14,6 +14,7 @@ use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::output;
 use crate::paths;
+use crate::rules::Rule;
 use crate::sdk::{self, Sdk};
 use crate::wrangler::create;
 use crate::write::{self, Failed, disk};
@@ -56,8 +57,7 @@ pub(super) fn run(args: &args::New) -> ExitCode {
         ));
         if args.backend == args::Backend::Sdk {
             show::out(&format!(
-                "note: Cloudflare ends {} 0.x on {}: `koze new --backend native` makes a project without it, `koze \
-                 migrate --backend native` moves this one\n",
+                "note: Cloudflare ends {} 0.x on {}: `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one\n",
                 sdk::PACKAGE,
                 sdk::END_OF_SUPPORT
             ));
@@ -183,7 +183,7 @@ fn move_in(moving: &Path, dir: &Path) -> Result<(), Failed> {
             let entry = entry?;
             let to = dir.join(entry.file_name());
             if to.symlink_metadata().is_ok() {
-                return Err(std::io::Error::other(format!("`{}` is there already", to.display())));
+                return Err(std::io::Error::other(format!("`{}` already exists", to.display())));
             }
             disk::rename(&entry.path(), &to)?;
             written.push(entry.file_name().to_string_lossy().into_owned());
@@ -219,7 +219,7 @@ fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
         text = text.replace("__KOZE_NPM__", npm).replace("__KOZE_DOCKER__", docker);
         text = text.replace("__KOZE_SDK__", sdk::RECOMMENDED);
         if *path == "Cargo.toml" && in_workspace(dir) {
-            text.push_str("\n# This package is no member of the workspace around it.\n[workspace]\n");
+            text.push_str("\n# This package is not a member of the surrounding workspace.\n[workspace]\n");
         }
         let path = staging.join(path);
         write::make_dirs(path.parent().unwrap_or(staging), &mut Vec::new())?;

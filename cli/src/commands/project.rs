@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use koze::Images;
-use koze_model::Rule;
 
 use crate::args::Where;
 use crate::build::{self, Build, Options};
 use crate::finding::{Findings, Stop};
 use crate::generate;
+use crate::rules::Rule;
 
 /// What a project offers to agents.
 pub(super) struct Offered {

@@ -15,7 +15,7 @@ pub(super) fn run(format: Format) -> ExitCode {
 
 fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
     let dir = tempfile::Builder::new().prefix("koze-proof-").tempdir();
-    let dir = dir.map_err(|error| failed(&format!("no temporary directory can be made: {error}")))?;
+    let dir = dir.map_err(|error| failed(&format!("cannot create a temporary directory: {error}")))?;
     let (kernel, user) = this_machine();
     let mut made = Vec::new();
     if format == Format::Human {
@@ -30,7 +30,7 @@ fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
         made.push(attempt);
     };
     let done: Result<(), Fault> = here::wait(prove::all(Path::new(dir.path()), tell))?;
-    done.map_err(|fault| failed(&format!("no sandbox can be tried on this machine: {fault}")))?;
+    done.map_err(|fault| failed(&format!("cannot start a sandbox on this machine: {fault}")))?;
     let proof = Proof::new(kernel, user, made);
     show::out(&match format {
         Format::Json => proof::text(&proof),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use koze_model::names::{Names, SUFFIX, is_base_name, reserved_class};
-use koze_model::{Rule, Sandbox, rules, sandbox};
+use koze_model::{Sandbox, rules, sandbox};
 
 use super::{add, drafted};
 use crate::args;
@@ -12,6 +12,7 @@ use crate::build::Options;
 use crate::discover::{DOCKERFILE, Project};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
+use crate::rules::Rule;
 use crate::source::mentions::{self, Mention};
 use crate::source::{idents, split_mark};
 
@@ -71,7 +72,7 @@ fn new_class(sandbox: &Sandbox, new: &str, findings: &mut Findings) -> Result<St
         return findings.fail(Rule::BadNewName { name: new.to_owned(), suggestion }, None);
     }
     match reserved_class(new) {
-        Some(why) => findings.fail(Rule::ReservedClass { class: new.to_owned(), why }, None),
+        Some(why) => findings.fail(koze_model::Rule::ReservedClass { class: new.to_owned(), why }, None),
         None => Ok(new.to_owned()),
     }
 }
@@ -137,6 +138,6 @@ pub(super) fn show(words: &[&str], mentions: &[Mention]) -> Vec<String> {
     if lines.is_empty() {
         return lines;
     }
-    let head = format!("next: change these lines, which speak of {}", rules::listed(words));
+    let head = format!("next: change these lines, which use {}", rules::listed(words));
     std::iter::once(head).chain(lines).collect()
 }

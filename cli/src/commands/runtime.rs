@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use koze_model::Rule;
-
 use crate::finding::{Findings, Stop};
 use crate::paths;
+use crate::rules::Rule;
 
 /// The directory of the crate `koze`: as given, else in the checkout that this program runs from or was built from.
 pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<PathBuf, Stop> {
@@ -14,7 +13,7 @@ pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<Path
         if is_runtime(&path) {
             return Ok(path);
         }
-        let why = format!("`{}` holds no crate of that name", given.display());
+        let why = format!("`{}` does not contain a crate of that name", given.display());
         return findings.fail(Rule::NoRuntime { why }, None);
     }
     // `cargo run` names the package it runs; else the program lies in the checkout's `target`, or the user in it, or
@@ -35,7 +34,7 @@ pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<Path
     if let Some(path) = found {
         Ok(path)
     } else {
-        let why = "there is no checkout that this koze runs from or was built from, and the crate is not published yet".to_owned();
+        let why = "this koze does not run from a checkout, the checkout it was built from is gone, and the crate is not published yet".to_owned();
         findings.fail(Rule::NoRuntime { why }, None)
     }
 }

@@ -70,7 +70,7 @@ fn in_json(rows: &[Row]) -> String {
 
 fn in_words(rows: &[Row]) -> String {
     if rows.is_empty() {
-        return "no sandboxes: `koze call` makes one with its first use\n".to_owned();
+        return "no sandboxes: `koze call` creates one on first use\n".to_owned();
     }
     let status = |row: &Row| match row.status {
         Status::Running => "running",

@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use koze_model::Rule;
-
 use super::{build, show};
 use crate::args::{self, Format, Where};
 use crate::build::{self as builds, Build};
 use crate::finding::Findings;
 use crate::output;
+use crate::rules::Rule;
 use crate::watch::Watcher;
 
 pub(super) fn run(args: &args::Build) -> ExitCode {
     let human = args.place.format == Format::Human;
-    let heard =
-        |_: &Build, shown: bool| !shown || !human || show::told("watching for changes; Ctrl-C ends it\n");
+    let heard = |_: &Build, shown: bool| {
+        !shown || !human || show::told("watching for changes; press Ctrl-C to stop\n")
+    };
     follow(&args.place, None, heard)
 }
 

@@ -23,7 +23,7 @@ pub(super) fn place(run: &args::Run, strict: bool) -> Result<Where, ExitCode> {
             said.and_then(|said| said.split('=').next()).is_some_and(|said| said == name || said == short)
         };
         if run.wrangler.iter().any(says) {
-            show::err(&format!("error: give `{ours}` before the `--`: koze has to know it, too\n"));
+            show::err(&format!("error: pass `{ours}` before the `--`, because koze needs it, too\n"));
             return Err(ExitCode::from(2));
         }
     }
@@ -47,7 +47,9 @@ pub(super) fn opened(place: &Where) -> Result<(Project, Config), ExitCode> {
 /// reason to stop.
 pub(super) fn ready(project: &Project, config: &Config, environment: Option<&str>) -> Result<(), ExitCode> {
     if !config.exists {
-        return Err(failed("there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`"));
+        return Err(failed(
+            "the project has no sandboxes: create one with `koze add shell`, or a project with `koze new`",
+        ));
     }
     let missing = wrangler::missing(&project.dir, config, environment);
     for check in &missing {

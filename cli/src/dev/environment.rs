@@ -30,8 +30,7 @@ fn in_files(dir: &Path) -> Result<Option<String>, String> {
         if let Some(given) = dotenv::given(&text, NAME) {
             let unclear = || {
                 format!(
-                    "{file}: koze cannot tell which environment `{NAME}={given}` means: write its name there, or give it \
-                     with `--env`"
+                    "{file}: koze cannot tell which environment `{NAME}={given}` means: set it to the name of an environment, or pass `--env`"
                 )
             };
             return dotenv::plain(given).map(|name| Some(name.to_owned())).ok_or_else(unclear);

@@ -1,6 +1,6 @@
 //! What wrangler and Cloudflare refuse in words that do not say what to do about it in a project of koze's.
 
-use crate::build::Summary;
+use crate::plan::Planned;
 
 /// How wrangler begins what it says of an application's name.
 const TAKEN: &str = "There is already an application with the name ";
@@ -9,7 +9,7 @@ const TAKEN: &str = "There is already an application with the name ";
 const NEVER_THERE: [&str; 2] = ["code: 10074", "was not exported in the previous version"];
 
 /// What to say once wrangler has said this; nothing where it needs no more words.
-pub fn explained(stderr: &str, sandboxes: &[Summary], config: &str, worker: &str) -> Option<String> {
+pub fn explained(stderr: &str, sandboxes: &[Planned], config: &str, worker: &str) -> Option<String> {
     let said = plain(stderr);
     if let Some((_, rest)) = said.split_once(TAKEN) {
         let name = rest.split(' ').next().unwrap_or_default().trim_matches(['"', '`', '\'', '.']);
@@ -23,9 +23,9 @@ pub fn explained(stderr: &str, sandboxes: &[Summary], config: &str, worker: &str
     })
 }
 
-fn taken(name: &str, sandboxes: &[Summary], config: &str, worker: &str) -> String {
+fn taken(name: &str, sandboxes: &[Planned], config: &str, worker: &str) -> String {
     // An environment puts its own name behind it.
-    let is_of = |sandbox: &&Summary| {
+    let is_of = |sandbox: &&Planned| {
         name.strip_prefix(&sandbox.container).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     let sandbox = sandboxes.iter().filter(is_of).max_by_key(|sandbox| sandbox.container.len());
@@ -41,8 +41,7 @@ fn taken(name: &str, sandboxes: &[Summary], config: &str, worker: &str) -> Strin
         "error: the container application `{name}` belongs to another Worker of this account, or to a class that is gone: an \
          application's name is unique in an account\n  \
          = help: give this one another name, `#[sandbox(name = \"{other}\")]` in {place}, or change `name` in {config} where you \
-         wrote it yourself; then run `koze build` and deploy again. Only where nothing uses the other application any more, \
-         delete it: `wrangler containers list`, `wrangler containers delete ID`\n"
+         wrote it yourself; then run `koze build` and deploy again. If nothing uses the other application any more, delete it: `wrangler containers list`, `wrangler containers delete ID`\n"
     )
 }
 

@@ -30,7 +30,7 @@ pub struct Stage {
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
     /// Another run has it.
-    #[error("another `koze dev --local` runs in this project: end it first")]
+    #[error("another `koze dev --local` is running in this project: stop it first")]
     Taken,
     /// The operating system refused.
     #[error("`{DIR}` cannot be written: {0}")]
@@ -90,6 +90,7 @@ impl Stage {
         // No version control is to take it for a part of the project.
         self.put(".gitignore", "*\n")?;
         self.put("local.mjs", koze_templates::LOCAL)?;
+        self.put("calls.mjs", koze_templates::CALLS)?;
         self.put("waiting.mjs", koze_templates::WAITING)?;
         self.put(ENTRY, &generate::local(&main, classes))?;
         self.put(CONFIG, &format!("{config:#}\n"))

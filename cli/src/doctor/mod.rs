@@ -3,6 +3,8 @@
 //! Each check is data; the command shows them. No check changes anything, and none reaches the network.
 
 mod command;
+#[cfg(target_os = "linux")]
+mod groups;
 mod project;
 mod toolchain;
 pub(crate) mod tools;
@@ -12,8 +14,9 @@ use std::time::SystemTime;
 use koze_model::Backend;
 use serde::Serialize;
 
-use crate::build::{Build, Summary};
+use crate::build::Build;
 use crate::finding::Findings;
+use crate::plan::Planned;
 use crate::wrangler::locate::Config;
 use crate::wrangler::settings;
 
@@ -73,11 +76,13 @@ impl Check {
 /// would edit.
 pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now: SystemTime) -> Vec<Check> {
     let mut checks = project::checks(build, findings, now);
-    let native = |summary: &Summary| summary.backend == Backend::Native;
+    let native = |summary: &Planned| summary.backend == Backend::Native;
     if build.sandboxes.is_empty() || !build.sandboxes.iter().all(native) {
         checks.extend(config.map(project::flags));
     }
     let command = config.and_then(|config| settings::build_command(config.document.value(), None));
     checks.extend(tools::checks(build, command));
+    #[cfg(target_os = "linux")]
+    checks.extend(groups::check());
     checks
 }

@@ -2,17 +2,18 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use koze_edit::Step;
 use koze_model::image::{self, ImageSource};
 use koze_model::{Level, rules};
 use serde_json::Value;
 
 use super::Check;
-use crate::build::{Build, Summary};
+use crate::build::Build;
 use crate::finding::Findings;
 use crate::manifest;
+use crate::plan::Planned;
 use crate::sdk::END_OF_SUPPORT as END;
 use crate::worker_crate::{self, WorkerCrate};
-use crate::wrangler::document::Step;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
 use crate::write::Action;
@@ -38,9 +39,9 @@ fn state(build: &Build, findings: &Findings) -> Check {
         .map(|change| change.shown.as_str())
         .collect();
     if errors > 0 || build.project.is_none() {
-        Check::error("project", "it does not build", "mend the errors, then run `koze doctor` again")
+        Check::error("project", "it does not build", "correct the errors, then run `koze doctor` again")
     } else if build.sandboxes.is_empty() && drift.is_empty() {
-        Check::warning("project", "it has no sandbox", "create one: `koze add shell`")
+        Check::warning("project", "it has no sandbox", "create one with `koze add shell`")
     } else if drift.is_empty() {
         Check::ok("project", "every file is in step")
     } else {
@@ -52,8 +53,7 @@ fn state(build: &Build, findings: &Findings) -> Check {
 fn support(version: &str, source: &str, now: SystemTime) -> Check {
     let found = format!("@cloudflare/sandbox {version}, from {source}");
     let ended = now >= UNIX_EPOCH + Duration::from_secs(END_OF_SUPPORT);
-    let help = "1.0 has no class that koze builds on: `koze migrate --backend native` moves sandboxes to koze's own guest, which \
-                needs no SDK; storage stays, and `--dry-run` shows what changes";
+    let help = "1.0 has no `Sandbox` class: `koze migrate --backend native` moves sandboxes to koze's own guest, which does not need the SDK; it keeps the storage, and `--dry-run` shows the changes";
     if ended {
         Check::warning("sdk", format!("{found}; Cloudflare's support of 0.x ended on {END}"), help)
     } else {
@@ -64,14 +64,14 @@ fn support(version: &str, source: &str, now: SystemTime) -> Check {
 /// Whether images of the SDK's have its version. Of Dockerfiles the build has spoken already.
 fn images(build: &Build) -> Option<Check> {
     let version = &build.sdk.as_ref()?.version;
-    let astray = |sandbox: &&Summary| {
+    let astray = |sandbox: &&Planned| {
         let tag = sandbox.image.rsplit_once(':').map_or("", |(_, tag)| tag);
         image::is_default_repository(&sandbox.image) && !image::in_step(tag, version)
     };
-    let astray: Vec<&Summary> = build.sandboxes.iter().filter(astray).collect();
+    let astray: Vec<&Planned> = build.sandboxes.iter().filter(astray).collect();
     let Some(first) = astray.first() else {
         let count = build.sandboxes.len();
-        let default = |sandbox: &&Summary| image::is_default_repository(&sandbox.image);
+        let default = |sandbox: &&Planned| image::is_default_repository(&sandbox.image);
         let followed = build.sandboxes.iter().filter(default).count();
         return (count > 0).then(|| {
             Check::ok("images", format!("{followed} of {count} are the SDK's, of its version {version}"))
@@ -79,13 +79,13 @@ fn images(build: &Build) -> Option<Check> {
     };
     let files: Vec<&str> = astray.iter().map(|sandbox| sandbox.file.as_str()).collect();
     let whose = match first.image_source {
-        ImageSource::Configuration => "take `image` out of the container",
-        _ => "take `image` out of the attribute",
+        ImageSource::Configuration => "remove `image` from the container",
+        _ => "remove `image` from the attribute",
     };
     Some(Check::warning(
         "images",
-        format!("the image of {} is not of version {version}", rules::listed(&files)),
-        format!("the SDK and its image must be of one version: {whose}, and the tag follows the SDK"),
+        format!("the image of {} does not have the version {version}", rules::listed(&files)),
+        format!("the SDK and its image must have the same version: {whose}, so that the tag follows the SDK"),
     ))
 }
 
@@ -107,7 +107,7 @@ pub(super) fn flags(config: &Config) -> Check {
     Check::error(
         "flags",
         format!("no `nodejs_compat` in {} of {}", rules::listed(&lacking), config.shown),
-        "add it, or run `koze init`: without it a Worker with the sandbox SDK does not start",
+        "add it, or run `koze init`: a Worker with the sandbox SDK does not start without it",
     )
 }
 

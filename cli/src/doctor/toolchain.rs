@@ -9,11 +9,10 @@ const FILES: [&str; 2] = ["rust-toolchain.toml", "rust-toolchain"];
 pub(super) fn help(dir: &Path, target: &str) -> String {
     match pinned(dir) {
         Some((file, channel)) => {
-            format!("`{file}` asks for it: run `rustup toolchain install {channel} --target {target}`")
+            format!("`{file}` requires it: run `rustup toolchain install {channel} --target {target}`")
         }
         None => format!(
-            "run `rustup show` in the package, which says what chooses the toolchain, then `rustup toolchain install` with \
-             its name and `--target {target}`"
+            "run `rustup show` in the package to see what selects the toolchain, then `rustup toolchain install` with its name and `--target {target}`"
         ),
     }
 }

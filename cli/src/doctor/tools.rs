@@ -54,7 +54,7 @@ pub(crate) fn runs_containers() -> bool {
 
 fn node(dir: &Path) -> Check {
     let help =
-        format!("wrangler needs Node {NODE} or newer: install one, or `npm install --save-dev node@22`");
+        format!("wrangler needs Node {NODE} or newer: install it, or run `npm install --save-dev node@22`");
     // npm scripts find the project's own first.
     let local = modules(dir).map(|modules| modules.join(".bin/node")).find(|node| node.is_file());
     let program = local.unwrap_or_else(|| PathBuf::from("node"));
@@ -95,15 +95,15 @@ fn docker(build: &Build) -> Check {
         .map(|sandbox| sandbox.file.as_str())
         .collect();
     match (engine(PATIENCE), from_dockerfiles.is_empty()) {
-        (Some(version), _) => Check::ok("docker", format!("an engine answers, version {version}")),
+        (Some(version), _) => Check::ok("docker", format!("the engine is running, version {version}")),
         (None, true) => Check::ok(
             "docker",
-            "no engine answers; deploying prebuilt images does without, `wrangler dev` with containers does not",
+            "no engine is running; it is needed for `wrangler dev` with containers, but not to deploy prebuilt images",
         ),
         (None, false) => Check::error(
             "docker",
             format!(
-                "no engine answers, and {} has an image to build",
+                "no engine is running, and {} has an image to build",
                 koze_model::rules::listed(&from_dockerfiles)
             ),
             "wrangler builds Dockerfiles with Docker: install and start it",
@@ -140,7 +140,7 @@ fn target(dir: &Path) -> Check {
                 format!("rustc does not run here: {why}"),
                 toolchain::help(dir, TARGET),
             ),
-            None => Check::error("target", "no rustc answers", "install rustup, which brings it"),
+            None => Check::error("target", "no rustc answers", "install rustup"),
         },
     }
 }
@@ -153,7 +153,7 @@ fn worker_build(dir: &Path, command: Option<&str>) -> Check {
         return Check::ok(WORKER_BUILD, "on the PATH");
     }
     let (found, help) =
-        ("not on the PATH, where `build.command` looks for it", "run `cargo install worker-build`");
+        ("not on the PATH, where `build.command` expects it", "run `cargo install worker-build`");
     match command.map(|command| supply(command, WORKER_BUILD)) {
         Some(Supply::Installed) => Check::ok(WORKER_BUILD, "`build.command` installs it"),
         Some(Supply::Expected) => Check::error(WORKER_BUILD, found, help),
@@ -166,7 +166,7 @@ fn koze() -> Check {
     if on_path("koze") {
         return Check::ok("koze", "on the PATH");
     }
-    let found = "not on the PATH, where `build.command` looks for it";
+    let found = "not on the PATH, where `build.command` expects it";
     Check::warning("koze", found, "run `cargo install --path cli` in a checkout of koze")
 }
 

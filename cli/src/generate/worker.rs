@@ -47,12 +47,7 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
     let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
     let mut files = Vec::new();
     if uses(Backend::Sdk) {
-        let own = [
-            ("sdk.mjs", SDK),
-            ("sdk.d.mts", SDK_TYPES),
-            ("placed.mjs", PLACED),
-            ("operations.mjs", OPERATIONS),
-        ];
+        let own = [("sdk.mjs", SDK), ("sdk.d.mts", SDK_TYPES), ("placed.mjs", PLACED)];
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
         let program = STANDARD.encode(PACKED_GUEST);
         files.push(("koze-guest.mjs", GUEST_MODULE.replace("__KOZE_PROGRAM__", &program)));
@@ -63,7 +58,7 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
     }
     if !files.is_empty() {
-        let own = [("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)];
+        let own = [("operations.mjs", OPERATIONS), ("guest.mjs", GUEST_CONNECTION), ("trees.mjs", TREES)];
         files.extend(own.map(|(name, text)| (name, text.to_owned())));
     }
     if sandboxes.iter().any(has_policy) {

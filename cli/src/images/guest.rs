@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use globset::GlobBuilder;
-use koze_model::{Rule, Sandbox};
+use koze_model::Sandbox;
 use koze_templates::NATIVE_DOCKERFILE;
 
 use crate::draft::Draft;
 use crate::finding::{Findings, Place};
 use crate::generate::{self, MARK};
 use crate::paths;
+use crate::rules::Rule;
 
 /// The directory of the Dockerfiles, below that of all generated files.
 pub const DIR: &str = "native";
@@ -118,15 +119,13 @@ fn continued(text: &str, shown: &str, more: &str, findings: &mut Findings) -> St
     {
         // The line is a slice of the text, so its place follows from the addresses.
         let start = last.as_ptr() as usize - text.as_ptr() as usize;
-        let message = format!("the last instruction of `{shown}` goes on in a line that is not there");
+        let message = format!("the last instruction of `{shown}` continues on a line that does not exist");
         findings.add(Rule::BadDockerfile { message }, place(Some(start..start + last.trim_end().len())));
     }
     let (front, rest) = (lines[..count].concat(), lines[count..].concat());
     let end = if rest.is_empty() || rest.ends_with('\n') { "" } else { "\n" };
     let file = shown.escape_debug();
-    format!(
-        "{front}# {MARK}\n#\n# From here on it is `{file}`, and at its end what koze needs.\n{rest}{end}\n{more}"
-    )
+    format!("{front}# {MARK}\n#\n# The rest is `{file}`, followed by what koze needs.\n{rest}{end}\n{more}")
 }
 
 /// What a line at the beginning of a Dockerfile says to its parser: `# syntax=…`.
@@ -140,8 +139,10 @@ fn directive(line: &str) -> Option<(String, &str)> {
 /// The directory an image is built in has to be there, and to hand the guest over.
 fn check_context(context: &Path, dockerfile: &str, package: &Path, findings: &mut Findings) {
     if !context.is_dir() {
-        let message =
-            format!("`{}` is no directory to build `{dockerfile}` in", paths::relative(context, package));
+        let message = format!(
+            "`{}`, the build context of `{dockerfile}`, is not a directory",
+            paths::relative(context, package)
+        );
         findings.add(Rule::BadDockerfile { message }, Some(Place::file(dockerfile)));
         return;
     }
@@ -196,8 +197,7 @@ mod tests {
     fn what_is_said_to_the_parser_stays_in_front() {
         let made = with_more("# syntax=docker/dockerfile:1\n#escape = `\n# a = b\nFROM x").unwrap();
         let expected = format!(
-            "# syntax=docker/dockerfile:1\n#escape = `\n# {MARK}\n#\n# From here on it is `x.Dockerfile`, and at its end \
-             what koze needs.\n# a = b\nFROM x\n\nMORE\n"
+            "# syntax=docker/dockerfile:1\n#escape = `\n# {MARK}\n#\n# The rest is `x.Dockerfile`, followed by what koze needs.\n# a = b\nFROM x\n\nMORE\n"
         );
         assert_eq!(made, expected);
         assert!(with_more("FROM x\r\nRUN y\r\n").unwrap().ends_with("FROM x\r\nRUN y\r\n\nMORE\n"));
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn what_nothing_can_be_written_behind() {
         assert_eq!(with_more("RUN x\n").unwrap_err(), "`x.Dockerfile` has no `FROM`");
-        let open = "the last instruction of `x.Dockerfile` goes on in a line that is not there";
+        let open = "the last instruction of `x.Dockerfile` continues on a line that does not exist";
         assert_eq!(with_more("FROM x\nRUN a && \\  \n\n# end\n").unwrap_err(), open);
         assert_eq!(with_more("# escape=`\nFROM x\nRUN a `\n").unwrap_err(), open);
         assert!(with_more("# escape=`\nFROM x\nRUN dir C:\\\n").is_ok());

@@ -11,28 +11,26 @@ pub fn serves(sandbox: &Sandbox) -> bool {
     sandbox.attributes.serves("agent")
 }
 
-/// The images of the sandboxes that serve agents, in the order of their files; none where no sandbox does.
+/// Returns the images of the sandboxes that serve agents, in the order of their files; none where no sandbox does.
 ///
 /// An agent that names none gets the sandbox with `default`, else the `first` ever built.
 ///
 /// # Panics
-/// Where `first` is a sandbox that serves none.
-pub fn offered(sandboxes: &[Sandbox], images: &[Resolved], first: Option<&str>) -> Option<Images> {
-    let served = || sandboxes.iter().zip(images).filter(|(sandbox, _)| serves(sandbox));
-    let said = served().find(|(sandbox, _)| sandbox.attributes.default.is_some());
+///
+/// Panics if `first` is a sandbox that serves none.
+pub fn offered<'a>(
+    sandboxes: impl Iterator<Item = (&'a Sandbox, Resolved)>,
+    first: Option<&str>,
+) -> Option<Images> {
+    let served: Vec<_> = sandboxes.filter(|(sandbox, _)| serves(sandbox)).collect();
+    let said = served.iter().find(|(sandbox, _)| sandbox.attributes.default.is_some());
     let default = said.map(|(sandbox, _)| sandbox.names.base.as_str()).or(first)?;
-    let list = served().map(|(sandbox, image)| declared(sandbox, image)).collect();
+    let list = served.iter().map(|(sandbox, image)| provided(sandbox, image)).collect();
     Some(Images::new(list, default).expect("the default is one of them"))
 }
 
-/// The classes of all sandboxes, in the order of their files, each with its image.
-pub fn classes(sandboxes: &[Sandbox], images: &[Resolved]) -> Vec<(String, Image)> {
-    let class = |(sandbox, image): (&Sandbox, _)| (sandbox.class.value.clone(), declared(sandbox, image));
-    sandboxes.iter().zip(images).map(class).collect()
-}
-
-/// The image of a sandbox, with all that its attribute says of it.
-fn declared(sandbox: &Sandbox, image: &Resolved) -> Image {
+/// Returns the image of a sandbox as a provider of sandboxes takes it, with all that its attribute says of it.
+pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Image {
     let attributes = &sandbox.attributes;
     let instance::Size { memory_mib, disk_mb } = instance::size(attributes);
     let hosts = |list: &Option<koze_model::Spanned<Vec<String>>>| {

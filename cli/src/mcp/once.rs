@@ -34,7 +34,10 @@ mod tests {
         let marked: Value = serde_json::from_slice(&marked(TWO.as_bytes()).unwrap()).unwrap();
         assert_eq!((&marked["id"], &marked["params"]["name"]), (&json!(1), &json!("shell")));
         let error = mark(marked["params"]["arguments"].as_object().unwrap()).unwrap();
-        assert!(error.to_string().starts_with("invalid_input: the key `command` stands twice"), "{error}");
+        assert!(
+            error.to_string().starts_with("invalid_input: duplicate key `command` in an object"),
+            "{error}"
+        );
         assert!(mark(json!({ "command": "a" }).as_object().unwrap()).is_none());
     }
 

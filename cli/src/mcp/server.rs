@@ -94,7 +94,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         let call = self.0.call(&request.name, input);
         tokio::select! {
             result = call => Ok(result.into()),
-            () = Self::tell_progress(&context) => unreachable!("it goes on for ever"),
+            () = Self::tell_progress(&context) => unreachable!("it runs without a time limit"),
             // Dropped, the call is cancelled. Nobody reads the answer.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
         }

@@ -70,7 +70,7 @@ pub(crate) async fn serve<B: Backend>(
     streams: Streams,
     begin: Begin,
 ) -> Result<(), String> {
-    let (input, output) = streams.open().map_err(|error| format!("the client cannot be heard: {error}"))?;
+    let (input, output) = streams.open().map_err(|error| format!("cannot read from the client: {error}"))?;
     on(server, input, output, begin).await
 }
 

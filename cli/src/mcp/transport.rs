@@ -75,7 +75,7 @@ where
                     Err(refused) => refused,
                 },
                 Line::TooLong => {
-                    let text = format!("a message has {} MiB at most", MAX_REQUEST >> 20);
+                    let text = format!("a message must have at most {} MiB", MAX_REQUEST >> 20);
                     ErrorData::invalid_request(text, None)
                 }
             };

@@ -12,7 +12,7 @@ pub fn render(changes: &[Change]) -> String {
 fn one(change: &Change) -> String {
     let is_text = |bytes: &Option<Vec<u8>>| bytes.as_deref().is_none_or(|bytes| !bytes.contains(&0));
     if !is_text(&change.before) || !is_text(&change.after) {
-        return format!("{} is no text: {}\n", change.shown, sizes(change));
+        return format!("{} is not text: {}\n", change.shown, sizes(change));
     }
     let text =
         |bytes: &Option<Vec<u8>>| String::from_utf8_lossy(bytes.as_deref().unwrap_or_default()).into_owned();

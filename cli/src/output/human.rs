@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use koze_model::rules::listed;
-use koze_model::{Backend, Level, Rule};
+use koze_model::{Backend, Level};
 
 use crate::build::Build;
 use crate::finding::Findings;
 use crate::generate;
 use crate::ignored::Hidden;
 use crate::plan::Plan;
+use crate::rules::Rule;
 use crate::write::Action;
 
 /// What a build found and did; `written` says whether the changes were made or only would be.
@@ -29,7 +30,7 @@ pub fn finished(files: &[String]) -> String {
         return String::new();
     }
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    format!("finished what an interrupted run had begun: wrote {}\n", listed(&files))
+    format!("completed an interrupted run: wrote {}\n", listed(&files))
 }
 
 /// The sandboxes with their images in every environment, or how to make the first one.
@@ -64,7 +65,7 @@ fn table(build: &Build, environments: bool) -> String {
     }
     text.push('\n');
     let widest =
-        |cell: &dyn Fn(&crate::build::Summary) -> usize| build.sandboxes.iter().map(cell).max().unwrap_or(0);
+        |cell: &dyn Fn(&crate::plan::Planned) -> usize| build.sandboxes.iter().map(cell).max().unwrap_or(0);
     let file = widest(&|sandbox| sandbox.file.chars().count());
     let class = widest(&|sandbox| sandbox.class.chars().count());
     let binding = widest(&|sandbox| sandbox.binding.chars().count());
@@ -111,12 +112,12 @@ fn changes(plan: &Plan, written: bool, hidden: &[Hidden]) -> String {
 fn commit(hidden: &[Hidden]) -> String {
     let mut text = String::new();
     for Hidden { what, file, pattern } in hidden {
-        let _ = writeln!(text, "next: take `{pattern}` out of {file}, which hides `{what}` from git");
+        let _ = writeln!(text, "next: remove `{pattern}` from {file}, which hides `{what}` from git");
     }
     text.push_str(if hidden.is_empty() {
-        "next: commit these files, `koze.lock` among them\n"
+        "next: commit these files, including `koze.lock`\n"
     } else {
-        "next: then commit these files, `koze.lock` among them: a checkout without them does not build\n"
+        "next: then commit these files, including `koze.lock`: a checkout without them does not build\n"
     });
     text
 }

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use koze_model::image::ImageSource;
 use serde::Serialize;
 
-use crate::build::{Build, Summary};
+use crate::build::Build;
 use crate::doctor::Check;
 use crate::finding::{self, Findings};
+use crate::plan::Planned;
 use crate::write;
 
 pub mod proof;
@@ -200,7 +201,7 @@ fn diagnostics(findings: &Findings) -> Vec<Diagnostic<'_>> {
     findings.iter().map(|finding| diagnostic(finding, findings)).collect()
 }
 
-fn sandbox(sandbox: &Summary) -> Sandbox<'_> {
+fn sandbox(sandbox: &Planned) -> Sandbox<'_> {
     Sandbox {
         file: &sandbox.file,
         binding: &sandbox.binding,

@@ -1,8 +1,8 @@
 //! The blocks themselves: those that koze made go with their last entry.
 
+use koze_edit::{Edit, Path, Step};
 use serde_json::Value;
 
-use crate::wrangler::document::{Edit, Path, Step};
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
 

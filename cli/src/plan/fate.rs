@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use koze_model::{Rule, Sandbox};
+use koze_model::Sandbox;
 
 use super::{Inputs, registry};
 use crate::draft::Storage;
 use crate::finding::{Finding, Findings};
 use crate::lock::{Kept, Lock, Locked};
+use crate::rules::Rule;
 use crate::wrangler::lifecycle::Lifecycle;
 
 /// What became of the classes.
@@ -100,18 +101,21 @@ impl<'a> Judge<'_, 'a> {
             let class = sandbox.class.value.as_str();
             let place = Some(self.inputs.sandboxes.place(sandbox, old.span));
             if !self.lifecycles.iter().any(|list| list.lives(&old.value) && !list.lives(class)) {
-                let why =
-                    if self.lives(class) { "the class already lives" } else { "no class of that name lives" };
+                let why = if self.lives(class) {
+                    "the class already exists"
+                } else {
+                    "no class of that name exists"
+                };
                 findings.add(Rule::RenameDone { old: old.value.clone(), why }, place);
             } else if self.declared.contains(old.value.as_str()) {
                 let message =
-                    format!("`{class}` cannot be renamed from `{}`, which is declared too", old.value);
-                let remedy = "take `renamed_from` out, or the other declaration".to_owned();
+                    format!("`{class}` cannot be renamed from `{}`, which is also declared", old.value);
+                let remedy = "remove `renamed_from` or the other declaration".to_owned();
                 findings.add(Rule::Contradiction { message, remedy }, place);
             } else if fate.renames.iter().any(|(taken, _)| *taken == old.value) {
                 let message = format!("two sandboxes are renamed from `{}`", old.value);
                 let remedy =
-                    "its storage goes on under one name: take `renamed_from` out of one of them".to_owned();
+                    "its storage can have only one name: remove `renamed_from` from one of them".to_owned();
                 findings.add(Rule::Contradiction { message, remedy }, place);
             } else {
                 fate.renames.push((old.value.clone(), class.to_owned()));
@@ -165,10 +169,9 @@ impl<'a> Judge<'_, 'a> {
             };
             let environment = both.environment.as_ref();
             let at = environment.map_or(String::new(), |name| format!(" in the environment `{name}`"));
-            let message = format!("`{old}` cannot be renamed to `{new}`: both live{at}");
+            let message = format!("`{old}` cannot be renamed to `{new}`: both exist{at}");
             let remedy =
-                "a rename would leave the storage of one of them behind: give the struct another name"
-                    .to_owned();
+                "a rename would lose the storage of one of them: give the struct another name".to_owned();
             findings.add(Rule::Contradiction { message, remedy }, both.place(old, self.inputs.config));
         }
     }

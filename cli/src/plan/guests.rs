@@ -14,12 +14,12 @@ use crate::paths;
 use crate::write::Change;
 
 /// The files, in the order of their paths.
-pub(super) fn files(images: &[Resolved]) -> Vec<(PathBuf, Vec<u8>)> {
+pub(super) fn files(images: impl Iterator<Item = Resolved>) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = BTreeMap::new();
-    for guest in images.iter().filter_map(|image| image.guest.as_ref()) {
-        files.insert(guest.dockerfile.clone(), guest.text.clone().into_bytes());
+    for guest in images.filter_map(|image| image.guest) {
+        files.insert(guest.dockerfile, guest.text.into_bytes());
         // Several images may be built in one directory.
-        files.insert(guest.guest.clone(), GUEST.to_vec());
+        files.insert(guest.guest, GUEST.to_vec());
     }
     files.into_iter().collect()
 }

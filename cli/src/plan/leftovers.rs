@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use koze_model::Rule;
+use koze_edit::{Edit, Path, Step};
 use serde_json::Value;
 
 use crate::finding::Findings;
-use crate::wrangler::document::{Edit, Path, Step};
+use crate::rules::Rule;
 use crate::wrangler::lifecycle::Lifecycle;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::Scope;
@@ -32,8 +32,8 @@ pub(super) fn check(
             if edits.iter().any(|edit| mends(edit, &path)) {
                 continue;
             }
-            let message = format!("{what} is to the class `{class}`, which no longer lives");
-            let remedy = "Cloudflare refuses such a deployment: take the entry out, or give it another class";
+            let message = format!("{what} refers to the class `{class}`, which no longer exists");
+            let remedy = "Cloudflare rejects such a deployment: remove the entry, or give it another class";
             let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
             findings.add(rule, Some(config.place(&path)));
         }

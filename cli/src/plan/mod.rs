@@ -7,6 +7,7 @@
 //! | `entries` | containers and bindings |
 //! | `guests` | the files that images with koze's guest are built from |
 //! | `registry` | the class that records sandboxes |
+//! | `sandbox` | nothing: a sandbox, with what the others decide of it |
 //! | `leftovers` | nothing: reports entries of the user's to classes that no longer live |
 //! | `blocks` | which of koze's blocks go with their last entry |
 //! | `surroundings` | nothing: warns of what koze does not write |
@@ -17,6 +18,7 @@ mod fate;
 mod guests;
 mod leftovers;
 mod registry;
+mod sandbox;
 mod storage;
 mod surroundings;
 
@@ -24,12 +26,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use koze::Images;
-use koze::provider::Image;
-use koze_model::image::ImageSource;
-use koze_model::{Rule, Sandbox};
+use koze_edit::{Document, Edit};
+use koze_model::Sandbox;
 
-use self::entries::Owned;
 use self::fate::Fate;
+use self::sandbox::Planning;
 use crate::discover::{Project, Sandboxes};
 use crate::draft::Draft;
 use crate::draft::Storage;
@@ -38,15 +39,17 @@ use crate::generate;
 use crate::images::{self, Resolved, Surroundings};
 use crate::lock::{self, Lock, Locked};
 use crate::paths;
+use crate::rules::Rule;
 use crate::sdk::Sdk;
 use crate::wrangler::bindings;
 use crate::wrangler::blocks::Wanted;
-use crate::wrangler::document::{Document, Edit};
 use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
 use crate::write::{Action, Change};
+
+pub use sandbox::Planned;
 
 /// What the plan is made from.
 pub struct Inputs<'a> {
@@ -90,16 +93,10 @@ impl Inputs<'_> {
 pub struct Plan {
     /// Every file koze writes, in the order of writing; `koze.lock` last.
     pub changes: Vec<Change>,
-    /// The image of each sandbox at the top level, in the order of the sandboxes.
-    pub images: Vec<Resolved>,
-    /// The image of each sandbox in each environment that koze keeps in step.
-    pub environments: Vec<Vec<(String, String)>>,
+    /// The sandboxes, in the order of their files.
+    pub sandboxes: Vec<Planned>,
     /// The images that agents may name; none where no sandbox serves agents.
     pub offered: Option<Images>,
-    /// The class of each sandbox, with its image as a provider of sandboxes takes it.
-    pub classes: Vec<(String, Image)>,
-    /// The container application of each sandbox at the top level, as wrangler calls it.
-    pub containers: Vec<String>,
     /// What a person should know of: what was taken over, renamed, removed.
     pub notes: Vec<String>,
 }
@@ -134,15 +131,15 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         sdk: *sdk,
         draft: inputs.draft,
     };
-    let mut images: Vec<Resolved> =
+    let images: Vec<Resolved> =
         sandboxes.iter().map(|sandbox| images::resolve(sandbox, around, findings)).collect();
     findings.checked()?;
 
     let locked: HashMap<&str, &Locked> =
         lock.sandboxes.iter().map(|locked| (locked.class.as_str(), locked)).collect();
-    let wanted: Vec<Wanted> = sandboxes
+    let mut planning: Vec<Planning> = sandboxes
         .iter()
-        .zip(&images)
+        .zip(images)
         .map(|(sandbox, image)| {
             let class = sandbox.class.value.as_str();
             let old = fate.old(class);
@@ -152,23 +149,15 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
             if let Some(locked) = locked {
                 check_backend(inputs, sandbox, locked, findings);
             }
-            Wanted {
-                sandbox,
-                image,
-                source_dir: images::directory(sandbox, project),
-                locked,
-                kept,
-                old,
-                place,
-            }
+            let source_dir = images::directory(sandbox, project);
+            Planning::new(Wanted { sandbox, image, source_dir, locked, kept, old, place })
         })
         .collect();
-    let mut owned: Vec<Owned> = wanted.iter().map(Owned::new).collect();
     let mut edits = inputs.draft.settings.clone();
     let mut made = lock.blocks.clone();
     for scope in &scopes {
         let level = Level::new(scope);
-        let mut more = entries::of_level(&level, &wanted, &fate, config, &mut owned, &mut notes, findings);
+        let mut more = entries::of_level(&level, &mut planning, &fate, config, &mut notes, findings);
         more.extend(registry::edits(inputs, &level, &lifecycles, &mut notes, findings));
         edits.extend(blocks::tidy(scope, config, more, &mut made));
         surroundings::check(inputs, &level, findings);
@@ -188,35 +177,27 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     new_lock.migrations = tags;
     new_lock.kept = fate.kept(lock);
     new_lock.registry = registry::locked(inputs, &lifecycles, new_registry);
-    let mut kept: Vec<_> = owned.iter_mut().map(|owned| std::mem::take(&mut owned.kept_images)).collect();
-    new_lock.sandboxes = wanted
-        .iter()
-        .zip(owned)
-        .map(|(wanted, owned)| owned.locked(wanted, &lifecycles, new.as_deref()))
-        .collect();
-    drop(wanted);
-    let named = || scopes.iter().filter_map(|scope| scope.environment.as_ref());
-    let mut environments = Vec::new();
-    for (image, kept) in images.iter_mut().zip(&mut kept) {
-        let top = kept.remove(&None);
-        let mut of = |name: &String| kept.remove(&Some(name.clone())).unwrap_or_else(|| image.image.clone());
-        environments.push(named().map(|name| (name.clone(), of(name))).collect());
-        if let Some(kept) = top {
-            if let Some(sdk) = sdk {
-                images::check_kept(&kept, config.dir(), project, sdk, findings);
-            }
-            *image = Resolved::new(kept, ImageSource::Configuration);
+    if let Some(sdk) = sdk {
+        for kept in planning.iter().filter_map(|sandbox| sandbox.kept_images.get(&None)) {
+            images::check_kept(kept, config.dir(), project, sdk, findings);
         }
     }
-    let container = |locked: &Locked| {
-        let made = || scopes[0].default_container(&locked.class, config.document.value());
-        if locked.container.is_empty() { made().unwrap_or_default() } else { locked.container.clone() }
-    };
-    let containers = new_lock.sandboxes.iter().map(container).collect();
-    let offered = images::offered(sandboxes, &images, new_lock.default.as_deref());
-    let classes = images::classes(sandboxes, &images);
-    let changes = outputs(inputs, &edits, new_lock, &images, offered.as_ref(), findings)?;
-    Ok(Plan { changes, images, environments, offered, classes, containers, notes })
+    let container = |class: &str| scopes[0].default_container(class, config.document.value());
+    let environments = || scopes.iter().filter_map(|scope| scope.environment.as_ref());
+    let (locked, planned) = planning
+        .iter()
+        .map(|sandbox| {
+            let locked = sandbox.locked(&lifecycles, new.as_deref());
+            let planned = sandbox.planned(&locked, container, environments());
+            (locked, planned)
+        })
+        .unzip();
+    new_lock.sandboxes = locked;
+    let images = || planning.iter().map(|sandbox| (sandbox.sandbox(), sandbox.image()));
+    let offered = images::offered(images(), new_lock.default.as_deref());
+    let guests = guests::files(images().map(|(_, image)| image));
+    let changes = outputs(inputs, &edits, new_lock, guests, offered.as_ref(), findings)?;
+    Ok(Plan { changes, sandboxes: planned, offered, notes })
 }
 
 /// A class changes its backend where the command says so, and not by a word in its source: its containers go.
@@ -260,7 +241,7 @@ fn outputs(
     inputs: &Inputs,
     edits: &[Edit],
     mut new_lock: Lock,
-    images: &[Resolved],
+    guests: Vec<(PathBuf, Vec<u8>)>,
     offered: Option<&Images>,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
@@ -298,7 +279,6 @@ fn outputs(
     }) {
         files.push((generated.join(name), text.into_bytes()));
     }
-    let guests = guests::files(images);
     new_lock.files = guests.iter().map(|(path, _)| paths::relative(path, &project.dir)).collect();
     changes.extend(guests::leftovers(project, lock, &new_lock, &files, findings)?);
     files.extend(guests);

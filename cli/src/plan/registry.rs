@@ -2,15 +2,15 @@
 //! the user takes it away again.
 
 use koze::provider::cloudflare::registry::BINDING;
-use koze_model::Rule;
+use koze_edit::{Edit, Step};
 use serde_json::{Value, json};
 
 use super::Inputs;
 use crate::draft::Storage;
 use crate::finding::Findings;
 use crate::lock::{self, Kept};
+use crate::rules::Rule;
 use crate::wrangler::blocks;
-use crate::wrangler::document::{Edit, Step};
 use crate::wrangler::level::Level;
 use crate::wrangler::lifecycle::Lifecycle;
 
@@ -50,7 +50,7 @@ pub(super) fn edits(
         if inputs.lock.registry.is_none() || (lives && !inputs.drops(CLASS)) {
             return Vec::new();
         }
-        notes.push(format!("removed the binding of `{CLASS}`, which no longer lives"));
+        notes.push(format!("removed the binding of `{CLASS}`, which no longer exists"));
         return blocks::remove_binding(CLASS, BINDING, level).into_iter().collect();
     }
     let named = level.bindings.named(BINDING);
@@ -66,10 +66,10 @@ pub(super) fn edits(
     };
     if let Some(path) = taken {
         let message = format!(
-            "`{BINDING}` is the binding of the registry that `Cargo.toml` asks for, and is another one here"
+            "`{BINDING}` is the binding of the registry that `Cargo.toml` enables, but it is another binding here"
         );
         let remedy = format!(
-            "give this one another name, or take `registry = true` out; the registry's class is `{CLASS}`"
+            "give this one another name, or remove `registry = true`; the registry's class is `{CLASS}`"
         );
         findings.add(Rule::Contradiction { message, remedy }, Some(inputs.config.place(&path)));
         return Vec::new();
@@ -77,8 +77,7 @@ pub(super) fn edits(
     if let Some((index, script)) = blocks::elsewhere(CLASS, level) {
         let message = format!("this binding has the class `{CLASS}` of another Worker, `{script}`");
         let remedy =
-            "the registry's class is in this Worker: take `script_name` out, or `registry = true` out of \
-                      `Cargo.toml`"
+            "the registry's class is in this Worker: remove `script_name`, or `registry = true` from `Cargo.toml`"
                 .to_owned();
         let path = [level.scope.path(&keys), vec![Step::from(index), Step::from("script_name")]].concat();
         findings.add(Rule::Contradiction { message, remedy }, Some(inputs.config.place(&path)));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use koze_model::Rule;
+use koze_edit::Edit;
 
 use super::Inputs;
 use super::fate::Fate;
@@ -10,7 +10,7 @@ use super::registry;
 use crate::draft::Storage;
 use crate::finding::Findings;
 use crate::lock::Tag;
-use crate::wrangler::document::Edit;
+use crate::rules::Rule;
 use crate::wrangler::lifecycle::{Lifecycle, Unmade};
 
 /// What came of the storage.
@@ -60,7 +60,7 @@ pub(super) fn edits(
             .as_ref()
             .map_or(String::new(), |name| format!(" in the environment `{name}`"));
         for (old, new) in &changes.renamed {
-            notes.push(format!("renamed the class `{old}` to `{new}`{at}: its storage stays"));
+            notes.push(format!("renamed the class `{old}` to `{new}`{at}: it keeps its storage"));
         }
         if index == 0 {
             notes.extend(changes.deleted.iter().filter_map(|class| never_deployed(class, lifecycle, inputs)));
@@ -117,7 +117,7 @@ fn never_deployed(class: &str, lifecycle: &Lifecycle, inputs: &Inputs) -> Option
     let kept = inputs.lock.kept.iter().any(|kept| kept.class == class);
     (written && !kept).then(|| {
         format!(
-            "if `{class}` was never deployed, Cloudflare refuses to create and delete it in one deployment (\"was not \
+            "if `{class}` was never deployed, Cloudflare rejects creating and deleting it in one deployment (\"was not \
              exported in the previous version\", 10074): run `koze remove {class} --never-deployed`"
         )
     })
@@ -126,8 +126,7 @@ fn never_deployed(class: &str, lifecycle: &Lifecycle, inputs: &Inputs) -> Option
 /// What was done because the user said so, which koze cannot know.
 fn on_your_word(class: &str, at: &str) -> String {
     format!(
-        "took `{class}` out of the history{at} on your word that it was never deployed; if it was, Cloudflare refuses the next \
-         deployment and keeps its storage: restore these files from version control then"
+        "removed `{class}` from the migrations{at} because you stated that it was never deployed; if it was, Cloudflare rejects the next deployment and keeps its storage: in that case restore these files from version control"
     )
 }
 
@@ -143,8 +142,8 @@ fn check(lifecycle: &Lifecycle, names: &[&str], inputs: &Inputs, findings: &mut 
     lifecycle.check_exports(names, inputs.config, findings);
     for class in names {
         if lifecycle.live.get(*class).is_some_and(|live| !live.sqlite) {
-            let message = format!("the class `{class}` was made without SQLite, which containers need");
-            let remedy = "a class keeps the storage it was made with: give the sandbox's struct another name";
+            let message = format!("the class `{class}` was created without SQLite, which containers need");
+            let remedy = "the storage of a class cannot be changed: give the sandbox's struct another name";
             let rule = Rule::Contradiction { message, remedy: remedy.to_owned() };
             findings.add(rule, lifecycle.place(class, inputs.config));
         }

@@ -1,10 +1,10 @@
 //! What koze does not write, and wrangler would trip over.
 
-use koze_model::Rule;
+use koze_edit::{Edit, Step};
 
 use super::Inputs;
 use crate::finding::Findings;
-use crate::wrangler::document::{Edit, Step};
+use crate::rules::Rule;
 use crate::wrangler::legacy;
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cargo_metadata::CargoOpt;
-use koze_model::Rule;
 use semver::Version;
 
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::paths;
+use crate::rules::Rule;
 
 use self::pinned::{Importer, Wrong};
 
@@ -41,7 +41,7 @@ pub struct Sdk {
 pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> {
     let Some(sdk) = find(project, findings)? else {
         let looked = "there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact \
-                      version, and no `koze` crate in the dependency graph as `Cargo.lock` has it";
+                      version, and no `koze` crate in `Cargo.lock`";
         return findings
             .fail(Rule::NoSdk { looked: looked.to_owned(), recommended: RECOMMENDED.to_owned() }, None);
     };
@@ -86,7 +86,7 @@ pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sd
             Err(wrong) => return unreadable(file, &text, wrong, findings),
         };
         let Some(version) = json.get("version").and_then(|version| version.as_str()) else {
-            let message = "it has no `version`: install the package anew".to_owned();
+            let message = "it has no `version`: reinstall the package".to_owned();
             return findings.fail(Rule::BadManifest { message }, Some(Place::file(file)));
         };
         return Ok(Some(Sdk { version: version.to_owned(), source: file }));

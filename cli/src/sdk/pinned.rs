@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use koze_edit::{Document, Format};
 use semver::Version;
 use serde_json::Value;
 
 use super::{PACKAGE, pnpm, yarn};
 use crate::paths;
-use crate::wrangler::document::{Document, Format};
 
 /// The files that may pin a version, in the order they are asked in one directory.
 pub(super) const FILES: [&str; 5] =

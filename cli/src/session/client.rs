@@ -147,7 +147,7 @@ impl Client {
             // It was about to end: the next one is asked.
             tokio::time::sleep(PAUSE).await;
         }
-        Err(Error::new(Code::Unavailable, "the supervisor of this session ends again and again"))
+        Err(Error::new(Code::Unavailable, "the supervisor of this session keeps ending"))
     }
 
     fn connect(&self) -> io::Result<UnixStream> {
@@ -179,7 +179,7 @@ fn served_by_us(stream: &StdStream) -> io::Result<()> {
         return Ok(());
     }
     let text = format!(
-        "its socket is served by another user (uid {}), and nothing was sent; name another state directory with --state",
+        "its socket is served by another user (uid {}), so nothing was sent; choose another state directory with --state",
         peer.as_raw()
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
@@ -258,7 +258,7 @@ fn unreachable(error: &io::Error) -> Error {
 }
 
 fn odd() -> Error {
-    Error::new(Code::Internal, "the supervisor of this session answered something else")
+    Error::new(Code::Internal, "the supervisor of this session returned an unexpected answer")
 }
 
 fn refused(error: &Error) -> ToolResult {

@@ -41,7 +41,7 @@ pub(super) async fn serve(
     let (calls, keeper) = (Arc::clone(&here.calls), Keeper::default());
     let served = async {
         let opened = Streams { input, output }.open();
-        let (input, output) = opened.map_err(|error| format!("the client cannot be heard: {error}"))?;
+        let (input, output) = opened.map_err(|error| format!("cannot read from the client: {error}"))?;
         stdio::on(Server(here), keeper.input(input), keeper.output(output), Begin::Anew).await
     };
     let told = async {

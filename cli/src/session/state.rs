@@ -27,7 +27,7 @@ impl State {
     pub fn of(project: &Path) -> Result<Self> {
         let named = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
         let home = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
-        let text = "neither XDG_STATE_HOME nor HOME says where sandboxes are kept: name a place with --state";
+        let text = "neither XDG_STATE_HOME nor HOME is set, so there is no directory for sandboxes: choose one with --state";
         let home = home.ok_or_else(|| Error::new(Code::Unavailable, text))?;
         let project = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
         let name = project.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -65,8 +65,9 @@ impl State {
     pub fn make(&self) -> Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(self.supervisors()).map_err(
             |error: io::Error| {
-                let text =
-                    format!("the state directory cannot be made: {error}. Name another one with --state");
+                let text = format!(
+                    "the state directory cannot be created: {error}. Choose another one with --state"
+                );
                 Error::new(Code::Unavailable, text)
             },
         )?;

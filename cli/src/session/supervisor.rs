@@ -32,7 +32,7 @@ const IDLE_DEFAULT: Duration = Duration::from_mins(1);
 /// How often it looks whether it may end.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Runs the sandboxes of a session, and returns when nobody needs it any more. Says on standard output that it listens,
+/// Runs the sandboxes of a session, and returns when it is no longer needed any more. Says on standard output that it listens,
 /// or why it cannot.
 pub fn run(state: &State, session: &SessionId) -> Result<()> {
     // First of all, for it closes what is open.
@@ -136,7 +136,7 @@ impl Supervisor {
             Ok((mut stream, _)) => {
                 let answer = Answer::Failed(Error::new(
                     Code::PermissionDenied,
-                    "the sandboxes of this session are another user's; name another place with --state",
+                    "the sandboxes of this session belong to another user; choose another directory with --state",
                 ));
                 tokio::spawn(async move { wire::send(&mut stream, &answer).await });
             }
@@ -145,7 +145,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether it was told to end, nobody can find it, or nobody needs it: no call for a while, and no sandbox runs.
+    /// Whether it was told to end, nobody can find it, or it is no longer needed: no call for a while, and no sandbox runs.
     async fn needless(&self) -> bool {
         if *self.retired.borrow() || !self.is_found() {
             return true;

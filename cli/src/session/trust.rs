@@ -46,7 +46,7 @@ impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Distrust { place, owner, mode, fault } = self;
         let (place, you) = (place.display(), euid());
-        let next = "name a directory of your own with --state";
+        let next = "choose a directory of your own with --state";
         match fault {
             Fault::Owner => write!(
                 f,

@@ -44,7 +44,7 @@ pub fn declare(text: &str, name: &str) -> syn::Result<String> {
     if is_declared(&syn::parse_file(&declared)?, name) {
         Ok(declared)
     } else {
-        Err(syn::Error::new(Span::call_site(), format!("there is no place for `mod {name};`")))
+        Err(syn::Error::new(Span::call_site(), format!("koze cannot find a place for `mod {name};`")))
     }
 }
 

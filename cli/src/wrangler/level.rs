@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use koze_edit::Path;
 use serde_json::Value;
 
 use super::bindings;
-use super::document::Path;
 use super::scope::Scope;
 
 /// The blocks of one level.

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use koze_model::Rule;
+use koze_edit::{Document, Format, Step};
 
 use super::create;
-use super::document::{Document, Format, Step};
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::paths;
+use crate::rules::Rule;
 
 /// wrangler asks for one name in every directory up to the root before it asks for the next.
 const NAMES: [&str; 3] = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
@@ -67,7 +67,7 @@ impl Config {
             Some("toml") => Format::Toml,
             _ => {
                 let what = format!("`{shown}`");
-                let remedy = "wrangler reads `.json`, `.jsonc` and `.toml`: name one of these".to_owned();
+                let remedy = "wrangler reads `.json`, `.jsonc` and `.toml`: use one of these".to_owned();
                 return findings.fail(Rule::ConfigNotServed { what, remedy }, None);
             }
         };
@@ -80,7 +80,8 @@ impl Config {
             return findings.fail(Rule::ConfigSyntax { message }, Some(Place::file(shown)));
         };
         let document = match Document::parse(format, text.as_str()) {
-            Ok(document) => document,
+            // What is new at the top level is read before the environments that override it.
+            Ok(document) => document.keep_last("env"),
             Err(error) => {
                 let place = Place { file: shown, text: Arc::from(text), range: Some(error.range) };
                 return findings.fail(Rule::ConfigSyntax { message: error.message }, Some(place));
@@ -173,9 +174,8 @@ fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, S
     if let Some(redirect) = redirect(project) {
         let found = paths::relative(&redirect, &project.dir);
         let why = "which redirects it to a file that another tool generated";
-        let remedy = "name the file that koze should keep in step, the one the other tool reads: `koze build --config \
-                      wrangler.jsonc`"
-            .to_owned();
+        let remedy =
+            "pass the file that the other tool reads: `koze build --config wrangler.jsonc`".to_owned();
         let rule = Rule::ConfigElsewhere { found, why, remedy };
         return findings.fail(rule, None);
     }
@@ -185,7 +185,7 @@ fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, S
     if path.parent() != Some(project.dir.as_path()) {
         let found = paths::relative(&path, &project.dir);
         let remedy = format!(
-            "say which file koze should keep in step: `koze build --config {found}`, or one of this package"
+            "pass the file that koze should manage: `koze build --config {found}`, or one in this package"
         );
         let rule = Rule::ConfigElsewhere { found, why: "which lies outside the package", remedy };
         return findings.fail(rule, None);

@@ -1,19 +1,15 @@
-//! The wrangler configuration: finding it, reading it, and editing it in place.
+//! The wrangler configuration: finding it, reading it, and what has to change in it.
 //!
-//! [`locate`] finds the file, [`document`] reads and edits it. What is to change is decided over plain data:
+//! [`locate`] finds the file, which [`koze_edit`] reads and edits in place. What is to change is decided over plain data:
 //! [`scope`] says where blocks stand, [`lifecycle`] which classes live, [`level`] what stands there, [`blocks`] what the
 //! entries must be, and [`bindings`] what the Worker's `env` holds.
 
 pub mod bindings;
 pub mod blocks;
 pub mod create;
-pub mod document;
 pub mod legacy;
 pub mod level;
 pub mod lifecycle;
 pub mod locate;
 pub mod scope;
 pub mod settings;
-
-mod jsonc;
-mod toml;

@@ -1,12 +1,12 @@
 //! Where blocks stand: the top level, and every named environment.
 
+use koze_edit::{Path, Step};
 use serde_json::Value;
 
-use super::document::{Path, Step};
 use super::locate::Config;
 use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
-use koze_model::Rule;
+use crate::rules::Rule;
 
 /// A level of the configuration that has blocks of its own.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! What `koze init` sets in a configuration beside the blocks of sandboxes: the Worker's entry and the build command.
 
+use koze_edit::{Edit, Path, path};
 use serde_json::{Value, json};
 
-use super::document::{Edit, Path, path};
 use super::locate::Config;
 use super::scope::{Scope, dotted};
 
@@ -83,7 +83,7 @@ impl Settings {
                 // wrangler takes one of the two.
                 let path = scope.path(&path!["site", "entry-point"]);
                 self.notes.push(format!(
-                    "took `{}` out of {}: `main` has replaced it",
+                    "removed `{}` from {}: `main` has replaced it",
                     dotted(&path),
                     config.shown
                 ));
@@ -116,7 +116,7 @@ impl Settings {
             // Before a list of commands, the check would guard the first one alone.
             Some(command) if command.contains([';', '|', '&', '\n']) && !is_chain(command) => {
                 self.left.push(format!(
-                    "next: let `{}` in {} begin with `{CHECK}`, so that nothing is deployed that is not in step",
+                    "next: start `{}` in {} with `{CHECK}`, so that an outdated project is never deployed",
                     dotted(&path),
                     config.shown
                 ));

@@ -21,7 +21,7 @@ impl Held {
     pub fn more(&mut self, bytes: usize) -> Result<(), Broken> {
         if HELD.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST {
             HELD.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(Broken("too much of what was sent is still waiting"));
+            return Err(Broken("too much data is waiting to be sent"));
         }
         self.0 += bytes;
         Ok(())

@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: usize = 1024;
 /// How many connections may wait to be taken by the kernel's count.
 const WAITING: i32 = 128;
-/// How long nothing is taken where there are no descriptors for it.
+/// How long nothing is taken where there are no file descriptors for it.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection that has not said hello.

@@ -89,7 +89,9 @@ impl Stream {
 /// Runs a program. Its time, and that of the caller, includes nothing but the run itself: what is kept is sent after.
 pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Ended, End> {
     let Exec { argv, cwd, env, timeout_ms, max_output } = what;
-    let failed = |error: io::Error| Fault::new(Why::Unavailable, format!("no pipe for the program: {error}"));
+    let failed = |error: io::Error| {
+        Fault::new(Why::Unavailable, format!("no pipe can be created for the program: {error}"))
+    };
     let limit = max_output.min(LARGEST_OUTPUT) as usize;
     let bell = Arc::new(Bell::new().map_err(failed)?);
     let (mut stdout, out) = Stream::new(limit).map_err(failed)?;

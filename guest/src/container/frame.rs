@@ -70,7 +70,7 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// Where there is none.
     pub fn stream(&self) -> Result<(u8, &'a [u8]), Broken> {
-        let (stream, rest) = self.payload.split_first().ok_or(Broken("a frame names no stream"))?;
+        let (stream, rest) = self.payload.split_first().ok_or(Broken("a frame has no stream"))?;
         Ok((*stream, rest))
     }
 }
@@ -187,7 +187,7 @@ impl Decoder {
         let frame = &self.buffer[start + 4..start + 4 + length];
         let (call, rest) = frame.split_first_chunk().ok_or(Broken("a frame is too short"))?;
         let (kind, payload) = rest.split_first().ok_or(Broken("a frame is too short"))?;
-        let kind = *KINDS.get(usize::from(*kind)).ok_or(Broken("a frame is of no kind there is"))?;
+        let kind = *KINDS.get(usize::from(*kind)).ok_or(Broken("a frame has an unknown kind"))?;
         Ok(Some(Frame { call: u32::from_le_bytes(*call), kind, payload }))
     }
 }

@@ -155,7 +155,7 @@ pub fn main() -> ExitCode {
     };
     let Some(token) = token else {
         say(&format!(
-            "{} is not set to 64 digits of lower-case hex. It is nothing to set by hand: the Durable Object class that `koze \
+            "{} must be set to 64 lowercase hexadecimal digits. Do not set it by hand: the Durable Object class that `koze \
              build` generates for `#[sandbox(backend = \"native\")]` starts the container, and sets it",
             token::VARIABLE
         ));
@@ -264,12 +264,12 @@ fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
     let name = argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let started = (|| {
         let text =
-            |word: OsString| word.into_string().map_err(|_| io::Error::other("its arguments are no text"));
+            |word: OsString| word.into_string().map_err(|_| io::Error::other("its arguments are not UTF-8"));
         let argv = argv.into_iter().map(text).collect::<io::Result<Vec<_>>>()?;
         let cwd = std::env::current_dir()?.into_os_string();
         let cwd = cwd
             .into_string()
-            .map_err(|_| io::Error::other("the directory it starts in has no text as its name"))?;
+            .map_err(|_| io::Error::other("the name of its working directory is not UTF-8"))?;
         let output = [rustix::stdio::stdout(), rustix::stdio::stderr()];
         let output = output
             .map(|stream| rustix::io::fcntl_dupfd_cloexec(stream, 3))
@@ -282,7 +282,7 @@ fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
     match started {
         Ok(running) => Some(running),
         Err(error) => {
-            say(&format!("the entrypoint {name} did not start: {error}. The sandbox lives on without it"));
+            say(&format!("the entrypoint {name} did not start: {error}. The sandbox continues without it"));
             None
         }
     }
@@ -306,7 +306,7 @@ fn first(guest: &Arc<Guest>, signals: &OwnedFd, entrypoint: Option<&Running>, en
         if let Some(code) = running.and_then(|running| running.code.get()) {
             running = None;
             if end.is_none() {
-                say(&format!("the entrypoint ended with the code {code}. The sandbox lives on without it"));
+                say(&format!("the entrypoint ended with the code {code}. The sandbox continues without it"));
             }
         }
         if stop && end.is_none() {

@@ -69,7 +69,7 @@ impl Streams {
         state.open(stream)?;
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         state.room =
-            state.room.checked_sub(length).ok_or(Broken("more data came than there was credit for"))?;
+            state.room.checked_sub(length).ok_or(Broken("received more data than credit was granted for"))?;
         state.held.more(bytes.len())?;
         state.arrived.extend(bytes);
         self.changed.notify_all();
@@ -95,8 +95,8 @@ impl Streams {
     pub fn credit(&self, stream: u8, bytes: u32) -> Result<(), Broken> {
         let mut state = self.state();
         let credit = outgoing(stream).and_then(|index| state.credit.get_mut(index));
-        let credit = credit.ok_or(Broken("credit came for a stream that does not come from the guest"))?;
-        *credit = credit.checked_add(bytes).ok_or(Broken("more credit came than can be counted"))?;
+        let credit = credit.ok_or(Broken("received credit for a stream that the guest does not send"))?;
+        *credit = credit.checked_add(bytes).ok_or(Broken("received more credit than can be counted"))?;
         self.changed.notify_all();
         Ok(())
     }
@@ -164,9 +164,9 @@ impl Streams {
 impl State {
     fn open(&self, stream: u8) -> Result<(), Broken> {
         if stream != 0 || !self.takes {
-            return Err(Broken("data came for a stream that the call does not have"));
+            return Err(Broken("received data for a stream that the call does not have"));
         }
-        if self.ended { Err(Broken("data came behind the end of its stream")) } else { Ok(()) }
+        if self.ended { Err(Broken("received data after the end of its stream")) } else { Ok(()) }
     }
 }
 

@@ -51,52 +51,52 @@ impl Table {
             Kind::Data => {
                 let (stream, bytes) = frame.stream()?;
                 if bytes.len() > PIECE {
-                    return Err(Broken("a frame has more data than a frame may have"));
+                    return Err(Broken("a frame has too much data"));
                 }
                 if let Some(streams) = self.working(frame.call)? {
                     streams.arrived(stream, bytes)?;
                 }
             }
             Kind::End => {
-                let (stream, []) = frame.stream()? else { return Err(Broken("an end is too long")) };
+                let (stream, []) = frame.stream()? else { return Err(Broken("an end frame is too long")) };
                 if let Some(streams) = self.working(frame.call)? {
                     streams.ended(stream)?;
                 }
             }
             Kind::Credit => {
                 let (stream, bytes) = frame.stream()?;
-                let bytes = bytes.try_into().map_err(|_| Broken("credit is no number of four bytes"))?;
+                let bytes = bytes.try_into().map_err(|_| Broken("credit is not a number of four bytes"))?;
                 if let Some(streams) = self.working(frame.call)? {
                     streams.credit(stream, u32::from_le_bytes(bytes))?;
                 }
             }
             Kind::Cancel => {
                 if !frame.payload.is_empty() {
-                    return Err(Broken("a cancel is too long"));
+                    return Err(Broken("a cancel frame is too long"));
                 }
                 self.known(frame.call)?;
                 if let Some(Open::Working(streams)) = self.open.remove(&frame.call) {
                     streams.stop();
                 }
             }
-            Kind::Hello => return Err(Broken("hello was said already")),
-            Kind::Welcome | Kind::Answer => return Err(Broken("a frame came that only the guest sends")),
+            Kind::Hello => return Err(Broken("received a second hello")),
+            Kind::Welcome | Kind::Answer => return Err(Broken("received a frame that only the guest sends")),
         }
         Ok(None)
     }
 
     fn request(&mut self, call: u32, piece: &[u8]) -> Result<Option<Asked>, Broken> {
         if piece.len() > PIECE {
-            return Err(Broken("a piece of a request is too long"));
+            return Err(Broken("a part of a request is too long"));
         }
         // It stays on the table, to be stopped with the others.
         if let Some(Open::Working(_)) = self.open.get(&call) {
-            return Err(Broken("a call was asked twice"));
+            return Err(Broken("a call was started twice"));
         }
         let (mut text, mut held) = match self.open.remove(&call) {
             Some(Open::Asking(text, held)) => (text, held),
             _ if call <= self.highest => {
-                return Err(Broken("the number of a call is not above those before it"));
+                return Err(Broken("the number of a call is not greater than the previous ones"));
             }
             _ if self.open.len() >= MOST => return Err(Broken("too many calls at once")),
             _ => {
@@ -114,7 +114,7 @@ impl Table {
             return Ok(None);
         }
         let request = serde_json::from_slice(&text).map_err(|error| {
-            Fault::new(Why::InvalidInput, format!("this is no request that the guest understands: {error}"))
+            Fault::new(Why::InvalidInput, format!("the guest does not understand the request: {error}"))
         });
         // Whether what was not understood takes data, nobody knows.
         let takes = matches!(request, Ok(Request::Write(_) | Request::Unpack(_)) | Err(_));
@@ -128,7 +128,9 @@ impl Table {
         self.known(call)?;
         match self.open.get(&call) {
             Some(Open::Working(streams)) => Ok(Some(streams)),
-            Some(Open::Asking(..)) => Err(Broken("a frame came before the request of its call was whole")),
+            Some(Open::Asking(..)) => {
+                Err(Broken("received a frame before the request of its call was complete"))
+            }
             None => Ok(None),
         }
     }
@@ -136,7 +138,7 @@ impl Table {
     fn known(&self, call: u32) -> Result<(), Broken> {
         // 0 is the handshake, which is over.
         if call == 0 || call > self.highest {
-            return Err(Broken("a frame came before the request of its call"));
+            return Err(Broken("received a frame before the request of its call"));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! What runs in the sandbox must not come by it, with the guest's own user and as root. It stands in the environment for
 //! as long as it takes the guest to get to its first lines; nothing else runs by then. Of the memory that the kernel
 //! shows as `/proc/1/environ` it is wiped, and the memory as a whole is out of reach ([`shut`](super::shut)).
-#![allow(unsafe_code, reason = "the environment's own memory has no safe form")]
+#![allow(unsafe_code, reason = "the memory of the environment has no safe API")]
 
 use std::ffi::{CStr, c_char};
 use std::ptr;

@@ -192,7 +192,6 @@ fn stopped_or(call: &Call, fault: Fault) -> End {
 
 /// What is said of every call where the container has no file system of processes.
 pub(super) fn no_proc() -> Fault {
-    let text =
-        "the container has no /proc: the guest finds files and processes by it, and does nothing without";
+    let text = "the container has no /proc, which the guest needs to find files and processes";
     Fault::new(Why::Unsupported, text)
 }

@@ -107,8 +107,10 @@ impl<W: Write> Pack<'_, W> {
                     return self.record(&Record::Link { name: name.as_bytes().to_vec(), target });
                 }
                 Ok(Found::Other) => {
-                    let text =
-                        format!("{} is no file, directory or link, and cannot be copied", self.path(name));
+                    let text = format!(
+                        "{} cannot be copied: it is not a file, directory or symbolic link",
+                        self.path(name)
+                    );
                     return Err(Fault::new(Why::Unsupported, text).into());
                 }
                 // Gone since.
@@ -118,7 +120,7 @@ impl<W: Write> Pack<'_, W> {
                 Err(error) => return Err(fault(&error.into(), &self.path(name)).into()),
             }
         }
-        let text = format!("{} changes all the time", self.path(name));
+        let text = format!("{} keeps changing", self.path(name));
         Err(Fault::new(Why::Unavailable, text).into())
     }
 

@@ -178,11 +178,11 @@ impl<R: Read> Unpack<'_, R> {
     }
 
     fn too_large(&self, most: std::fmt::Arguments<'_>) -> Fault {
-        Fault::new(Why::TooLarge, format!("{}: what comes is more than {most}", self.path))
+        Fault::new(Why::TooLarge, format!("{}: the data is larger than {most}", self.path))
     }
 }
 
 /// What came is not a whole stream: its sender knows why, if anybody does.
 fn broken(path: &str) -> Fault {
-    Fault::new(Why::Unavailable, format!("{path}: what was to come there did not come whole"))
+    Fault::new(Why::Unavailable, format!("{path}: the data is incomplete"))
 }

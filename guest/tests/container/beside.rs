@@ -21,7 +21,7 @@ fn beside() {
     // It prints the port for the program that started it, and does not wait for it.
     stage.said(&format!("koze-guest listens at {}", stage.address.port()));
     let client = stage.client();
-    assert_eq!(client.sh("cat /proc/1/comm"), "sleep");
+    assert!(until(|| client.sh("cat /proc/1/comm") == "sleep"));
     assert_eq!(client.sh("echo ${PWD-none}:${SHLVL-none}:${KOZE_GUEST_TOKEN-none}"), "/:none:none");
     // What its first process may do, programs may.
     assert_eq!(client.sh("grep -h ^CapBnd /proc/1/status /proc/self/status | uniq | wc -l"), "1");
@@ -42,6 +42,8 @@ fn reaps() {
 fn signals() {
     let stage = started();
     let client = stage.client();
+    // Until then a signal may end the program in front, and with it the shell.
+    assert!(until(|| client.sh("cat /proc/1/comm") == "sleep"));
     let said = client.sh("trap '' TERM INT HUP QUIT USR1 USR2 ALRM
                           for name in TERM INT HUP QUIT USR1 USR2 ALRM; do kill -s $name -- -1; done; echo on");
     assert_eq!(said, "on");

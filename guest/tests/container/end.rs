@@ -93,7 +93,7 @@ fn entrypoint_ends() {
 
 fn entrypoint_fails() {
     let stage = How::new().arguments(&["--", "/no/such/program"]).start();
-    stage.said("the entrypoint /no/such/program did not start: there is no program /no/such/program");
+    stage.said("the entrypoint /no/such/program did not start: the program /no/such/program does not exist");
     assert_eq!(stage.client().sh("echo on"), "on");
 }
 

@@ -284,14 +284,18 @@ impl Attributes {
                 report.push(Diagnostic::new(rule, at).with(0, Some(first), "the other one"));
             }
         };
-        exclusive("variant", "image", "`variant` is the default image with a suffix: keep the one you mean");
+        exclusive(
+            "variant",
+            "image",
+            "`variant` selects a variant of the default image: keep only one of them",
+        );
         exclusive(
             "instance",
             "instance_type",
-            "`instance` is a size of your own, `instance_type` one of Cloudflare's: keep one",
+            "`instance` is a custom size, `instance_type` one of Cloudflare's: keep only one of them",
         );
         if !self.serves("agent") {
-            let why = "`default` is the sandbox an agent gets, and these tools are none of an agent's: take one out";
+            let why = "the default sandbox must serve the family `agent`: remove `default`, or add `agent`";
             exclusive("default", "tools", why);
         }
         self.check_backend(&place, report);
@@ -324,11 +328,11 @@ impl Attributes {
         };
         match backend {
             Backend::Sdk => {
-                let why = "the program of the SDK's image is the SDK's own: take `entrypoint` out, or write `backend = \"native\"`";
+                let why = "the SDK's image has its own program: remove `entrypoint`, or write `backend = \"native\"`";
                 refuse("entrypoint", why);
             }
             Backend::Native => {
-                let why = "a variant is an image of the SDK: name an image, such as `image = \"python:3.12-slim\"`, or put a Dockerfile beside the source";
+                let why = "variants are images of the SDK: set an image, such as `image = \"python:3.12-slim\"`, or add a Dockerfile next to the source file";
                 refuse("variant", why);
             }
         }

@@ -42,13 +42,10 @@ fn every_key_once() {
 
 #[test]
 fn unknown_keys_name_the_nearest() {
-    assert_eq!(
-        first_error("imgae = \"x:1\""),
-        "K010 `#[sandbox]` has no key `imgae`; the nearest one is `image`"
-    );
+    assert_eq!(first_error("imgae = \"x:1\""), "K010 `#[sandbox]` has no key `imgae`; did you mean `image`?");
     assert_eq!(
         first_error("instance(vcpus = 1)"),
-        "K010 `instance` has no key `vcpus`; the nearest one is `vcpu`"
+        "K010 `instance` has no key `vcpus`; did you mean `vcpu`?"
     );
 }
 

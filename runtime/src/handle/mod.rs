@@ -1,4 +1,4 @@
-//! One sandbox of a session, for a program: run commands in it, read and write its files, and observe it.
+//! Handles to sandboxes of a session: run commands, read and write files, and observe the state.
 
 mod state;
 mod watch;
@@ -24,15 +24,15 @@ use crate::time::sleep;
 use crate::tool::BoundTool;
 use crate::tool::agent::shell;
 
-/// How long a command may run.
+/// The timeout of a command.
 const TIMEOUT: Duration = Duration::from_mins(10);
-/// How often a subscription looks whether the sandbox sleeps: nobody says.
+/// The interval at which a subscription polls whether the sandbox sleeps.
 const LOOK: Duration = Duration::from_secs(1);
-/// The largest file that is read whole.
+/// The largest file that can be read as a whole.
 pub(crate) const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// A sandbox of a session, by its name: [`Pool::get`] gives it. All handles of one sandbox have one [`State`], to which
-/// what agents do over the tools belongs as well.
+/// A handle to a sandbox of a session, returned by [`Pool::get`]. All handles to a sandbox share one [`State`], which also
+/// records what agents do through the tools.
 ///
 /// ```no_run
 /// # async fn example<P: koze::Provider>(pool: koze::Pool<P>) -> koze::Result<()> {
@@ -60,20 +60,20 @@ impl<P: Provider> Handle<P> {
         Handle { pool, name, sandbox, observed }
     }
 
-    /// Its name in the session.
+    /// Returns the sandbox's name.
     pub fn name(&self) -> &SandboxName {
         &self.name
     }
 
-    /// Its session.
+    /// Returns the session.
     pub fn pool(&self) -> &Pool<P> {
         &self.pool
     }
 
-    /// The sandbox itself, for all that a [`Sandbox`] can do.
+    /// Returns the sandbox itself, with all operations of [`Sandbox`].
     ///
     /// # Errors
-    /// [`Code::NotFound`] where it was destroyed.
+    /// [`Code::NotFound`] if it was destroyed.
     pub fn sandbox(&self) -> Result<&P::Sandbox> {
         if self.observed.state().status == Life::Destroyed {
             return Err(Error::new(Code::NotFound, format!("the sandbox `{}` was destroyed", self.name)));
@@ -81,68 +81,68 @@ impl<P: Provider> Handle<P> {
         Ok(&self.sandbox)
     }
 
-    /// Runs a command with bash, for ten minutes at most. Dropped, it kills the command.
+    /// Runs a bash command with a timeout of ten minutes. Dropping the future kills the command.
     ///
     /// # Errors
-    /// Those of the sandbox; a command that fails is none.
+    /// The errors of the sandbox. A failing command is not an error.
     pub async fn exec(&self, command: &str) -> Result<Output> {
         let output = shell::run(self.sandbox()?, command, HOME, TIMEOUT).await?;
         self.observed.ran(command, &output);
         Ok(output)
     }
 
-    /// Whether it answers: runs `true`.
+    /// Returns whether the sandbox answers, by running `true`.
     pub async fn is_healthy(&self) -> bool {
         let Ok(sandbox) = self.sandbox() else { return false };
         shell::run(sandbox, "true", HOME, TIMEOUT).await.is_ok_and(|output| output.exit_code == 0)
     }
 
-    /// The content of a file; a relative path starts at `/home/user`.
+    /// Reads a file. A relative path starts at `/home/user`.
     ///
     /// # Errors
-    /// Those of the sandbox; [`Code::TooLarge`] for more than 64 MiB.
+    /// The errors of the sandbox; [`Code::TooLarge`] for more than 64 MiB.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>> {
         whole(self.sandbox()?, path, LARGEST).await
     }
 
-    /// Writes a file, and the directories above it.
+    /// Writes a file and creates missing parent directories.
     ///
     /// # Errors
-    /// Those of the sandbox.
+    /// The errors of the sandbox.
     pub async fn write_file(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<()> {
         let path = absolute(path)?;
         self.sandbox()?.write(anywhere(&path), content.into(), Write::Replace).await.map(drop)
     }
 
-    /// The URL at which a port of it answers.
+    /// Exposes a port and returns its URL.
     ///
     /// # Errors
-    /// Those of the sandbox.
+    /// The errors of the sandbox.
     pub async fn browse(&self, port: u16) -> Result<String> {
         let url = self.sandbox()?.expose(port).await?;
         self.observed.exposed(&url);
         Ok(url)
     }
 
-    /// A tool that works on this sandbox alone: `shell`, `read_file`, `write_file`, `glob` or `browse`.
+    /// Returns a tool that is bound to this sandbox: `shell`, `read_file`, `write_file`, `glob` or `browse`.
     ///
     /// # Errors
-    /// [`Code::UnknownTool`] for another.
+    /// [`Code::UnknownTool`] for any other name.
     pub fn tool(&self, name: &str) -> Result<BoundTool<P>> {
         BoundTool::of_sandbox(self.clone(), name)
     }
 
-    /// Its state.
+    /// Returns the state of the sandbox.
     ///
     /// # Errors
-    /// Those of the provider.
+    /// The errors of the provider.
     pub async fn state(&self) -> Result<State> {
         self.look().await?;
         Ok(self.observed.state())
     }
 
-    /// Its state, and each that follows, until it is destroyed. What changes twice before anybody looks comes once.
-    /// Natively it is to be awaited in a runtime of tokio's.
+    /// Streams the current state and every later one until the sandbox is destroyed. Changes between two polls are merged.
+    /// Natively the stream needs a tokio runtime.
     pub fn subscribe(&self) -> impl Stream<Item = State> + MaybeSend + use<P> {
         let start = Some((self.clone(), self.observed.subscribe()));
         unfold(start, |at| async move {
@@ -163,16 +163,16 @@ impl<P: Provider> Handle<P> {
         })
     }
 
-    /// Ends it, and takes its files away.
+    /// Stops the sandbox and deletes its files.
     ///
     /// # Errors
-    /// [`Code::NotFound`] where it was destroyed already, and those of the provider.
+    /// [`Code::NotFound`] if it was already destroyed, and the errors of the provider.
     pub async fn destroy(&self) -> Result<()> {
         self.sandbox()?;
         self.pool.destroy(self.name.as_str()).await
     }
 
-    /// Whether it runs, asked of the provider.
+    /// Asks the provider whether the sandbox runs.
     async fn look(&self) -> Result<Life> {
         if self.sandbox().is_err() {
             return Ok(Life::Destroyed);
@@ -186,12 +186,12 @@ impl<P: Provider> Handle<P> {
     }
 }
 
-/// A file, whole.
+/// Reads a whole file.
 pub(crate) async fn whole<S: Sandbox>(sandbox: &S, path: &str, most: u64) -> Result<Vec<u8>> {
     let path = absolute(path)?;
     let piece = sandbox.read(anywhere(&path), 0, most + 1).await?;
     if piece.bytes.len() as u64 > most {
-        let message = format!("`{path}` has {} bytes, more than the {most} that are read", piece.size);
+        let message = format!("`{path}` has {} bytes; the maximum is {most}", piece.size);
         return Err(Error::new(Code::TooLarge, message));
     }
     Ok(piece.bytes)

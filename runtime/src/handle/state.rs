@@ -1,4 +1,4 @@
-//! What can be observed of a sandbox.
+//! The observable state of a sandbox.
 
 use std::collections::VecDeque;
 
@@ -7,31 +7,31 @@ use tokio::sync::watch;
 
 use crate::sandbox::{Output, Status};
 
-/// How many commands are remembered.
+/// The number of commands kept.
 const COMMANDS: usize = 50;
-/// How many bytes of each text of a command: the last ones.
+/// The number of bytes kept of each text of a command, from the end.
 const TEXT: usize = 8 * 1024;
 
-/// What a sandbox is about.
+/// The state of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// Whether it runs.
+    /// Whether it runs, sleeps or is destroyed.
     pub status: Life,
-    /// The last 50 commands, the newest at the end.
+    /// The last 50 commands, newest last.
     pub history: VecDeque<Ran>,
-    /// The URL that `browse` gave last.
+    /// The last URL that `browse` returned.
     pub preview_url: Option<String>,
 }
 
-/// Whether a sandbox runs, or is there at all.
+/// Whether a sandbox runs, sleeps or is destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Life {
-    /// It runs.
+    /// It is running.
     Running,
-    /// It does not, and wakes with the next call. Local sandboxes keep their files meanwhile; those of containers are lost.
+    /// It is asleep and wakes with the next call. Local sandboxes keep their files; files in containers are deleted.
     Sleeping,
-    /// It is gone for good.
+    /// It was destroyed.
     Destroyed,
 }
 
@@ -44,7 +44,7 @@ impl From<Status> for Life {
     }
 }
 
-/// A command that ran. Of long texts the last 8 KiB are kept; bytes that are not UTF-8 stand as U+FFFD.
+/// A command that ran. Only the last 8 KiB of each text are kept. Bytes that are not UTF-8 are replaced by U+FFFD.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ran {
     /// The command.
@@ -55,11 +55,11 @@ pub struct Ran {
     pub stderr: String,
     /// Its exit code.
     pub exit_code: i32,
-    /// Whether its time was up.
+    /// Whether its timeout expired.
     pub timed_out: bool,
 }
 
-/// The state that all handles of a sandbox share.
+/// The state shared by all handles to a sandbox.
 #[derive(Debug)]
 pub(crate) struct Observed(watch::Sender<State>);
 
@@ -73,7 +73,7 @@ impl Observed {
         self.0.borrow().clone()
     }
 
-    /// The state, and each that follows.
+    /// Subscribes to the state.
     pub(super) fn subscribe(&self) -> watch::Receiver<State> {
         let mut changes = self.0.subscribe();
         changes.mark_changed();
@@ -100,7 +100,7 @@ impl Observed {
         self.0.send_modify(|state| state.preview_url = Some(url.to_owned()));
     }
 
-    /// Notes whether it runs. One that is destroyed stays so, and answers nowhere.
+    /// Records whether the sandbox runs. A destroyed sandbox stays destroyed and has no URL.
     pub(crate) fn lives(&self, life: Life) {
         self.0.send_if_modified(|state| {
             if state.status == life || state.status == Life::Destroyed {

@@ -12,24 +12,24 @@ use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
 use crate::time::sleep;
 
-/// How often it is looked at.
+/// The polling interval.
 const PERIOD: Duration = Duration::from_millis(250);
-/// The largest file that is watched: each look reads it.
+/// The largest file that can be watched, because every poll reads it.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
 impl<P: Provider> Handle<P> {
-    /// The contents of a file: the one it has, and each that follows, looked for four times a second. A file that is not
-    /// there yet is waited for; one that goes away is an error [`Code::NotFound`], once, and so is every other error
-    /// until it changes. The stream ends when the sandbox is destroyed.
+    /// Streams the content of a file and every later content, polling four times a second. Waits for a file that does not
+    /// exist yet. If the file is deleted, the stream returns [`Code::NotFound`] once; other errors are also returned once until
+    /// they change. The stream ends when the sandbox is destroyed.
     ///
-    /// A sandbox whose file is watched counts as used, and does not go to sleep; one that sleeps is not woken again and
-    /// again. Natively it is to be awaited in a runtime of tokio's.
+    /// A watched sandbox counts as used and does not go to sleep; one that is already asleep is not woken repeatedly. Natively
+    /// the stream needs a tokio runtime.
     pub fn watch(&self, path: &str) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + use<P> {
         let start = Watch { handle: self.clone(), path: path.to_owned(), last: Last::Unknown };
         unfold(start, |mut watch| async move { Some((watch.next().await?, watch)) })
     }
 
-    /// The same as text; what is not UTF-8 is an error [`Code::Binary`].
+    /// Streams the content as text. Content that is not UTF-8 is returned as [`Code::Binary`].
     pub fn watch_text(&self, path: &str) -> impl Stream<Item = Result<String>> + MaybeSend + use<P> {
         let name = path.to_owned();
         self.watch(path).map(move |content| {
@@ -38,8 +38,9 @@ impl<P: Provider> Handle<P> {
         })
     }
 
-    /// The same as a value; what is not JSON of its type is an error [`Code::InvalidInput`]. A file that is written in
-    /// place may be seen half-written: put it there by renaming, as `write_file` does.
+    /// Streams the content as a value parsed from JSON. Content that does not match the type is returned as
+    /// [`Code::InvalidInput`]. A file that is written in place may be seen half-written; replace it by renaming, as
+    /// `write_file` does.
     pub fn watch_json<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -47,7 +48,7 @@ impl<P: Provider> Handle<P> {
         let name = path.to_owned();
         self.watch(path).map(move |content| {
             let wrong =
-                |error| Error::new(Code::InvalidInput, format!("`{name}` is not as expected: {error}"));
+                |error| Error::new(Code::InvalidInput, format!("`{name}` has an unexpected value: {error}"));
             serde_json::from_slice(&content?).map_err(wrong)
         })
     }
@@ -59,10 +60,10 @@ struct Watch<P: Provider> {
     last: Last,
 }
 
-/// What was there at the last look.
+/// The result of the last poll.
 #[derive(PartialEq)]
 enum Last {
-    /// There was none yet.
+    /// There was no poll yet.
     Unknown,
     Nothing,
     Content(Vec<u8>),

@@ -1,4 +1,4 @@
-//! Where sandboxes come from.
+//! Sandbox providers.
 
 pub mod cloudflare;
 #[cfg(all(feature = "local", target_os = "linux"))]
@@ -12,39 +12,39 @@ use crate::error::Result;
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
 
-/// Opens sandboxes, and knows which there are: what it knows survives a restart of the host process.
+/// Opens sandboxes and keeps track of them across restarts of the host process.
 pub trait Provider: MaybeSend + MaybeSync + 'static {
-    /// Its sandboxes.
+    /// The type of its sandboxes.
     type Sandbox: Sandbox;
 
-    /// What whoever makes a sandbox has to know of those of this provider, if there is anything.
+    /// Returns a provider-specific notice for `sandbox_create`, if any.
     fn note(&self) -> Option<&str> {
         None
     }
 
-    /// The sandbox of this name: the one that is there, else a new one, made as `template` says.
+    /// Returns the sandbox with this ID. Creates it from `template` if it does not exist.
     ///
-    /// Of several callers at once, one makes it, and they all get the same.
+    /// Concurrent calls create the sandbox once and return the same one.
     fn open(
         &self,
         id: &SandboxId,
         template: &Template,
     ) -> impl Future<Output = Result<Opened<Self::Sandbox>>> + MaybeSend;
 
-    /// The sandbox of this name, if there is one; none is made.
+    /// Returns the sandbox with this ID if it exists. Never creates one.
     fn find(&self, id: &SandboxId)
     -> impl Future<Output = Result<Option<Opened<Self::Sandbox>>>> + MaybeSend;
 
-    /// The sandboxes of a session, in the order of their names.
+    /// Lists the sandboxes of a session, sorted by name.
     fn list(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Info>>> + MaybeSend;
 }
 
-/// What a new sandbox is made as.
+/// The properties of a new sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Template {
     /// The image.
     pub image: Image,
-    /// How long it may idle before it sleeps.
+    /// The idle time before it sleeps.
     pub sleep_after: Duration,
 }
 
@@ -53,25 +53,25 @@ pub struct Template {
 pub struct Image {
     /// The name of the sandbox that declares it, without `.sandbox.rs`: `python`.
     pub name: String,
-    /// What it is built from: a registry reference, or the path of a Dockerfile.
+    /// A registry reference, or the path of a Dockerfile.
     pub reference: String,
-    /// Whether it reaches the internet.
+    /// Whether its sandboxes can reach the internet.
     pub internet: bool,
-    /// The hosts it may reach; empty means any, where it reaches the internet at all.
+    /// The hosts that its sandboxes may reach. Empty means any host, if `internet` is set.
     pub allowed_hosts: Vec<String>,
-    /// The hosts it may not reach.
+    /// The hosts that its sandboxes may not reach.
     pub denied_hosts: Vec<String>,
-    /// Variables in it.
+    /// Its environment variables.
     pub env: Vec<(String, String)>,
-    /// How large it is.
+    /// The size of its sandboxes.
     pub size: Size,
-    /// How long its sandboxes may idle before they sleep, where the image says so.
+    /// The idle time before its sandboxes sleep, if the image sets one.
     #[serde(default)]
     pub sleep_after: Option<Duration>,
 }
 
 impl Image {
-    /// An image that says nothing beside what it must: no internet, no variables.
+    /// Creates an image with defaults: no internet access and no environment variables.
     pub fn new(name: impl Into<String>, reference: impl Into<String>, size: Size) -> Self {
         Image {
             name: name.into(),
@@ -86,7 +86,7 @@ impl Image {
     }
 }
 
-/// How large a sandbox is: what Cloudflare's instance types give.
+/// The size of a sandbox, as in Cloudflare's instance types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Size {
     /// Memory in MiB.
@@ -100,19 +100,19 @@ pub struct Size {
 pub struct Opened<S> {
     /// The sandbox.
     pub sandbox: S,
-    /// Its image's name, which is not the template's where it was there already.
+    /// The name of its image. It can differ from the template's if the sandbox already existed.
     pub image: String,
-    /// Whether it was made now.
+    /// Whether it was created by this call.
     pub created: bool,
 }
 
-/// What is known of a sandbox.
+/// An entry of the list of sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Info {
-    /// Its name in the session.
+    /// Its name within the session.
     pub name: SandboxName,
-    /// Its image's name.
+    /// The name of its image.
     pub image: String,
-    /// Whether it runs.
+    /// Whether it runs or sleeps.
     pub status: Status,
 }

@@ -59,7 +59,7 @@ impl From<worker::Error> for Refusal {
     /// What the platform says may hold anything: it goes to the log.
     fn from(error: worker::Error) -> Self {
         console_error!("koze: {error}");
-        Refusal::new(500, "internal", "the Worker has failed: its log says why")
+        Refusal::new(500, "internal", "the Worker failed: see its log")
     }
 }
 

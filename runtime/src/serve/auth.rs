@@ -17,6 +17,8 @@ const TOKENS: &str = "KOZE_TOKENS";
 
 /// The shortest token, in bytes.
 const SHORTEST: usize = 16;
+/// What may stand between a token and other words in a header.
+const BETWEEN: [char; 6] = [' ', '\t', ',', ';', '=', '"'];
 
 /// The tokens of the Worker, by tenant.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ impl Tokens {
     pub(super) fn of(env: &Env) -> Result<Self, Refusal> {
         let secret = |name: &str| match crate::binding::raw(env, name) {
             Err(_) => Ok(None),
-            Ok(value) => value.as_string().map(Some).ok_or_else(|| unusable(name, "it is no text")),
+            Ok(value) => value.as_string().map(Some).ok_or_else(|| unusable(name, "it is not a string")),
         };
         Tokens::read(secret(TOKEN)?.as_deref(), secret(TOKENS)?.as_deref())
     }
@@ -43,26 +45,30 @@ impl Tokens {
         }
         if let Some(text) = several {
             let map: BTreeMap<String, String> = serde_json::from_str(text)
-                .map_err(|_| unusable(TOKENS, "it is no JSON object from tenants to tokens"))?;
+                .map_err(|_| unusable(TOKENS, "it is not a JSON object from tenants to tokens"))?;
             tenants.extend(map.into_iter().map(|(tenant, token)| (tenant, token, TOKENS)));
         }
         // Of both: what follows from one alone, the tenant whose token that is could make for the others.
         let secret = serde_json::json!([one, several]).to_string();
         if tenants.is_empty() {
             let message = format!(
-                "no token is set, so nobody may call: run `wrangler secret put {TOKEN}`, and give it {SHORTEST} bytes or more"
+                "no token is set, so every request is refused: run `wrangler secret put {TOKEN}` with a token \
+                 of at least {SHORTEST} bytes"
             );
             return Err(Refusal::new(503, "unavailable", message));
         }
         for (index, (tenant, token, name)) in tenants.iter().enumerate() {
             if SessionId::new(tenant.as_str(), "s").is_err() {
-                return Err(unusable(name, "a tenant is named by 1 to 256 bytes without control characters"));
+                return Err(unusable(
+                    name,
+                    "a tenant's name must have 1 to 256 bytes and no control characters",
+                ));
             }
             if token.len() < SHORTEST {
-                return Err(unusable(name, &format!("a token has {SHORTEST} bytes or more")));
+                return Err(unusable(name, &format!("a token must have at least {SHORTEST} bytes")));
             }
             if tenants[..index].iter().any(|(other, same, _)| same == token || other == tenant) {
-                return Err(unusable(TOKENS, "each tenant stands there once, and has a token of its own"));
+                return Err(unusable(TOKENS, "each tenant must appear once and have its own token"));
             }
         }
         let tenants = tenants.into_iter().map(|(tenant, token, _)| (tenant, token)).collect();
@@ -76,13 +82,19 @@ impl Tokens {
 
     /// Whether a header holds a token of the Worker, in whatever scheme. How long this takes says nothing of the tokens.
     pub(super) fn are_in(&self, header: &str) -> bool {
-        // A token may have such a character in it.
-        let mut found = self.tenant(Some(header)).is_ok();
-        let tokens: Vec<_> = self.tenants.iter().map(|(_, token)| Sha256::digest(token)).collect();
-        for word in header.split([' ', '\t', ',', ';', '=', '"']) {
-            let word = Sha256::digest(word);
-            for token in &tokens {
-                found |= bool::from(token.as_slice().ct_eq(word.as_slice()));
+        let mut found = false;
+        let tokens: Vec<_> = self
+            .tenants
+            .iter()
+            .map(|(_, token)| (token, Sha256::digest(token), token.contains(BETWEEN)))
+            .collect();
+        let starts = header.match_indices(BETWEEN).map(|(at, _)| at + 1);
+        for rest in std::iter::once(0).chain(starts).map(|start| &header.as_bytes()[start..]) {
+            let word = rest.split(|byte| BETWEEN.contains(&char::from(*byte))).next().map(Sha256::digest);
+            for (token, digest, is_broken) in &tokens {
+                // A token may have such a character in it.
+                let part = if *is_broken { rest.get(..token.len()).map(Sha256::digest) } else { word };
+                found |= part.is_some_and(|part| part.as_slice().ct_eq(digest.as_slice()).into());
             }
         }
         found
@@ -114,8 +126,7 @@ fn unauthorized(message: &str) -> Refusal {
 }
 
 fn unusable(name: &str, why: &str) -> Refusal {
-    let message =
-        format!("the secret {name} cannot be used: {why}; run `wrangler secret put {name}` once more");
+    let message = format!("the secret {name} cannot be used: {why}; run `wrangler secret put {name}` again");
     Refusal::new(503, "unavailable", message)
 }
 
@@ -138,7 +149,12 @@ mod tests {
             assert!(!tokens.are_in(header), "{header}");
         }
         let spaced = Tokens::read(None, Some(r#"{"a": "a token of sixteen"}"#)).unwrap();
-        assert!(spaced.are_in("Bearer a token of sixteen"));
+        for header in ["Bearer a token of sixteen", "a token of sixteen", "x=y; b=a token of sixteen; c=d"] {
+            assert!(spaced.are_in(header), "{header}");
+        }
+        for header in ["Bearer a token of sixtee", "Bearer xa token of sixteen", "ä, a token of thirty"] {
+            assert!(!spaced.are_in(header), "{header}");
+        }
     }
 
     #[test]
@@ -146,18 +162,22 @@ mod tests {
         let long = format!("{{\"a\": \"{ONE}\", \"b\": \"{ONE}\"}}");
         for (one, several, what) in [
             (None, None, "wrangler secret put KOZE_TOKEN"),
-            (Some(""), None, "KOZE_TOKEN cannot be used: a token has 16"),
-            (Some(&ONE[1..]), None, "KOZE_TOKEN cannot be used: a token has 16"),
-            (None, Some(""), "no JSON object"),
+            (Some(""), None, "KOZE_TOKEN cannot be used: a token must have at least 16"),
+            (Some(&ONE[1..]), None, "KOZE_TOKEN cannot be used: a token must have at least 16"),
+            (None, Some(""), "not a JSON object"),
             (None, Some("{}"), "wrangler secret put KOZE_TOKEN"),
-            (None, Some("[]"), "no JSON object"),
-            (None, Some("{\"a\": 1}"), "no JSON object"),
-            (None, Some("{\"a\": \"short\"}"), "KOZE_TOKENS cannot be used: a token has 16"),
-            (None, Some("{\"\": \"0123456789abcdef\"}"), "a tenant is named"),
-            (Some(ONE), Some("{\"a\": \"short\"}"), "KOZE_TOKENS cannot be used: a token has 16"),
-            (Some(ONE), Some("{\"default\": \"fedcba9876543210\"}"), "each tenant stands there once"),
-            (Some(ONE), Some("{\"a\": \"0123456789abcdef\"}"), "a token of its own"),
-            (None, Some(long.as_str()), "a token of its own"),
+            (None, Some("[]"), "not a JSON object"),
+            (None, Some("{\"a\": 1}"), "not a JSON object"),
+            (None, Some("{\"a\": \"short\"}"), "KOZE_TOKENS cannot be used: a token must have at least 16"),
+            (None, Some("{\"\": \"0123456789abcdef\"}"), "a tenant's name must have"),
+            (
+                Some(ONE),
+                Some("{\"a\": \"short\"}"),
+                "KOZE_TOKENS cannot be used: a token must have at least 16",
+            ),
+            (Some(ONE), Some("{\"default\": \"fedcba9876543210\"}"), "each tenant must appear once"),
+            (Some(ONE), Some("{\"a\": \"0123456789abcdef\"}"), "its own token"),
+            (None, Some(long.as_str()), "its own token"),
         ] {
             let refusal = Tokens::read(one, several).unwrap_err();
             assert_eq!(refusal.status, 503);

@@ -18,7 +18,7 @@ pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
         Ok(input) => Ok(Ok(input)),
         Err(Unread::Twice(error)) => Ok(Err(error)),
         Err(Unread::NoJson(error)) => Err(Refusal::invalid(format!(
-            "the body is no JSON: {error}; send the tool's input as a JSON object"
+            "the body is not valid JSON: {error}; send the tool's input as a JSON object"
         ))),
     }
 }
@@ -45,6 +45,7 @@ pub(super) async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
 }
 
 fn too_large() -> Refusal {
-    let message = format!("a body has {MOST} bytes at most: write a larger file in parts, with `append`");
+    let message =
+        format!("a body must have at most {MOST} bytes: write a larger file in parts with `append`");
     Refusal::new(413, "too_large", message)
 }

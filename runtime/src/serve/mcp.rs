@@ -142,14 +142,14 @@ fn call_name(client: &str, id: &RequestId) -> String {
 /// Gives a call up. Who has said that nobody waits for it is not told what came of that; the log is.
 async fn give_up(pool: &Pool<Cloudflare>, call: &str) {
     if let Err(error) = pool.provider().give_up(pool.session(), call).await {
-        console_error!("koze: a call that was given up may go on: {error}");
+        console_error!("koze: a canceled call may still run: {error}");
     }
 }
 
 /// Reads a message.
 fn read(body: &[u8]) -> Result<Said, ErrorData> {
     let none = |code: ErrorCode, why: &str| {
-        ErrorData::new(code, format!("the body is no message of the protocol: {why}"), None)
+        ErrorData::new(code, format!("the body is not a message of the protocol: {why}"), None)
     };
     let invalid = |why: &str| none(ErrorCode::INVALID_REQUEST, why);
     let unread = |error: &dyn std::fmt::Display| none(ErrorCode::PARSE_ERROR, &error.to_string());
@@ -161,7 +161,7 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
         }
         Err(Unread::NoJson(error)) => return Err(unread(&error)),
     };
-    let Value::Object(mut message) = body else { return Err(invalid("it is no JSON object")) };
+    let Value::Object(mut message) = body else { return Err(invalid("it is not a JSON object")) };
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
         return Err(invalid("`jsonrpc` is not `2.0`"));
     }
@@ -175,11 +175,11 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
         let id = cancelled.and_then(|params| RequestId::deserialize(params.get("requestId")?).ok());
         return Ok(id.map_or(Said::Nothing, Said::Cancelled));
     };
-    let id = serde_json::from_value(id).map_err(|_| invalid("`id` is neither an integer nor a text"))?;
+    let id = serde_json::from_value(id).map_err(|_| invalid("`id` is neither an integer nor a string"))?;
     let params = match message.remove("params") {
         Some(Value::Object(params)) => params,
         None | Some(Value::Null) => Map::new(),
-        Some(_) => return Err(invalid("`params` is no object")),
+        Some(_) => return Err(invalid("`params` is not an object")),
     };
     Ok(Said::Ask(Ask { id, method, params, twice }))
 }
@@ -231,7 +231,7 @@ async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome
             Ok(Outcome::Called(result.into()))
         }
         other => {
-            let message = format!("this server does not serve `{other}`");
+            let message = format!("this server has no method `{other}`");
             Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
         }
     }

@@ -1,24 +1,23 @@
-//! What the Worker of a project answers: the tools over HTTP and over the Model Context Protocol, and the ports of
-//! sandboxes by their hostnames.
+//! Serves the tools of a project over HTTP and the Model Context Protocol, and the exposed ports of sandboxes by hostname.
 //!
-//! | request | answer |
+//! | request | response |
 //! |---|---|
-//! | `GET /` | what this is |
-//! | `GET /tools?dialect=mcp`, `anthropic` or `openai` | the definitions of the tools |
+//! | `GET /` | a list of the routes |
+//! | `GET /tools?dialect=mcp`, `anthropic` or `openai` | the tool definitions |
 //! | `POST /sessions/:id/tools/:name` with the tool's input | `{content, isError}` |
-//! | `DELETE /sessions/:id/sandboxes/:name` | ends a sandbox, and takes its files away |
+//! | `DELETE /sessions/:id/sandboxes/:name` | destroys a sandbox |
 //! | `POST /mcp` | the Model Context Protocol, streamable HTTP |
-//! | any, at `<port>-<label>-<token>.<host>` | what the sandbox answers on the port |
+//! | any request to `<port>-<label>-<token>.<host>` | the response of the server in the sandbox |
 //!
-//! All but the first and the last want `Authorization: Bearer`.
+//! All routes except the first and the last require `Authorization: Bearer`.
 //!
 //! | module | job |
 //! |---|---|
-//! | `auth` | who calls: the tokens of the Worker |
-//! | `route` | what is wanted |
-//! | `mcp` | the protocol |
-//! | `body` | bodies, as long as they may be |
-//! | `answer` | answers and refusals |
+//! | `auth` | authentication by token |
+//! | `route` | routing |
+//! | `mcp` | the Model Context Protocol |
+//! | `body` | request bodies and their limit |
+//! | `answer` | responses and errors |
 //! | `ports` | requests to a sandbox's port |
 
 mod answer;
@@ -42,25 +41,25 @@ use crate::provider::cloudflare::{Class, Cloudflare};
 use crate::tool::dialect::Dialect;
 use crate::tool::{Reply, ToolResult, agent};
 
-/// The variable with the host that previews are served below, where it is not the one that was called.
+/// The variable with the host of preview URLs, if it differs from the host of the request.
 const PREVIEW_HOST: &str = "KOZE_PREVIEW_HOST";
 
-/// What a project serves: `koze build` writes it.
+/// The classes, images and tools that a project serves. `koze build` implements it.
 pub trait Served {
-    /// The classes of the sandboxes that agents may make.
+    /// The sandbox classes available to agents.
     const CLASSES: &'static [Class];
 
-    /// Their images.
+    /// The images of these classes.
     fn images() -> Images;
 
     /// Calls a tool.
     fn call(pool: &Pool<Cloudflare>, name: &str, input: Value) -> impl Future<Output = Result<Reply, Error>>;
 }
 
-/// Answers a request.
+/// Handles a request.
 ///
 /// # Errors
-/// Where the platform fails; what is wrong with the request is an answer.
+/// If the platform fails. Errors of the request are responses.
 pub async fn serve<S: Served>(request: Request, env: &Env) -> worker::Result<Response> {
     match answer::<S>(request, env).await {
         Ok(response) => Ok(response),
@@ -68,7 +67,7 @@ pub async fn serve<S: Served>(request: Request, env: &Env) -> worker::Result<Res
     }
 }
 
-/// The sandboxes of a session of a project, for a program of one's own: what the tools of that session work on.
+/// Returns the pool of a session: the sandboxes that the session's tools work on.
 pub fn session<S: Served>(env: &Env, id: SessionId) -> Pool<Cloudflare> {
     let mut provider = Cloudflare::new(env, S::CLASSES);
     if let (Ok(tokens), Some(host)) = (Tokens::of(env), preview_host(env)) {
@@ -126,13 +125,13 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
     }
 }
 
-/// What stands at `/`, for a person who wonders.
-const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, made with koze.\n\n\
+/// The text at `/`, for people.
+const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, built with koze.\n\n\
     GET    /tools?dialect=mcp|anthropic|openai   the tools\n\
-    POST   /sessions/:id/tools/:name             calls one\n\
-    DELETE /sessions/:id/sandboxes/:name         ends a sandbox\n\
+    POST   /sessions/:id/tools/:name             call one\n\
+    DELETE /sessions/:id/sandboxes/:name         destroy a sandbox\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
-    All of them want `Authorization: Bearer` with a token of this Worker.\n";
+    Every request must carry `Authorization: Bearer` with a token of this Worker.\n";
 
 fn preview_host(env: &Env) -> Option<String> {
     crate::binding::text(env, PREVIEW_HOST).ok().filter(|host| !host.is_empty())
@@ -144,7 +143,7 @@ fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
         "anthropic" => Dialect::Anthropic,
         "openai" => Dialect::OpenAi,
         other => {
-            let message = format!("there is no dialect `{other}`: take mcp, anthropic or openai");
+            let message = format!("unknown dialect `{other}`: use mcp, anthropic or openai");
             return Err(Refusal::invalid(message));
         }
     };

@@ -7,8 +7,9 @@ use super::auth::Tokens;
 use crate::provider::cloudflare::Cloudflare;
 use crate::provider::cloudflare::preview::{Address, Key};
 
-/// What tells the object which port is meant. It takes nothing without it.
+/// What tells the object which port is meant, and which opening of it. It takes nothing without them.
 const PORT: &str = "koze-port";
+const NONCE: &str = "koze-nonce";
 
 /// What begins the names of headers that speak to the Worker, to the object or to the SDK in it: a client's are not theirs.
 const TAKEN_OUT: [&str; 4] = ["koze-", "cf-container-", "x-sandbox-", "x-koze-"];
@@ -26,7 +27,7 @@ pub(super) async fn forward(
     let fits = |class: &usize| key.is_of(address, provider.classes()[*class].binding);
     let fitting: Vec<usize> = (0..provider.classes().len()).filter(fits).collect();
     let [class] = fitting[..] else {
-        return Err(Refusal::new(404, "not_found", "no port of a sandbox has this address"));
+        return Err(Refusal::new(404, "not_found", "this address is not a preview URL"));
     };
     let mut request = request.clone_mut()?;
     let names: Vec<String> = request.headers().keys().collect();
@@ -39,9 +40,10 @@ pub(super) async fn forward(
         }
     }
     headers.set(PORT, &address.port.to_string())?;
+    headers.set(NONCE, address.nonce)?;
     let stub = provider.namespace(class)?.get_by_name(address.label)?;
     stub.fetch_with_request(request).await.map_err(|error| {
         worker::console_error!("koze: a sandbox's object threw at a request to a port: {error}");
-        Refusal::new(502, "unavailable", "the sandbox does not answer on this port now")
+        Refusal::new(502, "unavailable", "the sandbox does not answer on this port")
     })
 }

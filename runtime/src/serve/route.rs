@@ -70,7 +70,7 @@ pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Rou
             (Route::Destroy { session: decoded(session)?, sandbox: decoded(sandbox)? }, "DELETE")
         }
         _ => {
-            let message = "there is nothing here: see `GET /` for what there is";
+            let message = "not found: `GET /` lists the routes";
             return Err(Refusal::new(404, "not_found", message));
         }
     };
@@ -93,7 +93,7 @@ pub(super) fn only(wanted: &'static str, method: &str) -> Result<(), Refusal> {
 
 fn decoded(part: &str) -> Result<String, Refusal> {
     let decoded = percent_decode_str(part).decode_utf8();
-    decoded.map(Into::into).map_err(|_| Refusal::invalid("a part of the URL is no UTF-8 once it is decoded"))
+    decoded.map(Into::into).map_err(|_| Refusal::invalid("a decoded part of the URL is not valid UTF-8"))
 }
 
 #[cfg(test)]

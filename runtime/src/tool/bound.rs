@@ -1,4 +1,4 @@
-//! Tools that know what they work on: values to hand to whatever calls a model.
+//! Tools that are bound to a session or to one sandbox, as values.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use crate::handle::Handle;
 use crate::pool::Pool;
 use crate::provider::Provider;
 
-/// A tool over the sandboxes of a session ([`Pool::tools`]), or over one of them ([`Handle::tool`]).
+/// A tool bound to the sandboxes of a session ([`Pool::tools`]) or to one of them ([`Handle::tool`]).
 pub struct BoundTool<P: Provider> {
     pool: Pool<P>,
     sandbox: Option<Handle<P>>,
     definition: Definition,
 }
 
-/// The key that a tool of one sandbox does not have.
+/// The key that tools bound to one sandbox omit.
 const SANDBOX: &str = "sandbox";
 
-/// The tools that work on one sandbox.
+/// The tools that can be bound to one sandbox.
 const OF_ONE: [&str; 5] = [Shell::NAME, ReadFile::NAME, WriteFile::NAME, Glob::NAME, Browse::NAME];
 
 impl<P: Provider> BoundTool<P> {
@@ -43,12 +43,12 @@ impl<P: Provider> BoundTool<P> {
         Ok(BoundTool { pool, sandbox: Some(sandbox), definition })
     }
 
-    /// What a model gets to know of it.
+    /// Returns its definition for models.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// Calls it with what a model wrote.
+    /// Calls it with a model's input.
     pub async fn call(&self, input: Value) -> ToolResult {
         match self.complete(input) {
             Ok(input) => agent::call_tool(&self.pool, self.definition.name, input).await,
@@ -56,15 +56,14 @@ impl<P: Provider> BoundTool<P> {
         }
     }
 
-    /// The input, with the sandbox's name where the tool works on one.
+    /// Adds the sandbox's name to the input if the tool is bound to one.
     fn complete(&self, mut input: Value) -> Result<Value> {
         let Some(handle) = &self.sandbox else { return Ok(input) };
         handle.sandbox()?;
         if let Some(fields) = input.as_object_mut() {
             let name = Value::from(handle.name().as_str());
             if fields.insert(SANDBOX.to_owned(), name).is_some() {
-                let message =
-                    "unknown field `sandbox`: this tool works on one sandbox, and is not told which";
+                let message = "unknown field `sandbox`: this tool is bound to one sandbox";
                 return Err(Error::new(Code::InvalidInput, message));
             }
         }

@@ -1,4 +1,4 @@
-//! Definitions of tools, as the protocols write them.
+//! Tool definitions in the formats of the protocols.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 
 use super::Tool;
 
-/// A tool as a model gets to know it.
+/// The definition of a tool for models.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// Its description.
     pub description: &'static str,
     /// The JSON schema of its input.
     pub schema: Value,
 }
 
-/// Whose words a definition is written in.
+/// The format of a tool definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// The Model Context Protocol: `inputSchema`.
@@ -30,12 +30,12 @@ pub enum Dialect {
 }
 
 impl Definition {
-    /// The definition of a tool.
+    /// Returns the definition of a tool.
     pub fn of<T: Tool>() -> Self {
         Definition { name: T::NAME, description: T::DESCRIPTION, schema: schema::<T::Input>() }
     }
 
-    /// The definition in a dialect.
+    /// Returns the definition in a format.
     pub fn to_json(&self, dialect: Dialect) -> Value {
         let Definition { name, description, schema } = self;
         match dialect {
@@ -49,7 +49,7 @@ impl Definition {
     }
 }
 
-/// The schema of a type, whole in itself: models read no references.
+/// Returns the schema of a type without references, which models do not follow.
 fn schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
@@ -62,8 +62,7 @@ fn schema<T: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// Takes out what says nothing to a model: formats of integers that their ranges say already, and the null that an
-/// optional key may be.
+/// Removes what does not help a model: integer formats that the ranges already express, and the null of optional keys.
 #[derive(Debug, Clone)]
 struct Plain;
 

@@ -12,7 +12,7 @@ pub(super) fn within(name: &str, value: u64, range: RangeInclusive<u64>) -> Resu
     if range.contains(&value) {
         return Ok(value);
     }
-    let message = format!("`{name}` is {value}, and takes {} to {}", range.start(), range.end());
+    let message = format!("`{name}` is {value}, but must be from {} to {}", range.start(), range.end());
     Err(Error::new(Code::InvalidInput, message))
 }
 
@@ -28,5 +28,5 @@ pub(super) fn text(bytes: Vec<u8>) -> (String, bool) {
 pub(super) fn from_base64(text: &str) -> Result<Vec<u8>> {
     STANDARD
         .decode(text)
-        .map_err(|error| Error::new(Code::InvalidInput, format!("`content` is no base64: {error}")))
+        .map_err(|error| Error::new(Code::InvalidInput, format!("`content` is not valid base64: {error}")))
 }

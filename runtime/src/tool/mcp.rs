@@ -10,31 +10,33 @@ use super::dialect::Definition;
 use super::{Reply, ToolResult, text};
 use crate::error::{Code, Error, Result};
 
-/// The longest result that comes as structured content, too: it has every byte twice.
+/// The longest result that is also sent as structured content, which sends every byte twice.
 const LONGEST_TWICE: usize = 1 << 20;
-/// The longest result as it is sent: the SDK for TypeScript takes a longer message than 10 MB for the end of the server.
+/// The longest result: the TypeScript SDK treats a message of more than 10 MB as the end of the server.
 const LONGEST: usize = 8 << 20;
 
-/// What a client's model is told of all the tools together.
-const INSTRUCTIONS: &str = "Tools to work in isolated Linux sandboxes. Each sandbox has files and processes of its own, which last \
-                            from call to call; the first use of a name makes it. Without a name, the sandbox is `default`.";
+/// The instructions for a client's model.
+const INSTRUCTIONS: &str = "Tools for working in isolated Linux sandboxes. Each sandbox has its own files and \
+    processes, which \
+                            persist between calls. A sandbox is created when its name is first used; the default name is \
+                            `default`.";
 
-/// What becomes of the files of a sandbox that sleeps.
+/// What happens to the files of a sandbox when it goes to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
-    /// They are kept, as those of local sandboxes are.
+    /// They are kept, as in local sandboxes.
     Kept,
-    /// They go with its container.
+    /// They are deleted with its container.
     Lost,
 }
 
-/// What a server of tools says of itself, and of the sandboxes behind it.
+/// Returns how a server of tools introduces itself and its sandboxes.
 pub fn server(files: Files) -> InitializeResult {
     let asleep = match files {
-        Files::Kept => "A sandbox that is idle for long sleeps: its processes end, and its files are kept.",
+        Files::Kept => "An idle sandbox goes to sleep: its processes end, and its files are kept.",
         Files::Lost => {
-            "A sandbox that is idle for long sleeps: its processes end, and its files are deleted. Keep elsewhere what \
-             has to last."
+            "An idle sandbox goes to sleep: its processes end, and its files are deleted. Store results that must last \
+             somewhere else."
         }
     };
     let mut capabilities = ServerCapabilities::default();
@@ -44,7 +46,7 @@ pub fn server(files: Files) -> InitializeResult {
         .with_instructions(format!("{INSTRUCTIONS} {asleep}"))
 }
 
-/// The definitions of tools.
+/// Returns the definitions of tools.
 pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
     let tool = |definition: Definition| {
         let schema = match definition.schema {
@@ -56,9 +58,9 @@ pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
     definitions.into_iter().map(tool).collect()
 }
 
-/// The result of a tool; JSON comes as structured content, too.
+/// Returns the result of a tool. JSON is also sent as structured content.
 pub fn result(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
-    // Of a text that is too long, what it says may be cut.
+    // A text that is too long can only be cut by its fields.
     let parsed = content.len() <= LONGEST_TWICE || length(&content) > LONGEST;
     match parsed.then(|| serde_json::from_str(&content).ok()).flatten() {
         Some(value) => as_result(content, value, is_error),
@@ -66,7 +68,7 @@ pub fn result(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
     }
 }
 
-/// The same where its JSON was not written yet.
+/// Returns the same for a reply that is not serialized yet.
 pub fn reply(reply: Result<Reply>) -> CallToolResult {
     match reply {
         Ok(Reply { value, is_error }) => as_result(text(&value), value, is_error),
@@ -83,9 +85,9 @@ fn as_result(content: String, mut value: Value, is_error: bool) -> CallToolResul
     as_text(content, structured, is_error)
 }
 
-/// How long a text is as JSON, or less where it is short.
+/// The length of a text as a JSON string; for a short text, a lower bound.
 fn length(content: &str) -> usize {
-    // As JSON, a byte is six at most.
+    // As JSON, a byte takes at most six.
     let is_short = content.len() < LONGEST / 6;
     if is_short { content.len() } else { serde_json::to_string(content).map_or(0, |escaped| escaped.len()) }
 }
@@ -94,8 +96,8 @@ fn as_text(content: String, structured: Option<Value>, is_error: bool) -> CallTo
     let length = length(&content);
     if length > LONGEST {
         let text = format!(
-            "it is done, but its result would be {length} bytes, and {LONGEST} are the most: send a command's output to a \
-             file, and read it in parts"
+            "the call succeeded, but its result of {length} bytes exceeds the maximum of {LONGEST}: redirect the command's \
+             output to a file and read it in parts"
         );
         return CallToolResult::error(vec![ContentBlock::text(Error::new(Code::TooLarge, text).to_string())]);
     }

@@ -1,13 +1,13 @@
-//! Tools that agents call: each once, on any provider, with its schema from its Rust types.
+//! The tools that agents call, with schemas derived from Rust types. They work with every provider.
 //!
 //! | module | job |
 //! |---|---|
 //! | [`agent`] | the eight tools over a session's pool |
-//! | `bound` | tools that know what they work on |
-//! | [`dialect`] | definitions as MCP, Anthropic and OpenAI write them |
-//! | [`mcp`] | the same as values of the protocol |
-//! | `input` | what tools have in common: ranges, bytes as JSON |
-//! | `read` | the text of an input as a value |
+//! | `bound` | tools that are bound to a session or sandbox |
+//! | [`dialect`] | definitions in the formats of MCP, Anthropic and OpenAI |
+//! | [`mcp`] | definitions and results as MCP types |
+//! | `input` | shared input handling: ranges, bytes as JSON |
+//! | `read` | parses input and rejects duplicate keys |
 
 pub mod agent;
 mod bound;
@@ -30,83 +30,84 @@ use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
 
-/// What a model gets back.
+/// The result of a tool call, as sent to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// JSON text, or the error as a sentence that begins with its code.
+    /// JSON text, or an error message that starts with its code.
     pub content: String,
     /// Whether it failed.
     pub is_error: bool,
 }
 
-/// What came of a tool: its value, and whether that speaks of a failure.
+/// The reply of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     /// The value.
     pub value: Value,
-    /// Whether it is a failure all the same, as a command that exits with 1.
+    /// Whether it is reported as an error, such as a command with a nonzero exit code.
     pub is_error: bool,
 }
 
 impl Reply {
-    /// A success.
+    /// Creates a successful reply.
     ///
     /// # Errors
     /// Never for plain data.
     pub fn ok(value: impl Serialize) -> Result<Self> {
-        let value = serde_json::to_value(value)
-            .map_err(|error| Error::new(Code::Internal, format!("the result is no JSON: {error}")))?;
+        let value = serde_json::to_value(value).map_err(|error| {
+            Error::new(Code::Internal, format!("the result cannot be serialized: {error}"))
+        })?;
         Ok(Reply { value, is_error: false })
     }
 }
 
 /// A tool.
 pub trait Tool {
-    /// What it is called.
+    /// Its name.
     const NAME: &'static str;
-    /// What it does, for the model.
+    /// Its description for models.
     const DESCRIPTION: &'static str;
-    /// What it takes.
+    /// Its input.
     type Input: DeserializeOwned + JsonSchema + MaybeSend;
 
-    /// Does it.
+    /// Runs it.
     fn call<P: Provider>(
         pool: &Pool<P>,
         input: Self::Input,
     ) -> impl Future<Output = Result<Reply>> + MaybeSend;
 }
 
-/// Reads the input as a tool takes it, and calls it.
+/// Validates the input of a tool and calls it.
 ///
 /// # Errors
-/// [`Code::InvalidInput`] where the input is not what the tool's schema says, and those of the tool.
+/// [`Code::InvalidInput`] if the input does not match the schema, and the errors of the tool.
 pub async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<Reply> {
     // Of a list, serde would take the values in the order of the fields.
     if !input.is_object() {
-        return Err(Error::new(Code::InvalidInput, "the input of a tool is a JSON object"));
+        return Err(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
     }
     let input = serde_path_to_error::deserialize(input).map_err(|error| wrong_input(&error))?;
     T::call(pool, input).await
 }
 
-/// What is wrong with an input, and where.
+/// Returns the error for invalid input, with its place.
 fn wrong_input(error: &serde_path_to_error::Error<serde_json::Error>) -> Error {
     let (field, what) = (format!("`{}`", error.path()), error.inner().to_string());
     let named = field == "`.`" || what.contains(&field);
     Error::new(Code::InvalidInput, if named { what } else { format!("{field}: {what}") })
 }
 
-/// The error of a call to a tool that none of these names is.
+/// Returns the error for an unknown tool.
 pub fn unknown_tool(name: &str, names: &[&str]) -> Error {
     let message = match names {
-        [] => format!("there is no tool `{name}`, nor any other"),
-        _ => format!("there is no tool `{name}`: the tools are {}", names.join(", ")),
+        [] => format!("unknown tool `{name}`: there are no tools"),
+        _ => format!("unknown tool `{name}`: the tools are {}", names.join(", ")),
     };
     Error::new(Code::UnknownTool, message)
 }
 
-/// A value as JSON text. Its `Display` does the same piece by piece, which takes a multiple for a large file.
+/// Returns a value as JSON text. Its `Display` writes piece by piece, which is several times slower for a large file.
 fn text(value: &Value) -> String {
     serde_json::to_string(value).expect("a value's keys are texts, and a text takes all that is written")
 }

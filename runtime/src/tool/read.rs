@@ -1,6 +1,5 @@
-//! The text of an input as a value. JSON leaves open what a key means that an object has twice, and most who read it take
-//! the last: a model that has written two commands would have one of them run, and nobody would know which. Such an input
-//! is refused, whichever way it comes.
+//! Parses tool input and rejects duplicate keys. JSON does not define their meaning, and most parsers take the last one: of two
+//! commands from a model, only one would run.
 
 use std::fmt;
 
@@ -10,19 +9,19 @@ use serde_json::{Map, Number, Value};
 
 use crate::error::{Code, Error};
 
-/// Why a text is no input.
+/// Why a text is not a valid input.
 #[derive(Debug)]
 pub enum Unread {
-    /// It is no JSON, and why.
+    /// It is not JSON.
     NoJson(serde_json::Error),
-    /// It is, and an object in it has a key twice: an error [`Code::InvalidInput`] that names it.
+    /// An object in it has a duplicate key: an error [`Code::InvalidInput`] that names the key.
     Twice(Error),
 }
 
-/// Reads JSON in which no object has a key twice.
+/// Parses JSON without duplicate keys.
 ///
 /// # Errors
-/// As [`Unread`] says.
+/// See [`Unread`].
 pub fn read(text: &[u8]) -> Result<Value, Unread> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let value = Once.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
@@ -33,7 +32,7 @@ pub fn read(text: &[u8]) -> Result<Value, Unread> {
     })
 }
 
-/// A value in which no object has a key twice.
+/// A value without duplicate keys.
 struct Once;
 
 impl<'de> DeserializeSeed<'de> for Once {
@@ -92,8 +91,7 @@ impl<'de> Visitor<'de> for Once {
         while let Some(key) = object.next_key::<String>()? {
             if fields.contains_key(&key) {
                 let short: String = key.chars().take(LONGEST_NAME).collect();
-                let message =
-                    format_args!("the key `{short}` stands twice in one object, for the second time");
+                let message = format_args!("duplicate key `{short}` in an object");
                 return Err(A::Error::custom(message));
             }
             fields.insert(key, object.next_value_seed(Once)?);
@@ -102,7 +100,7 @@ impl<'de> Visitor<'de> for Once {
     }
 }
 
-/// So much of a key is told.
+/// The number of characters of a key in a message.
 const LONGEST_NAME: usize = 100;
 
 #[cfg(test)]
@@ -141,7 +139,7 @@ mod tests {
         ] {
             let Err(Unread::Twice(error)) = read(text.as_bytes()) else { panic!("{text}") };
             assert_eq!(error.code, Code::InvalidInput);
-            let said = "the key `a` stands twice in one object, for the second time at line 1 column ";
+            let said = "duplicate key `a` in an object at line 1 column ";
             assert!(error.message.starts_with(said), "{error}");
         }
     }

@@ -1,5 +1,5 @@
-//! Files and trees from one sandbox to another, of whatever provider each is. What arrives is put together beside its
-//! place and moved there whole, so half a transfer is never seen.
+//! Copies files and directories between sandboxes, also of different providers. The copy is assembled at a staging path and
+//! renamed, so a partial copy is never visible.
 
 pub(crate) mod pieces;
 
@@ -8,16 +8,17 @@ use crate::error::{Code, Error, Result};
 use crate::path::{absolute, anywhere};
 use crate::sandbox::{Kind, Sandbox, Stat};
 
-/// Copies a file, or with `recursive` a directory with all that is in it, to a path of another sandbox, and returns the
-/// bytes of the files. Relative paths start at `/home/user`. Modes, symbolic links and empty directories are kept; a
-/// file that is there is replaced, a directory never.
+/// Copies a file, or a directory if `recursive` is set, to a path of another sandbox. Returns the bytes of all files.
+/// Relative paths start at `/home/user`. Keeps modes, symbolic links and empty directories. Replaces an existing file, but
+/// never a directory.
 ///
-/// Dropped before it is done, it leaves nothing behind; nor does it where the program is killed, once a sandbox of this
-/// machine has been started again.
+/// If the future is dropped, nothing is left behind. If the process is killed, a local sandbox removes the rest when it starts
+/// again.
 ///
 /// # Errors
-/// [`Code::IsDirectory`] for a directory without `recursive`, or in the place of a file; [`Code::AlreadyExists`] for a
-/// directory in the place of another; [`Code::TooLarge`] where the other sandbox has no room; and those of both.
+/// [`Code::IsDirectory`] for a directory without `recursive`, or if the target of a file is a directory;
+/// [`Code::AlreadyExists`] if the target of a directory exists; [`Code::TooLarge`] if the other sandbox is full; and the errors
+/// of both sandboxes.
 pub async fn transfer<S: Sandbox, T: Sandbox>(
     from: &S,
     from_path: &str,
@@ -32,21 +33,20 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
     };
     let to_path = to_path.trim_end_matches('/');
     let Some((parent, _)) = to_path.rsplit_once('/') else {
-        return Err(Error::new(Code::IsDirectory, "`/` is there already: name a path in it"));
+        return Err(Error::new(Code::IsDirectory, "`/` already exists: use a path below it"));
     };
     let is_directory = is_directory(from, from_path).await?;
     if is_directory && !recursive {
-        let message =
-            format!("`{from_path}` is a directory: say `recursive` to copy it with all that is in it");
+        let message = format!("`{from_path}` is a directory: set `recursive` to copy it with its contents");
         return Err(Error::new(Code::IsDirectory, message));
     }
     if let Ok(Stat { kind: Kind::Directory, .. }) = to.stat(anywhere(to_path)).await {
         let (code, what) = if is_directory {
-            (Code::AlreadyExists, "is there already")
+            (Code::AlreadyExists, "already exists")
         } else {
             (Code::IsDirectory, "is a directory")
         };
-        return Err(Error::new(code, format!("`{to_path}` {what}: name another path")));
+        return Err(Error::new(code, format!("`{to_path}` {what}: use another path")));
     }
     let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
     // Where that fails, a kill in the middle leaves something: no reason to copy nothing.
@@ -67,7 +67,7 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
     copied.map_err(|error| Error { message: error.message.replace(&beside.path, to_path), ..error })
 }
 
-/// What is put together. Dropped before it is moved to its place, it goes away.
+/// A staging path. Dropping it before the rename removes what is there.
 struct Beside<T: Sandbox> {
     sandbox: Option<T>,
     path: String,
@@ -84,7 +84,7 @@ impl<T: Sandbox> Drop for Beside<T> {
     }
 }
 
-/// Takes away what is left, if anything is: it helps nobody.
+/// Removes the staging path if it exists. Errors are ignored.
 async fn take_away<T: Sandbox>(sandbox: &T, path: &str) {
     let gone = sandbox.remove(anywhere(path)).await;
     // A sandbox that does not answer is to do it when it starts.
@@ -93,7 +93,7 @@ async fn take_away<T: Sandbox>(sandbox: &T, path: &str) {
     }
 }
 
-/// Whether a path leads to a directory. The link that is named is followed; links in a tree stay links.
+/// Returns whether a path is a directory. Follows the named link; links inside a tree stay links.
 async fn is_directory<S: Sandbox>(sandbox: &S, path: &str) -> Result<bool> {
     match sandbox.stat(anywhere(path)).await?.kind {
         Kind::Directory => Ok(true),
@@ -104,7 +104,7 @@ async fn is_directory<S: Sandbox>(sandbox: &S, path: &str) -> Result<bool> {
         },
         Kind::File => Ok(false),
         Kind::Other => {
-            let message = format!("`{path}` is no file, directory or link, and cannot be copied");
+            let message = format!("{path} cannot be copied: it is not a file, directory or symbolic link");
             Err(Error::new(Code::Unsupported, message))
         }
     }

@@ -31,7 +31,8 @@ pub(crate) async fn copy<S: Sandbox, T: Sandbox>(
             Kind::Link(leads) => to.make_link(new, leads).await?,
             Kind::File => bytes += file(from, old, to, new, stat.mode).await?,
             Kind::Other => {
-                let message = format!("`{}` is no file, directory or link, and cannot be copied", old.path);
+                let message =
+                    format!("`{}` is not a regular file, directory or link, and cannot be copied", old.path);
                 return Err(Error::new(Code::Unsupported, message));
             }
         }

@@ -62,7 +62,10 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some(program::LINGER) => return program::linger(),
         Some(program::WATCH) => return program::watch(),
+        Some(program::AHEAD) => return program::kill_what_is_made_ahead(),
         Some(groups::READER) => return groups::read(),
+        Some(descriptors::SEND) => return descriptors::send(),
+        Some(descriptors::COLLECT) => return descriptors::collect(),
         _ => {}
     }
     if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {

@@ -40,7 +40,7 @@ fn preview_answers() -> Result<(), libtest_mimic::Failed> {
         assert!(url.starts_with("http://8080-a-b-"), "{url}");
         let browser = Browser::new(&url);
         let (status, text) = browser.get("/echo");
-        assert!(status == 502 && text.contains("nothing listens at port 8080 of the sandbox"), "{text}");
+        assert!(status == 502 && text.contains("nothing listens on port 8080 of the sandbox"), "{text}");
         server::inside(&sandbox, "127.0.0.1:8080").await;
         server::start(&sandbox, "[::1]:8081").await;
         let host = &browser.host;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use koze::Sandbox;
@@ -28,6 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("control_by_the_program_of_the_guest", in_reach),
     ("a_bash_of_the_sandbox_is_not_run_by_tools", own_bash),
     ("what_sandboxes_are_copied_from_may_end", nursery),
+    ("what_is_made_ahead_sees_the_hosts_mounts_and_may_end", ahead),
 ];
 
 const SCRIPT: &str = "/home/user/.local/bin/bash";
@@ -116,17 +117,66 @@ fn nursery() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let first = stage.open("first").await;
-        let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
-        let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-        let children = children.collect::<Vec<_>>().join(" ");
-        let name = |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        let nursery = children.split_whitespace().find(|pid| name(pid) == "koze-nursery\n").unwrap();
-        let pid = rustix::process::Pid::from_raw(nursery.parse().unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        end(child("koze-nursery").unwrap());
         for sandbox in [first, stage.open("second").await, stage.open("third").await] {
             assert_eq!(out(&sandbox, "echo well").await, "well");
         }
     })
+}
+
+/// Makes this program one that kills what is made ahead: in it, no other test takes that for a sandbox of its own meanwhile.
+pub(crate) const AHEAD: &str = "--made-ahead";
+
+fn ahead() -> Result<(), libtest_mimic::Failed> {
+    let status = Command::new(std::env::current_exe()?).arg(AHEAD).stdin(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err("see above".into()) }
+}
+
+/// The first process of the next sandbox waits in namespaces of its own, but for that of mounts: what is mounted until it is
+/// needed has to be seen. Where it is killed, the next sandbox is made without it.
+pub(crate) fn kill_what_is_made_ahead() -> ExitCode {
+    let done = within(async {
+        let stage = Stage::new();
+        let first = stage.open("first").await;
+        let spare = loop {
+            if let Some(spare) = child("koze-spare") {
+                break spare;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let same = |pid: u32, kind: &str| {
+            let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).unwrap();
+            of(&pid.to_string()) == of("self")
+        };
+        assert!(same(spare, "mnt"), "it holds no mount of the host");
+        for kind in ["user", "net", "ipc", "uts"] {
+            assert!(!same(spare, kind), "{kind}");
+        }
+        // The control: a sandbox has mounts of its own.
+        let host = fs::read_link("/proc/self/ns/mnt").unwrap();
+        assert_ne!(out(&first, "readlink /proc/self/ns/mnt").await, host.to_str().unwrap());
+        end(spare);
+        let second = stage.open("second").await;
+        for sandbox in [first, second] {
+            assert_eq!(out(&sandbox, "echo well").await, "well");
+        }
+    });
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A child of this program, by its name.
+fn child(name: &str) -> Option<u32> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children = children.collect::<Vec<_>>().join(" ");
+    let named =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(named)
+}
+
+fn end(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
 /// Stays for as long as somebody looks.

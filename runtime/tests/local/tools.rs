@@ -117,7 +117,7 @@ fn glob_stops_nothing_else() -> Result<(), libtest_mimic::Failed> {
         searching.abort();
         assert!(searching.await.unwrap_err().is_cancelled());
         let (error, _) = session.call("glob", json!({ "pattern": "*".repeat(1025) })).await;
-        assert_eq!(error, "invalid_input: `pattern` has 1 to 1024 bytes, and no NUL");
+        assert_eq!(error, "invalid_input: `pattern` must have 1 to 1024 bytes and no NUL");
     })
 }
 

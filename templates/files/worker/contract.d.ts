@@ -78,10 +78,10 @@ export interface Contract {
    */
   kozeUnpack(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Unpacked>>;
   /**
-   * Lets requests through to a port from now on: the object's `fetch` then takes them, by the header
-   * `koze-port`, and no others.
+   * Opens a port: the object's `fetch` then takes requests to it, by the headers `koze-port` and `koze-nonce`,
+   * and no others. One that is open stays as it is.
    */
-  kozeExpose(input: Expose): Promise<Reply<Done>>;
+  kozeExpose(input: Expose): Promise<Reply<Exposed>>;
   /**
    * Whether the sandbox was opened, and runs. It starts nothing.
    */
@@ -102,7 +102,7 @@ export type Cancel = {
 call: string, };
 
 /**
- * What went wrong, in one word: the same words in every tool family, on every provider, and over every wire.
+ * The kind of an error. Every tool family, provider and protocol uses the same codes.
  */
 export type Code = "invalid_input" | "unknown_tool" | "not_found" | "already_exists" | "is_directory" | "not_a_directory" | "permission_denied" | "path_escape" | "edit_conflict" | "too_large" | "binary" | "timeout" | "unsupported" | "unavailable" | "internal";
 
@@ -170,6 +170,16 @@ export type Expose = {
  * 1024 to 65535, and none that the class needs for itself.
  */
 port: number, };
+
+/**
+ * A port that is open.
+ */
+export type Exposed = { 
+/**
+ * Ten characters of lower-case base32, made at random when the port was opened and kept while the sandbox is there,
+ * also while it sleeps: URLs of a sandbox that was destroyed are of no use for one that is made with its name.
+ */
+nonce: string, };
 
 /**
  * Why something was not done.
@@ -397,7 +407,7 @@ opened: boolean,
 status: Status, };
 
 /**
- * Whether a sandbox runs.
+ * Whether a sandbox is running or asleep.
  */
 export type Status = "running" | "sleeping";
 

@@ -4,9 +4,10 @@
 // the loopback interface and runs the sandbox.
 
 import { DurableObject } from "cloudflare:workers";
+import { askedPort, newNonce } from "./calls.mjs";
 import { GivenUp, Waiting } from "./waiting.mjs";
 
-/** @import { Cancel, Contract, Done, Entries, Exec, Expose, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
+/** @import { Cancel, Contract, Done, Entries, Exec, Expose, Exposed, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
 /** @import { Pack, Packed, Path, Piece, Read, Rename, Reply, SetMode, Stat, State } from "./contract" */
 /** @import { Unpack, Unpacked, Write, Written } from "./contract" */
 
@@ -15,10 +16,10 @@ import { GivenUp, Waiting } from "./waiting.mjs";
  * @typedef {{ KOZE_LOCAL: { url: string, token: string } }} Env
  */
 
-const GONE = "`koze dev` does not answer any more: start it again";
+const GONE = "`koze dev` no longer answers: start it again";
 
-/** Where the object keeps the ports that were exposed. */
-const PORTS = "koze:ports";
+/** Where the object keeps the ports that are open, each with its nonce. */
+const NONCES = "koze:nonces";
 
 /**
  * The base of every class.
@@ -50,7 +51,7 @@ export class KozeSandbox extends DurableObject {
     /** @type {Reply<Opened>} */
     const reply = await this.#call("kozeOpen", input);
     // One that was destroyed elsewhere has left its ports behind.
-    if (reply.ok && reply.value.created) await this.#ctx.storage.delete(PORTS);
+    if (reply.ok && reply.value.created) await this.#ctx.storage.deleteAll();
     return reply;
   }
 
@@ -178,7 +179,7 @@ export class KozeSandbox extends DurableObject {
         return answer(await response.arrayBuffer());
       } catch {
         if (given.reason instanceof GivenUp) return failed(given.reason.message);
-        return failed("what was to be copied did not come whole: its sandbox, or `koze dev`, has ended");
+        return failed("the copy is incomplete: its sandbox, or `koze dev`, has ended");
       } finally {
         // What was answered before all of it was read is to be sent no further.
         over.abort();
@@ -188,16 +189,16 @@ export class KozeSandbox extends DurableObject {
 
   /**
    * @param {Expose} input
-   * @returns {Promise<Reply<Done>>}
+   * @returns {Promise<Reply<Exposed>>}
    */
   async kozeExpose(input) {
     /** @type {Reply<Done>} */
     const reply = await this.#call("kozeExpose", input);
-    if (reply.ok) {
-      const ports = await this.#ports();
-      await this.#ctx.storage.put(PORTS, [...new Set([...ports, input.port])]);
-    }
-    return reply;
+    if (!reply.ok) return reply;
+    const nonces = await this.#nonces();
+    const nonce = nonces.get(input.port) ?? newNonce();
+    await this.#ctx.storage.put(NONCES, nonces.set(input.port, nonce));
+    return { ok: true, value: { nonce } };
   }
 
   /**
@@ -220,14 +221,14 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
-   * A request to a port that was exposed, which the header `koze-port` names.
+   * A request to a port that is open, which the header `koze-port` names, with its nonce in `koze-nonce`.
    * @override
    * @param {Request} request
    */
   async fetch(request) {
-    const port = Number(request.headers.get("koze-port"));
-    if (!(await this.#ports()).includes(port)) {
-      return new Response("koze: no port of a sandbox answers here\n", { status: 404 });
+    const port = askedPort(request, await this.#nonces());
+    if (!port) {
+      return new Response("koze: this address is not a preview URL\n", { status: 404 });
     }
     const { host, protocol, pathname, search } = new URL(request.url);
     const headers = new Headers(request.headers);
@@ -242,13 +243,13 @@ export class KozeSandbox extends DurableObject {
     try {
       return await fetch(url, { method, headers, body, redirect: "manual" });
     } catch {
-      return new Response("koze: `koze dev` does not answer any more: start it again\n", { status: 503 });
+      return new Response("koze: `koze dev` no longer answers: start it again\n", { status: 503 });
     }
   }
 
-  /** @returns {Promise<number[]>} */
-  async #ports() {
-    return (await this.#ctx.storage.get(PORTS)) ?? [];
+  /** @returns {Promise<import("./calls.mjs").Openings>} */
+  async #nonces() {
+    return (await this.#ctx.storage.get(NONCES)) ?? new Map();
   }
 
   /**

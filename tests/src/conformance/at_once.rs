@@ -39,12 +39,12 @@ fn writes(session: &Session) {
     let content = |thread: usize| thread.to_string().repeat(50_000 + thread);
     at_once(6, |thread| {
         for _ in 0..5 {
-            session.write("f", &content(thread));
+            session.write("own/f", &content(thread));
         }
     });
-    let left = session.read("f");
+    let left = session.read("own/f");
     assert!((0..6).any(|thread| content(thread) == left), "{} bytes", left.len());
-    let found = session.ok("glob", json!({ "pattern": "**" }));
+    let found = session.ok("glob", json!({ "pattern": "**", "cwd": "own" }));
     assert_eq!(found["files"], json!(["f"]), "nothing is left beside it");
 }
 
@@ -80,11 +80,11 @@ fn readers(session: &Session) {
 }
 
 fn first_uses(session: &Session) {
-    at_once(8, |thread| session.write(&format!("f{thread}"), "x"));
+    at_once(8, |thread| session.write(&format!("own/f{thread}"), "x"));
     if session.can(List) {
         assert_eq!(session.sandboxes(), ["default"]);
     }
-    let found = session.ok("glob", json!({ "pattern": "f*" }));
+    let found = session.ok("glob", json!({ "pattern": "f*", "cwd": "own" }));
     assert_eq!(found["files"].as_array().map(Vec::len), Some(8), "and all of them used the same");
 }
 

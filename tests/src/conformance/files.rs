@@ -113,15 +113,15 @@ fn offsets(session: &Session) {
 }
 
 fn one_file_system(session: &Session) {
-    session.write("t", "from a tool");
-    let user = if session.is_plain() { 1000 } else { 0 };
-    assert_eq!(session.out("cat t; stat -c %u:%a t"), format!("from a tool{user}:644"));
-    session.out("printf 'from a program' > p; mkdir -p d");
-    assert_eq!(session.read("p"), "from a program");
-    session.out("rm t");
-    session.fails("read_file", json!({ "path": "t" }), "not_found");
-    session.ok("write_file", json!({ "path": "p", "content": "+", "append": true }));
-    assert_eq!(session.out("cat p; ls -A"), "from a program+d\np", "and nothing is left beside it");
+    session.write("own/t", "from a tool");
+    let user = session.user();
+    assert_eq!(session.out("cat ~/own/t; stat -c %u:%a own/t"), format!("from a tool{user}:644"));
+    session.out("cd own; printf 'from a program' > p; mkdir -p d");
+    assert_eq!(session.read("own/p"), "from a program");
+    session.out("rm own/t");
+    session.fails("read_file", json!({ "path": "own/t" }), "not_found");
+    session.ok("write_file", json!({ "path": "own/p", "content": "+", "append": true }));
+    assert_eq!(session.out("cd own; cat p; ls -A"), "from a program+d\np", "and nothing is left beside it");
 }
 
 fn mode_stays(session: &Session) {
@@ -177,31 +177,62 @@ fn no_files(session: &Session) {
     assert_eq!(session.out("test -p pipe && test -c /dev/null && echo as before"), "as before");
 }
 
-/// What permission bits keep from nobody keeps those bits.
+/// What permission bits do not keep from root keeps those bits; what fails all the same changes nothing.
 fn written_by_root(session: &Session) {
     session.out(
-        "mkdir shut; chmod 555 shut; echo old > closed; chmod 000 closed; echo old > fixed; chmod 444 fixed",
+        "mkdir shut; echo old > shut/f; chmod 555 shut; echo old > closed; chmod 000 closed; echo old > fixed; chmod 444 fixed",
     );
-    for path in ["shut/new", "closed", "fixed"] {
+    for path in ["shut/new", "shut/f", "closed", "fixed"] {
         session.write(path, "new");
-        assert_eq!(session.read(path), "new");
+        session.ok("write_file", json!({ "path": path, "content": "+", "append": true }));
+        assert_eq!(session.read(path), "new+");
     }
-    assert_eq!(session.out("stat -c %a closed fixed; ls -A shut"), "0\n444\nnew");
-    let missing = json!({ "path": "/proc/x", "content": "x" });
-    session.err("write_file", missing);
+    assert_eq!(session.out("stat -c %a shut closed fixed; ls -A shut"), "555\n0\n444\nf\nnew");
+    // A directory that was removed is one in which not even root creates a file.
+    session.out("mkdir gone; (cd gone; exec sleep 60 > /dev/null 2>&1) & until [ \"$(readlink /proc/$!/cwd)\" = ~/gone ]; do :; done; echo $! > pid; rmdir gone");
+    let there = format!("/proc/{}/cwd/f", session.read("pid").trim());
+    for append in [false, true] {
+        session.err("write_file", json!({ "path": there, "content": "x", "append": append }));
+    }
+    assert_eq!(session.out("kill $(cat pid); ls -A shut; ls -d gone 2> /dev/null || true"), "f\nnew");
 }
 
 fn system(session: &Session) {
-    // To root, what is no part of the kernel's own is a file like others.
     let all = ["/proc/x", "/proc/sys/kernel/core_pattern", "/usr/x", "/usr/bin/env", "/etc/passwd", "/x"];
+    // The rest is root's own. What it may do to the kernel's settings is for whoever runs the container to say.
     for path in if session.is_plain() { &all[..] } else { &all[..1] } {
         session.err("write_file", json!({ "path": path, "content": "x" }));
         session.err("write_file", json!({ "path": path, "content": "x", "append": true }));
     }
     session.fails("read_file", json!({ "path": "/etc/no-such-file" }), "not_found");
-    if session.is_plain() {
-        // An image may have it; nobody but root reads it.
-        session.err("read_file", json!({ "path": "/etc/shadow" }));
+    secret(session);
+    if !session.is_plain() {
+        system_of_root(session);
     }
     assert_eq!(session.out("test -x /usr/bin/env && echo as before"), "as before");
+}
+
+/// An image may have the file, which root alone reads.
+fn secret(session: &Session) {
+    let file = json!({ "path": "/etc/shadow" });
+    match (session.run("test -e /etc/shadow")["exit_code"] == 0, session.is_plain()) {
+        (false, _) => session.fails("read_file", file, "not_found"),
+        (true, true) => session.fails("read_file", file, "permission_denied"),
+        (true, false) => drop(session.ok("read_file", file)),
+    }
+}
+
+/// To root, the files of the system are as others, and keep their modes.
+fn system_of_root(session: &Session) {
+    let before = session.out("cat /etc/passwd; stat -c %u:%a /etc/passwd");
+    session.ok(
+        "write_file",
+        json!({ "path": "/etc/passwd", "content": "x:x:7:7::/:/bin/sh\n", "append": true }),
+    );
+    session.out("sed -i '$d' /etc/passwd");
+    assert_eq!(session.out("cat /etc/passwd; stat -c %u:%a /etc/passwd"), before);
+    for path in ["/usr/x", "/x", "/root/x"] {
+        session.write(path, "of root");
+        assert_eq!(session.out(&format!("cat {path}; stat -c %u:%a {path}")), "of root0:644");
+    }
 }

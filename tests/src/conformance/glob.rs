@@ -15,12 +15,12 @@ pub(super) const CASES: &[Case] = &[
 
 fn fill(session: &Session) {
     for path in ["a.rs", "b.txt", "src/c.rs", "src/deep/d.rs", "src/deep/e[1].rs", ".hidden/f.rs", "-x.rs"] {
-        session.write(path, "");
+        session.write(&format!("own/{path}"), "");
     }
 }
 
 fn files(session: &Session, pattern: &str) -> Value {
-    session.ok("glob", json!({ "pattern": pattern }))["files"].clone()
+    session.ok("glob", json!({ "pattern": pattern, "cwd": "own" }))["files"].clone()
 }
 
 fn patterns(session: &Session) {
@@ -59,13 +59,13 @@ fn patterns(session: &Session) {
 
 fn directory(session: &Session) {
     fill(session);
-    for cwd in ["src/deep", "/home/user/src/deep", "src/../src/deep/", "./src//deep"] {
+    for cwd in ["own/src/deep", "/home/user/own/src/deep", "own/src/../src/deep/", "./own/src//deep"] {
         let found = session.ok("glob", json!({ "pattern": "*", "cwd": cwd }));
         assert_eq!(found, json!({ "files": ["d.rs", "e[1].rs"] }), "{cwd}");
     }
     session.fails("glob", json!({ "pattern": "*", "cwd": "no" }), "not_found");
     session.fails("glob", json!({ "pattern": "*", "cwd": "no/where" }), "not_found");
-    session.fails("glob", json!({ "pattern": "*", "cwd": "a.rs" }), "not_a_directory");
+    session.fails("glob", json!({ "pattern": "*", "cwd": "own/a.rs" }), "not_a_directory");
 }
 
 fn no_pattern(session: &Session) {

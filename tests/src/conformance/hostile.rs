@@ -11,6 +11,7 @@ pub(super) const CASES: &[Case] = &[
     case("a_memory_hog_takes_down_itself", memory_hog).needs(&[Exec, Limits]),
     case("a_disk_filler_takes_down_itself", disk_filler).needs(&[Exec, Limits]),
     case("programs_that_kill_everything", kill_all).needs(&[Exec]),
+    case("a_program_that_ends_the_first_process", end_first).needs(&[Exec]),
 ];
 
 /// Where something goes wrong: an image of its own, which on this machine is a small one.
@@ -68,8 +69,23 @@ fn disk_filler(session: &Session) {
 
 fn kill_all(session: &Session) {
     session.write("file", "kept");
-    session.call("shell", json!({ "command": "kill -9 -1; kill -9 1; kill -STOP 1; kill -TERM 1" }));
+    session.call("shell", json!({ "command": "kill -9 -1; kill -9 1; kill -STOP 1" }));
     session.call("shell", json!({ "command": "for p in /proc/[0-9]*; do kill -9 ${p#/proc/}; done" }));
     assert_eq!(session.out("echo and on"), "and on");
     assert_eq!(session.read("file"), "kept");
+}
+
+/// The first process may be a server that root can end, and with it the container and its files: the sandbox goes on.
+fn end_first(session: &Session) {
+    session.write("file", "kept");
+    session.call("shell", json!({ "command": "kill -TERM 1" }));
+    if session.is_plain() {
+        assert_eq!(session.out("echo and on"), "and on");
+        assert_eq!(session.read("file"), "kept");
+        return;
+    }
+    // The server takes its time to end, and calls meanwhile are interrupted.
+    session.until("it goes on", |session| !session.call("shell", json!({ "command": "sleep 1" })).is_error);
+    let read = session.call("read_file", json!({ "path": "file" }));
+    assert!(read.content.starts_with("not_found: ") || session.read("file") == "kept", "{}", read.content);
 }

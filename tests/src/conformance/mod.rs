@@ -61,6 +61,11 @@ pub trait Host: Send + Sync {
         Ok(())
     }
 
+    /// The words that `sandbox_create` takes for an image: the names of the profiles, and the references of their images.
+    fn images(&self) -> Vec<String> {
+        IMAGES.map(str::to_owned).to_vec()
+    }
+
     /// What no result may hold: paths of the host's own, secrets.
     fn secrets(&self) -> Vec<String> {
         Vec::new()
@@ -126,7 +131,8 @@ impl Capability {
     ];
 }
 
-/// The images that every host of these cases has: the default, another, and that one's reference.
+/// The images that every host of these cases has, by name: the default, and another. And that one's reference, where a host
+/// does not say another one.
 pub const IMAGES: [&str; 3] = ["shell", "python", "docker.io/cloudflare/sandbox:0.12.10-python"];
 
 /// One case.

@@ -74,7 +74,7 @@ fn order(session: &Session) {
 }
 
 fn environment(session: &Session) {
-    let user = if session.is_plain() { 1000 } else { 0 };
+    let user = session.user();
     let said = session.out("echo $HOME; id -u; test -n \"$PATH\" && echo path");
     assert_eq!(said, format!("/home/user\n{user}\npath"));
     let names = session.out("env | cut -d= -f1");

@@ -146,6 +146,6 @@ fn keeps(session: &Session) {
 
 fn forgets(session: &Session) {
     asleep_after(session, "echo gone > file; echo gone > /workspace/file");
-    assert_eq!(session.out_in("short", "pwd; ls -A . /workspace | grep file || true"), "/home/user");
+    assert_eq!(session.out_in("short", "pwd; ls -A . /workspace | grep -x file || true"), "/home/user");
     session.fails("read_file", json!({ "sandbox": "short", "path": "file" }), "not_found");
 }

@@ -55,6 +55,19 @@ impl<'a> Session<'a> {
         self.can.contains(&Capability::PlainUser)
     }
 
+    /// The user id of programs.
+    #[track_caller]
+    pub(super) fn user(&self) -> String {
+        let user = self.out("id -u");
+        assert_eq!(user != "0", self.is_plain(), "programs have the user id {user}");
+        user
+    }
+
+    /// The words that `sandbox_create` takes for an image.
+    pub(super) fn images(&self) -> Vec<String> {
+        self.host.images()
+    }
+
     /// Another session on the same host.
     pub(super) fn other(&self, name: &str) -> Self {
         Session::new(self.host, self.can, name)

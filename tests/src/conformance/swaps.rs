@@ -94,12 +94,12 @@ fn transfers(session: &Session) {
     }
     swap(session, "a", "b");
     for turn in 0..20 {
-        let input = json!({ "from_sandbox": "default", "from_path": "/workspace/link/3", "to_sandbox": "b", "to_path": format!("f{turn}") });
+        let input = json!({ "from_sandbox": "default", "from_path": "/workspace/link/3", "to_sandbox": "b", "to_path": format!("own/f{turn}") });
         assert_eq!(session.ok("transfer", input)["bytes"], 10_000);
-        let read = session.ok("read_file", json!({ "sandbox": "b", "path": format!("f{turn}") }));
+        let read = session.ok("read_file", json!({ "sandbox": "b", "path": format!("own/f{turn}") }));
         let content = read["content"].as_str().expect("text");
         assert!(content == "1".repeat(10_000) || content == "2".repeat(10_000));
     }
     still(session);
-    assert_eq!(session.out_in("b", "ls -A | wc -l"), "20");
+    assert_eq!(session.out_in("b", "ls -A own | wc -l"), "20");
 }

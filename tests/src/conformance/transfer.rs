@@ -69,10 +69,10 @@ fn tree_name(session: &Session) {
     for path in ["d/x", "d/sub/y", "d/sub/sub/z"] {
         session.write(path, path);
     }
-    session.fails("transfer", input("d", "e", false), "is_directory");
-    assert_eq!(session.ok("transfer", input("d", "e", true)), json!({ "ok": true, "bytes": 3 + 7 + 11 }));
-    assert_eq!(files_b(session, "."), json!(["e/sub/sub/z", "e/sub/y", "e/x"]));
-    assert_eq!(read_b(session, "e/sub/y"), "d/sub/y");
+    session.fails("transfer", input("d", "own/e", false), "is_directory");
+    assert_eq!(session.ok("transfer", input("d", "own/e", true)), json!({ "ok": true, "bytes": 3 + 7 + 11 }));
+    assert_eq!(files_b(session, "own"), json!(["e/sub/sub/z", "e/sub/y", "e/x"]));
+    assert_eq!(read_b(session, "own/e/sub/y"), "d/sub/y");
     session.ok("transfer", input("d/", "/tmp/f/", true));
     assert_eq!(
         files_b(session, "/tmp"),
@@ -84,32 +84,36 @@ fn tree_name(session: &Session) {
 fn not_lost(session: &Session) {
     session.write("d/f", "1");
     session.write("f", "1");
-    session.ok("write_file", json!({ "sandbox": "b", "path": "d/g", "content": "2" }));
+    session.ok("write_file", json!({ "sandbox": "b", "path": "own/d/g", "content": "2" }));
     for (from, to, recursive, code) in [
-        ("f", "d", false, "is_directory"),
-        ("d", "d", true, "already_exists"),
-        ("d", "d/g", true, "not_a_directory"),
-        ("no", "x", false, "not_found"),
-        ("no", "x", true, "not_found"),
-        ("no/where", "x", false, "not_found"),
-        ("f/x", "x", false, "not_a_directory"),
+        ("f", "own/d", false, "is_directory"),
+        ("d", "own/d", true, "already_exists"),
+        ("d", "own/d/g", true, "not_a_directory"),
+        ("no", "own/x", false, "not_found"),
+        ("no", "own/x", true, "not_found"),
+        ("no/where", "own/x", false, "not_found"),
+        ("f/x", "own/x", false, "not_a_directory"),
         ("f", "/", false, "is_directory"),
-        ("f", "d/g/x", false, "not_a_directory"),
+        ("f", "own/d/g/x", false, "not_a_directory"),
     ] {
         session.fails("transfer", input(from, to, recursive), code);
     }
-    assert_eq!(files_b(session, "."), json!(["d/g"]));
-    assert_eq!(read_b(session, "d/g"), "2");
+    assert_eq!(files_b(session, "own"), json!(["d/g"]));
+    assert_eq!(read_b(session, "own/d/g"), "2");
 }
 
 fn within_one(session: &Session) {
-    session.write("d/f", "1");
+    session.write("own/d/f", "1");
     let here = |from: &str, to: &str| json!({ "from_sandbox": "default", "from_path": from, "to_sandbox": "default", "to_path": to, "recursive": true });
-    assert_eq!(session.ok("transfer", here("d", "d/e"))["bytes"], 1, "into itself it comes to an end");
-    assert_eq!(session.read("d/e/f"), "1");
-    session.ok("transfer", here("d/f", "d/f"));
-    assert_eq!(session.read("d/f"), "1", "onto itself it is as it was");
-    let found = session.ok("glob", json!({ "pattern": "**" }));
+    assert_eq!(
+        session.ok("transfer", here("own/d", "own/d/e"))["bytes"],
+        1,
+        "into itself it comes to an end"
+    );
+    assert_eq!(session.read("own/d/e/f"), "1");
+    session.ok("transfer", here("own/d/f", "own/d/f"));
+    assert_eq!(session.read("own/d/f"), "1", "onto itself it is as it was");
+    let found = session.ok("glob", json!({ "pattern": "**", "cwd": "own" }));
     assert_eq!(found["files"], json!(["d/e/f", "d/f"]));
 }
 
@@ -128,12 +132,17 @@ fn nothing_fits(session: &Session) {
 
 fn fails_whole(session: &Session) {
     session.out("mkdir -p d/a d/z; echo 1 > d/a/f; echo 2 > d/z/shut; chmod 0 d/z/shut");
-    session.bound("transfer", input("d", "d", true));
-    session.out_in("b", "rm -rf d");
+    session.out_in("b", "mkdir own");
+    session.bound("transfer", input("d", "own/d", true));
+    session.out_in("b", "rm -rf own/d");
     session.out("rm -f d/z/shut; mkfifo d/z/pipe");
-    session.fails("transfer", input("d", "d", true), "unsupported");
-    session.fails("transfer", input("d/z/pipe", "p", false), "unsupported");
-    assert_eq!(session.out_in("b", "ls -A"), "", "half a transfer never appears, and leaves nothing behind");
+    session.fails("transfer", input("d", "own/d", true), "unsupported");
+    session.fails("transfer", input("d/z/pipe", "own/p", false), "unsupported");
+    assert_eq!(
+        session.out_in("b", "ls -A own"),
+        "",
+        "half a transfer never appears, and leaves nothing behind"
+    );
     session.out_in("b", "mkdir shut; chmod 555 shut");
     session.bound("transfer", input("d/a/f", "shut/f", false));
     session.bound("transfer", input("d/a/f", "/usr/f", false));
@@ -145,11 +154,13 @@ fn several(session: &Session) {
     for number in 0..8 {
         session.write(&format!("d{number}/f"), &number.to_string().repeat(10_000));
     }
-    at_once(8, |number| session.ok("transfer", input(&format!("d{number}"), &format!("e{number}"), true)));
+    at_once(8, |number| {
+        session.ok("transfer", input(&format!("d{number}"), &format!("own/e{number}"), true))
+    });
     for number in 0..8 {
-        assert_eq!(read_b(session, &format!("e{number}/f")), number.to_string().repeat(10_000));
+        assert_eq!(read_b(session, &format!("own/e{number}/f")), number.to_string().repeat(10_000));
     }
-    assert_eq!(files_b(session, ".").as_array().map(Vec::len), Some(8));
+    assert_eq!(files_b(session, "own").as_array().map(Vec::len), Some(8));
 }
 
 fn one_place(session: &Session) {
@@ -158,13 +169,13 @@ fn one_place(session: &Session) {
             session.write(&format!("d{number}/{file}"), &number.to_string());
         }
     }
-    let done = at_once(6, |number| session.call("transfer", input(&format!("d{number}"), "e", true)));
+    let done = at_once(6, |number| session.call("transfer", input(&format!("d{number}"), "own/e", true)));
     assert_eq!(done.iter().filter(|result| !result.is_error).count(), 1, "{done:?}");
-    let winner = read_b(session, "e/0");
+    let winner = read_b(session, "own/e/0");
     for file in 0..10 {
-        assert_eq!(read_b(session, &format!("e/{file}")), winner, "of one, and never of two");
+        assert_eq!(read_b(session, &format!("own/e/{file}")), winner, "of one, and never of two");
     }
-    assert_eq!(files_b(session, ".").as_array().map(Vec::len), Some(10));
+    assert_eq!(files_b(session, "own").as_array().map(Vec::len), Some(10));
     for number in 0..6 {
         session.write(&format!("f{number}"), &number.to_string().repeat(100_000));
     }

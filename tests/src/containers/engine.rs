@@ -11,7 +11,7 @@ use std::time::Duration;
 use fs_err as fs;
 use tempfile::TempDir;
 
-use super::root;
+use super::{official, root};
 use crate::{process, processes, root as workspace};
 
 /// What it needs beside the tools of any Linux, and the Debian packages that have it. `cargo xtask setup` installs them.
@@ -95,6 +95,11 @@ impl Engine {
         &self.base
     }
 
+    /// A stand-in of the official image of `@cloudflare/sandbox`, made where it is asked for.
+    pub fn official(&self) -> Image {
+        official::official(self)
+    }
+
     /// What stands beside each container.
     pub fn sidecar(&self) -> &Image {
         &self.sidecar
@@ -150,6 +155,14 @@ impl Engine {
     /// Has an image under another name, too: nothing is fetched for it then.
     pub fn tag(&self, image: &Image, name: &str) {
         self.podman(&["tag", &image.0, name]);
+    }
+
+    /// Takes an image from a file, and gives it a name.
+    pub fn load(&self, file: &Path, name: &str) -> Image {
+        let loaded = self.podman(&["load", "--quiet", "--input", file.to_str().expect("a path in Unicode")]);
+        let image = loaded.lines().find_map(|line| line.split_once(": ").map(|(_, name)| name.to_owned()));
+        self.tag(&Image(image.expect("the image's name")), name);
+        Image(name.to_owned())
     }
 
     /// Builds an image.

@@ -206,15 +206,21 @@ fn files(sidecar: &Path) -> Vec<(PathBuf, PathBuf)> {
     for path in succeeds(perl).lines().map(PathBuf::from) {
         files.insert((path.clone(), below_usr(&path)));
     }
-    let mut ldd = Command::new("ldd");
-    ldd.arg(sidecar).args(files.iter().map(|(path, _)| path));
-    // A script or a static program is none of its business, and then it fails.
-    let said = run(ldd, LIMIT).stdout;
-    for line in String::from_utf8_lossy(&said).lines().filter(|line| line.starts_with('\t')) {
-        let path = line.split_whitespace().find(|word| word.starts_with('/'));
-        files.extend(path.map(PathBuf::from).map(|path| (path.clone(), below_usr(&path))));
-    }
+    let programs: Vec<_> = files.iter().map(|(path, _)| path.clone()).collect();
+    files.extend(libraries(programs.iter().map(PathBuf::as_path).chain([sidecar])));
     files.into_iter().collect()
+}
+
+/// The libraries that programs are linked to: where each is here, and where in an image, from the root.
+pub(super) fn libraries<'p>(programs: impl IntoIterator<Item = &'p Path>) -> Vec<(PathBuf, PathBuf)> {
+    let mut ldd = Command::new("ldd");
+    ldd.args(programs);
+    // For a script or a static program it fails, and lists the others all the same.
+    let said = run(ldd, LIMIT).stdout;
+    let said = String::from_utf8_lossy(&said);
+    let lines = said.lines().filter(|line| line.starts_with('\t'));
+    let paths = lines.filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')));
+    paths.map(PathBuf::from).map(|path| (path.clone(), below_usr(&path))).collect()
 }
 
 /// Where a file lies in the image, in which `/bin`, `/lib` and the like are links.
@@ -253,7 +259,7 @@ fn fill(root: &Path, files: &[(PathBuf, PathBuf)]) {
 }
 
 /// Runs a command, which must succeed: what it prints.
-fn succeeds(command: Command) -> String {
+pub(super) fn succeeds(command: Command) -> String {
     let line = format!("{command:?}");
     let output = run(command, LIMIT);
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));

@@ -18,7 +18,7 @@ pub(crate) const HOST: Hosted = Hosted {
 };
 
 /// What koze says where it waits for a while.
-const WAITING: &str = "waiting for another koze in this directory";
+const WAITING: &str = "waiting for another koze process in this directory";
 
 struct Called {
     sandboxes: Sandboxes,

@@ -24,15 +24,15 @@ fn the_first_sandbox() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/placed.mjs
-    created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
+    created src/generated/operations.mjs
     created src/generated/guest.mjs
     created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
-    next: commit these files, `koze.lock` among them
+    next: commit these files, including `koze.lock`
     ");
     let diff = users_diff(&before, &project.snapshot());
     assert_snapshot!(diff.split("--- /dev/null\n+++ b/wrangler.jsonc").next().unwrap_or_default(), @r#"
@@ -86,9 +86,9 @@ fn a_file_that_is_there() {
     let project = package();
     project.koze(&["add", "shell"]);
     assert_snapshot!(refused_with(&project, &["add", "shell"]), @"
-    error[K064]: `src/server/shell.sandbox.rs` is there already
+    error[K064]: `src/server/shell.sandbox.rs` already exists
      |
-     = help: koze writes over no file of yours: give the sandbox another name, or edit that file
+     = help: choose another name for the sandbox, or edit that file
 
     1 error; nothing was written
     ");
@@ -112,7 +112,7 @@ fn a_sandbox_of_that_name_elsewhere() {
     4 | pub struct ShellSandbox;
       |            ------------ first here
       |
-      = help: both file names give it: rename one of the files
+      = help: it follows from both file names: rename one of the files
 
     error[K025]: two sandboxes have the class `ShellSandbox`
      --> src/server/shell.sandbox.rs:4:12
@@ -125,7 +125,7 @@ fn a_sandbox_of_that_name_elsewhere() {
     4 | pub struct ShellSandbox;
       |            ------------ first here
       |
-      = help: a Durable Object class is unique in a Worker: rename one of the structs
+      = help: a Durable Object class must be unique in a Worker: rename one of the structs
 
     2 errors; nothing was written
     ");
@@ -134,7 +134,7 @@ fn a_sandbox_of_that_name_elsewhere() {
 #[test]
 fn a_variant_that_there_is_not() {
     assert_snapshot!(refused_with(&package(), &["add", "shell", "--variant", "pe\"rl"]), @r#"
-    error[K013]: `pe"rl` is no value for `variant`
+    error[K013]: `pe"rl` is not a valid `variant`
      --> src/server/shell.sandbox.rs:3:21
       |
     3 | #[sandbox(variant = "pe\"rl", name = "app-shell")]
@@ -150,16 +150,16 @@ fn a_variant_that_there_is_not() {
 fn names_and_directories_that_koze_does_not_look_at() {
     let project = package();
     assert_snapshot!(refused_with(&project, &["add", "My Tool"]), @"
-    error[K067]: `My Tool` is no name for a sandbox
+    error[K067]: `My Tool` is not a valid sandbox name
      |
-     = help: a sandbox is named as its file is, without `.sandbox.rs`: a name matches `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and is a Rust module, such as `my-tool`; `koze rename` also takes that of a struct, in upper camel case
+     = help: a sandbox has the name of its file without `.sandbox.rs`, which must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and be a valid module name, such as `my-tool`; `koze rename` also takes the name of a struct, in upper camel case
 
     1 error; nothing was written
     ");
     assert_snapshot!(refused_with(&project, &["add", "shell", "--dir", "../other/src"]), @"
-    error[K066]: koze does not look for sandboxes in `../other/src`
+    error[K066]: koze does not search `../other/src` for sandboxes
      |
-     = help: name a directory of the package below `src`, such as `src/server`, that is neither hidden nor `src/generated`
+     = help: choose a directory of the package below `src`, such as `src/server`, that is neither hidden nor `src/generated`
 
     1 error; nothing was written
     ");

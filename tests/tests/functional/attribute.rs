@@ -18,7 +18,7 @@ fn an_unknown_key_with_its_nearest() {
     3 | #[sandbox(max_instance = 3)]
       |           ^^^^^^^^^^^^
       |
-      = help: the nearest one is `max_instances`
+      = help: did you mean `max_instances`?
 
     1 error; nothing was written
     ");
@@ -48,7 +48,7 @@ fn an_unknown_key_inside_a_key() {
     3 | #[sandbox(instance(cpu = 1))]
       |                    ^^^
       |
-      = help: the nearest one is `vcpu`
+      = help: did you mean `vcpu`?
 
     1 error; nothing was written
     ");
@@ -63,7 +63,7 @@ fn a_key_twice() {
     3 | #[sandbox(internet = true, variant = "python", internet = false)]
       |           -------- first given here            ^^^^^^^^
       |
-      = help: give each key once: take one of them out
+      = help: remove one of them
 
     1 error; nothing was written
     "#);
@@ -78,7 +78,7 @@ fn a_value_that_is_no_literal() {
     3 | #[sandbox(max_instances = LIMIT + 1)]
       |                           ^^^^^^^^^
       |
-      = help: write a literal, for `koze build` reads the source without running it: `max_instances = 10`
+      = help: write a literal, because `koze build` reads the source without running it: `max_instances = 10`
 
     1 error; nothing was written
     ");
@@ -93,7 +93,7 @@ fn a_value_of_another_kind() {
     3 | #[sandbox(max_instances = "10")]
       |                           ^^^^
       |
-      = help: write a literal, for `koze build` reads the source without running it: `max_instances = 10`
+      = help: write a literal, because `koze build` reads the source without running it: `max_instances = 10`
 
     1 error; nothing was written
     "#);
@@ -108,7 +108,7 @@ fn a_key_without_its_value() {
     3 | #[sandbox(internet)]
       |           ^^^^^^^^
       |
-      = help: write a literal, for `koze build` reads the source without running it: `internet = true`
+      = help: write a literal, because `koze build` reads the source without running it: `internet = true`
 
     1 error; nothing was written
     ");
@@ -117,7 +117,7 @@ fn a_key_without_its_value() {
 #[test]
 fn no_instances() {
     assert_snapshot!(refused_keys("max_instances = 0"), @"
-    error[K013]: `0` is no value for `max_instances`
+    error[K013]: `0` is not a valid `max_instances`
      --> src/server/shell.sandbox.rs:3:27
       |
     3 | #[sandbox(max_instances = 0)]
@@ -132,7 +132,7 @@ fn no_instances() {
 #[test]
 fn fewer_instances_than_none() {
     assert_snapshot!(refused_keys("max_instances = -1"), @"
-    error[K013]: `-1` is no value for `max_instances`
+    error[K013]: `-1` is not a valid `max_instances`
      --> src/server/shell.sandbox.rs:3:27
       |
     3 | #[sandbox(max_instances = -1)]
@@ -147,7 +147,7 @@ fn fewer_instances_than_none() {
 #[test]
 fn an_instance_type_that_is_none() {
     assert_snapshot!(refused_keys("instance_type = \"standard-9\""), @r#"
-    error[K013]: `standard-9` is no value for `instance_type`
+    error[K013]: `standard-9` is not a valid `instance_type`
      --> src/server/shell.sandbox.rs:3:27
       |
     3 | #[sandbox(instance_type = "standard-9")]
@@ -162,7 +162,7 @@ fn an_instance_type_that_is_none() {
 #[test]
 fn an_idle_time_without_a_unit() {
     assert_snapshot!(refused_keys("sleep_after = \"10\""), @r#"
-    error[K013]: `10` is no value for `sleep_after`
+    error[K013]: `10` is not a valid `sleep_after`
      --> src/server/shell.sandbox.rs:3:25
       |
     3 | #[sandbox(sleep_after = "10")]
@@ -177,7 +177,7 @@ fn an_idle_time_without_a_unit() {
 #[test]
 fn a_host_with_a_scheme() {
     assert_snapshot!(refused_keys("allowed_hosts = [\"example.com\", \"https://example.org\"]"), @r#"
-    error[K013]: `https://example.org` is no value for `allowed_hosts`
+    error[K013]: `https://example.org` is not a valid `allowed_hosts`
      --> src/server/shell.sandbox.rs:3:43
       |
     3 | #[sandbox(allowed_hosts = ["example.com", "https://example.org"])]
@@ -200,7 +200,7 @@ fn instance_and_instance_type() {
       |           |
       |           the other one
       |
-      = help: `instance` is a size of your own, `instance_type` one of Cloudflare's: keep one
+      = help: `instance` is a custom size, `instance_type` one of Cloudflare's: keep only one of them
 
     1 error; nothing was written
     "#);
@@ -215,7 +215,7 @@ fn a_tool_family_of_a_later_version() {
     3 | #[sandbox(tools = ["agent", "workspace"])]
       |                             ^^^^^^^^^^^
       |
-      = help: this version serves `agent`: take the family out until a later version of koze has it
+      = help: remove it: this version serves `agent` only
 
     1 error; nothing was written
     "#);
@@ -231,7 +231,7 @@ fn a_deprecated_instance_type() {
     3 | #[sandbox(instance_type = "dev")]
       |                           ^^^^^
       |
-      = help: Cloudflare calls it `lite` now: write `instance_type = "lite"`
+      = help: Cloudflare renamed it to `lite`: write `instance_type = "lite"`
 
     1 warning
     "#);
@@ -242,13 +242,13 @@ fn a_deprecated_instance_type() {
 #[test]
 fn a_variable_that_no_shell_can_name() {
     assert_snapshot!(refused_keys("env_vars(größe = \"1\")"), @r#"
-    error[K019]: `größe` is no name for a variable in `env_vars`
+    error[K019]: `größe` is not a valid variable name in `env_vars`
      --> src/server/shell.sandbox.rs:3:20
       |
     3 | #[sandbox(env_vars(größe = "1"))]
       |                    ^^^^^
       |
-      = help: a name is ASCII letters, digits and `_`, and does not begin with a digit
+      = help: use ASCII letters, digits and `_`, and do not start with a digit
 
     1 error; nothing was written
     "#);
@@ -257,13 +257,13 @@ fn a_variable_that_no_shell_can_name() {
 #[test]
 fn an_attribute_that_does_not_parse() {
     assert_snapshot!(refused_keys("max_instances = 1 variant = \"python\""), @r#"
-    error[K020]: the attribute does not parse: expected `,`
+    error[K020]: cannot parse the attribute: expected `,`
      --> src/server/shell.sandbox.rs:3:29
       |
     3 | #[sandbox(max_instances = 1 variant = "python")]
       |                             ^^^^^^^
       |
-      = help: keys are separated by commas: `#[sandbox(variant = "python", max_instances = 10)]`
+      = help: separate keys by commas: `#[sandbox(variant = "python", max_instances = 10)]`
 
     1 error; nothing was written
     "#);
@@ -272,13 +272,13 @@ fn an_attribute_that_does_not_parse() {
 #[test]
 fn an_attribute_that_is_a_value() {
     assert_snapshot!(refused(&shell("#[sandbox = \"python\"]\npub struct ShellSandbox;")), @r#"
-    error[K020]: the attribute does not parse: keys stand in parentheses
+    error[K020]: cannot parse the attribute: write keys in parentheses
      --> src/server/shell.sandbox.rs:3:11
       |
     3 | #[sandbox = "python"]
       |           ^
       |
-      = help: keys are separated by commas: `#[sandbox(variant = "python", max_instances = 10)]`
+      = help: separate keys by commas: `#[sandbox(variant = "python", max_instances = 10)]`
 
     1 error; nothing was written
     "#);
@@ -293,7 +293,7 @@ fn a_backend_that_is_none() {
     3 | #[sandbox(backend = "docker")]
       |                     ^^^^^^^^
       |
-      = help: its backends are `sdk` and `native`: write one of them, or leave the key out
+      = help: use one of `sdk` and `native`, or remove the key
 
     1 error; nothing was written
     "#);
@@ -308,9 +308,9 @@ fn all_mistakes_of_an_attribute_come_in_one_go() {
     3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
       |           ^^^^^
       |
-      = help: the nearest one is `image`
+      = help: did you mean `image`?
 
-    error[K013]: `0` is no value for `max_instances`
+    error[K013]: `0` is not a valid `max_instances`
      --> src/server/shell.sandbox.rs:3:38
       |
     3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
@@ -318,7 +318,7 @@ fn all_mistakes_of_an_attribute_come_in_one_go() {
       |
       = help: `max_instances` takes an integer of at least 1
 
-    error[K013]: `My App` is no value for `name`
+    error[K013]: `My App` is not a valid `name`
      --> src/server/shell.sandbox.rs:3:48
       |
     3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
@@ -332,7 +332,7 @@ fn all_mistakes_of_an_attribute_come_in_one_go() {
     3 | #[sandbox(imgae = 1, max_instances = 0, name = "My App", internet = 1)]
       |                                                                     ^
       |
-      = help: write a literal, for `koze build` reads the source without running it: `internet = true`
+      = help: write a literal, because `koze build` reads the source without running it: `internet = true`
 
     4 errors; nothing was written
     "#);

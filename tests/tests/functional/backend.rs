@@ -18,13 +18,13 @@ fn with_dockerfile(dockerfile: &str) -> Project {
 fn a_variant_is_an_image_of_the_sdk() {
     let project = shell("#[sandbox(backend = \"native\", variant = \"python\")]\npub struct ShellSandbox;");
     assert_snapshot!(refused(&project), @r#"
-    error[K073]: `variant` is not for the backend `native`
+    error[K073]: `variant` is not available with the backend `native`
      --> src/server/shell.sandbox.rs:3:31
       |
     3 | #[sandbox(backend = "native", variant = "python")]
       |           ------- the backend ^^^^^^^
       |
-      = help: a variant is an image of the SDK: name an image, such as `image = "python:3.12-slim"`, or put a Dockerfile beside the source
+      = help: variants are images of the SDK: set an image, such as `image = "python:3.12-slim"`, or add a Dockerfile next to the source file
 
     1 error; nothing was written
     "#);
@@ -33,13 +33,13 @@ fn a_variant_is_an_image_of_the_sdk() {
 #[test]
 fn an_entrypoint_goes_with_the_guest() {
     assert_snapshot!(refused(&shell("#[sandbox(entrypoint = [\"node\"])]\npub struct ShellSandbox;")), @r#"
-    error[K073]: `entrypoint` is not for the backend `sdk`
+    error[K073]: `entrypoint` is not available with the backend `sdk`
      --> src/server/shell.sandbox.rs:3:11
       |
     3 | #[sandbox(entrypoint = ["node"])]
       |           ^^^^^^^^^^
       |
-      = help: the program of the SDK's image is the SDK's own: take `entrypoint` out, or write `backend = "native"`
+      = help: the SDK's image has its own program: remove `entrypoint`, or write `backend = "native"`
 
     1 error; nothing was written
     "#);
@@ -48,13 +48,13 @@ fn an_entrypoint_goes_with_the_guest() {
 #[test]
 fn an_image_has_to_be_named() {
     assert_snapshot!(refused(&shell("#[sandbox(backend = \"native\")]\npub struct ShellSandbox;")), @r#"
-    error[K074]: nothing says which image `ShellSandbox` runs: with `backend = "native"` there is none by default
+    error[K074]: `ShellSandbox` has no image: with `backend = "native"` there is no default image
      --> src/server/shell.sandbox.rs:4:12
       |
     4 | pub struct ShellSandbox;
       |            ^^^^^^^^^^^^
       |
-      = help: name any image of Linux, such as `image = "debian:12-slim"` or `image = "python:3.12-slim"`, or put `shell.Dockerfile` beside the source
+      = help: set `image` to any Linux image, such as `image = "debian:12-slim"` or `image = "python:3.12-slim"`, or add `shell.Dockerfile` next to the source file
 
     1 error; nothing was written
     "#);
@@ -73,13 +73,13 @@ fn without_the_sdk_no_version_of_it_is_looked_for() {
 #[test]
 fn a_dockerfile_that_goes_on_where_it_ends() {
     assert_snapshot!(refused(&with_dockerfile("FROM debian:12-slim\nRUN true && \\\n")), @r#"
-    error[K077]: the last instruction of `src/server/shell.Dockerfile` goes on in a line that is not there
+    error[K077]: the last instruction of `src/server/shell.Dockerfile` continues on a line that does not exist
      --> src/server/shell.Dockerfile:2:1
       |
     2 | RUN true && \
       | ^^^^^^^^^^^^^
       |
-      = help: with `backend = "native"` koze writes what installs its guest behind the last stage: mend the Dockerfile, then run `koze build` again
+      = help: with `backend = "native"` koze adds its guest after the last stage: correct the Dockerfile, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -90,7 +90,7 @@ fn a_dockerfile_without_an_image() {
     assert_snapshot!(refused(&with_dockerfile("# FROM nothing\n")), @r#"
     error[K077]: `src/server/shell.Dockerfile` has no `FROM`
     --> src/server/shell.Dockerfile
-     = help: with `backend = "native"` koze writes what installs its guest behind the last stage: mend the Dockerfile, then run `koze build` again
+     = help: with `backend = "native"` koze adds its guest after the last stage: correct the Dockerfile, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -102,9 +102,9 @@ fn a_directory_to_build_in_that_is_not_there() {
     let project = shell(&format!("#[sandbox({keys})]\npub struct ShellSandbox;"));
     project.write("src/server/shell.Dockerfile", "FROM debian:12-slim\n");
     assert_snapshot!(refused(&project), @r#"
-    error[K077]: `src/server/none` is no directory to build `src/server/shell.Dockerfile` in
+    error[K077]: `src/server/none`, the build context of `src/server/shell.Dockerfile`, is not a directory
     --> src/server/shell.Dockerfile
-     = help: with `backend = "native"` koze writes what installs its guest behind the last stage: mend the Dockerfile, then run `koze build` again
+     = help: with `backend = "native"` koze adds its guest after the last stage: correct the Dockerfile, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -115,13 +115,13 @@ fn a_build_that_leaves_the_guest_out() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     project.write("src/server/.dockerignore", "# Nothing.\n*\n!server.js\n");
     assert_snapshot!(refused(&project), @r#"
-    error[K076]: `*` keeps `.koze-guest` out of the image's build, which copies it into the image
+    error[K076]: `*` excludes `.koze-guest`, which the image's build copies into the image
      --> src/server/.dockerignore:2:1
       |
     2 | *
       | ^
       |
-      = help: write `!/.koze-guest` in a line behind it
+      = help: add a line `!/.koze-guest` after it
 
     1 error; nothing was written
     "#);
@@ -134,9 +134,9 @@ fn a_file_of_the_users_in_the_place_of_the_guest() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     project.write("src/server/.koze-guest", "mine\n");
     assert_snapshot!(refused(&project), @r#"
-    error[K056]: `src/server/.koze-guest` is in the way: it was not written by koze
+    error[K056]: `src/server/.koze-guest` was not written by koze, and koze would overwrite it
     --> src/server/.koze-guest
-     = help: koze writes this file anew at each build: move yours elsewhere, then run `koze build` again
+     = help: move your file elsewhere, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -161,7 +161,8 @@ fn the_guest_goes_with_the_last_image_that_needs_it() {
 fn a_guest_is_no_text() {
     let run = shell(NATIVE).koze(&["build", "--dry-run"]);
     assert_eq!(run.code, 0, "{run:?}");
-    let said = format!("src/generated/native/koze-guest is no text: {} bytes\n", koze_templates::GUEST.len());
+    let said =
+        format!("src/generated/native/koze-guest is not text: {} bytes\n", koze_templates::GUEST.len());
     assert!(run.stdout.contains(&said), "{}", run.stdout);
 }
 
@@ -174,7 +175,7 @@ fn a_scheduling_policy_of_another_world() {
          { \"class_name\": \"ShellSandbox\", \"scheduling_policy\": \"durable_object\" }\n  ]\n}\n",
     );
     assert_snapshot!(refused(&project), @r#"
-    error[K078]: this version of koze does not build for `scheduling_policy` "durable_object"
+    error[K078]: this version of koze does not support `scheduling_policy` "durable_object"
      --> wrangler.jsonc:5:58
       |
     5 |     { "class_name": "ShellSandbox", "scheduling_policy": "durable_object" }
@@ -185,7 +186,7 @@ fn a_scheduling_policy_of_another_world() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: koze's containers have the default policy, under which the image and the instance stand in the configuration: take `scheduling_policy` out; that of an application which is deployed cannot be changed, so give the sandbox another `name` then
+      = help: koze needs the default policy, which takes image and instance from the configuration: remove `scheduling_policy`; if the application is already deployed, its policy cannot be changed, so give the sandbox another `name`
 
     1 error; nothing was written
     "#);
@@ -198,13 +199,13 @@ fn a_backend_is_not_changed_by_a_word() {
     built(&project);
     sandbox(&project, "src/server/shell.sandbox.rs", NATIVE);
     assert_snapshot!(refused(&project), @r#"
-    error[K075]: `ShellSandbox` was built with the backend `sdk`, and its attribute says `native` now
+    error[K075]: `ShellSandbox` was built with the backend `sdk`, but its attribute now says `native`
      --> src/server/shell.sandbox.rs:3:21
       |
     3 | #[sandbox(backend = "native", image = "debian:12-slim")]
       |                     ^^^^^^^^
       |
-      = help: another image takes the place of its containers, and the files in them are lost: run `koze migrate --backend native shell`, which says what changes, or let the attribute say `sdk` again
+      = help: new containers replace the running ones, and files in them are lost: run `koze migrate --backend native shell`, which lists the changes, or set the attribute back to `sdk`
 
     1 error; nothing was written
     "#);
@@ -245,7 +246,6 @@ fn all_sandboxes_move() {
     removed src/generated/sdk.mjs
     removed src/generated/sdk.d.mts
     removed src/generated/placed.mjs
-    removed src/generated/operations.mjs
     removed src/generated/koze-guest.mjs
     updated wrangler.jsonc
     updated src/generated/worker.mjs
@@ -257,13 +257,13 @@ fn all_sandboxes_move() {
     created src/generated/native/python.Dockerfile
     created src/generated/native/shell.Dockerfile
     updated koze.lock
-    next: commit these files, `koze.lock` among them
-    `PythonSandbox` has the backend `native` now: its image is docker.io/cloudflare/sandbox:0.12.10-python, with koze's guest in it
-    `ShellSandbox` has the backend `native` now: its image is docker.io/cloudflare/sandbox:0.12.10, with koze's guest in it
-    with the next deployment, other containers take the place of those that run, and the files in them are lost; classes, bindings and storage stay
-    next: wrangler builds these images, for which it needs Docker
-    next: name other images when it suits you, such as `python:3.12-slim`: Cloudflare mends those of @cloudflare/sandbox 0.x until 2026-12-31 alone
-    next: the Worker needs @cloudflare/sandbox no longer: `npm uninstall @cloudflare/sandbox`
+    next: commit these files, including `koze.lock`
+    `PythonSandbox` now has the backend `native`: its image is docker.io/cloudflare/sandbox:0.12.10-python, with koze's guest added
+    `ShellSandbox` now has the backend `native`: its image is docker.io/cloudflare/sandbox:0.12.10, with koze's guest added
+    the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change
+    next: install Docker, with which wrangler builds these images
+    next: change to other images, such as `python:3.12-slim`: Cloudflare maintains those of @cloudflare/sandbox 0.x only until 2026-12-31
+    next: remove @cloudflare/sandbox, which the Worker no longer needs: `npm uninstall @cloudflare/sandbox`
     "#);
     assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
     --- a/src/server/python.sandbox.rs
@@ -307,16 +307,16 @@ fn all_sandboxes_move() {
        ],
     "#);
     assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native"]), @r#"
-    error[K079]: no sandbox has another backend than `native`
+    error[K079]: every sandbox already has the backend `native`
      |
-     = help: there is nothing to move: `koze list` shows the sandboxes
+     = help: there is nothing to migrate: `koze list` shows the sandboxes
 
     1 error; nothing was written
     "#);
     assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native", "python"]), @r#"
-    error[K079]: `python` has the backend `native` already
+    error[K079]: `python` already has the backend `native`
      |
-     = help: there is nothing to move: `koze list` shows the sandboxes
+     = help: there is nothing to migrate: `koze list` shows the sandboxes
 
     1 error; nothing was written
     "#);
@@ -348,13 +348,12 @@ fn all_sandboxes_move_back() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/placed.mjs
-    created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
     updated koze.lock
-    next: commit these files, `koze.lock` among them
-    `PythonSandbox` has the backend `sdk` now: its image is the SDK's own, and no longer docker.io/cloudflare/sandbox:0.12.10-python
-    `ShellSandbox` has the backend `sdk` now: its image is the SDK's own, and no longer docker.io/cloudflare/sandbox:0.12.10
-    with the next deployment, other containers take the place of those that run, and the files in them are lost; classes, bindings and storage stay
+    next: commit these files, including `koze.lock`
+    `PythonSandbox` now has the backend `sdk`: its image is the SDK's, and no longer docker.io/cloudflare/sandbox:0.12.10-python
+    `ShellSandbox` now has the backend `sdk`: its image is the SDK's, and no longer docker.io/cloudflare/sandbox:0.12.10
+    the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change
     "#);
     // But for where the key stood.
     assert_snapshot!(users_diff(&before, &project.snapshot()), @"");
@@ -421,17 +420,17 @@ fn one_moves_by_its_name_or_its_class() {
     created src/generated/native/bash.Dockerfile
     created src/server/.koze-guest
     updated koze.lock
-    next: commit these files, `koze.lock` among them
-    `BashSandbox` has the backend `native` now: its image is ./src/server/bash.Dockerfile, with koze's guest in it
-    with the next deployment, other containers take the place of those that run, and the files in them are lost; classes, bindings and storage stay
-    next: wrangler builds these images, for which it needs Docker
+    next: commit these files, including `koze.lock`
+    `BashSandbox` now has the backend `native`: its image is ./src/server/bash.Dockerfile, with koze's guest added
+    the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change
+    next: install Docker, with which wrangler builds these images
     "#);
     assert!(project.read("src/server/bash.sandbox.rs").contains("#[sandbox(backend = \"native\")]"));
     assert!(project.read("src/server/shell.sandbox.rs").contains("#[sandbox]"));
     assert_snapshot!(refused_with(&project, &["migrate", "--backend", "native", "zsh"]), @r#"
-    error[K065]: no sandbox is called `zsh`
+    error[K065]: there is no sandbox `zsh`
      |
-     = help: name one by its file or its class: the files are those of `bash` and `shell`
+     = help: use the name of a file or a class: the files are those of `bash` and `shell`
 
     1 error; nothing was written
     "#);

@@ -307,7 +307,7 @@ fn a_sandbox_and_another_binding_cannot_have_one_name() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: names are unique in `env`: `src/server/shell.sandbox.rs` gives this one to `ShellSandbox`, rename the file or the other
+      = help: names must be unique in `env`: `src/server/shell.sandbox.rs` gives this one to `ShellSandbox`; rename the file or the other binding
 
     1 error; nothing was written
     "#);

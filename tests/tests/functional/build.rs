@@ -59,15 +59,15 @@ fn what_a_build_prints() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/placed.mjs
-    created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
+    created src/generated/operations.mjs
     created src/generated/guest.mjs
     created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
-    next: commit these files, `koze.lock` among them
+    next: commit these files, including `koze.lock`
     ");
     assert_snapshot!(built(&project).stdout, @"
     1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
@@ -301,4 +301,20 @@ fn a_sandbox_file_below_generated_is_no_sandbox() {
     let run = built(&project);
     assert!(run.stdout.starts_with("1 sandbox in "), "{}", run.stdout);
     assert!(project.path("src/generated/other.sandbox.rs").exists());
+}
+
+/// In TOML, what is new at the top level is read before the environments that override it.
+#[test]
+fn new_sections_come_above_the_environments() {
+    let project = shell("#[sandbox]\npub struct ShellSandbox;");
+    let top = "name = \"app\"\nmain = \"src/generated/worker.mjs\"\ncompatibility_date = \"2026-04-21\"\n";
+    project.write("wrangler.toml", format!("{top}\n[env.staging]\n"));
+    built(&project);
+    let config = project.read("wrangler.toml");
+    let place = |header: &str| config.find(&format!("\n{header}\n")).expect("the section");
+    let first = place("[env.staging]");
+    for header in ["[[containers]]", "[[durable_objects.bindings]]", "[[migrations]]"] {
+        assert!(place(header) < first, "{header} in\n{config}");
+    }
+    assert!(first < place("[[env.staging.containers]]"), "{config}");
 }

@@ -58,7 +58,7 @@ fn the_input_may_come_on_standard_input() {
     "#);
     assert_snapshot!(said(&piped(&host, "")), @r#"
     2
-    error: the input is no JSON: EOF while parsing a value at line 1 column 0. Write for instance '{"command": "ls"}'
+    error: the input is not valid JSON: EOF while parsing a value at line 1 column 0. Example: '{"command": "ls"}'
     "#);
     assert_snapshot!(said(&piped(&host, r"\377")), @"
     2
@@ -86,23 +86,23 @@ fn what_is_no_call() {
     }
     assert_snapshot!(all, @r#"
     ["shell", "{"]: 2
-    error: the input is no JSON: EOF while parsing an object at line 1 column 1. Write for instance '{"command": "ls"}'
+    error: the input is not valid JSON: EOF while parsing an object at line 1 column 1. Example: '{"command": "ls"}'
     ["shell", "{} {}"]: 2
-    error: the input is no JSON: trailing characters at line 1 column 4. Write for instance '{"command": "ls"}'
+    error: the input is not valid JSON: trailing characters at line 1 column 4. Example: '{"command": "ls"}'
     ["shell", "[\"ls\"]"]: 1
-    invalid_input: the input of a tool is a JSON object
+    invalid_input: the input of a tool must be a JSON object
     ["shell", "null"]: 1
-    invalid_input: the input of a tool is a JSON object
+    invalid_input: the input of a tool must be a JSON object
     ["shell", "[\"default\", \"ls\", 1000, \"/\"]"]: 1
-    invalid_input: the input of a tool is a JSON object
+    invalid_input: the input of a tool must be a JSON object
     ["shell", "{}"]: 1
     invalid_input: missing field `command`
     ["shell", "{\"command\": \"ls\", \"cwd\": \"/\"}"]: 1
     invalid_input: unknown field `cwd`, expected one of `sandbox`, `command`, `timeout_ms`, `working_dir`
     ["bash", "{}"]: 1
-    unknown_tool: there is no tool `bash`: the tools are shell, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
+    unknown_tool: unknown tool `bash`: the tools are shell, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
     ["toString", "{}"]: 1
-    unknown_tool: there is no tool `toString`: the tools are shell, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
+    unknown_tool: unknown tool `toString`: the tools are shell, read_file, write_file, glob, browse, sandbox_create, sandbox_list, transfer
     "#);
 }
 
@@ -113,9 +113,9 @@ fn a_project_that_cannot_be_built_has_no_tools() {
     assert!(stderr.starts_with("error[K013]"), "{stderr}");
     let stderr = refused_with(&Project::new(), &["call", "shell", "{}"]);
     assert_snapshot!(stderr, @"
-    error[K027]: `.` is no cargo package: neither it nor a directory above it has a `Cargo.toml`
+    error[K027]: `.` is not a Cargo package: neither it nor a directory above it has a `Cargo.toml`
      |
-     = help: run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`
+     = help: run koze in a package, pass one with `--project DIR`, or create one with `koze new DIR`
 
     1 error; nothing was written
     ");
@@ -129,7 +129,7 @@ fn sessions_share_nothing() {
     let run = host.koze(&[&["call", "read_file", r#"{"path": "note"}"#], &other[..]].concat());
     assert_snapshot!(said(&run), @"
     1
-    not_found: /home/user/note is not there
+    not_found: /home/user/note does not exist
     ");
     let sleeping = "ls; cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c '^slee[p]'; true";
     let seen = host.call("shell", &json!({ "command": sleeping }), &other);
@@ -172,7 +172,7 @@ fn what_is_no_name_of_a_session() {
         assert_eq!(run.code, 2, "{name:?}: {run:?}");
         assert_eq!(
             run.stderr,
-            "error: --session: a session is named by 1 to 256 bytes without control characters\n"
+            "error: --session: a session ID must have 1 to 256 bytes and no control characters\n"
         );
     }
     assert!(host.state().is_none());
@@ -198,11 +198,11 @@ fn a_place_where_no_state_can_be() {
     let call = ["call", "shell", r#"{"command": "true"}"#];
     assert_snapshot!(said(&host.koze(&call)), @"
     1
-    unavailable: the state directory cannot be made: Not a directory (os error 20). Name another one with --state
+    unavailable: the state directory cannot be created: Not a directory (os error 20). Choose another one with --state
     ");
     assert_snapshot!(said(&host.koze(&[&call[..], &["--state", "/proc/none"]].concat())), @"
     1
-    unavailable: the state directory cannot be made: No such file or directory (os error 2). Name another one with --state
+    unavailable: the state directory cannot be created: No such file or directory (os error 2). Choose another one with --state
     ");
     assert_eq!(host.koze(&[&call[..], &["--state", ""]].concat()).code, 2);
 }

@@ -27,7 +27,7 @@ fn writes_nothing(project: &Project, args: &[&str]) -> Run {
 fn check_shows_the_drift_and_fails() {
     let run = writes_nothing(&drifted(), &["build", "--check"]);
     assert_eq!(run.code, 1);
-    assert_eq!(run.stderr, "not in step: run `koze build` and commit what it changes\n");
+    assert_eq!(run.stderr, "the project is not in step: run `koze build` and commit the changes\n");
     assert_snapshot!(run.stdout, @r#"
     1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
@@ -161,8 +161,8 @@ fn json_of_a_build() {
             created("src/generated/sdk.mjs"),
             created("src/generated/sdk.d.mts"),
             created("src/generated/placed.mjs"),
-            created("src/generated/operations.mjs"),
             created("src/generated/koze-guest.mjs"),
+            created("src/generated/operations.mjs"),
             created("src/generated/guest.mjs"),
             created("src/generated/trees.mjs"),
             created("src/generated/calls.mjs"),
@@ -189,7 +189,7 @@ fn json_of_an_error() {
     let expected = json!([{
         "code": "K013",
         "level": "error",
-        "message": "`0` is no value for `max_instances`",
+        "message": "`0` is not a valid `max_instances`",
         "file": SHELL,
         "line": 3,
         "column": 27,

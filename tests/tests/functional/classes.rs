@@ -111,13 +111,13 @@ fn a_struct_renamed_in_another_file_says_so() {
      }
     "#);
     assert_snapshot!(warned(&project), @r#"
-    warning[K050]: `renamed_from = "ShellSandbox"` has nothing to do: the class already lives
+    warning[K050]: `renamed_from = "ShellSandbox"` has no effect: the class already exists
      --> src/server/bash.sandbox.rs:3:26
       |
     3 | #[sandbox(renamed_from = "ShellSandbox")]
       |                          ^^^^^^^^^^^^^^
       |
-      = help: take the key out
+      = help: remove the key
 
     1 warning
     "#);
@@ -127,13 +127,13 @@ fn a_struct_renamed_in_another_file_says_so() {
 fn renamed_from_a_class_that_never_was() {
     let project = shell("#[sandbox(renamed_from = \"OldSandbox\")]\npub struct ShellSandbox;");
     assert_snapshot!(warned(&project), @r#"
-    warning[K050]: `renamed_from = "OldSandbox"` has nothing to do: no class of that name lives
+    warning[K050]: `renamed_from = "OldSandbox"` has no effect: no class of that name exists
      --> src/server/shell.sandbox.rs:3:26
       |
     3 | #[sandbox(renamed_from = "OldSandbox")]
       |                          ^^^^^^^^^^^^
       |
-      = help: take the key out
+      = help: remove the key
 
     1 warning
     "#);
@@ -148,13 +148,13 @@ fn renamed_from_a_class_that_is_declared() {
         "#[sandbox(renamed_from = \"ShellSandbox\")]\npub struct BashSandbox;",
     );
     assert_snapshot!(refused(&project), @r#"
-    error[K042]: `BashSandbox` cannot be renamed from `ShellSandbox`, which is declared too
+    error[K042]: `BashSandbox` cannot be renamed from `ShellSandbox`, which is also declared
      --> src/server/bash.sandbox.rs:3:26
       |
     3 | #[sandbox(renamed_from = "ShellSandbox")]
       |                          ^^^^^^^^^^^^^^
       |
-      = help: take `renamed_from` out, or the other declaration
+      = help: remove `renamed_from` or the other declaration
 
     1 error; nothing was written
     "#);
@@ -174,7 +174,7 @@ fn two_sandboxes_renamed_from_one() {
     3 | #[sandbox(renamed_from = "ShellSandbox")]
       |                          ^^^^^^^^^^^^^^
       |
-      = help: its storage goes on under one name: take `renamed_from` out of one of them
+      = help: its storage can have only one name: remove `renamed_from` from one of them
 
     1 error; nothing was written
     "#);
@@ -226,7 +226,7 @@ fn a_file_that_is_gone_stops_the_build() {
     26 | |     }
        | |_____^
        |
-       = help: a build never deletes storage: restore the file, or take the sandbox out, `koze remove shell` with `--keep-storage` or `--delete-storage`
+       = help: a build never deletes storage: restore the file, or run `koze remove shell` with `--keep-storage` or `--delete-storage`
 
     1 error; nothing was written
     "#);
@@ -250,7 +250,7 @@ fn a_file_that_is_gone_beside_others_stops_the_build() {
     36 | |     },
        | |_____^
        |
-       = help: a build never deletes storage: restore the file, or take the sandbox out, `koze remove shell` with `--keep-storage` or `--delete-storage`
+       = help: a build never deletes storage: restore the file, or run `koze remove shell` with `--keep-storage` or `--delete-storage`
 
     1 error; nothing was written
     "#);
@@ -262,7 +262,7 @@ fn a_file_that_is_gone_while_a_class_appears_is_ambiguous() {
     remove(&project, SHELL);
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
     assert_snapshot!(refused(&project), @r#"
-    error[K044]: no file declares the class `ShellSandbox` any more, which was in `src/server/shell.sandbox.rs` and has storage, and it is not certain what became of it
+    error[K044]: the class `ShellSandbox`, which was in `src/server/shell.sandbox.rs` and has storage, is no longer declared, and koze cannot tell which class replaced it
       --> wrangler.jsonc:23:5
        |
     23 | /     {
@@ -276,7 +276,7 @@ fn a_file_that_is_gone_while_a_class_appears_is_ambiguous() {
      4 |   pub struct PythonSandbox;
        |              ------------- perhaps this one
        |
-       = help: if the class was renamed, say so where its storage goes on: `#[sandbox(renamed_from = "ShellSandbox")]` on `PythonSandbox`; else restore the file, or take the sandbox out, `koze remove shell` with `--keep-storage` or `--delete-storage`
+       = help: if the class was renamed, write `#[sandbox(renamed_from = "ShellSandbox")]` on `PythonSandbox`; otherwise restore the file, or run `koze remove shell` with `--keep-storage` or `--delete-storage`
 
     1 error; nothing was written
     "#);

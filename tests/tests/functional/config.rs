@@ -21,13 +21,13 @@ fn jsonc_that_does_not_parse() {
     let text = "{\n  \"name\": \"app\", // mine\n  \"main\": \"x.mjs\"\n  \"vars\": {}\n}\n";
     let project = with_config("wrangler.jsonc", text);
     assert_snapshot!(refused(&project), @r#"
-    error[K040]: this does not parse: Expected comma
+    error[K040]: cannot parse this file: Expected comma
      --> wrangler.jsonc:3:18
       |
     3 |   "main": "x.mjs"
       |                  ^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -41,14 +41,14 @@ fn jsonc_that_does_not_parse() {
 #[test]
 fn jsonc_that_ends_too_soon() {
     assert_snapshot!(refused(&with_config("wrangler.jsonc", "{\n  \"name\": \"app\",\n")), @r#"
-    error[K040]: this does not parse: Unterminated object
+    error[K040]: cannot parse this file: Unterminated object
      --> wrangler.jsonc:1:1
       |
     1 | / {
     2 | |   "name": "app",
       | |_________________^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -57,13 +57,13 @@ fn jsonc_that_ends_too_soon() {
 #[test]
 fn an_empty_file() {
     assert_snapshot!(refused(&with_config("wrangler.jsonc", "")), @"
-    error[K040]: this does not parse: The file is empty: a JSON value is expected
+    error[K040]: cannot parse this file: The file is empty: a JSON value is expected
      --> wrangler.jsonc:1:1
       |
     1 |
       | ^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -78,7 +78,7 @@ fn jsonc_that_is_no_object() {
     1 | [1, 2]
       | ^^^^^^
       |
-      = help: make it an object, or take it out, then run `koze build` again
+      = help: make it an object, or remove it, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -88,13 +88,13 @@ fn jsonc_that_is_no_object() {
 fn toml_that_does_not_parse() {
     let text = "name = \"app\"\n[vars]\nGREETING = hello\n";
     assert_snapshot!(refused(&with_config("wrangler.toml", text)), @"
-    error[K040]: this does not parse: string values must be quoted, expected literal string
+    error[K040]: cannot parse this file: string values must be quoted, expected literal string
      --> wrangler.toml:3:12
       |
     3 | GREETING = hello
       |            ^^^^^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -109,7 +109,7 @@ fn containers_that_are_no_list() {
     6 |   "containers": {}
       |                 ^^
       |
-      = help: make it an array, or take it out, then run `koze build` again
+      = help: make it an array, or remove it, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -167,7 +167,7 @@ fn all_shapes_come_in_one_go() {
     6 |   "containers": ["a"],
       |                  ^^^
       |
-      = help: make it an object, or take it out, then run `koze build` again
+      = help: make it an object, or remove it, then run `koze build` again
 
     error[K041]: `migrations` is not an array
      --> wrangler.jsonc:8:17
@@ -175,7 +175,7 @@ fn all_shapes_come_in_one_go() {
     8 |   "migrations": "v1",
       |                 ^^^^
       |
-      = help: make it an array, or take it out, then run `koze build` again
+      = help: make it an array, or remove it, then run `koze build` again
 
     error[K041]: `durable_objects.bindings` is not an array
      --> wrangler.jsonc:7:36
@@ -183,7 +183,7 @@ fn all_shapes_come_in_one_go() {
     7 |   "durable_objects": { "bindings": { "name": "X" } },
       |                                    ^^^^^^^^^^^^^^^
       |
-      = help: make it an array, or take it out, then run `koze build` again
+      = help: make it an array, or remove it, then run `koze build` again
 
     error[K041]: `env.staging` is not an object
      --> wrangler.jsonc:9:23
@@ -191,7 +191,7 @@ fn all_shapes_come_in_one_go() {
     9 |   "env": { "staging": [] }
       |                       ^^
       |
-      = help: make it an object, or take it out, then run `koze build` again
+      = help: make it an object, or remove it, then run `koze build` again
 
     4 errors; nothing was written
     "#);
@@ -206,7 +206,7 @@ fn a_migration_without_a_tag() {
     6 |   "migrations": [{ "new_sqlite_classes": ["A"] }]
       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = help: make it a string, or take it out, then run `koze build` again
+      = help: make it a string, or remove it, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -218,7 +218,7 @@ fn a_configuration_of_another_kind() {
     assert_snapshot!(refused_with(&project, &["build", "--config", "wrangler.yaml"]), @"
     error[K046]: this version of koze does not edit `wrangler.yaml`
      |
-     = help: wrangler reads `.json`, `.jsonc` and `.toml`: name one of these
+     = help: wrangler reads `.json`, `.jsonc` and `.toml`: use one of these
 
     1 error; nothing was written
     ");
@@ -230,7 +230,7 @@ fn a_configuration_that_is_not_there() {
     assert_snapshot!(refused_with(&project, &["build", "--config", "mine.jsonc"]), @"
     error[K060]: failed to open file `[PROJECT]/mine.jsonc`: No such file or directory (os error 2)
      |
-     = help: see to the cause, then run the command again
+     = help: resolve the cause, then run the command again
 
     1 error; nothing was written
     ");
@@ -247,7 +247,7 @@ fn a_configuration_above_the_package_wins() {
     assert_snapshot!(refused_with(&project, &["build", "--project", "app"]), @"
     error[K047]: wrangler would read `../wrangler.json`, which lies outside the package
      |
-     = help: say which file koze should keep in step: `koze build --config ../wrangler.json`, or one of this package
+     = help: pass the file that koze should manage: `koze build --config ../wrangler.json`, or one in this package
 
     1 error; nothing was written
     ");
@@ -268,7 +268,7 @@ fn a_redirected_configuration() {
     assert_snapshot!(stderr, @"
     error[K047]: wrangler would read `.wrangler/deploy/config.json`, which redirects it to a file that another tool generated
      |
-     = help: name the file that koze should keep in step, the one the other tool reads: `koze build --config wrangler.jsonc`
+     = help: pass the file that the other tool reads: `koze build --config wrangler.jsonc`
 
     1 error; nothing was written
     ");
@@ -306,13 +306,13 @@ fn a_container_of_the_pattern_of_earlier_versions() {
   "durable_objects": { "bindings": [{ "name": "Sandbox", "class_name": "Sandbox" }] },
   "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Sandbox"] }]"#;
     assert_snapshot!(warned(&and(legacy)), @r#"
-    warning[K048]: a container of the class `Sandbox`: the pattern of earlier versions
+    warning[K048]: this container has the class `Sandbox`, which earlier versions used
      --> wrangler.jsonc:6:18
       |
     6 |   "containers": [{ "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11" }],
       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = help: run `koze migrate`: it writes a sandbox file that takes these entries over, renames the class so that its storage stays, and lists the call sites to change
+      = help: run `koze migrate`, which writes a sandbox file for these entries, renames the class so that it keeps its storage, and lists the call sites to change
 
     1 warning
     "#);
@@ -322,13 +322,13 @@ fn a_container_of_the_pattern_of_earlier_versions() {
 fn a_main_that_does_not_export_the_classes() {
     let text = BY_HAND.replace("src/generated/worker.mjs", "build/index.js");
     assert_snapshot!(warned(&with_config("wrangler.jsonc", &text)), @r#"
-    warning[K049]: `main` is `build/index.js`, which does not export the classes of the sandboxes
+    warning[K049]: `main` is `build/index.js`, which does not export the sandbox classes
      --> wrangler.jsonc:4:11
       |
     4 |   "main": "build/index.js",
       |           ^^^^^^^^^^^^^^^^
       |
-      = help: wrangler looks for them there: set `main` to `src/generated/worker.mjs`, or write `export * from` that file in yours
+      = help: set `main` to `src/generated/worker.mjs`, or add `export * from` that file to yours
 
     1 warning
     "#);
@@ -348,9 +348,9 @@ fn a_configuration_that_is_gone() {
     built(&project);
     fs_err::remove_file(project.path("wrangler.jsonc")).expect("it was there");
     assert_snapshot!(refused(&project), @"
-    error[K058]: there is no `wrangler.jsonc`, but `koze.lock` says what koze owns in it
+    error[K058]: `wrangler.jsonc` does not exist, but `koze.lock` records entries in it
      |
-     = help: it holds the migrations that say which storage there is: restore it from version control, or name the file it is now, `--config FILE`; only where nothing was ever deployed, delete `koze.lock` to begin anew
+     = help: it holds the migrations, which determine the storage: restore it from version control, or pass its new name with `--config FILE`; if nothing was ever deployed, delete `koze.lock` to start over
 
     1 error; nothing was written
     ");
@@ -367,7 +367,7 @@ fn an_egress_policy_needs_a_date_from_which_on_traffic_is_intercepted() {
     5 |   "compatibility_date": "2025-11-01"
       |                         ^^^^^^^^^^^^
       |
-      = help: traffic is intercepted from 2026-04-21 on: set `compatibility_date` to that day or a later one
+      = help: set `compatibility_date` to 2026-04-21 or later, which traffic interception needs
 
     1 warning
     "#);
@@ -392,13 +392,13 @@ fn a_pages_project() {
     let text = "{\n  \"name\": \"site\",\n  // Static.\n  \"pages_build_output_dir\": \"./dist\"\n}\n";
     let project = with_config("wrangler.jsonc", text);
     assert_snapshot!(refused(&project), @r#"
-    error[K080]: `wrangler.jsonc` configures a Pages project, by `pages_build_output_dir`, and containers need a Worker
+    error[K080]: `wrangler.jsonc` configures a Pages project (`pages_build_output_dir`), but containers need a Worker
      --> wrangler.jsonc:4:3
       |
     4 |   "pages_build_output_dir": "./dist"
       |   ^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = help: `wrangler pages deploy` refuses what koze would write: create a configuration for a Worker and name it, `--config FILE`, or make this project a Worker with `assets` in place of `pages_build_output_dir`
+      = help: `wrangler pages deploy` rejects containers: create a configuration for a Worker and pass it with `--config FILE`, or convert this project to a Worker with `assets` instead of `pages_build_output_dir`
 
     1 error; nothing was written
     "#);

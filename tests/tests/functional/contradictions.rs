@@ -46,7 +46,7 @@ fn a_binding_of_another_worker() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: the class of a sandbox is in this Worker: take `script_name` out
+      = help: the class of a sandbox is in this Worker: remove `script_name`
 
     1 error; nothing was written
     "#);
@@ -73,7 +73,7 @@ fn a_class_of_another_worker() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: the class of a sandbox is in this Worker: take `script_name` out, or give the struct in `src/server/shell.sandbox.rs` another name where the class of `other` is meant
+      = help: the class of a sandbox is in this Worker: remove `script_name`, or rename the struct in `src/server/shell.sandbox.rs` if you mean the class of `other`
 
     1 error; nothing was written
     "#);
@@ -98,7 +98,7 @@ fn a_class_of_another_worker() {
     7 |     "bindings": [{ "name": "THEIRS", "class_name": "KozeSessions", "script_name": "other" }] }
       |                                                                                   ^^^^^^^
       |
-      = help: the registry's class is in this Worker: take `script_name` out, or `registry = true` out of `Cargo.toml`
+      = help: the registry's class is in this Worker: remove `script_name`, or `registry = true` from `Cargo.toml`
 
     1 error; nothing was written
     "#);
@@ -109,7 +109,7 @@ fn another_image_than_the_attribute_gives() {
     let property =
         r#""containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]"#;
     assert_snapshot!(refused(&beside("#[sandbox(image = \"docker.io/x/y:2\")]", property)), @r#"
-    error[K042]: `image` is "registry.example.com/ours:1" here, and "docker.io/x/y:2" in `src/server/shell.sandbox.rs`
+    error[K042]: `image` is "registry.example.com/ours:1" here, but "docker.io/x/y:2" in `src/server/shell.sandbox.rs`
      --> wrangler.jsonc:6:59
       |
     6 |   "containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]
@@ -120,7 +120,7 @@ fn another_image_than_the_attribute_gives() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: koze takes an entry over that fits: make both the same, or take `image` out of one of them
+      = help: koze adopts matching entries only: make both the same, or remove `image` from one of them
 
     1 error; nothing was written
     "#);
@@ -133,7 +133,7 @@ fn another_image_than_the_dockerfile_beside() {
     let project = beside("#[sandbox]", property);
     project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
     assert_snapshot!(refused(&project), @r#"
-    error[K042]: `image` is "registry.example.com/ours:1" here, and "./src/server/shell.Dockerfile" in `src/server/shell.sandbox.rs`
+    error[K042]: `image` is "registry.example.com/ours:1" here, but "./src/server/shell.Dockerfile" in `src/server/shell.sandbox.rs`
      --> wrangler.jsonc:6:59
       |
     6 |   "containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]
@@ -144,7 +144,7 @@ fn another_image_than_the_dockerfile_beside() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: koze takes an entry over that fits: make both the same, or take `image` out of one of them; the Dockerfile beside the sandbox counts
+      = help: koze adopts matching entries only: make both the same, or remove `image` from one of them; the Dockerfile next to the sandbox takes precedence
 
     1 error; nothing was written
     "#);
@@ -154,7 +154,7 @@ fn another_image_than_the_dockerfile_beside() {
 fn another_limit_than_the_attribute_gives() {
     let property = r#""containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.12.10", "max_instances": 3 }]"#;
     assert_snapshot!(refused(&beside("#[sandbox(max_instances = 10)]", property)), @r#"
-    error[K042]: `max_instances` is 3 here, and 10 in `src/server/shell.sandbox.rs`
+    error[K042]: `max_instances` is 3 here, but 10 in `src/server/shell.sandbox.rs`
      --> wrangler.jsonc:6:116
       |
     6 | ...oudflare/sandbox:0.12.10", "max_instances": 3 }]
@@ -165,7 +165,7 @@ fn another_limit_than_the_attribute_gives() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: koze takes an entry over that fits: make both the same, or take `max_instances` out of one of them
+      = help: koze adopts matching entries only: make both the same, or remove `max_instances` from one of them
 
     1 error; nothing was written
     "#);
@@ -189,7 +189,7 @@ fn two_containers_of_one_class() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: a class has one container: take one of them out
+      = help: a class has one container: remove one of them
 
     1 error; nothing was written
     "#);
@@ -211,7 +211,7 @@ fn a_container_of_another_class_with_the_name() {
     6 | ...: [{ "name": "shell-sandbox", "class_name": "Counter", "image": "docker.io/x/y:1" }]
       |       -------------------------------------------------------------------------------- another container
       |
-      = help: an application's name is unique in the account: give the sandbox another one, `#[sandbox(name = "…")]`
+      = help: an application's name must be unique in the account: set another one with `#[sandbox(name = "…")]`
 
     1 error; nothing was written
     "#);
@@ -230,7 +230,7 @@ fn a_variant_that_the_attribute_does_not_name() {
 "#,
     );
     assert_snapshot!(refused(&project), @r#"
-    error[K042]: `image` is "docker.io/cloudflare/sandbox:0.8.11-python" here, and "docker.io/cloudflare/sandbox:0.12.10" in `src/server/shell.sandbox.rs`
+    error[K042]: `image` is "docker.io/cloudflare/sandbox:0.8.11-python" here, but "docker.io/cloudflare/sandbox:0.12.10" in `src/server/shell.sandbox.rs`
      --> wrangler.jsonc:3:59
       |
     3 | ...hellSandbox", "image": "docker.io/cloudflare/sandbox:0.8.11-python" }]
@@ -241,7 +241,7 @@ fn a_variant_that_the_attribute_does_not_name() {
     4 | pub struct ShellSandbox;
       |            ------------ the sandbox
       |
-      = help: koze takes an entry over that fits: make both the same, or take `image` out of one of them
+      = help: koze adopts matching entries only: make both the same, or remove `image` from one of them
 
     1 error; nothing was written
     "#);

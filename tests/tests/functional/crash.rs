@@ -161,7 +161,7 @@ fn changed(before: &Snapshot, now: &Snapshot) -> Vec<String> {
 
 /// The files that the help of K057 names, sorted.
 fn named(message: &str) -> Vec<String> {
-    let help = message.lines().find(|line| line.contains(" were written before")).expect("what was written");
+    let help = message.lines().find(|line| line.contains(" were already written")).expect("what was written");
     let mut files: Vec<String> = help.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     files.sort();
     files
@@ -282,19 +282,19 @@ fn a_kill_while_another_run_s_work_is_finished() {
 fn what_was_finished_is_said() {
     let scenario = incremental();
     let mut after_two =
-        scenario.faults("error").skip_while(|(_, output)| !said(output).contains("written before")).skip(1);
+        scenario.faults("error").skip_while(|(_, output)| !said(output).contains("already written")).skip(1);
     let (project, output) = after_two.next().expect("an error after two files");
     let message = said(&output).replace(&project.dir().display().to_string(), "[PROJECT]");
     let (_fault, message) = message.split_once('\n').expect("several lines");
     assert_snapshot!(message, @"
     error[K057]: failed to write `[PROJECT]/src/generated/env.rs`: No space left on device (os error 28)
      |
-     = help: `wrangler.jsonc` and `src/generated/mod.rs` were written before: each file is whole, see to the cause and run the command again to write the rest
+     = help: `wrangler.jsonc` and `src/generated/mod.rs` were already written, each completely: resolve the cause, then run the command again to write the rest
 
     1 error
     ");
     assert_snapshot!(built(&project).stdout, @"
-    finished what an interrupted run had begun: wrote `src/generated/env.rs`, `src/generated/tools.rs`, `src/generated/worker.mjs`, `src/generated/worker.d.mts` and `koze.lock`
+    completed an interrupted run: wrote `src/generated/env.rs`, `src/generated/tools.rs`, `src/generated/worker.mjs`, `src/generated/worker.d.mts` and `koze.lock`
     2 sandboxes in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/python.sandbox.rs  PythonSandbox  PYTHON_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
       src/server/shell.sandbox.rs   BashSandbox    SHELL_SANDBOX   docker.io/cloudflare/sandbox:0.12.10
@@ -393,7 +393,7 @@ fn a_file_that_cannot_be_written_to_its_end() {
     assert_snapshot!(said(&output).replace(&project.dir().display().to_string(), "[PROJECT]"), @"
     error[K057]: failed to write `[PROJECT]/wrangler.jsonc`: File too large (os error 27)
      |
-     = help: see to the cause, then run the command again
+     = help: resolve the cause, then run the command again
 
     1 error; nothing was written
     ");

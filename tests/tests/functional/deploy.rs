@@ -133,7 +133,7 @@ fn what_is_not_in_step() {
      ]
      
      [[migration]]
-    error: not in step: run `koze build` and commit what it changes, then deploy
+    error: the project is not in step: run `koze build`, commit the changes, then deploy
     "#);
 }
 
@@ -181,10 +181,10 @@ fn environments_that_koze_does_not_look_at() {
     let config = project.read("wrangler.jsonc").replacen('{', "{ \"env\": { \"staging\": {} },", 1);
     project.write("wrangler.jsonc", config);
     built(&project);
-    assert_snapshot!(refused(&project, &["--env", "staging"]), @"error: koze does not look at the environment `staging`: add it to `package.metadata.koze.environments` in Cargo.toml, and run `koze build`");
+    assert_snapshot!(refused(&project, &["--env", "staging"]), @"error: koze does not manage the environment `staging`: add it to `package.metadata.koze.environments` in Cargo.toml, and run `koze build`");
     let mut named = koze();
     named.arg("deploy").env("CLOUDFLARE_ENV", "staging").env("NOTES", project.path("notes"));
-    assert!(project.run(named).stderr.contains("koze does not look at the environment `staging`"));
+    assert!(project.run(named).stderr.contains("koze does not manage the environment `staging`"));
     assert_eq!(notes(&project), "");
     assert_snapshot!(refused(&project, &["--env", "stagign"]), @"error: `wrangler.jsonc` has no environment `stagign`");
 }
@@ -199,7 +199,7 @@ fn an_environment_that_a_file_names() {
     project.write(".env", "CLOUDFLARE_ENV=other\n");
     assert_snapshot!(refused(&project, &[]), @"error: `wrangler.jsonc` has no environment `other`");
     project.write(".env.local", "CLOUDFLARE_ENV=\"$OTHER\"\n");
-    assert_snapshot!(refused(&project, &[]), @r#"error: .env.local: koze cannot tell which environment `CLOUDFLARE_ENV="$OTHER"` means: write its name there, or give it with `--env`"#);
+    assert_snapshot!(refused(&project, &[]), @r#"error: .env.local: koze cannot tell which environment `CLOUDFLARE_ENV="$OTHER"` means: set it to the name of an environment, or pass `--env`"#);
     project.write(".env.local", "CLOUDFLARE_ENV=\"staging\"\n");
     for (args, expected) in [(&["deploy"][..], "--env=staging"), (&["deploy", "--env", ""], "--env=")] {
         assert_eq!(run(&project, args, "").code, 0);
@@ -222,12 +222,12 @@ fn arguments_that_koze_has_to_know() {
         all += &refused(&project, &[&["--"], args].concat());
     }
     assert_snapshot!(all, @"
-    error: give `--config` before the `--`: koze has to know it, too
-    error: give `--config` before the `--`: koze has to know it, too
-    error: give `--config` before the `--`: koze has to know it, too
-    error: give `--env` before the `--`: koze has to know it, too
-    error: give `--env` before the `--`: koze has to know it, too
-    error: give `--project` before the `--`: koze has to know it, too
+    error: pass `--config` before the `--`, because koze needs it, too
+    error: pass `--config` before the `--`, because koze needs it, too
+    error: pass `--config` before the `--`, because koze needs it, too
+    error: pass `--env` before the `--`, because koze needs it, too
+    error: pass `--env` before the `--`, because koze needs it, too
+    error: pass `--project` before the `--`, because koze needs it, too
     ");
     assert_eq!(run(&project, &["dev", "--", "-e", "staging"], "").code, 2);
 }
@@ -239,7 +239,7 @@ fn tools_that_are_missing() {
     program(&lacking, "node_modules/.bin/node", "#!/bin/sh\necho v20.19.0\n");
     assert_snapshot!(refused(&lacking, &[]), @"
     error: node: v20.19.0
-      = help: wrangler needs Node 22.12.0 or newer: install one, or `npm install --save-dev node@22`
+      = help: wrangler needs Node 22.12.0 or newer: install it, or run `npm install --save-dev node@22`
     error: wrangler: not installed in this project
       = help: run `npm install --save-dev wrangler`
     ");
@@ -261,7 +261,7 @@ fn tools_that_are_missing() {
     assert_eq!(notes(&lacking), "");
 
     let bare = crate::common::package();
-    assert_snapshot!(refused(&bare, &[]), @"error: there is nothing to run: create a sandbox, `koze add shell`, or see `koze new`");
+    assert_snapshot!(refused(&bare, &[]), @"error: the project has no sandboxes: create one with `koze add shell`, or a project with `koze new`");
 }
 
 /// A build command that brings its own worker-build, as that of the official templates does, is wrangler's to run.
@@ -315,7 +315,7 @@ fn containers_need_an_engine() {
     let project = project();
     let dev = run(&project, &["dev"], "");
     assert_eq!((dev.code, notes(&project)), (1, String::new()), "{dev:?}");
-    assert_snapshot!(dev.stderr, @"error: no Docker engine answers, and sandboxes are containers here: start one, or run `koze dev --local`, which needs none");
+    assert_snapshot!(dev.stderr, @"error: no Docker engine is running, and `koze dev` runs sandboxes in containers: start Docker, or run `koze dev --local`, which does not need it");
 
     program(&project, "docker", "#!/bin/sh\necho 27.0.0\n");
     let dev =
@@ -368,7 +368,7 @@ fn a_prebuilt_image_needs_a_login() {
         assert!(notes(&project).contains("dev\n"), "wrangler has the last word");
         run.stderr.lines().filter(|line| line.contains("login")).collect::<Vec<_>>().join("\n")
     };
-    assert_snapshot!(dev(&[]), @"koze dev: wrangler pulls `docker.io/cloudflare/sandbox:0.12.10` of src/server/shell.sandbox.rs only with a Cloudflare login, `npx wrangler login`. A Dockerfile beside the sandbox needs none: echo 'FROM docker.io/cloudflare/sandbox:0.12.10' > src/server/shell.Dockerfile");
+    assert_snapshot!(dev(&[]), @"koze dev: wrangler pulls `docker.io/cloudflare/sandbox:0.12.10` of src/server/shell.sandbox.rs only with a Cloudflare login (`npx wrangler login`). A Dockerfile next to the sandbox does not need one: echo 'FROM docker.io/cloudflare/sandbox:0.12.10' > src/server/shell.Dockerfile");
     assert_eq!(dev(&[("CLOUDFLARE_API_TOKEN", "x")]), "");
     project.write("home/.config/.wrangler/config/default.toml", "oauth_token = \"x\"\n");
     assert_eq!(dev(&[]), "");
@@ -396,7 +396,7 @@ fn what_wrangler_refuses_is_explained() {
     let explained = deploy.stderr.strip_prefix(&said).expect("as wrangler said it");
     assert_snapshot!(explained, @r#"
     error: the container application `shell-sandbox-staging` belongs to another Worker of this account, or to a class that is gone: an application's name is unique in an account
-      = help: give this one another name, `#[sandbox(name = "app-shell")]` in src/server/shell.sandbox.rs, or change `name` in wrangler.jsonc where you wrote it yourself; then run `koze build` and deploy again. Only where nothing uses the other application any more, delete it: `wrangler containers list`, `wrangler containers delete ID`
+      = help: give this one another name, `#[sandbox(name = "app-shell")]` in src/server/shell.sandbox.rs, or change `name` in wrangler.jsonc where you wrote it yourself; then run `koze build` and deploy again. If nothing uses the other application any more, delete it: `wrangler containers list`, `wrangler containers delete ID`
     "#);
     // One whose name is the usual one already gets another.
     sandbox(&project, SHELL, "#[sandbox(name = \"app-shell\")]\npub struct ShellSandbox;");

@@ -1,7 +1,7 @@
 //! `koze explain`.
 
 use insta::assert_snapshot;
-use koze_model::Rule;
+use koze_cli::rules::Rule;
 use koze_tests::Project;
 
 #[test]
@@ -15,7 +15,7 @@ fn a_code_is_explained_with_an_example() {
 
         #[sandbox(imgae = "docker.io/cloudflare/sandbox:0.12.10")]
 
-    The diagnostic itself names the place, and what would be right.
+    The diagnostic itself names the place and the remedy.
     "#);
 }
 
@@ -33,5 +33,5 @@ fn every_code_is_explained() {
 fn a_code_that_is_none_is_a_usage_error() {
     let run = Project::new().koze(&["explain", "K999"]);
     assert_eq!(run.code, 2, "{}", run.stdout);
-    assert!(run.stderr.starts_with("error: there is no code `K999`; the codes are K001, "), "{}", run.stderr);
+    assert!(run.stderr.starts_with("error: unknown code `K999`; the codes are K001, "), "{}", run.stderr);
 }

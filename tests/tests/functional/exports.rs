@@ -76,7 +76,7 @@ fn an_export_of_no_known_type() {
     6 |   "exports": { "Counter": { "type": "durable_object", "storage": "sqlite" } }
       |                                     ^^^^^^^^^^^^^^^^
       |
-      = help: make it `durable-object`, `worker` or `workflow`, or take it out, then run `koze build` again
+      = help: make it `durable-object`, `worker` or `workflow`, or remove it, then run `koze build` again
 
     1 error; nothing was written
     "#);

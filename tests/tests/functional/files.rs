@@ -63,9 +63,9 @@ fn a_file_where_a_directory_should_be() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("src/generated", "mine\n");
     assert_snapshot!(refused(&project), @"
-    error[K056]: `src/generated` is in the way: it was not written by koze
+    error[K056]: `src/generated` was not written by koze, and koze would overwrite it
     --> src/generated
-     = help: koze writes this file anew at each build: move yours elsewhere, then run `koze build` again
+     = help: move your file elsewhere, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -79,7 +79,7 @@ fn a_directory_where_a_file_should_be() {
     assert_snapshot!(refused(&project), @"
     error[K060]: failed to read from file `[PROJECT]/src/generated/mod.rs`: Is a directory (os error 21)
      |
-     = help: see to the cause, then run the command again
+     = help: resolve the cause, then run the command again
 
     1 error; nothing was written
     ");
@@ -91,13 +91,13 @@ fn a_file_that_koze_did_not_write() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("src/generated/mod.rs", "//! Mine.\n").write("src/generated/env.rs", "//! Mine, too.\n");
     assert_snapshot!(refused(&project), @"
-    error[K056]: `src/generated/mod.rs` is in the way: it was not written by koze
+    error[K056]: `src/generated/mod.rs` was not written by koze, and koze would overwrite it
     --> src/generated/mod.rs
-     = help: koze writes this file anew at each build: move yours elsewhere, then run `koze build` again
+     = help: move your file elsewhere, then run `koze build` again
 
-    error[K056]: `src/generated/env.rs` is in the way: it was not written by koze
+    error[K056]: `src/generated/env.rs` was not written by koze, and koze would overwrite it
     --> src/generated/env.rs
-     = help: koze writes this file anew at each build: move yours elsewhere, then run `koze build` again
+     = help: move your file elsewhere, then run `koze build` again
 
     2 errors; nothing was written
     ");
@@ -112,7 +112,7 @@ fn a_configuration_that_is_read_only() {
     assert_snapshot!(refused(&project), @"
     error[K057]: failed to write `[PROJECT]/wrangler.jsonc`: the file is read-only
      |
-     = help: see to the cause, then run the command again
+     = help: resolve the cause, then run the command again
 
     1 error; nothing was written
     ");
@@ -130,7 +130,7 @@ fn a_lock_that_is_read_only() {
     assert_snapshot!(refused(&project), @"
     error[K057]: failed to write `[PROJECT]/koze.lock`: the file is read-only
      |
-     = help: see to the cause, then run the command again
+     = help: resolve the cause, then run the command again
 
     1 error; nothing was written
     ");
@@ -216,7 +216,7 @@ fn a_link_in_the_place_of_a_generated_file_is_in_the_way() {
     fs::create_dir_all(project.path("src/generated")).expect("a directory");
     symlink(project.path("notes.txt"), project.path("src/generated/mod.rs")).expect("a link");
     let said = refused(&project);
-    assert!(said.starts_with("error[K056]: `src/generated/mod.rs` is in the way"), "{said}");
+    assert!(said.starts_with("error[K056]: `src/generated/mod.rs` was not written by koze"), "{said}");
     assert_eq!(project.read("notes.txt"), "mine\n");
 }
 

@@ -15,7 +15,7 @@ fn image_and_variant() {
     3 | #[sandbox(image = "docker.io/cloudflare/sandbox:0.12.10", variant = "python")]
       |           ----- the other one                             ^^^^^^^
       |
-      = help: `variant` is the default image with a suffix: keep the one you mean
+      = help: `variant` selects a variant of the default image: keep only one of them
 
     1 error; nothing was written
     "#
@@ -31,7 +31,7 @@ fn build_arguments_for_an_image_that_is_not_built() {
     3 | #[sandbox(image = "docker.io/x/y:1", image_vars(A = "1"))]
       |                                      ^^^^^^^^^^
       |
-      = help: `image_vars` is for a Dockerfile, and `docker.io/x/y:1` is not built: take `image_vars` out
+      = help: `image_vars` is for Dockerfiles, and `docker.io/x/y:1` is not built from one: remove `image_vars`
 
     1 error; nothing was written
     "#);
@@ -40,7 +40,7 @@ fn build_arguments_for_an_image_that_is_not_built() {
 #[test]
 fn an_image_without_a_tag() {
     assert_snapshot!(refused_keys("image = \"docker.io/cloudflare/sandbox\""), @r#"
-    error[K015]: `docker.io/cloudflare/sandbox` is no image: it has no tag
+    error[K015]: `docker.io/cloudflare/sandbox` is not a valid image: it has no tag
      --> src/server/shell.sandbox.rs:3:19
       |
     3 | #[sandbox(image = "docker.io/cloudflare/sandbox")]
@@ -55,7 +55,7 @@ fn an_image_without_a_tag() {
 #[test]
 fn an_image_that_is_another_tomorrow() {
     assert_snapshot!(refused_keys("image = \"docker.io/cloudflare/sandbox:latest\""), @r#"
-    error[K015]: `docker.io/cloudflare/sandbox:latest` is no image: `latest` is another image tomorrow
+    error[K015]: `docker.io/cloudflare/sandbox:latest` is not a valid image: `latest` can change at any time
      --> src/server/shell.sandbox.rs:3:19
       |
     3 | #[sandbox(image = "docker.io/cloudflare/sandbox:latest")]
@@ -70,7 +70,7 @@ fn an_image_that_is_another_tomorrow() {
 #[test]
 fn a_dockerfile_that_is_not_there() {
     assert_snapshot!(refused_keys("image = \"./python.Dockerfile\""), @r#"
-    error[K016]: no file at `./python.Dockerfile`
+    error[K016]: the file `./python.Dockerfile` does not exist
      --> src/server/shell.sandbox.rs:3:19
       |
     3 | #[sandbox(image = "./python.Dockerfile")]

@@ -61,16 +61,16 @@ fn a_library_becomes_a_package_that_koze_builds() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/placed.mjs
-    created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
+    created src/generated/operations.mjs
     created src/generated/guest.mjs
     created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
-    next: commit these files, `koze.lock` among them
-    next: npm install, which brings the sandbox SDK that the Worker entry imports
+    next: commit these files, including `koze.lock`
+    next: npm install, which installs the sandbox SDK that the Worker's entry point imports
     ");
     assert_snapshot!(users_diff(&project, &before), @r#"
     --- a/Cargo.toml
@@ -258,18 +258,18 @@ fn a_main_and_a_command_of_ones_own() {
         "{config}"
     );
     assert_snapshot!(run.stderr, @r#"
-    warning[K049]: `main` is `src/index.js`, which does not export the classes of the sandboxes
+    warning[K049]: `main` is `src/index.js`, which does not export the sandbox classes
      --> wrangler.jsonc:1:26
       |
     1 | { "name": "app", "main": "src/index.js", "build": { "command": "make a; make b" } }
       |                          ^^^^^^^^^^^^^^
       |
-      = help: wrangler looks for them there: set `main` to `src/generated/worker.mjs`, or write `export * from` that file in yours
+      = help: set `main` to `src/generated/worker.mjs`, or add `export * from` that file to yours
 
     1 warning
     "#);
     assert!(
-        run.stdout.contains("next: let `build.command` in wrangler.jsonc begin with `koze build --check`"),
+        run.stdout.contains("next: start `build.command` in wrangler.jsonc with `koze build --check`"),
         "{}",
         run.stdout
     );
@@ -297,9 +297,9 @@ fn a_package_without_a_library() {
     fs_err::remove_file(project.path("src/lib.rs")).expect("it was there");
     project.write("src/main.rs", "fn main() {}\n");
     assert_snapshot!(refused(&project), @"
-    error[K069]: there is no `src/lib.rs`: a Rust Worker is a library
+    error[K069]: `src/lib.rs` does not exist: a Rust Worker is a library
      |
-     = help: create `src/lib.rs`, then run `koze init` again; for a complete Worker see what `koze new` makes
+     = help: create `src/lib.rs`, then run `koze init` again; `koze new` creates a complete Worker as an example
 
     1 error; nothing was written
     ");
@@ -310,13 +310,13 @@ fn a_library_that_is_not_rust() {
     let project = library();
     project.write("src/lib.rs", "pub fn f( {\n");
     assert_snapshot!(refused(&project), @"
-    error[K001]: this is not Rust: cannot parse string into token stream
+    error[K001]: cannot parse this file as Rust: cannot parse string into token stream
      --> src/lib.rs:1:11
       |
     1 | pub fn f( {
       |           ^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -377,9 +377,9 @@ fn a_class_of_earlier_versions_is_migrated_first() {
         r#"{ "name": "app", "containers": [{ "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11" }] }"#,
     );
     assert_snapshot!(refused(&project), @"
-    error[K070]: `wrangler.jsonc` has a container of the class `Sandbox`: the pattern of earlier versions
+    error[K070]: `wrangler.jsonc` has a container of the class `Sandbox`, which earlier versions used
      |
-     = help: run `koze migrate` first: it makes a sandbox of it and keeps its storage; then run `koze init` again
+     = help: run `koze migrate` first, which turns it into a sandbox and keeps its storage; then run `koze init` again
 
     1 error; nothing was written
     ");
@@ -411,7 +411,7 @@ fn what_is_of_another_form_is_no_reason_to_panic() {
         project.write("package.json", package);
         let run = init(&project);
         assert_eq!(run.code, 1, "{package}: {}", run.stdout);
-        assert!(run.stderr.contains("is no object"), "{package}: {}", run.stderr);
+        assert!(run.stderr.contains("is not an object"), "{package}: {}", run.stderr);
     }
 }
 
@@ -452,7 +452,7 @@ fn the_crate_worker_is_raised() {
         assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{dependency}: {}", run.stdout);
         assert_eq!(project.read("Cargo.toml"), before.replace(dependency, raised));
         assert_eq!(
-            run.stdout.contains("next: the crate `worker` is asked for as 0.8.7 now"),
+            run.stdout.contains("next: the required version of the crate `worker` is now 0.8.7"),
             warns,
             "{}",
             run.stdout

@@ -28,14 +28,14 @@ fn addresses_that_are_not_served() {
         all += &said(&host, &["--http", address], None);
     }
     assert_snapshot!(all, @"
-    2 error: --http: 0.0.0.0:0 can be reached from elsewhere: the tools run commands, so they are served on the loopback interface alone
-    2 error: --http: [::]:0 can be reached from elsewhere: the tools run commands, so they are served on the loopback interface alone
-    2 error: --http: 192.0.2.1:80 can be reached from elsewhere: the tools run commands, so they are served on the loopback interface alone
-    2 error: --http: `localhost:8080` is no address such as 127.0.0.1:8080
-    2 error: --http: `127.0.0.1` is no address such as 127.0.0.1:8080
-    2 error: --http: `127.0.0.1:99999` is no address such as 127.0.0.1:8080
-    2 error: --http: `8080` is no address such as 127.0.0.1:8080
-    2 error: --http: `` is no address such as 127.0.0.1:8080
+    2 error: --http: 0.0.0.0:0 can be reached from elsewhere: the tools run commands, so they are served only on the loopback interface
+    2 error: --http: [::]:0 can be reached from elsewhere: the tools run commands, so they are served only on the loopback interface
+    2 error: --http: 192.0.2.1:80 can be reached from elsewhere: the tools run commands, so they are served only on the loopback interface
+    2 error: --http: `localhost:8080` is not an address such as 127.0.0.1:8080
+    2 error: --http: `127.0.0.1` is not an address such as 127.0.0.1:8080
+    2 error: --http: `127.0.0.1:99999` is not an address such as 127.0.0.1:8080
+    2 error: --http: `8080` is not an address such as 127.0.0.1:8080
+    2 error: --http: `` is not an address such as 127.0.0.1:8080
     ");
 }
 
@@ -50,8 +50,7 @@ fn a_port_that_is_taken() {
 #[test]
 fn tokens_that_are_none() {
     let host = sandboxes();
-    let expected =
-        "1 error: KOZE_MCP_TOKEN is no token: take at least 16 letters, digits and signs, no spaces\n";
+    let expected = "1 error: KOZE_MCP_TOKEN is not a valid token: use at least 16 letters, digits and symbols, without spaces\n";
     for token in
         ["", "fifteen-letters", "sixteen letters and more", "sechzehn-Zeichen-äöü", "0123456789abcde\t"]
     {
@@ -67,10 +66,10 @@ fn origins_that_are_none() {
         all += &said(&host, &["--http", "--allow-origin", origin], None);
     }
     assert_snapshot!(all, @"
-    2 error: --allow-origin: `localhost:6274` is no origin such as http://localhost:6274
-    2 error: --allow-origin: `null` is no origin such as http://localhost:6274
-    2 error: --allow-origin: `*` is no origin such as http://localhost:6274
-    2 error: --allow-origin: `http://a/path` is no origin such as http://localhost:6274
+    2 error: --allow-origin: `localhost:6274` is not an origin such as http://localhost:6274
+    2 error: --allow-origin: `null` is not an origin such as http://localhost:6274
+    2 error: --allow-origin: `*` is not an origin such as http://localhost:6274
+    2 error: --allow-origin: `http://a/path` is not an origin such as http://localhost:6274
     ");
     assert!(said(&host, &["--allow-origin", "http://a"], None).starts_with("2 error: "), "it is for HTTP");
 }

@@ -37,7 +37,7 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     assert_snapshot!(run.stdout, @r#"
     1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10-python
-    renamed the class `Sandbox` to `ShellSandbox`: its storage stays
+    renamed the class `Sandbox` to `ShellSandbox`: it keeps its storage
     adopted the container at `containers[0]`
     adopted the binding at `durable_objects.bindings[0]`
     created src/server/shell.sandbox.rs
@@ -51,18 +51,18 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/placed.mjs
-    created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
+    created src/generated/operations.mjs
     created src/generated/guest.mjs
     created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
-    next: commit these files, `koze.lock` among them
-    next: what a class `Sandbox` of your own set (`sleepAfter`, `envVars`, hosts) belongs into the attribute
-    next: say `env.shell_sandbox().get(key)` where the Worker used the old binding
-    next: change these lines, which speak of `Sandbox`
+    next: commit these files, including `koze.lock`
+    next: move what your own class `Sandbox` set (`sleepAfter`, `envVars`, hosts) to the attribute
+    next: use `env.shell_sandbox().get(key)` where the Worker used the old binding
+    next: change these lines, which use `Sandbox`
       src/lib.rs:4: env.durable_object("Sandbox");
     "#);
     assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
@@ -92,7 +92,7 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
     assert_snapshot!(refused_with(&project, &["migrate"]), @"
     error[K068]: `wrangler.jsonc` has no container of the class `Sandbox`
      |
-     = help: there is nothing to migrate: `koze build` keeps the other containers in step, `koze add NAME` makes a new sandbox
+     = help: there is nothing to migrate: `koze build` updates other containers, and `koze add NAME` creates a new sandbox
 
     1 error; nothing was written
     ");
@@ -142,13 +142,13 @@ fn an_image_of_ones_own_stays() {
 fn a_class_made_without_sqlite() {
     let project = legacy(&LEGACY.replace("new_sqlite_classes", "new_classes"));
     assert_snapshot!(refused_with(&project, &["migrate"]), @r#"
-    error[K042]: the class `Sandbox` was made without SQLite, which containers need
+    error[K042]: the class `Sandbox` was created without SQLite, which containers need
       --> wrangler.jsonc:10:18
        |
     10 |   "migrations": [{ "tag": "v1", "new_classes": ["Sandbox"] }]
        |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
-       = help: a class keeps the storage it was made with: give the sandbox's struct another name
+       = help: the storage of a class cannot be changed: give the sandbox's struct another name
 
     1 error; nothing was written
     "#);

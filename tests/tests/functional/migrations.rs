@@ -22,7 +22,7 @@ fn a_migration_that_was_edited_stops_the_build() {
         "new_sqlite_classes\": [\"Other\", \"ShellSandbox\"",
     );
     assert_snapshot!(refused(&project), @r#"
-    error[K045]: the migration `v1` is not as koze wrote it
+    error[K045]: the migration `v1` is not what koze wrote
       --> wrangler.jsonc:23:5
        |
     23 | /     {
@@ -31,7 +31,7 @@ fn a_migration_that_was_edited_stops_the_build() {
     26 | |     }
        | |_____^
        |
-       = help: Cloudflare has a migration's effect once it was deployed, whatever the file says later: restore it from version control; where it never was deployed, take its `[[migration]]` out of `koze.lock`
+       = help: a deployed migration stays in effect, even if you change the file: restore it from version control; if it was never deployed, remove its `[[migration]]` from `koze.lock`
 
     1 error; nothing was written
     "#);
@@ -55,7 +55,7 @@ fn a_migration_that_was_taken_out_stops_the_build() {
     assert_snapshot!(refused(&project), @"
     error[K045]: the migration `v1` is gone
     --> wrangler.jsonc
-     = help: Cloudflare has a migration's effect once it was deployed, whatever the file says later: restore it from version control; where it never was deployed, take its `[[migration]]` out of `koze.lock`
+     = help: a deployed migration stays in effect, even if you change the file: restore it from version control; if it was never deployed, remove its `[[migration]]` from `koze.lock`
 
     1 error; nothing was written
     ");
@@ -81,7 +81,7 @@ fn a_tag_twice_stops_the_build() {
     27 | |     }
        | |_____^
        |
-       = help: wrangler looks up by its tag which migration is deployed, and finds the first of the two: it sends the second one again at each deployment, which Cloudflare refuses. Give the one that is not deployed yet a tag of its own, and take the `[[migration]]` of `v1` out of `koze.lock`
+       = help: wrangler finds the deployed migration by its tag and takes the first of the two, so it sends the second one again with each deployment, which Cloudflare rejects. Give the one that is not deployed yet a unique tag, and remove the `[[migration]]` of `v1` from `koze.lock`
 
     1 error; nothing was written
     "#);
@@ -96,7 +96,7 @@ fn a_tag_twice_before_the_first_build() {
     project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n{migrations}")));
     let refused = refused(&project);
     assert!(refused.starts_with("error[K045]: two migrations have the tag `v1`"), "{refused}");
-    assert!(refused.contains("a tag of its own\n") && !refused.contains("koze.lock"), "{refused}");
+    assert!(refused.contains("a unique tag\n") && !refused.contains("koze.lock"), "{refused}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn migrations_and_exports_exclude_each_other() {
     22 |   "exports": { "Counter": { "type": "durable-object", "storage": "sqlite" } },
        |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
-       = help: wrangler takes one or the other: keep the one this project uses
+       = help: wrangler accepts only one of them: keep the one that this project uses
 
     1 error; nothing was written
     "#);
@@ -127,13 +127,13 @@ fn a_class_without_sqlite_cannot_be_a_sandbox() {
     let migrations = "\"migrations\": [{ \"tag\": \"v1\", \"new_classes\": [\"ShellSandbox\"] }]";
     project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n  {migrations}\n}}")));
     assert_snapshot!(refused(&project), @r#"
-    error[K042]: the class `ShellSandbox` was made without SQLite, which containers need
+    error[K042]: the class `ShellSandbox` was created without SQLite, which containers need
      --> wrangler.jsonc:6:18
       |
     6 |   "migrations": [{ "tag": "v1", "new_classes": ["ShellSandbox"] }]
       |                  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = help: a class keeps the storage it was made with: give the sandbox's struct another name
+      = help: the storage of a class cannot be changed: give the sandbox's struct another name
 
     1 error; nothing was written
     "#);
@@ -147,36 +147,36 @@ fn histories_that_wrangler_refuses() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", config("\n    { \"tag\": \"v1\", \"deleted_classes\": [\"Gone\"] }\n  "));
     assert_snapshot!(warned(&project), @r#"
-    warning[K082]: wrangler refuses the migration `v1`: it deletes the class `Gone`, which does not live then
+    warning[K082]: wrangler rejects the migration `v1`: it deletes the class `Gone`, which does not exist at that point
      --> wrangler.jsonc:7:40
       |
     7 |     { "tag": "v1", "deleted_classes": ["Gone"] }
       |                                        ^^^^^^
       |
-      = help: wrangler replays all migrations wherever there are containers: let an earlier one create the class in `new_sqlite_classes`, or take the entry out; what was deployed is not applied again, so mending it changes no storage. Where `koze.lock` has its `[[migration]]`, take that out as well
+      = help: with containers, wrangler checks all migrations again: create the class in an earlier migration with `new_sqlite_classes`, or remove the entry; deployed migrations are not applied again, so this does not change storage. If `koze.lock` has its `[[migration]]`, remove that as well
 
     1 warning
     "#);
     for (migrations, says) in [
         (
             r#"{ "tag": "a", "renamed_classes": [{ "from": "A", "to": "B" }] }"#,
-            "the migration `a`: it renames the class `A`, which does not live then",
+            "the migration `a`: it renames the class `A`, which does not exist at that point",
         ),
         (
             r#"{ "tag": "a", "new_sqlite_classes": ["A"] }, { "tag": "b", "new_classes": ["A"] }"#,
-            "the migration `b`: it creates the class `A`, which lives already",
+            "the migration `b`: it creates the class `A`, which already exists",
         ),
         (
             r#"{ "tag": "a", "new_sqlite_classes": ["A", "A"] }"#,
-            "the migration `a`: it creates the class `A`, which lives already",
+            "the migration `a`: it creates the class `A`, which already exists",
         ),
         (
             r#"{ "tag": "a", "new_sqlite_classes": ["A"] }, { "tag": "b", "deleted_classes": ["A"] }, { "tag": "c", "deleted_classes": ["A"] }"#,
-            "the migration `c`: it deletes the class `A`, which does not live then",
+            "the migration `c`: it deletes the class `A`, which does not exist at that point",
         ),
         (
             r#"{ "tag": "a", "transferred_classes": [{ "from": "A", "from_script": "s", "to": "A" }] }, { "tag": "b", "deleted_classes": ["A"] }"#,
-            "the migration `b`: it deletes the class `A`, which only `transferred_classes` brought",
+            "the migration `b`: it deletes the class `A`, which only `transferred_classes` created",
         ),
         // Within a migration, wrangler deletes before it creates.
         (

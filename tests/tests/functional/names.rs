@@ -21,7 +21,7 @@ fn two_files_with_one_binding() {
     4 | pub struct One;
       |            --- first here
       |
-      = help: both file names give it: rename one of the files
+      = help: it follows from both file names: rename one of the files
 
     1 error; nothing was written
     ");
@@ -44,7 +44,7 @@ fn two_directories_with_one_file_name() {
     4 | pub struct One;
       |            --- first here
       |
-      = help: both file names give it: rename one of the files
+      = help: it follows from both file names: rename one of the files
 
     1 error; nothing was written
     ");
@@ -67,7 +67,7 @@ fn two_files_with_one_class() {
     4 | pub struct ShellSandbox;
       |            ------------ first here
       |
-      = help: a Durable Object class is unique in a Worker: rename one of the structs
+      = help: a Durable Object class must be unique in a Worker: rename one of the structs
 
     1 error; nothing was written
     ");
@@ -90,7 +90,7 @@ fn two_files_with_one_container() {
     4 | pub struct A;
       |            - first here
       |
-      = help: an application's name is unique in the account: give one of them another `name`
+      = help: an application's name must be unique in the account: give one of them another `name`
 
     1 error; nothing was written
     "#);
@@ -113,7 +113,7 @@ fn two_defaults() {
     3 | #[sandbox(default)]
       |           ------- the first one
       |
-      = help: one sandbox is what an agent gets when it names none: take `default` out of the others
+      = help: only one sandbox can be the default: remove `default` from the others
 
     1 error; nothing was written
     ");

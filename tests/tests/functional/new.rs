@@ -28,7 +28,7 @@ fn a_project_in_an_empty_directory() {
     1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/shell.sandbox.rs  ShellSandbox  SHELL_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
     next: cd hello && npm install && npm run check (its README.md says what these need)
-    note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31: `koze new --backend native` makes a project without it, `koze migrate --backend native` moves this one
+    note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31: `koze new --backend native` creates a project without it, `koze migrate --backend native` moves this one
     ");
 
     let files: BTreeSet<String> = place.snapshot().into_keys().collect();
@@ -163,7 +163,7 @@ fn a_project_inside_a_workspace_closes_itself_off() {
     assert_eq!(new(&place, &["apps/hello"]).code, 0);
     let manifest = place.read("apps/hello/Cargo.toml");
     assert!(
-        manifest.ends_with("\n# This package is no member of the workspace around it.\n[workspace]\n"),
+        manifest.ends_with("\n# This package is not a member of the surrounding workspace.\n[workspace]\n"),
         "{manifest}"
     );
 }
@@ -180,9 +180,9 @@ fn a_directory_that_is_not_empty() {
     let place = Project::new();
     place.write("hello/notes.txt", "mine\n");
     assert_snapshot!(refused_with(&place, &["new", "hello", "--runtime-path", &runtime()]), @"
-    error[K061]: `hello` is there already, and not empty
+    error[K061]: `hello` already exists and is not empty
      |
-     = help: koze writes over nothing: name another directory
+     = help: choose another directory
 
     1 error; nothing was written
     ");
@@ -199,9 +199,9 @@ fn a_file_in_the_way() {
 fn a_name_that_is_none() {
     let place = Project::new();
     assert_snapshot!(refused_with(&place, &["new", "3d tool", "--runtime-path", &runtime()]), @"
-    error[K062]: `3d tool` is no name for a package
+    error[K062]: `3d tool` is not a valid package name
      |
-     = help: a name is ASCII letters, digits, `-` and `_`, begins with a letter, is no word of Rust or cargo and has 57 characters at most: say `--name d-tool`
+     = help: a name must have at most 57 ASCII letters, digits, `-` and `_`, start with a letter, and not be a reserved word of Rust or Cargo: pass `--name d-tool`
 
     1 error; nothing was written
     ");
@@ -223,9 +223,9 @@ fn a_runtime_that_is_none() {
     let place = Project::new();
     place.write("crate/Cargo.toml", "[package]\nname = \"other\"\n");
     assert_snapshot!(refused_with(&place, &["new", "hello", "--runtime-path", "crate"]), @"
-    error[K063]: no crate `koze` for the project to depend on: `crate` holds no crate of that name
+    error[K063]: cannot find the crate `koze` that the project depends on: `crate` does not contain a crate of that name
      |
-     = help: say where it is: `--runtime-path DIR`, the `runtime` directory of a koze checkout
+     = help: pass its path, the `runtime` directory of a koze checkout, with `--runtime-path DIR`
 
     1 error; nothing was written
     ");

@@ -46,15 +46,15 @@ fn entries_by_hand_are_adopted() {
     created src/generated/sdk.mjs
     created src/generated/sdk.d.mts
     created src/generated/placed.mjs
-    created src/generated/operations.mjs
     created src/generated/koze-guest.mjs
+    created src/generated/operations.mjs
     created src/generated/guest.mjs
     created src/generated/trees.mjs
     created src/generated/calls.mjs
     created src/generated/waiting.mjs
     created src/generated/contract.d.ts
     created koze.lock
-    next: commit these files, `koze.lock` among them
+    next: commit these files, including `koze.lock`
     ");
     assert_snapshot!(crate::common::users_diff(&before, &project.snapshot()), @r#"
     --- a/wrangler.jsonc
@@ -185,7 +185,7 @@ fn a_lock_that_is_broken() {
     12 | <<<<<<< HEAD
        |         ^
        |
-       = help: it records what koze owns in the wrangler configuration: restore it from version control; where it is lost, delete it, and the next build adopts what fits
+       = help: it records what koze owns in the wrangler configuration: restore it from version control; if it is lost, delete it, and the next build adopts matching entries
 
     1 error; nothing was written
     ");
@@ -202,7 +202,7 @@ fn a_lock_with_a_key_that_is_none() {
     2 | sandboxes = []
       | ^^^^^^^^^
       |
-      = help: it records what koze owns in the wrangler configuration: restore it from version control; where it is lost, delete it, and the next build adopts what fits
+      = help: it records what koze owns in the wrangler configuration: restore it from version control; if it is lost, delete it, and the next build adopts matching entries
 
     1 error; nothing was written
     ");
@@ -213,9 +213,9 @@ fn a_lock_from_the_future() {
     let project = beside("#[sandbox]", "\"vars\": {}");
     project.write("koze.lock", "version = 2\n");
     assert_snapshot!(refused(&project), @"
-    error[K055]: `koze.lock` cannot be used: it has version 2, and this koze writes version 1
+    error[K055]: `koze.lock` cannot be used: it has version 2, but this koze supports version 1
     --> koze.lock
-     = help: a newer koze wrote it, and knows what it owns: install that version of koze or a later one
+     = help: a newer koze wrote it: install that version of koze or a later one
 
     1 error; nothing was written
     ");

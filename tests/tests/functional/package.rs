@@ -8,9 +8,9 @@ use crate::common::{built, package, plain, refused, refused_with, shell};
 #[test]
 fn no_package() {
     assert_snapshot!(refused(&Project::new()), @"
-    error[K027]: `.` is no cargo package: neither it nor a directory above it has a `Cargo.toml`
+    error[K027]: `.` is not a Cargo package: neither it nor a directory above it has a `Cargo.toml`
      |
-     = help: run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`
+     = help: run koze in a package, pass one with `--project DIR`, or create one with `koze new DIR`
 
     1 error; nothing was written
     ");
@@ -19,9 +19,9 @@ fn no_package() {
 #[test]
 fn no_directory() {
     assert_snapshot!(refused_with(&package(), &["build", "--project", "elsewhere"]), @"
-    error[K027]: `elsewhere` is no cargo package: there is no such directory
+    error[K027]: `elsewhere` is not a Cargo package: the directory does not exist
      |
-     = help: run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`
+     = help: run koze in a package, pass one with `--project DIR`, or create one with `koze new DIR`
 
     1 error; nothing was written
     ");
@@ -41,9 +41,9 @@ fn a_virtual_workspace_names_its_members() {
             .write(format!("{member}/src/lib.rs"), "");
     }
     assert_snapshot!(refused(&project), @"
-    error[K027]: `.` is no cargo package: it is a workspace of `app`, `tools/one`
+    error[K027]: `.` is not a Cargo package: it is a workspace of `app`, `tools/one`
      |
-     = help: run koze in a package, name one with `--project DIR`, or make one with `koze new DIR`
+     = help: run koze in a package, pass one with `--project DIR`, or create one with `koze new DIR`
 
     1 error; nothing was written
     ");
@@ -60,7 +60,7 @@ fn a_manifest_that_does_not_parse() {
     2 | name = app
       |        ^^^
       |
-      = help: mend the file, then run `koze build` again
+      = help: correct the file, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -77,7 +77,7 @@ fn a_package_without_a_name() {
     1 | [package]
       | ^^^^^^^^^
       |
-      = help: mend the file, then run `koze build` again
+      = help: correct the file, then run `koze build` again
 
     1 error; nothing was written
     ");

@@ -176,7 +176,7 @@ fn storage_is_not_lost_silently() {
     let project = project(true);
     ask_no_more(&project);
     assert_snapshot!(refused_with(&project, &["build"]), @r#"
-    error[K072]: `Cargo.toml` no longer asks for the registry of sandboxes, but its class `KozeSessions` still has storage
+    error[K072]: `Cargo.toml` no longer enables the registry of sandboxes, but its class `KozeSessions` still has storage
       --> wrangler.jsonc:36:5
        |
     36 | /     {
@@ -185,7 +185,7 @@ fn storage_is_not_lost_silently() {
     39 | |     }
        | |_____^
        |
-       = help: a build never deletes storage: say `registry = true` under `[package.metadata.koze]` again, or take the registry out, `koze remove KozeSessions` with `--keep-storage` or `--delete-storage`
+       = help: a build never deletes storage: set `registry = true` under `[package.metadata.koze]` again, or run `koze remove KozeSessions` with `--keep-storage` or `--delete-storage`
 
     1 error; nothing was written
     "#);
@@ -195,9 +195,9 @@ fn storage_is_not_lost_silently() {
 fn its_storage_is_deleted_when_the_user_says_so() {
     let project = project(true);
     assert_snapshot!(refused_with(&project, &["remove", "KozeSessions", "--delete-storage"]), @"
-    error[K059]: `KozeSessions` cannot be removed: `Cargo.toml` asks for it
+    error[K059]: `KozeSessions` cannot be removed: `Cargo.toml` enables it
     --> Cargo.toml
-     = help: take `registry = true` out of `[package.metadata.koze]` first; then run the command again
+     = help: remove `registry = true` from `[package.metadata.koze]` first, then run the command again
 
     1 error; nothing was written
     ");
@@ -260,13 +260,13 @@ fn another_binding_of_its_name_is_in_the_way() {
     project.write("wrangler.jsonc", config);
     ask(&project);
     assert_snapshot!(refused_with(&project, &["build"]), @r#"
-    error[K042]: `KOZE_SESSIONS` is the binding of the registry that `Cargo.toml` asks for, and is another one here
+    error[K042]: `KOZE_SESSIONS` is the binding of the registry that `Cargo.toml` enables, but it is another binding here
      --> wrangler.jsonc:2:30
       |
     2 |   "vars": { "KOZE_SESSIONS": "mine" },
       |                              ^^^^^^
       |
-      = help: give this one another name, or take `registry = true` out; the registry's class is `KozeSessions`
+      = help: give this one another name, or remove `registry = true`; the registry's class is `KozeSessions`
 
     1 error; nothing was written
     "#);
@@ -277,5 +277,5 @@ fn it_is_asked_for_with_a_boolean() {
     let project = project(false);
     project.write("Cargo.toml", project.read("Cargo.toml") + &ASKED.replace("true", "\"yes\""));
     let stderr = refused_with(&project, &["build"]);
-    assert!(stderr.contains("`package.metadata.koze.registry` takes `true` or `false`"), "{stderr}");
+    assert!(stderr.contains("`package.metadata.koze.registry` must be `true` or `false`"), "{stderr}");
 }

@@ -102,7 +102,7 @@ fn a_sandbox_that_is_declared() {
     4 | pub struct ShellSandbox;
       |            ^^^^^^^^^^^^
       |
-      = help: delete that file first, for koze deletes no source; then run the command again
+      = help: koze does not delete source files: delete that file first, then run the command again
 
     1 error; nothing was written
     ");
@@ -112,9 +112,9 @@ fn a_sandbox_that_is_declared() {
 fn a_sandbox_that_never_was() {
     let project = crate::classes::built_shell();
     assert_snapshot!(refused_with(&project, &["remove", "python", "--delete-storage"]), @"
-    error[K059]: `python` cannot be removed: koze has not built it
+    error[K059]: `python` cannot be removed: koze did not build it
      |
-     = help: koze has built `shell`: name one of these
+     = help: koze has built `shell`: use one of these names
 
     1 error; nothing was written
     ");
@@ -139,7 +139,7 @@ fn a_sandbox_goes_and_its_storage_stays() {
     let run = project.koze(&["remove", "python", "--keep-storage"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     assert!(
-        run.stdout.contains("removed the container of `PythonSandbox`: the class stays"),
+        run.stdout.contains("removed the container of `PythonSandbox`: the class keeps its storage"),
         "{}",
         run.stdout
     );
@@ -224,13 +224,13 @@ fn a_second_binding_of_a_class_that_goes_has_to_go_first() {
     let alias = "\"bindings\": [\n      { \"name\": \"ALIAS\", \"class_name\": \"PythonSandbox\" },";
     project.write("wrangler.jsonc", config.replace("\"bindings\": [", alias));
     assert_snapshot!(refused_with(&project, &["remove", "python", "--delete-storage"]), @r#"
-    error[K042]: the binding `ALIAS` is to the class `PythonSandbox`, which no longer lives
+    error[K042]: the binding `ALIAS` refers to the class `PythonSandbox`, which no longer exists
       --> wrangler.jsonc:22:7
        |
     22 |       { "name": "ALIAS", "class_name": "PythonSandbox" },
        |       ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
        |
-       = help: Cloudflare refuses such a deployment: take the entry out, or give it another class
+       = help: Cloudflare rejects such a deployment: remove the entry, or give it another class
 
     1 error; nothing was written
     "#);
@@ -296,7 +296,8 @@ fn a_sandbox_that_was_never_deployed() {
             }
             let run = project.koze(&["remove", name, "--never-deployed"]);
             assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{name}: {}", run.stdout);
-            let says = "took `PythonSandbox` out of the history on your word that it was never deployed";
+            let says =
+                "removed `PythonSandbox` from the migrations because you stated that it was never deployed";
             assert!(run.stdout.contains(says), "{}", run.stdout);
             assert_eq!(project.diff(&before), "", "{name}, deleted: {deleted}");
             assert!(built(&project).stdout.contains("nothing to do"));
@@ -358,7 +359,7 @@ fn what_may_have_been_deployed_stays() {
     // Its file is there, koze never heard of it, its storage was kept.
     let project = without_python();
     refused(&project, "shell", "`src/server/shell.sandbox.rs` declares it");
-    refused(&project, "ruby", "koze has not built it");
+    refused(&project, "ruby", "koze did not build it");
     assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
     refused(&project, "python", "its storage was kept");
     // It was renamed.

@@ -174,7 +174,7 @@ fn a_dockerfile_that_another_sandbox_names() {
     project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
     built(&project);
     assert_snapshot!(refused_with(&project, &["rename", "shell", "bash"]), @r#"
-    error[K016]: no file at `./shell.Dockerfile`
+    error[K016]: the file `./shell.Dockerfile` does not exist
      --> src/server/zsh.sandbox.rs:3:19
       |
     3 | #[sandbox(image = "./shell.Dockerfile")]
@@ -195,7 +195,7 @@ fn what_speaks_of_the_old_name_is_listed() {
     assert_snapshot!(run.stdout, @r#"
     1 sandbox in wrangler.jsonc, SDK 0.12.10 from package.json
       src/server/bash.sandbox.rs  BashSandbox  BASH_SANDBOX  docker.io/cloudflare/sandbox:0.12.10
-    renamed the class `ShellSandbox` to `BashSandbox`: its storage stays
+    renamed the class `ShellSandbox` to `BashSandbox`: it keeps its storage
     created src/server/bash.sandbox.rs
     removed src/server/shell.sandbox.rs
     updated wrangler.jsonc
@@ -206,7 +206,7 @@ fn what_speaks_of_the_old_name_is_listed() {
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
     updated koze.lock
-    next: change these lines, which speak of `ShellSandbox`, `shell_sandbox`, `SHELL_SANDBOX`, `generated::shell` and `Image::Shell`
+    next: change these lines, which use `ShellSandbox`, `shell_sandbox`, `SHELL_SANDBOX`, `generated::shell` and `Image::Shell`
       src/lib.rs:3: env.shell_sandbox().get("SHELL_SANDBOX");
     "#);
 }
@@ -243,16 +243,16 @@ fn byte_order_mark_and_line_ends_stay() {
 #[test]
 fn a_sandbox_that_there_is_not() {
     assert_snapshot!(refused_with(&built_shell(), &["rename", "bash", "zsh"]), @"
-    error[K065]: no sandbox is called `bash`
+    error[K065]: there is no sandbox `bash`
      |
-     = help: name one by its file or its class: the files are those of `shell`
+     = help: use the name of a file or a class: the files are those of `shell`
 
     1 error; nothing was written
     ");
     assert_snapshot!(refused_with(&package(), &["rename", "bash", "zsh"]), @"
-    error[K065]: no sandbox is called `bash`
+    error[K065]: there is no sandbox `bash`
      |
-     = help: there is no sandbox yet: create one, `koze add shell`
+     = help: the project has no sandboxes: create one with `koze add shell`
 
     1 error; nothing was written
     ");
@@ -262,16 +262,16 @@ fn a_sandbox_that_there_is_not() {
 fn names_that_cannot_be() {
     let project = built_shell();
     assert_snapshot!(refused_with(&project, &["rename", "shell", "My Shell"]), @"
-    error[K067]: `My Shell` is no name for a sandbox
+    error[K067]: `My Shell` is not a valid sandbox name
      |
-     = help: a sandbox is named as its file is, without `.sandbox.rs`: a name matches `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and is a Rust module, such as `my-shell`; `koze rename` also takes that of a struct, in upper camel case
+     = help: a sandbox has the name of its file without `.sandbox.rs`, which must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and be a valid module name, such as `my-shell`; `koze rename` also takes the name of a struct, in upper camel case
 
     1 error; nothing was written
     ");
     assert_snapshot!(refused_with(&project, &["rename", "shell", "Sandbox"]), @"
-    error[K009]: `Sandbox` cannot be the class of a sandbox: it is a name that the generated code uses itself
+    error[K009]: `Sandbox` cannot be the class of a sandbox: the name is a name that the generated code uses itself
      |
-     = help: give the struct another name, such as `ShellSandbox`
+     = help: rename the struct, for example to `ShellSandbox`
 
     1 error; nothing was written
     ");
@@ -289,9 +289,9 @@ fn a_name_that_is_taken() {
     plain(&project, "src/server/bash.sandbox.rs", "BashSandbox");
     built(&project);
     assert_snapshot!(refused_with(&project, &["rename", "shell", "bash"]), @"
-    error[K064]: `src/server/bash.sandbox.rs` is there already
+    error[K064]: `src/server/bash.sandbox.rs` already exists
      |
-     = help: koze writes over no file of yours: give the sandbox another name, or edit that file
+     = help: choose another name for the sandbox, or edit that file
 
     1 error; nothing was written
     ");
@@ -307,7 +307,7 @@ fn a_name_that_is_taken() {
     4 | pub struct BashSandbox;
       |            ----------- first here
       |
-      = help: a Durable Object class is unique in a Worker: rename one of the structs
+      = help: a Durable Object class must be unique in a Worker: rename one of the structs
 
     1 error; nothing was written
     ");

@@ -1,6 +1,6 @@
 //! Every rule has a test that shows its text.
 
-use koze_model::Rule;
+use koze_cli::rules::Rule;
 use koze_tests::root;
 
 /// The macro alone can raise these.

@@ -11,7 +11,7 @@ fn looking_makes_nothing() {
     let host = sandboxes();
     let run = host.koze(&["sandboxes"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
-    assert_snapshot!(run.stdout, @"no sandboxes: `koze call` makes one with its first use");
+    assert_snapshot!(run.stdout, @"no sandboxes: `koze call` creates one on first use");
     let run = host.koze(&["sandboxes", "--format", "json"]);
     assert_snapshot!(run.stdout, @r#"
     {
@@ -36,7 +36,7 @@ fn sandboxes_of_all_sessions_and_of_one() {
     SESSION  SANDBOX  IMAGE  STATUS
     日本 x     web      shell  running
     ");
-    assert_snapshot!(host.koze(&["sandboxes", "--session", "none"]).stdout, @"no sandboxes: `koze call` makes one with its first use");
+    assert_snapshot!(host.koze(&["sandboxes", "--session", "none"]).stdout, @"no sandboxes: `koze call` creates one on first use");
     host.kill_supervisors();
     koze_tests::eventually("they sleep", || {
         host.koze(&["sandboxes"]).stdout.matches("sleeping").count() == 2

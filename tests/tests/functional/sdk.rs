@@ -23,7 +23,7 @@ fn with_version(version: &str) -> Project {
 #[test]
 fn no_sdk_anywhere() {
     assert_snapshot!(refused(&bare()), @"
-    error[K030]: no version of `@cloudflare/sandbox` to take the image from: there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact version, and no `koze` crate in the dependency graph as `Cargo.lock` has it
+    error[K030]: the version of `@cloudflare/sandbox`, which determines the image, is unknown: there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact version, and no `koze` crate in `Cargo.lock`
      |
      = help: the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again
 
@@ -43,7 +43,7 @@ fn an_sdk_without_the_class() {
     assert_snapshot!(refused(&with_version("0.13.0")), @"
     error[K031]: `@cloudflare/sandbox` 0.13.0 (node_modules/@cloudflare/sandbox/package.json) is outside the supported range, 0.8.11 to 0.12.x
      |
-     = help: koze builds on the `Sandbox` class, which 0.13 and 1.0 drop: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again
+     = help: koze needs the `Sandbox` class, which 0.13 and 1.0 removed: run `npm install --save-exact @cloudflare/sandbox@0.12.10`, then `koze build` again
 
     1 error; nothing was written
     ");
@@ -62,9 +62,9 @@ fn other_sdks_out_of_range() {
 fn an_old_sdk_is_warned_of() {
     let project = with_version("0.8.11");
     assert_snapshot!(warned(&project), @"
-    warning[K032]: `@cloudflare/sandbox` 0.8.11 (node_modules/@cloudflare/sandbox/package.json) is older than the tools of this koze expect
+    warning[K032]: `@cloudflare/sandbox` 0.8.11 (node_modules/@cloudflare/sandbox/package.json) is older than the tools of this version of koze expect
      |
-     = help: the configuration is right, but a tool call that needs a newer SDK answers `unsupported`: `npm install --save-exact @cloudflare/sandbox@0.12.10`
+     = help: the configuration is correct, but tool calls that need a newer SDK return `unsupported`: run `npm install --save-exact @cloudflare/sandbox@0.12.10`
 
     1 warning
     ");
@@ -99,7 +99,7 @@ fn a_package_json_that_does_not_parse() {
     3 |     "@cloudflare/sandbox": 0.12.10
       |                                ^
       |
-      = help: mend the file, then run `koze build` again
+      = help: correct the file, then run `koze build` again
 
     1 error; nothing was written
     "#);
@@ -110,9 +110,9 @@ fn an_installed_package_without_a_version() {
     let project = bare();
     project.write(INSTALLED, "{ \"name\": \"@cloudflare/sandbox\" }\n");
     assert_snapshot!(refused(&project), @"
-    error[K034]: it has no `version`: install the package anew
+    error[K034]: it has no `version`: reinstall the package
     --> node_modules/@cloudflare/sandbox/package.json
-     = help: mend the file, then run `koze build` again
+     = help: correct the file, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -126,13 +126,13 @@ fn a_dockerfile_of_another_version_is_warned_of() {
         "# Ours.\nFROM docker.io/cloudflare/sandbox:0.12.9-python AS base\nRUN true\n",
     );
     assert_snapshot!(warned(&project), @"
-    warning[K033]: the Dockerfile builds on `docker.io/cloudflare/sandbox:0.12.9-python`, the SDK is 0.12.10
+    warning[K033]: the Dockerfile is based on `docker.io/cloudflare/sandbox:0.12.9-python`, but the SDK is 0.12.10
      --> src/server/shell.Dockerfile:2:6
       |
     2 | FROM docker.io/cloudflare/sandbox:0.12.9-python AS base
       |      ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
       |
-      = help: image and SDK must be of one version: write a tag that begins with `0.12.10`
+      = help: image and SDK must have the same version: use a tag that starts with `0.12.10`
 
     1 warning
     ");
@@ -212,7 +212,7 @@ fn a_lock_file_that_does_not_parse() {
     4 | <<<<<<< HEAD
       | ^
       |
-      = help: mend the file, then run `koze build` again
+      = help: correct the file, then run `koze build` again
 
     1 error; nothing was written
     ");

@@ -75,7 +75,7 @@ watch_dir = "lib"
     set `env.staging.main` in wrangler.toml to `src/generated/worker.mjs`
     set `env.staging.build.command` in wrangler.toml to `koze build --check && worker-build --dev`
     set `env.watched.build.command` in wrangler.toml to `koze build --check && worker-build --release`
-    next: let `env.list.build.command` in wrangler.toml begin with `koze build --check`, so that nothing is deployed that is not in step
+    next: start `env.list.build.command` in wrangler.toml with `koze build --check`, so that an outdated project is never deployed
     ");
     let config = project.read("wrangler.toml");
     assert!(
@@ -100,7 +100,6 @@ fn the_entry_point_of_a_site() {
     };
     let project = with(&site("./build/index.js"));
     assert_snapshot!(notes(&init(&project)), @"
-    took `site.entry-point` out of wrangler.toml: `main` has replaced it
     set `main` in wrangler.toml to `src/generated/worker.mjs`
     set `build.command` in wrangler.toml to `koze build --check && worker-build --release`
     ");
@@ -113,13 +112,13 @@ fn the_entry_point_of_a_site() {
     let run = init(&project);
     assert!(!project.read("wrangler.toml").contains("main ="), "{run:?}");
     assert_snapshot!(run.stderr, @r#"
-    warning[K090]: `site.entry-point` is `workers-site`, which does not export the classes of the sandboxes
+    warning[K090]: `site.entry-point` is `workers-site`, which does not export the sandbox classes
      --> wrangler.toml:7:15
       |
     7 | entry-point = "workers-site"
       |               ^^^^^^^^^^^^^^
       |
-      = help: `main` has replaced it: take it out and set `main` to `src/generated/worker.mjs`, or to yours, with `export * from` that file in it
+      = help: `main` has replaced it: remove it and set `main` to `src/generated/worker.mjs`, or to a file of yours that contains `export * from` that entry
 
     1 warning
     "#);
@@ -130,13 +129,13 @@ fn the_entry_point_of_a_site() {
 
     let project = with(&format!("main = \"src/generated/worker.mjs\"\n{}", site("workers-site")));
     assert_snapshot!(warned(&project), @r#"
-    warning[K090]: `site.entry-point` is `workers-site` and `main` is `src/generated/worker.mjs`, of which wrangler takes one only
+    warning[K090]: `site.entry-point` is `workers-site` and `main` is `src/generated/worker.mjs`, but wrangler accepts only one of them
      --> wrangler.toml:8:15
       |
     8 | entry-point = "workers-site"
       |               ^^^^^^^^^^^^^^
       |
-      = help: take `site.entry-point` out: `main` has replaced it
+      = help: remove `site.entry-point`: `main` has replaced it
 
     1 warning
     "#);
@@ -149,9 +148,9 @@ fn configurations_that_wrangler_finds_only_where_it_is_told_to() {
     plain(&project, SHELL, "ShellSandbox");
     project.write("wrangler.b.toml", text).write("wrangler.a.toml", text).write("wrangler-env.d.ts", "");
     assert_snapshot!(refused_with(&project, &["init"]), @"
-    error[K091]: there is no `wrangler.jsonc`, but `wrangler.a.toml` and `wrangler.b.toml`
+    error[K091]: `wrangler.jsonc` does not exist, but `wrangler.a.toml` and `wrangler.b.toml` does
      |
-     = help: say which file koze keeps in step, which `koze.lock` then remembers: `--config wrangler.a.toml`
+     = help: choose the file that koze manages with `--config wrangler.a.toml`; `koze.lock` records it
 
     1 error; nothing was written
     ");
@@ -164,9 +163,9 @@ fn configurations_that_wrangler_finds_only_where_it_is_told_to() {
     assert!(built(&project).stdout.contains("nothing to do"));
     // The other one has nothing of koze's: the lock is not its.
     assert_snapshot!(refused_with(&project, &["build", "--config", "wrangler.a.toml"]), @"
-    error[K045]: `koze.lock` belongs to `wrangler.b.toml`: what koze wrote there is not in this file
+    error[K045]: `koze.lock` belongs to `wrangler.b.toml`: this file does not have the entries that koze wrote there
     --> wrangler.a.toml
-     = help: koze keeps one configuration of a package in step: run koze without `--config` to build `wrangler.b.toml`; to move to `wrangler.a.toml`, delete `koze.lock`, and `wrangler.b.toml` where nothing was deployed from it: the next build adopts what fits
+     = help: koze manages one configuration of a package: run koze without `--config` to build `wrangler.b.toml`; to move to `wrangler.a.toml`, delete `koze.lock`, and also `wrangler.b.toml` if nothing was deployed from it: the next build adopts matching entries
 
     1 error; nothing was written
     ");
@@ -183,9 +182,9 @@ fn other_configurations_beside_the_usual_one() {
     project.write("wrangler.test.jsonc", "{}").write("wrangler.json.bak", "");
     built(&project);
     assert_snapshot!(refused_with(&project, &["build", "--config", "wrangler.test.jsonc"]), @"
-    error[K045]: `koze.lock` belongs to `wrangler.toml`: what koze wrote there is not in this file
+    error[K045]: `koze.lock` belongs to `wrangler.toml`: this file does not have the entries that koze wrote there
     --> wrangler.test.jsonc
-     = help: koze keeps one configuration of a package in step: run koze without `--config` to build `wrangler.toml`; to move to `wrangler.test.jsonc`, delete `koze.lock`, and `wrangler.toml` where nothing was deployed from it: the next build adopts what fits
+     = help: koze manages one configuration of a package: run koze without `--config` to build `wrangler.toml`; to move to `wrangler.test.jsonc`, delete `koze.lock`, and also `wrangler.toml` if nothing was deployed from it: the next build adopts matching entries
 
     1 error; nothing was written
     ");
@@ -210,12 +209,12 @@ fn what_gitignore_hides() {
             .fold(String::new(), |text, line| text + line + "\n")
     };
     assert_snapshot!(next(&[(".gitignore", "target\n# Made by tools.\ngenerated/\n*.lock\n")]), @"
-    next: take `generated/` out of .gitignore, which hides `src/generated` from git
-    next: take `*.lock` out of .gitignore, which hides `koze.lock` from git
-    next: then commit these files, `koze.lock` among them: a checkout without them does not build
+    next: remove `generated/` from .gitignore, which hides `src/generated` from git
+    next: remove `*.lock` from .gitignore, which hides `koze.lock` from git
+    next: then commit these files, including `koze.lock`: a checkout without them does not build
     ");
     // As git reads the files: the nearest one that has a pattern counts, up to the repository.
-    let commit = "next: commit these files, `koze.lock` among them\n";
+    let commit = "next: commit these files, including `koze.lock`\n";
     for ignored in [
         &[(".gitignore", "/generated\n/target\n")][..],
         &[(".gitignore", "/src/generated/*\n!/src/generated/*.*\n")],
@@ -228,6 +227,6 @@ fn what_gitignore_hides() {
     let above = [("../.gitignore", "**/src/generated\n"), ("../.git/HEAD", "")];
     assert!(
         next(&above)
-            .starts_with("next: take `**/src/generated` out of ../.gitignore, which hides `src/generated`")
+            .starts_with("next: remove `**/src/generated` from ../.gitignore, which hides `src/generated`")
     );
 }

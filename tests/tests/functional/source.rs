@@ -12,13 +12,13 @@ fn refused_source(declaration: &str) -> String {
 #[test]
 fn no_rust() {
     assert_snapshot!(refused_source("#[sandbox]\npub struct ShellSandbox"), @"
-    error[K001]: this is not Rust: unexpected end of input, expected one of: `where`, parentheses, curly braces, `;`
+    error[K001]: cannot parse this file as Rust: unexpected end of input, expected one of: `where`, parentheses, curly braces, `;`
      --> src/server/shell.sandbox.rs:4:12
       |
     4 | pub struct ShellSandbox
       |            ^^^^^^^^^^^^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -27,13 +27,13 @@ fn no_rust() {
 #[test]
 fn no_rust_in_the_middle() {
     assert_snapshot!(refused_source("#[sandbox]\npub struct Größe; fn x( {\n}"), @"
-    error[K001]: this is not Rust: a bracket or a literal is not closed
+    error[K001]: cannot parse this file as Rust: unclosed bracket or literal
      --> src/server/shell.sandbox.rs:4:23
       |
     4 | pub struct Größe; fn x( {
       |                       ^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -44,9 +44,9 @@ fn no_utf_8() {
     let project = package();
     project.write(SHELL, b"// caf\xe9\n#[sandbox]\npub struct ShellSandbox;\n");
     assert_snapshot!(refused(&project), @"
-    error[K001]: this is not Rust: it is not UTF-8
+    error[K001]: cannot parse this file as Rust: it is not UTF-8
     --> src/server/shell.sandbox.rs
-     = help: mend the syntax, then run `koze build` again
+     = help: correct the syntax, then run `koze build` again
 
     1 error; nothing was written
     ");
@@ -88,7 +88,7 @@ fn two_structs() {
     7 | pub struct Two;
       |            ^^^
       |
-      = help: a file declares exactly one sandbox: move `Two` to a `.sandbox.rs` file of its own
+      = help: a file declares exactly one sandbox: move `Two` to its own `.sandbox.rs` file
 
     1 error; nothing was written
     ");
@@ -97,7 +97,7 @@ fn two_structs() {
 #[test]
 fn an_enum() {
     assert_snapshot!(refused_source("#[sandbox]\npub enum ShellSandbox {}"), @"
-    error[K004]: `#[sandbox]` stands on an enum, not on a struct
+    error[K004]: `#[sandbox]` is on an enum, not on a struct
      --> src/server/shell.sandbox.rs:4:10
       |
     4 | pub enum ShellSandbox {}
@@ -112,7 +112,7 @@ fn an_enum() {
 #[test]
 fn a_function() {
     assert_snapshot!(refused_source("#[sandbox]\npub fn shell() {}"), @"
-    error[K004]: `#[sandbox]` stands on a function, not on a struct
+    error[K004]: `#[sandbox]` is on a function, not on a struct
      --> src/server/shell.sandbox.rs:4:8
       |
     4 | pub fn shell() {}
@@ -133,7 +133,7 @@ fn a_generic_struct() {
     4 | pub struct Shell<T>(T);
       |            ^^^^^
       |
-      = help: a Durable Object class has one meaning: declare `pub struct Shell;` without parameters
+      = help: a Durable Object class cannot be generic: declare `pub struct Shell;` without parameters
 
     1 error; nothing was written
     ");
@@ -148,7 +148,7 @@ fn a_struct_in_a_module() {
     5 |     pub struct Shell;
       |                ^^^^^
       |
-      = help: move the struct to the top level of the file, where the generated code looks for it
+      = help: move the struct to the top level of the file, where the generated code expects it
 
     1 error; nothing was written
     ");
@@ -157,24 +157,24 @@ fn a_struct_in_a_module() {
 #[test]
 fn class_names_that_are_taken() {
     assert_snapshot!(refused_source("#[sandbox]\npub struct Sandbox;"), @"
-    error[K009]: `Sandbox` cannot be the class of a sandbox: it is a name that the generated code uses itself
+    error[K009]: `Sandbox` cannot be the class of a sandbox: the name is a name that the generated code uses itself
      --> src/server/shell.sandbox.rs:4:12
       |
     4 | pub struct Sandbox;
       |            ^^^^^^^
       |
-      = help: give the struct another name, such as `ShellSandbox`
+      = help: rename the struct, for example to `ShellSandbox`
 
     1 error; nothing was written
     ");
     assert_snapshot!(refused_source("#[sandbox]\npub struct function;"), @"
-    error[K009]: `function` cannot be the class of a sandbox: it is a reserved word of JavaScript, in which the class is exported
+    error[K009]: `function` cannot be the class of a sandbox: the name is a reserved word of JavaScript, in which the class is exported
      --> src/server/shell.sandbox.rs:4:12
       |
     4 | pub struct function;
       |            ^^^^^^^^
       |
-      = help: give the struct another name, such as `ShellSandbox`
+      = help: rename the struct, for example to `ShellSandbox`
 
     1 error; nothing was written
     ");
@@ -189,13 +189,13 @@ fn named(file: &str) -> Project {
 #[test]
 fn a_file_name_with_a_space() {
     assert_snapshot!(refused(&named("src/server/My Tool.sandbox.rs")), @"
-    error[K007]: `My Tool.sandbox.rs` is no name for a sandbox file
+    error[K007]: `My Tool.sandbox.rs` is not a valid name for a sandbox file
      --> src/server/My Tool.sandbox.rs:4:12
       |
     4 | pub struct ShellSandbox;
       |            ^^^^^^^^^^^^
       |
-      = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `my-tool.sandbox.rs`
+      = help: the part before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and be a valid module name: rename the file to `my-tool.sandbox.rs`
 
     1 error; nothing was written
     ");
@@ -204,13 +204,13 @@ fn a_file_name_with_a_space() {
 #[test]
 fn a_file_name_with_a_dot() {
     assert_snapshot!(refused(&named("src/server/a.b.sandbox.rs")), @"
-    error[K007]: `a.b.sandbox.rs` is no name for a sandbox file
+    error[K007]: `a.b.sandbox.rs` is not a valid name for a sandbox file
      --> src/server/a.b.sandbox.rs:4:12
       |
     4 | pub struct ShellSandbox;
       |            ^^^^^^^^^^^^
       |
-      = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `a-b.sandbox.rs`
+      = help: the part before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and be a valid module name: rename the file to `a-b.sandbox.rs`
 
     1 error; nothing was written
     ");
@@ -219,13 +219,13 @@ fn a_file_name_with_a_dot() {
 #[test]
 fn a_file_name_that_begins_with_a_digit() {
     assert_snapshot!(refused(&named("src/3d.sandbox.rs")), @"
-    error[K007]: `3d.sandbox.rs` is no name for a sandbox file
+    error[K007]: `3d.sandbox.rs` is not a valid name for a sandbox file
      --> src/3d.sandbox.rs:4:12
       |
     4 | pub struct ShellSandbox;
       |            ^^^^^^^^^^^^
       |
-      = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `d.sandbox.rs`
+      = help: the part before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and be a valid module name: rename the file to `d.sandbox.rs`
 
     1 error; nothing was written
     ");
@@ -234,13 +234,13 @@ fn a_file_name_that_begins_with_a_digit() {
 #[test]
 fn a_file_name_that_is_no_module() {
     assert_snapshot!(refused(&named("src/self.sandbox.rs")), @"
-    error[K007]: `self.sandbox.rs` is no name for a sandbox file
+    error[K007]: `self.sandbox.rs` is not a valid name for a sandbox file
      --> src/self.sandbox.rs:4:12
       |
     4 | pub struct ShellSandbox;
       |            ^^^^^^^^^^^^
       |
-      = help: what stands before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and name a Rust module: rename the file to `my-self.sandbox.rs`
+      = help: the part before `.sandbox.rs` must match `[a-z][a-z0-9]*([-_][a-z0-9]+)*` and be a valid module name: rename the file to `my-self.sandbox.rs`
 
     1 error; nothing was written
     ");
@@ -264,9 +264,9 @@ fn errors_of_several_files_come_in_one_go() {
     3 | #[sandbox(imgae = "x/y:1", max_instances = 0)]
       |           ^^^^^
       |
-      = help: the nearest one is `image`
+      = help: did you mean `image`?
 
-    error[K013]: `0` is no value for `max_instances`
+    error[K013]: `0` is not a valid `max_instances`
      --> src/b.sandbox.rs:3:44
       |
     3 | #[sandbox(imgae = "x/y:1", max_instances = 0)]
@@ -274,21 +274,21 @@ fn errors_of_several_files_come_in_one_go() {
       |
       = help: `max_instances` takes an integer of at least 1
 
-    error[K001]: this is not Rust: a bracket or a literal is not closed
+    error[K001]: cannot parse this file as Rust: unclosed bracket or literal
      --> src/c.sandbox.rs:4:14
       |
     4 | pub struct C {
       |              ^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
-    error[K040]: this does not parse: Unexpected word
+    error[K040]: cannot parse this file: Unexpected word
      --> wrangler.jsonc:2:11
       |
     2 |   "name": app
       |           ^^^
       |
-      = help: mend the syntax, then run `koze build` again
+      = help: correct the syntax, then run `koze build` again
 
     5 errors; nothing was written
     "#);
@@ -308,7 +308,7 @@ fn a_place_behind_wide_characters() {
     3 | /* 世界 */ #[sandbox(imgae = "x/y:1")] pub struct S;
       |                      ^^^^^
       |
-      = help: the nearest one is `image`
+      = help: did you mean `image`?
 
     1 error; nothing was written
     "#);
@@ -321,13 +321,13 @@ fn a_place_behind_wide_characters() {
 #[test]
 fn a_conditional_sandbox() {
     assert_snapshot!(refused_source("#[cfg(feature = \"shell\")]\n#[sandbox]\npub struct ShellSandbox;"), @r#"
-    error[K022]: the sandbox `ShellSandbox` is conditional
+    error[K022]: the sandbox `ShellSandbox` is conditionally compiled
      --> src/server/shell.sandbox.rs:3:3
       |
     3 | #[cfg(feature = "shell")]
       |   ^^^
       |
-      = help: the wrangler configuration has one answer for all compilations: take `cfg` out, or declare the sandbox in another package
+      = help: the wrangler configuration is the same for every build: remove `cfg`, or declare the sandbox in another package
 
     1 error; nothing was written
     "#);
@@ -343,7 +343,7 @@ fn a_directory_that_rust_cannot_name() {
     assert_snapshot!(refused(&project), @"
     error[K028]: the path `src/caf�/shell.sandbox.rs` is not UTF-8
      |
-     = help: the generated modules name it: rename the directory or file
+     = help: the generated modules contain this path: rename the directory or file
 
     1 error; nothing was written
     ");
@@ -359,6 +359,9 @@ fn a_condition_on_the_file_or_behind_cfg_attr_is_one_too() {
         let project = package();
         project.write(SHELL, text);
         let said = refused(&project);
-        assert!(said.starts_with("error[K022]: the sandbox `ShellSandbox` is conditional"), "{said}");
+        assert!(
+            said.starts_with("error[K022]: the sandbox `ShellSandbox` is conditionally compiled"),
+            "{said}"
+        );
     }
 }

@@ -44,7 +44,9 @@ fn a_class_that_is_renamed_is_not_deleted() {
     sandbox(&project, PYTHON, "#[sandbox(renamed_from = \"ShellSandbox\")]\npub struct PythonSandbox;");
     let said = refused_with(&project, &["remove", "shell", "--delete-storage"]);
     assert!(
-        said.starts_with("error[K059]: `shell` cannot be removed: its storage goes on as `PythonSandbox`"),
+        said.starts_with(
+            "error[K059]: `shell` cannot be removed: its storage now belongs to `PythonSandbox`"
+        ),
         "{said}"
     );
     built(&project);
@@ -83,7 +85,8 @@ fn an_environment_that_lags_behind_goes_through_the_rename_too() {
     project.write("wrangler.jsonc", format!("{config:#}\n"));
     plain(&project, SHELL, "ShellSandbox");
     let run = built(&project);
-    let told = "renamed the class `Old` to `ShellSandbox` in the environment `production`: its storage stays";
+    let told =
+        "renamed the class `Old` to `ShellSandbox` in the environment `production`: it keeps its storage";
     assert!(run.stdout.contains(told), "{}", run.stdout);
     let config: Value = serde_json::from_str(&project.read("wrangler.jsonc")).expect("JSON");
     assert_eq!(
@@ -158,7 +161,9 @@ fn a_list_that_koze_wrote_to_does_not_vanish() {
     project.write("wrangler.jsonc", format!("{config:#}\n"));
     let said = crate::common::refused(&project);
     assert!(
-        said.contains("error[K045]: the list `env.production.migrations`, in which koze wrote, is gone"),
+        said.contains(
+            "error[K045]: the list `env.production.migrations`, which koze had written to, is missing"
+        ),
         "{said}"
     );
 }
@@ -250,7 +255,7 @@ fn an_environment_that_is_left_out_names_a_class_that_is_no_more() {
     let run = project.koze(&["rename", "shell", "bash"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     insta::assert_snapshot!(run.stderr, @r#"
-    warning[K052]: the container `shell-sandbox-b` in `env.b` is to the class `ShellSandbox`, which no longer lives
+    warning[K052]: the container `shell-sandbox-b` in `env.b` refers to the class `ShellSandbox`, which no longer exists
       --> wrangler.jsonc:25:7
        |
     25 | /       {
@@ -261,9 +266,9 @@ fn an_environment_that_is_left_out_names_a_class_that_is_no_more() {
     30 | |       }
        | |_______^
        |
-       = help: koze does not look at this environment, and Cloudflare refuses such a deployment: add `b` to `package.metadata.koze.environments` in Cargo.toml, or take the entry out
+       = help: koze does not manage this environment, and Cloudflare rejects such a deployment: add `b` to `package.metadata.koze.environments` in Cargo.toml, or remove the entry
 
-    warning[K052]: the binding `SHELL_SANDBOX` in `env.b` is to the class `ShellSandbox`, which no longer lives
+    warning[K052]: the binding `SHELL_SANDBOX` in `env.b` refers to the class `ShellSandbox`, which no longer exists
       --> wrangler.jsonc:34:9
        |
     34 | /         {
@@ -272,7 +277,7 @@ fn an_environment_that_is_left_out_names_a_class_that_is_no_more() {
     37 | |         }
        | |_________^
        |
-       = help: koze does not look at this environment, and Cloudflare refuses such a deployment: add `b` to `package.metadata.koze.environments` in Cargo.toml, or take the entry out
+       = help: koze does not manage this environment, and Cloudflare rejects such a deployment: add `b` to `package.metadata.koze.environments` in Cargo.toml, or remove the entry
 
     2 warnings
     "#);

@@ -61,7 +61,7 @@ fn the_images_are_the_sandboxes_of_the_project() {
     assert_snapshot!(format!("{:#}", image(&tools)), @r#"
     {
       "type": "string",
-      "description": "The image it runs.",
+      "description": "The image to run.",
       "enum": [
         "python",
         "docker.io/cloudflare/sandbox:0.12.10-python",
@@ -106,7 +106,7 @@ fn a_sandbox_that_serves_no_agents_is_no_image() {
     3 | #[sandbox(default, tools = [])]
       |           ^^^^^^^  ----- the other one
       |
-      = help: `default` is the sandbox an agent gets, and these tools are none of an agent's: take one out
+      = help: the default sandbox must serve the family `agent`: remove `default`, or add `agent`
 
     1 error; nothing was written
     ");
@@ -118,7 +118,7 @@ fn a_project_without_a_sandbox_has_no_tools() {
     assert_snapshot!(refused_with(&project, &["tools"]), @r#"
     error[K071]: no sandbox of this project serves agents
      |
-     = help: create one: `koze add shell`; where there is one, let its attribute say no `tools`, or `tools = ["agent"]`
+     = help: create one with `koze add shell`, or remove `tools` from the attribute of an existing one, or set it to `["agent"]`
 
     1 error; nothing was written
     "#);

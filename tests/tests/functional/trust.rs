@@ -137,7 +137,7 @@ fn a_directory_that_another_user_prepared_is_sent_nothing() {
 
     let text = format!(
         "the state directory {} is owned by uid {NOBODY}, who could read what is sent to its sandboxes; it must be \
-         owned by you (uid 0): name a directory of your own with --state",
+         owned by you (uid 0): choose a directory of your own with --state",
         theirs.display()
     );
     refused(&host, &theirs, &text);
@@ -161,7 +161,7 @@ fn a_directory_that_another_user_prepared_is_sent_nothing() {
     let dir = theirs.to_str().expect("a path in Unicode");
     let ended = host.koze(&["call", "shell", INPUT, "--state", dir]);
     let text =
-        format!("its socket is served by another user (uid {NOBODY}), and nothing was sent; name another");
+        format!("its socket is served by another user (uid {NOBODY}), so nothing was sent; choose another");
     assert!(ended.code == 1 && ended.stdout.contains(&text), "{ended:?}");
     assert_eq!(trap.heard(&there), "");
 }
@@ -177,7 +177,7 @@ fn a_way_that_another_user_may_turn_is_refused() {
     lchown(&theirs, Some(NOBODY), Some(NOBODY)).expect("an owner");
     let text = format!(
         "the state directory lies below {}, which is owned by uid {NOBODY}, who could replace it; each directory above \
-         it must be owned by you (uid 0) or by root: name a directory of your own with --state",
+         it must be owned by you (uid 0) or by root: choose a directory of your own with --state",
         theirs.display()
     );
     refused(&host, &theirs.join("state"), &text);
@@ -197,7 +197,7 @@ fn a_way_that_another_user_may_turn_is_refused() {
     lchown(&link, Some(NOBODY), Some(NOBODY)).expect("an owner");
     let text = format!(
         "the way to the state directory leads over the symbolic link {}, which is owned by uid {NOBODY}; it must be \
-         owned by you (uid 0) or by root: name a directory of your own with --state",
+         owned by you (uid 0) or by root: choose a directory of your own with --state",
         link.display()
     );
     refused(&host, &state, &text);
@@ -218,7 +218,7 @@ fn a_directory_that_others_may_write_is_refused() {
         mode(&dir, open);
         let text = format!(
             "the state directory {0} (owned by uid {you}, mode {open:04o}) is writable by other users; only you (uid \
-             {you}) may write it: run `chmod go-w {0}`, or name a directory of your own with --state",
+             {you}) may write it: run `chmod go-w {0}`, or choose a directory of your own with --state",
             dir.display()
         );
         refused(&host, &dir, &text);
@@ -230,8 +230,7 @@ fn a_directory_that_others_may_write_is_refused() {
     mode(above, 0o777);
     let text = format!(
         "the state directory lies below {0} (owned by uid {you}, mode 0777), in which other users may replace it; only \
-         you (uid {you}) or root may write there, unless it has the sticky bit: run `chmod go-w {0}`, or name a \
-         directory of your own with --state",
+         you (uid {you}) or root may write there, unless it has the sticky bit: run `chmod go-w {0}`, or choose a directory of your own with --state",
         above.display()
     );
     refused(&host, &dir, &text);
@@ -268,7 +267,7 @@ fn another_user_is_refused_at_both_ends() {
         answer
     });
     let answer = answer.join().expect("an answer");
-    assert!(answer.contains("another user's"), "{answer}");
+    assert!(answer.contains("belong to another user"), "{answer}");
     assert_eq!(host.supervisors().len(), 1, "and it runs on");
 
     let copy = shared.path().join("koze");

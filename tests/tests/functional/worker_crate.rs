@@ -27,20 +27,20 @@ fn with(dependencies: &str, lock: &[(&str, &str)]) -> Project {
 fn a_version_that_is_too_old_is_named() {
     let project = with("[dependencies]\nworker = \"0.6\"\n", &[]);
     assert_snapshot!(warned(&project), @r#"
-    warning[K081]: the crate `worker` is 0.6 in Cargo.toml, and the generated code needs 0.8.7
+    warning[K081]: the crate `worker` is 0.6 in Cargo.toml, but the generated code needs 0.8.7
      --> Cargo.toml:9:10
       |
     9 | worker = "0.6"
       |          ^^^^^
       |
-      = help: the Worker will not compile: raise it to "0.8.7" in Cargo.toml, by hand or with `koze init --raise-worker`; code of yours that was written for 0.6 may need changes
+      = help: the Worker will not compile: raise it to "0.8.7" in Cargo.toml, by hand or with `koze init --raise-worker`; your own code may need changes
 
     1 warning
     "#);
     // What the lock file has chosen says it more exactly.
     let project = with("[dependencies]\nworker = { version = \"0.4\" }\n", &[("worker", "0.4.2")]);
     let stderr = warned(&project);
-    assert!(stderr.contains("warning[K081]: the crate `worker` is 0.4.2 in Cargo.lock, and"), "{stderr}");
+    assert!(stderr.contains("warning[K081]: the crate `worker` is 0.4.2 in Cargo.lock, but"), "{stderr}");
     let run = project.koze(&["doctor"]);
     let line = "error    worker        0.4.2, from Cargo.lock; the generated code needs 0.8.7";
     assert!(run.code == 1 && run.stdout.contains(line), "{}", run.stdout);

@@ -14,12 +14,12 @@ pub(crate) fn answer(world: &mut World, run: &Run, way: u8) -> Done {
         change(world, way, |source, _| source.name = Some(format!("app-{number}")), None);
         return Ok(());
     }
-    if run.stderr.contains(", which no longer lives") {
+    if run.stderr.contains(", which no longer exists") {
         // An entry of the user's, or one in an environment that koze did not keep in step: it goes.
         let dead: BTreeSet<String> = run
             .stderr
             .lines()
-            .filter_map(|line| line.split("is to the class `").nth(1)?.split('`').next())
+            .filter_map(|line| line.split("refers to the class `").nth(1)?.split('`').next())
             .map(str::to_owned)
             .collect();
         for level in world.managed() {

@@ -70,7 +70,7 @@ fn tools_and_results() {
         );
         is("written", (false, json!({ "ok": true, "size": 4 })));
         is("read", (false, json!({ "content": "\u{0}ä\n", "size": 4 })));
-        is("missing", (true, json!("not_found: /home/user/none is not there")));
+        is("missing", (true, json!("not_found: /home/user/none does not exist")));
         let (failed, text) = result(&seen["unknown"]);
         assert!(failed && text.as_str().is_some_and(|text| text.starts_with("unknown_tool: ")), "{text}");
         let (failed, text) = result(&seen["wrong"]);

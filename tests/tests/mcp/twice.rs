@@ -18,7 +18,7 @@ const LOOK: &str =
 fn is_refused(answer: &Value) {
     let text = answer["result"]["content"][0]["text"].as_str().unwrap_or_default();
     assert_eq!((&answer["id"], &answer["result"]["isError"]), (&2.into(), &true.into()), "{answer}");
-    assert!(text.starts_with("invalid_input: the key `content` stands twice"), "{answer}");
+    assert!(text.starts_with("invalid_input: duplicate key `content` in an object"), "{answer}");
 }
 
 #[test]

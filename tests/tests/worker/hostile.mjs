@@ -29,7 +29,7 @@ function weakened(source) {
 
 const { Calls, Fault } = await import(template("calls.mjs"));
 const { Refused } = await import(template("guest.mjs"));
-const SILENT = "the log of the Worker says why";
+const SILENT = "see the Worker's log";
 
 /** The methods of the contract, over a guest that answers what it is told to. @param {string} query */
 async function sandbox(query) {

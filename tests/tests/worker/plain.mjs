@@ -6,7 +6,7 @@
 // POST /copy/<object>/<to>       a stream from one to the other: `{ pack, unpack, pace }`, the inputs of both methods, and how
 //                                many milliseconds pass between two parts of it
 // /fetch/<object>/<path>         a request to the object itself
-// /port/<object>/<port>/<path>   the same with the header that names a port
+// /port/<object>/<port>.<nonce>/<path>   the same with the headers that name a port and its opening
 
 import { Buffer } from "node:buffer";
 import { DurableObject } from "cloudflare:workers";
@@ -80,9 +80,10 @@ export default {
     if (what === "call") return Response.json(encoded(await object[rest[0]](decoded(await request.json()))));
     if (what === "pieces") return Response.json(await pieces(object));
     if (what === "copy") return Response.json(await copy(object, env[binding].getByName(rest[0]), await request.json()));
-    const port = what === "port" ? rest.shift() : undefined;
+    const [port, nonce] = what === "port" ? rest.shift().split(".") : [];
     const inner = new Request(new URL(`/${rest.join("/")}${search}`, request.url), request);
     if (port !== undefined) inner.headers.set("koze-port", port);
+    if (nonce !== undefined) inner.headers.set("koze-nonce", nonce);
     return object.fetch(inner);
   },
 };

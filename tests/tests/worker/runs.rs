@@ -89,7 +89,7 @@ fn bindings_answer_through_their_accessors() {
     ONLY_STAGING: the Worker has no binding `ONLY_STAGING` in this environment
     TENANTS: Binding `TENANTS` is undefined.
     NEW_KIND: the Worker has no binding `NEW_KIND` in this environment
-    LIMIT: the binding `LIMIT` is not of the type asked for: Error: invalid type: floating point `2.5`, expected struct Owner
+    LIMIT: the binding `LIMIT` has another type than the one requested: Error: invalid type: floating point `2.5`, expected struct Owner
     GREETING: the binding `GREETING` is not a text, which the wrangler configuration makes it
     DEBUG: the binding `DEBUG` is not `true` or `false`, which the wrangler configuration makes it
     CLICKS JsValue(null)

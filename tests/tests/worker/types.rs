@@ -139,6 +139,15 @@ fn the_workers_by_hand_call_the_contract() {
     }
 }
 
+/// What the backend `sdk` is measured beside calls the SDK as it is.
+#[test]
+fn the_worker_by_hand_calls_the_sdk() {
+    let project = templates();
+    let source = fs::read(root().join("tests/bench/sdk/by-hand.ts")).expect("the benchmark");
+    project.write("by-hand.ts", source);
+    assert_eq!(tsc(&project, &["by-hand.ts"]), Ok(()));
+}
+
 #[test]
 fn a_wrong_type_in_a_hole_does_not() {
     for (right, wrong, field) in [
@@ -157,7 +166,7 @@ fn a_wrong_type_in_a_hole_does_not() {
 }
 
 /// What `koze dev --local` writes.
-const LOCAL: [&str; 4] = ["placeholders.d.ts", "waiting.mjs", "local.mjs", "local-worker.mjs"];
+const LOCAL: [&str; 5] = ["placeholders.d.ts", "calls.mjs", "waiting.mjs", "local.mjs", "local-worker.mjs"];
 
 #[test]
 fn the_local_templates_pass_as_they_stand() {

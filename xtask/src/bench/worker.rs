@@ -1,7 +1,7 @@
 //! The Worker of a new project: how large its upload is, and how long a tool call takes through it, beside two written by
 //! hand over the same class, which answers in its own process: `tests/bench/worker`.
 
-mod built;
+pub(super) mod built;
 
 use std::fmt;
 use std::path::Path;

@@ -30,7 +30,7 @@ pub(super) fn run(args: &args::Demo) -> ExitCode {
 
 fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
     let scratch = tempfile::Builder::new().prefix("koze-demo-").tempdir().map_err(|error| {
-        show::err(&format!("error: there is no room for a temporary project: {error}\n"));
+        show::err(&format!("error: cannot create a temporary project: {error}\n"));
         ExitCode::FAILURE
     })?;
     let project = scratch.path().join("demo");
@@ -53,7 +53,7 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
         match played {
             Ok(()) => {
                 show::out(
-                    "\nThe sandboxes are gone again. Next: `koze new NAME`, and `koze mcp` for an agent of yours.\n",
+                    "\nThe sandboxes have been destroyed. Next: create a project with `koze new NAME`, and connect your agent with `koze mcp`.\n",
                 );
                 ExitCode::SUCCESS
             }
@@ -120,7 +120,7 @@ impl Agent {
         let command = format!("cd app && {} {} > server.log 2>&1 &", server.program, server.file);
         self.call("shell", json!({ "sandbox": "backend", "command": command })).await?;
         let given = self.call("browse", json!({ "sandbox": "backend", "port": steps::PORT })).await?;
-        let url = given["url"].as_str().ok_or("`browse` gave no URL")?;
+        let url = given["url"].as_str().ok_or("`browse` returned no URL")?;
         show::out(&format!("\n$ curl {url}\n{}", fetch(url).await?));
         Ok(())
     }
@@ -133,13 +133,13 @@ impl Agent {
         if is_error {
             return Err(format!("`{tool}` failed"));
         }
-        serde_json::from_str(&content).map_err(|error| format!("`{tool}` gave no JSON: {error}"))
+        serde_json::from_str(&content).map_err(|error| format!("`{tool}` returned invalid JSON: {error}"))
     }
 }
 
 /// The page behind a URL. Not every system finds names below `localhost`, so the address is taken as it is.
 async fn fetch(url: &str) -> Result<String, String> {
-    let odd = || format!("{url} is no preview URL");
+    let odd = || format!("{url} is not a preview URL");
     let host = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).ok_or_else(odd)?;
     let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).ok_or_else(odd)?;
     for _ in 0..TRIES {

@@ -30,7 +30,7 @@ const SERVERS: &[Server] = &[
 pub(super) fn server(found: &str) -> Result<&'static Server, String> {
     let there = |server: &&Server| found.lines().any(|path| path.rsplit('/').next() == Some(server.program));
     SERVERS.iter().find(there).ok_or_else(|| {
-        "the sandbox has no language to write a server in: install python3, node or perl below /usr"
+        "the sandbox has no interpreter for the demo's server: install python3, node or perl below /usr"
             .to_owned()
     })
 }

@@ -25,6 +25,9 @@ const SESSION: &str = "dev";
 /// The variable that the Worker takes its bearer token from.
 const TOKEN: &str = "KOZE_TOKEN";
 
+/// The configuration, and the class of each sandbox with its image.
+type Staged = (Value, Vec<(String, Image)>);
+
 /// What runs beside wrangler.
 struct Run {
     place: Where,
@@ -33,7 +36,7 @@ struct Run {
     objects: Arc<Objects>,
     vars: Vec<(&'static str, Value)>,
     /// What was staged last.
-    staged: Option<(Value, Vec<(String, Image)>)>,
+    staged: Option<Staged>,
 }
 
 pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
@@ -71,7 +74,7 @@ fn persists(run: &args::Run) -> bool {
 impl Run {
     fn new(started: &Started) -> Result<Self, ExitCode> {
         let Started { args, place, project, config, environment, .. } = started;
-        let nowhere = |error| failed(&format!("--state names no directory: {error}"));
+        let nowhere = |error| failed(&format!("--state is not a directory: {error}"));
         let kept = match &args.state {
             Some(dir) => State::at(std::path::absolute(dir).map_err(nowhere)?),
             None => State::of(&project.dir),
@@ -83,7 +86,7 @@ impl Run {
         let server = json!({ "url": objects.url(), "token": objects.token() });
         let mut vars = vec![("KOZE_LOCAL", server)];
         if !started.has_token() {
-            let unkept = |error| failed(&format!("no token can be remembered: {error}"));
+            let unkept = |error| failed(&format!("cannot store a token: {error}"));
             vars.push((TOKEN, json!(token::remembered(kept.dir()).map_err(unkept)?)));
         }
         let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
@@ -100,7 +103,7 @@ impl Run {
                 format!("koze dev: Authorization: Bearer {}\n", token.as_str().unwrap_or_default())
             }
             None => {
-                "koze dev: the bearer token is yours, from the project's variables or secrets\n".to_owned()
+                "koze dev: the bearer token is the one in the project's variables or secrets\n".to_owned()
             }
         });
     }
@@ -109,7 +112,9 @@ impl Run {
     fn heard(&mut self, built: &Build) -> Result<(), ExitCode> {
         let Some(plan) = &built.plan else { return Ok(()) };
         let (_, config) = opened(&self.place)?;
-        let now = (config.document.value().clone(), plan.classes.clone());
+        let classes = plan.sandboxes.iter();
+        let classes = classes.map(|planned| (planned.class.clone(), planned.provided.clone())).collect();
+        let now: Staged = (config.document.value().clone(), classes);
         if self.staged.as_ref() == Some(&now) && !drifted(built) {
             return Ok(());
         }
@@ -119,7 +124,8 @@ impl Run {
         let environment = self.environment.as_deref();
         let content = Content { config: &now.0, environment, classes: &names, vars: &self.vars };
         let staged = done.and_then(|()| {
-            let failed = |error| Error::new(Code::Unavailable, format!("nothing can be staged: {error}"));
+            let failed =
+                |error| Error::new(Code::Unavailable, format!("cannot prepare files for wrangler: {error}"));
             self.stage.write(&content).map_err(failed)
         });
         staged.map_err(|error| here::failed(&error))?;

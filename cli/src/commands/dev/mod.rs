@@ -74,21 +74,19 @@ use local::on_this_machine;
 #[cfg(not(target_os = "linux"))]
 fn on_this_machine(_: &Started) -> Result<ExitCode, ExitCode> {
     Err(failed(
-        "sandboxes on this machine need Linux: elsewhere `koze dev` runs them in containers, with Docker",
+        "local sandboxes need Linux: on other systems use `koze dev`, which runs them in containers with Docker",
     ))
 }
 
 fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
     if !tools::runs_containers() {
         return Err(failed(
-            "no Docker engine answers, and sandboxes are containers here: start one, or run `koze dev --local`, which \
-             needs none",
+            "no Docker engine is running, and `koze dev` runs sandboxes in containers: start Docker, or run `koze dev --local`, which does not need it",
         ));
     }
     if !started.has_token() {
         show::err(
-            "koze dev: there is no KOZE_TOKEN, and without one every route of koze's answers 503: write `KOZE_TOKEN=` and 16 \
-             characters or more to .dev.vars\n",
+            "koze dev: KOZE_TOKEN is not set, so every route of koze's returns 503: add `KOZE_TOKEN=` with at least 16 characters to .dev.vars\n",
         );
     }
     if !login::is_there(&started.project.dir) {
@@ -108,15 +106,14 @@ fn pulled(built: &Build) -> String {
     for sandbox in built.sandboxes.iter().filter(|sandbox| !sandbox.is_built()) {
         let dockerfile = sandbox.file.replace(SUFFIX, DOCKERFILE);
         let first = match sandbox.image_source {
-            ImageSource::Attribute => "; take `image` out of its attribute",
-            ImageSource::Variant => "; take `variant` out of its attribute",
-            ImageSource::Configuration => "; take `image` out of its container",
+            ImageSource::Attribute => "; remove `image` from its attribute",
+            ImageSource::Variant => "; remove `variant` from its attribute",
+            ImageSource::Configuration => "; remove `image` from its container",
             ImageSource::SiblingDockerfile | ImageSource::Default => "",
         };
         let _ = writeln!(
             text,
-            "koze dev: wrangler pulls `{image}` of {file} only with a Cloudflare login, `npx wrangler login`. A Dockerfile \
-             beside the sandbox needs none: echo 'FROM {image}' > {dockerfile}{first}",
+            "koze dev: wrangler pulls `{image}` of {file} only with a Cloudflare login (`npx wrangler login`). A Dockerfile next to the sandbox does not need one: echo 'FROM {image}' > {dockerfile}{first}",
             image = sandbox.image,
             file = sandbox.file,
         );

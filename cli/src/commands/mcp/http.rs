@@ -54,9 +54,9 @@ impl Place {
     pub(super) fn new(address: &str, origins: &[String]) -> Result<Self, String> {
         let address: SocketAddr = address
             .parse()
-            .map_err(|_| format!("--http: `{address}` is no address such as 127.0.0.1:8080"))?;
+            .map_err(|_| format!("--http: `{address}` is not an address such as 127.0.0.1:8080"))?;
         if !address.ip().is_loopback() {
-            let text = "the tools run commands, so they are served on the loopback interface alone";
+            let text = "the tools run commands, so they are served only on the loopback interface";
             return Err(format!("--http: {address} can be reached from elsewhere: {text}"));
         }
         Ok(Place { address, origins: Origins::new(origins)? })
@@ -115,14 +115,16 @@ pub(super) async fn serve(server: Server<Here>, Place { address, origins }: Plac
 fn token() -> Result<(String, bool), String> {
     match std::env::var(TOKEN) {
         Ok(token) if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Err(format!("{TOKEN} is no token: take at least {SHORTEST} letters, digits and signs, no spaces"))
+            Err(format!(
+                "{TOKEN} is not a valid token: use at least {SHORTEST} letters, digits and symbols, without spaces"
+            ))
         }
         Ok(token) => Ok((token, false)),
         Err(std::env::VarError::NotUnicode(_)) => Err(format!("{TOKEN} is not UTF-8")),
         Err(std::env::VarError::NotPresent) => {
             let mut random = [0; 32];
             let read = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
-            read.map_err(|error| format!("the system has no random numbers: {error}"))?;
+            read.map_err(|error| format!("the system has no source of random numbers: {error}"))?;
             Ok((random.map(|byte| format!("{byte:02x}")).concat(), true))
         }
     }
@@ -141,10 +143,7 @@ impl Endpoint {
     async fn answer(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
         let origin = request.headers().get(ORIGIN).cloned();
         if !self.origins.allow(request.headers()) {
-            return text(
-                StatusCode::FORBIDDEN,
-                "web pages of this origin may not call: see --allow-origin\n",
-            );
+            return text(StatusCode::FORBIDDEN, "this origin is not allowed: see --allow-origin\n");
         }
         let mut answer = if Origins::asked(&request) {
             text(StatusCode::NO_CONTENT, "")
@@ -163,7 +162,7 @@ impl Endpoint {
         if given.as_deref() != Some(&*self.expected) {
             let mut refused = text(
                 StatusCode::UNAUTHORIZED,
-                "the header `Authorization: Bearer` needs the token of this server\n",
+                "the header `Authorization: Bearer` must carry the token of this server\n",
             );
             refused.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return refused;
@@ -174,13 +173,13 @@ impl Endpoint {
         }
         let known = request.headers().contains_key("mcp-session-id");
         if !known && self.sessions.sessions.read().await.len() >= SESSIONS {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "there are too many clients at a time\n");
+            return text(StatusCode::SERVICE_UNAVAILABLE, "too many clients are connected\n");
         }
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, MAX_REQUEST).collect().await else {
             return text(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "a request has 64 MiB at most, and comes to its end\n",
+                "a request must be complete and have at most 64 MiB\n",
             );
         };
         let body = body.to_bytes();

@@ -46,7 +46,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
 /// Until standard input ends. The supervisor serves the client itself; where it ends before, this does, and each call goes
 /// to the next one.
 async fn on_stdio(here: Here) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("the client cannot be heard: {error}");
+    let failed = |error: std::io::Error| format!("cannot read from the client: {error}");
     let Some(streams) = Streams::standard().map_err(failed)? else {
         return stdio::serve_blocking(Server(here)).await;
     };

@@ -21,8 +21,9 @@ impl Origins {
     /// Names the first that is no origin: no page would ever have it.
     pub(super) fn new(named: &[String]) -> Result<Self, String> {
         let origins = named.iter().map(|name| {
-            origin(name)
-                .ok_or_else(|| format!("--allow-origin: `{name}` is no origin such as http://localhost:6274"))
+            origin(name).ok_or_else(|| {
+                format!("--allow-origin: `{name}` is not an origin such as http://localhost:6274")
+            })
         });
         origins.collect::<Result<_, _>>().map(Origins)
     }

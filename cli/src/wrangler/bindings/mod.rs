@@ -8,10 +8,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use koze_edit::{Path, Step};
 use serde_json::Value;
 
 use self::kinds::{Gives, KINDS, Kind, Names, OTHERS, UNKNOWN};
-use super::document::{Path, Step};
 
 /// The bindings of a Worker.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use koze_edit::{Edit, Step};
 use serde_json::{Value, json};
 
 use super::{Outcome, Wanted};
 use crate::finding::Findings;
-use crate::wrangler::document::{Edit, Step};
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
@@ -35,12 +35,11 @@ impl Wanted<'_> {
         if let Some((index, script)) = elsewhere(class, level) {
             let name = text(index, "name").unwrap_or_default();
             let (message, remedy) = if name == binding {
-                let remedy = "the class of a sandbox is in this Worker: take `script_name` out".to_owned();
+                let remedy = "the class of a sandbox is in this Worker: remove `script_name`".to_owned();
                 (format!("the binding `{binding}` belongs to another Worker"), remedy)
             } else {
                 let remedy = format!(
-                    "the class of a sandbox is in this Worker: take `script_name` out, or give the struct in `{}` another \
-                     name where the class of `{script}` is meant",
+                    "the class of a sandbox is in this Worker: remove `script_name`, or rename the struct in `{}` if you mean the class of `{script}`",
                     self.sandbox.file
                 );
                 (
@@ -60,7 +59,7 @@ impl Wanted<'_> {
         if let Some(index) = named {
             let other = text(*index, "class_name").unwrap_or_default();
             let (message, remedy) = if other == class {
-                (format!("the binding `{binding}` is there twice"), "take one of them out".to_owned())
+                (format!("duplicate binding `{binding}`"), "remove one of them".to_owned())
             } else {
                 let remedy = format!(
                     "`{}` gives this binding to `{class}`: rename the file, or the binding",
@@ -74,7 +73,7 @@ impl Wanted<'_> {
         if let Some(path) = level.others.get(binding) {
             let message = format!("`{binding}` is the name of a binding of another kind");
             let remedy = format!(
-                "names are unique in `env`: `{}` gives this one to `{class}`, rename the file or the other",
+                "names must be unique in `env`: `{}` gives this one to `{class}`; rename the file or the other binding",
                 self.sandbox.file
             );
             self.contradict(message, &remedy, path, config, findings);

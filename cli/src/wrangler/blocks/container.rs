@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use koze_model::Rule;
+use koze_edit::{Edit, Path, Step};
 use koze_model::image::{self, ImageSource};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use super::{Outcome, Wanted};
 use crate::finding::{Finding, Findings};
 use crate::lock::Entry;
 use crate::paths;
-use crate::wrangler::document::{Edit, Path, Step};
+use crate::rules::Rule;
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
@@ -49,7 +49,7 @@ impl Wanted<'_> {
         let own = level.containers.of_classes(self.classes());
         if let [_, second, ..] = own.as_slice() {
             let message = format!("two containers have the class `{}`", self.sandbox.class.value);
-            let remedy = "a class has one container: take one of them out";
+            let remedy = "a class has one container: remove one of them";
             self.contradict(message, remedy, &at(*second), config, findings);
             return outcome;
         }
@@ -177,13 +177,15 @@ impl Wanted<'_> {
         config: &Config,
         findings: &mut Findings,
     ) {
-        let message = format!("`{key}` is {present} here, and {value} in `{}`", self.sandbox.file);
+        let message = format!("`{key}` is {present} here, but {value} in `{}`", self.sandbox.file);
         let dockerfile = match self.image.source {
-            ImageSource::SiblingDockerfile if key == "image" => "; the Dockerfile beside the sandbox counts",
+            ImageSource::SiblingDockerfile if key == "image" => {
+                "; the Dockerfile next to the sandbox takes precedence"
+            }
             _ => "",
         };
         let remedy = format!(
-            "koze takes an entry over that fits: make both the same, or take `{key}` out of one of them{dockerfile}"
+            "koze adopts matching entries only: make both the same, or remove `{key}` from one of them{dockerfile}"
         );
         self.contradict(message, &remedy, path, config, findings);
     }

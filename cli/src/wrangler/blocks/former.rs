@@ -3,9 +3,8 @@
 //! wrangler still reads it, refuses `instance_type` beside its limits, and prefers `image` to its image. So what stands
 //! there counts as if it stood in the entry, and koze writes neither key beside it.
 
+use koze_edit::Step;
 use serde_json::{Map, Value, json};
-
-use crate::wrangler::document::Step;
 
 /// How the lock names the image in it, where koze decides that.
 const IMAGE: &str = "configuration.image";

@@ -9,17 +9,18 @@ pub(crate) mod former;
 
 use std::path::PathBuf;
 
+use koze_edit::{Edit, Step};
+use koze_model::Sandbox;
 use koze_model::image::ImageSource;
-use koze_model::{Rule, Sandbox};
 use serde_json::{Map, Value};
 
-use super::document::{Edit, Step};
 use super::level::Level;
 use super::locate::Config;
 use super::scope::Scope;
 use crate::finding::{Finding, Findings, Place};
 use crate::images::Resolved;
 use crate::lock::{Entry, Kept, Locked};
+use crate::rules::Rule;
 
 pub use binding::elsewhere;
 
@@ -27,8 +28,8 @@ pub use binding::elsewhere;
 pub struct Wanted<'a> {
     /// The sandbox.
     pub sandbox: &'a Sandbox,
-    /// Its image.
-    pub image: &'a Resolved,
+    /// Its image, as its source and the SDK have it.
+    pub image: Resolved,
     /// The directory of its source file.
     pub source_dir: PathBuf,
     /// What the lock says of its class, under its present or former name.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use koze_edit::{Edit, Step};
 use serde_json::{Map, Value, json};
 
 use super::{Changes, Live, formers, text};
-use crate::wrangler::document::{Edit, Step};
 
 /// The types of entries that wrangler takes, in words.
 pub(super) const TYPES: &str = "`durable-object`, `worker` or `workflow`";

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use koze_model::Rule;
+use koze_edit::Step;
 use serde_json::Value;
 
 use super::migrations::strings;
 use super::{objects, text};
-use crate::wrangler::document::Step;
+
+use crate::rules::Rule;
 
 /// A place of a list that wrangler does not get past.
 pub(super) struct Refused {
@@ -25,13 +26,13 @@ impl Refused {
     /// What to say of it, and the way to the class from the list.
     pub(super) fn rule(self) -> (Rule, Vec<Step>) {
         let remedy = if self.lives {
-            format!("take the class out of `{}`", self.tag)
+            format!("remove the class from `{}`", self.tag)
         } else {
-            "let an earlier one create the class in `new_sqlite_classes`, or take the entry out".to_owned()
+            "create the class in an earlier migration with `new_sqlite_classes`, or remove the entry"
+                .to_owned()
         };
         let remedy = format!(
-            "{remedy}; what was deployed is not applied again, so mending it changes no storage. Where `koze.lock` has its \
-             `[[migration]]`, take that out as well"
+            "{remedy}; deployed migrations are not applied again, so this does not change storage. If `koze.lock` has its `[[migration]]`, remove that as well"
         );
         (Rule::RefusedHistory { tag: self.tag, what: self.what, remedy }, self.steps)
     }
@@ -51,9 +52,9 @@ pub(super) fn refused(list: &[&Value]) -> Vec<Refused> {
         };
         let unknown = |class: &str, transferred: &BTreeSet<&str>| {
             if transferred.contains(class) {
-                "which only `transferred_classes` brought, and wrangler does not count that"
+                "which only `transferred_classes` created, and wrangler ignores that"
             } else {
-                "which does not live then"
+                "which does not exist at that point"
             }
         };
         for (at, class) in strings(migration, "deleted_classes").enumerate() {
@@ -75,7 +76,7 @@ pub(super) fn refused(list: &[&Value]) -> Vec<Refused> {
         for key in ["new_classes", "new_sqlite_classes"] {
             for (at, class) in strings(migration, key).enumerate() {
                 if !live.insert(class) {
-                    refuse(key, at, format!("it creates the class `{class}`, which lives already"), true);
+                    refuse(key, at, format!("it creates the class `{class}`, which already exists"), true);
                 }
             }
         }

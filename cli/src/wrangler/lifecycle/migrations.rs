@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use koze_model::Rule;
+use koze_edit::Step;
 use serde_json::{Value, json};
 
 use super::{Changes, Live, objects, text};
 use crate::finding::{Finding, Findings};
-use crate::wrangler::document::Step;
+use crate::rules::Rule;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
 
@@ -73,10 +73,9 @@ pub(super) fn replay(
 
 /// What to do about two migrations of one tag.
 fn twice(tag: &str, locked: bool) -> String {
-    let lock = format!(", and take the `[[migration]]` of `{tag}` out of `koze.lock`");
+    let lock = format!(", and remove the `[[migration]]` of `{tag}` from `koze.lock`");
     format!(
-        "wrangler looks up by its tag which migration is deployed, and finds the first of the two: it sends the second one \
-         again at each deployment, which Cloudflare refuses. Give the one that is not deployed yet a tag of its own{}",
+        "wrangler finds the deployed migration by its tag and takes the first of the two, so it sends the second one again with each deployment, which Cloudflare rejects. Give the one that is not deployed yet a unique tag{}",
         if locked { lock.as_str() } else { "" }
     )
 }

@@ -10,14 +10,14 @@ mod unmake;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use koze_model::Rule;
+use koze_edit::{Edit, Path, Step};
 use serde_json::{Map, Value};
 
-use super::document::{Edit, Path, Step};
 use super::locate::Config;
 use super::scope::{Scope, dotted};
 use crate::finding::{Findings, Place, Stop};
 use crate::lock::{self, Lock, Tag};
+use crate::rules::Rule;
 
 pub use unmake::{Unmade, deleted};
 
@@ -96,7 +96,7 @@ pub fn all<'a>(
         if let (Some(_), Some([_, ..])) = (exports, migrations.map(Vec::as_slice)) {
             let rule = Rule::BadMigrations {
                 message: "`migrations` and `exports` both declare Durable Objects".to_owned(),
-                remedy: "wrangler takes one or the other: keep the one this project uses".to_owned(),
+                remedy: "wrangler accepts only one of them: keep the one that this project uses".to_owned(),
             };
             findings.add(rule, Some(config.place(&path("exports"))));
         } else if let Some(exports) = exports {
@@ -148,10 +148,11 @@ pub fn check_owner(
         return Ok(());
     }
     let rule = Rule::BadMigrations {
-        message: format!("`koze.lock` belongs to `{owner}`: what koze wrote there is not in this file"),
+        message: format!(
+            "`koze.lock` belongs to `{owner}`: this file does not have the entries that koze wrote there"
+        ),
         remedy: format!(
-            "koze keeps one configuration of a package in step: run koze without `--config` to build `{owner}`; to move to \
-             `{}`, delete `koze.lock`, and `{owner}` where nothing was deployed from it: the next build adopts what fits",
+            "koze manages one configuration of a package: run koze without `--config` to build `{owner}`; to move to `{}`, delete `koze.lock`, and also `{owner}` if nothing was deployed from it: the next build adopts matching entries",
             config.shown
         ),
     };
@@ -177,10 +178,8 @@ pub fn check_lists(
     for scope in scopes.iter().filter(lost) {
         let path = dotted(&scope.path(&[Step::from("migrations")]));
         let rule = Rule::BadMigrations {
-            message: format!("the list `{path}`, in which koze wrote, is gone"),
-            remedy: "Cloudflare has a migration's effect once it was deployed, whatever the file says later: restore the \
-                     list from version control; where none of it ever was deployed, take its `[[migration]]` entries out of \
-                     `koze.lock`"
+            message: format!("the list `{path}`, which koze had written to, is missing"),
+            remedy: "a deployed migration stays in effect, even if you remove it from the file: restore the list from version control; if none of it was ever deployed, remove its `[[migration]]` entries from `koze.lock`"
                 .to_owned(),
         };
         findings.add(rule, Some(Place::file(config.shown.clone())));
@@ -217,14 +216,13 @@ impl<'a> Lifecycle<'a> {
             let (path, what) = match found {
                 Some(index) if lock::hash(&list[index]) == locked.hash => continue,
                 Some(index) => {
-                    ([self.path.clone(), vec![Step::Index(index)]].concat(), "is not as koze wrote it")
+                    ([self.path.clone(), vec![Step::Index(index)]].concat(), "is not what koze wrote")
                 }
                 None => (Path::new(), "is gone"),
             };
             let rule = Rule::BadMigrations {
                 message: format!("the migration `{}` {what}", locked.tag),
-                remedy: "Cloudflare has a migration's effect once it was deployed, whatever the file says later: restore it \
-                         from version control; where it never was deployed, take its `[[migration]]` out of `koze.lock`"
+                remedy: "a deployed migration stays in effect, even if you change the file: restore it from version control; if it was never deployed, remove its `[[migration]]` from `koze.lock`"
                     .to_owned(),
             };
             let mut place = config.place(&path);
@@ -245,12 +243,12 @@ impl<'a> Lifecycle<'a> {
             let (message, remedy) = if !self.live.contains_key(*class) {
                 let state = text(entry, "state").or(text(entry, "type")).unwrap_or("nothing that lives");
                 let message = format!("`exports` says of the class `{class}`: {state}");
-                (message, "what became of a class is not undone by a build: give the struct another name")
+                (message, "a build does not undo this: give the struct another name")
             } else if entry.get("container").is_some() {
                 let message = format!("`exports` links the class `{class}` to a container by its name");
                 (
                     message,
-                    "koze links them by class: write `class_name` to the container, and take `container` out here",
+                    "koze links them by class: add `class_name` to the container, and remove `container` here",
                 )
             } else {
                 continue;

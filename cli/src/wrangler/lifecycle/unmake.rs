@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use koze_model::Rule;
+use koze_edit::{Edit, Path, Step};
 use serde_json::Value;
 
 use super::migrations::strings;
 use super::{Kind, Lifecycle, objects, text};
 use crate::finding::Findings;
 use crate::lock::{self, Lock};
-use crate::wrangler::document::{Edit, Path, Step};
+use crate::rules::Rule;
 use crate::wrangler::locate::Config;
 
 /// Where a migration names classes that come and go.
@@ -47,8 +47,7 @@ impl Lifecycle<'_> {
         let mut unmade = Unmade::default();
         for class in classes {
             if let Some((why, path)) = self.past(class, lock) {
-                let remedy = "a class that was deployed has storage, which only `--delete-storage` or `--keep-storage` can \
-                              settle; what koze did not write is yours to take out";
+                let remedy = "a deployed class has storage: use `--delete-storage` or `--keep-storage`; remove entries that koze did not write yourself";
                 let rule = Rule::NotRemovable { name: (*class).to_owned(), why, remedy: remedy.to_owned() };
                 findings.add(rule, Some(config.place(&path)));
             }
@@ -110,7 +109,7 @@ impl Lifecycle<'_> {
                 let state = text(exports.get(class)?, "state")
                     .filter(|state| !["created", "deleted"].contains(state));
                 let moved = state.is_some() || exports.iter().any(|entry| renamed(&entry));
-                let why = "it was renamed or transferred, which only happens to a class that was deployed";
+                let why = "it was renamed or transferred, so it was deployed";
                 return moved.then(|| (why.to_owned(), self.at(&[Step::from(class)])));
             }
         };
@@ -123,9 +122,7 @@ impl Lifecycle<'_> {
             let path = || self.at(&[Step::Index(index)]);
             let tag = text(migration, "tag").unwrap_or_default();
             if moved("renamed_classes") || moved("transferred_classes") {
-                let why = format!(
-                    "`{tag}` renames or transfers it, which only happens to a class that was deployed"
-                );
+                let why = format!("`{tag}` renames or transfers it, so it was deployed");
                 return Some((why, path()));
             }
             let names = KEYS.iter().any(|key| strings(migration, key).any(|named| named == class));

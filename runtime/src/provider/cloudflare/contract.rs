@@ -65,9 +65,9 @@ macro_rules! methods {
             ///
             /// `waiting` is as for `kozeExec`. When it ends, the stream and its sender end as well.
             unpack "kozeUnpack" Unpack, stream "ReadableStream<Uint8Array>", waiting => Unpacked;
-            /// Lets requests through to a port from now on: the object's `fetch` then takes them, by the header
-            /// `koze-port`, and no others.
-            expose "kozeExpose" Expose => Done;
+            /// Opens a port: the object's `fetch` then takes requests to it, by the headers `koze-port` and `koze-nonce`,
+            /// and no others. One that is open stays as it is.
+            expose "kozeExpose" Expose => Exposed;
             /// Whether the sandbox was opened, and runs. It starts nothing.
             status "kozeStatus" Nothing => State;
             /// Ends it, and takes away its files and all that the object remembers. Done is also what was not there.
@@ -389,6 +389,15 @@ pub struct Unpacked {
 pub struct Expose {
     /// 1024 to 65535, and none that the class needs for itself.
     pub port: u16,
+}
+
+/// A port that is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Exposed {
+    /// Ten characters of lower-case base32, made at random when the port was opened and kept while the sandbox is there,
+    /// also while it sleeps: URLs of a sandbox that was destroyed are of no use for one that is made with its name.
+    pub nonce: String,
 }
 
 /// How a sandbox is.

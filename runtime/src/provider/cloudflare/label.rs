@@ -8,7 +8,7 @@ use crate::id::SandboxId;
 /// So many bytes of a digest are more than any two sandboxes ever share.
 const BYTES: usize = 17;
 
-/// The length of a label, and of a token: 130 bits.
+/// The length of a label, and of the token in the URL of a preview: 130 bits.
 pub(crate) const LENGTH: usize = 26;
 
 /// 26 characters of lower-case base32 that follow from the whole of the id.
@@ -25,7 +25,12 @@ pub(crate) fn base32(digest: &[u8]) -> String {
 
 /// Whether a text can be a label or a token.
 pub(crate) fn is_one(text: &str) -> bool {
-    text.len() == LENGTH && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
+    text.len() == LENGTH && is_base32(text)
+}
+
+/// Whether all of a text is lower-case base32.
+pub(super) fn is_base32(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7'))
 }
 
 #[cfg(test)]

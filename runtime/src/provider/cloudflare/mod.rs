@@ -35,7 +35,7 @@ use worker::{Env, ObjectNamespace};
 use self::contract::Nothing;
 use self::object::{Object, Refused};
 pub use self::opens::Limits;
-use self::preview::Previews;
+use self::preview::{Preview, Previews};
 use self::registry::{Record, Registry};
 pub use self::sandbox::CloudflareSandbox;
 use self::sandbox::WITHIN;
@@ -176,8 +176,7 @@ impl Cloudflare {
     pub(crate) fn namespace(&self, class: usize) -> Result<ObjectNamespace> {
         let binding = self.shared.classes[class].binding;
         self.bound(binding).ok_or_else(|| {
-            let message =
-                format!("the Worker has no binding `{binding}`: run `koze build` and deploy once more");
+            let message = format!("the Worker has no binding `{binding}`: run `koze build` and deploy again");
             Error::new(Code::Unsupported, message)
         })
     }
@@ -203,10 +202,10 @@ impl Cloudflare {
         crate::binding::raw(&self.shared.env, name).ok().map(JsCast::unchecked_into)
     }
 
-    /// The URL of a port of a sandbox.
-    fn preview(&self, id: &SandboxId, class: usize, port: u16) -> Result<String> {
+    /// A port of a sandbox that can have a URL.
+    fn preview(&self, id: &SandboxId, class: usize, port: u16) -> Result<Preview<'_>> {
         let Some(previews) = &self.shared.previews else { return Err(preview::unknown_host()) };
-        previews.url(self.shared.classes[class].binding, &label::of(id), port)
+        previews.of(self.shared.classes[class].binding, label::of(id), port)
     }
 
     /// The sandbox where it is: as the registry says, else in the class whose object says that it was opened.

@@ -60,7 +60,7 @@ macro_rules! bind {
     ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident $($type:literal)?)* => $output:ident;)+) => {
         /// The stub of an object whose class answers the contract, as JavaScript has it.
         mod remote {
-            #![allow(unused_imports, reason = "the attribute imports what it may need")]
+            #![allow(unused_imports, reason = "the attribute's expansion does not use every import")]
 
             use worker::js_sys::Promise;
             use worker::wasm_bindgen::JsValue;
@@ -151,7 +151,7 @@ impl Object {
             Either::Left((Ok(reply), _)) => Ok(reply),
             Either::Left((Err(error), _)) => Err(refused(method, &error)),
             Either::Right(_) => {
-                let message = format!("the sandbox has not answered for {} s", within.as_secs());
+                let message = format!("the sandbox did not answer for {} s", within.as_secs());
                 Err(Refused::Error(Error::new(Code::Timeout, message)))
             }
         }
@@ -161,7 +161,7 @@ impl Object {
 /// Data as the contract has it: absent values are `null`, bytes a `Uint8Array`.
 fn in_javascript<T: Serialize + 'static>(method: &str, input: &T) -> Answer<JsValue> {
     let wrong = |error: &dyn std::fmt::Display| {
-        let message = format!("the input of `{method}` is no value: {error}");
+        let message = format!("the input of `{method}` cannot be serialized: {error}");
         Refused::Error(Error::new(Code::Internal, message))
     };
     // What alone has bytes is made value by value. All else goes over as one text: each value that goes by itself is a call.
@@ -187,9 +187,9 @@ fn outcome(method: &str, reply: &JsValue) -> Answer<std::result::Result<JsValue,
 }
 
 /// The error of a class that does not answer as the contract says.
-fn wrong_reply(method: &str, what: &impl std::fmt::Display) -> Refused {
+pub(super) fn wrong_reply(method: &str, what: &impl std::fmt::Display) -> Refused {
     let message = format!(
-        "`{method}` of the sandbox's class answered something else than it should: {what}; run `koze build` and deploy once more"
+        "`{method}` of the sandbox's class returned an unexpected answer: {what}; run `koze build` and deploy again"
     );
     Refused::Error(Error::new(Code::Internal, message))
 }
@@ -224,15 +224,15 @@ fn thrown(method: &str, error: &JsValue) -> Error {
     console_error!("koze: {method} of a sandbox's object threw: {message}");
     if lacks_method(error) {
         let message = format!(
-            "the sandbox's class has no `{method}`: let wrangler's `main` be the entry that `koze build` writes, and deploy"
+            "the sandbox's class has no `{method}`: set wrangler's `main` to the entry that `koze build` writes, and deploy"
         );
         return Error::new(Code::Unsupported, message);
     }
     // `remote` says that the object itself has thrown, and not the way there.
     if is("remote") && !is("retryable") && !is("overloaded") && !is("durableObjectReset") {
-        let message = "the class of the sandbox has failed: the Worker's log says why";
+        let message = "the sandbox's class failed: see the Worker's log";
         return Error::new(Code::Internal, message);
     }
-    let why = if is("overloaded") { "has too much to do" } else { "cannot be reached" };
-    Error::new(Code::Unavailable, format!("the sandbox's Durable Object {why} now: try again later"))
+    let why = if is("overloaded") { "is overloaded" } else { "cannot be reached" };
+    Error::new(Code::Unavailable, format!("the sandbox's Durable Object {why}: try again later"))
 }

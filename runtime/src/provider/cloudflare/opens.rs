@@ -53,7 +53,7 @@ pub(super) async fn wait(session: &str, limits: Limits, within: Duration) -> Res
     let leave = Leave { number };
     while !with(|queue| queue.admit(number, session, limits, now())) {
         if now() >= until {
-            let message = "too many sandboxes are being made at once: try again later";
+            let message = "too many sandboxes are being created at once: try again later";
             return Err(Error::new(Code::Unavailable, message));
         }
         sleep(LOOK).await;

@@ -1,7 +1,12 @@
 //! The URLs at which the ports of sandboxes answer: `<port>-<label>-<token>.<host>`.
 //!
-//! The token is a signature over the class, the sandbox and the port under a key that follows from a secret of the
-//! Worker: who has no URL can make none, and nothing has to be remembered.
+//! The token is a signature and a nonce. The signature covers the class, the sandbox, the port and the nonce. Its key is
+//! derived from a secret of the Worker, so URLs cannot be forged, and a forged URL is refused without waking an object. The
+//! object creates a random nonce for each opening of a port and deletes it with the opening: a URL does not work for a later
+//! opening, even if a new sandbox has the name of one that was destroyed.
+//!
+//! A label of a hostname has at most 63 bytes, which leaves 26 characters for both. The signature has 80 bits, the minimum
+//! that RFC 2104 recommends. The nonce only has to differ, because nobody else can sign it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -12,6 +17,10 @@ use crate::error::{Code, Error, Result};
 
 /// The ports that may be exposed. Of these, a class refuses what runs in its own containers, each time that it is asked.
 const PORTS: std::ops::RangeInclusive<u16> = 1024..=65535;
+/// The length of a signature, in characters of 5 bits each; a nonce follows it.
+const SIGNATURE: usize = 16;
+/// The length of a nonce.
+const NONCE: usize = label::LENGTH - SIGNATURE;
 /// What the key is for, so that it is no other key.
 const PURPOSE: &[u8] = b"koze preview";
 
@@ -34,7 +43,17 @@ pub struct Address<'a> {
     pub port: u16,
     /// The label of the sandbox.
     pub label: &'a str,
-    token: &'a str,
+    /// The nonce of the opening, which only the object of the sandbox can compare with its own.
+    pub nonce: &'a str,
+    signature: &'a str,
+}
+
+/// A port that has a URL as soon as its sandbox has opened it.
+pub(super) struct Preview<'a> {
+    previews: &'a Previews,
+    binding: &'a str,
+    label: String,
+    port: u16,
 }
 
 impl Key {
@@ -43,17 +62,20 @@ impl Key {
         Key(sign(secret.as_bytes(), &[PURPOSE]))
     }
 
-    fn token(&self, binding: &str, label: &str, port: u16) -> String {
-        // With its length in front, no binding runs into what follows it.
-        let length = (binding.len() as u64).to_be_bytes();
-        label::base32(&sign(&self.0, &[&length, binding.as_bytes(), label.as_bytes(), &port.to_be_bytes()]))
+    fn signature(&self, binding: &str, label: &str, port: u16, nonce: &str) -> String {
+        // With its length in front, no binding runs into what follows it. The rest is of one length each.
+        let (length, port) = ((binding.len() as u64).to_be_bytes(), port.to_be_bytes());
+        let signed = [&length, binding.as_bytes(), label.as_bytes(), &port, nonce.as_bytes()];
+        let mut text = label::base32(&sign(&self.0, &signed));
+        text.truncate(SIGNATURE);
+        text
     }
 
-    /// Whether an address is one that was given for a sandbox of the class bound so. How long this takes says nothing of
-    /// how much of the token was right.
+    /// Whether an address is one that was given for a sandbox of the class bound so: for some opening of the port, and
+    /// whether that lasts the object knows. How long this takes says nothing of how much of the signature was right.
     pub fn is_of(&self, address: &Address, binding: &str) -> bool {
-        let token = self.token(binding, address.label, address.port);
-        token.as_bytes().ct_eq(address.token.as_bytes()).into()
+        let signature = self.signature(binding, address.label, address.port, address.nonce);
+        signature.as_bytes().ct_eq(address.signature.as_bytes()).into()
     }
 }
 
@@ -63,32 +85,43 @@ impl Previews {
         Previews { key, scheme: scheme.into(), host: host.into() }
     }
 
-    /// The URL of a port of a sandbox.
+    /// A port of a sandbox, which is not open yet.
     ///
     /// # Errors
     /// [`Code::Unsupported`] where nothing can be served below the host, [`Code::InvalidInput`] for a port that is not to
     /// be exposed.
-    pub(super) fn url(&self, binding: &str, label: &str, port: u16) -> Result<String> {
+    pub(super) fn of<'a>(&'a self, binding: &'a str, label: String, port: u16) -> Result<Preview<'a>> {
         if !PORTS.contains(&port) {
-            let message = format!("port {port} cannot be exposed: take one of 1024 to 65535");
+            let message = format!("port {port} cannot be exposed: use a port from 1024 to 65535");
             return Err(Error::new(Code::InvalidInput, message));
         }
         let name = self.host.rsplit_once(':').map_or(self.host.as_str(), |(name, _)| name);
         if name.to_ascii_lowercase().ends_with(".workers.dev") {
-            let message = "no hostname below workers.dev reaches this Worker: give it a custom domain with a wildcard \
-                           route `*.example.com/*`, and say so in the variable KOZE_PREVIEW_HOST";
+            let message = "subdomains of workers.dev do not reach this Worker: add a custom domain with a \
+                wildcard route `*.example.com/*`, and set the variable KOZE_PREVIEW_HOST to it";
             return Err(Error::new(Code::Unsupported, message));
         }
         if name.is_empty() || name.starts_with('[') || name.parse::<std::net::Ipv4Addr>().is_ok() {
             let message = format!(
-                "no hostname is below the address `{}`: call the Worker by a name, such as localhost, or say in the \
-                 variable KOZE_PREVIEW_HOST which it has",
+                "the address `{}` cannot have subdomains: call the Worker by a hostname, such as localhost, or \
+                 set the variable KOZE_PREVIEW_HOST",
                 self.host
             );
             return Err(Error::new(Code::Unsupported, message));
         }
-        let token = self.key.token(binding, label, port);
-        Ok(format!("{}://{port}-{label}-{token}.{}/", self.scheme, self.host))
+        Ok(Preview { previews: self, binding, label, port })
+    }
+}
+
+impl Preview<'_> {
+    /// Its URL for as long as the opening with this nonce lasts; none where that cannot be a nonce.
+    pub(super) fn url(&self, nonce: &str) -> Option<String> {
+        let Preview { previews: Previews { key, scheme, host }, binding, label, port } = self;
+        if nonce.len() != NONCE || !label::is_base32(nonce) {
+            return None;
+        }
+        let signature = key.signature(binding, label, *port, nonce);
+        Some(format!("{scheme}://{port}-{label}-{signature}{nonce}.{host}/"))
     }
 }
 
@@ -113,13 +146,19 @@ impl<'a> Address<'a> {
         let decimal = !port.starts_with('0') && port.bytes().all(|byte| byte.is_ascii_digit());
         let port = decimal.then(|| port.parse().ok())??;
         let good = PORTS.contains(&port) && label::is_one(label) && label::is_one(token);
-        good.then_some(Address { port, label, token })
+        // All of it is ASCII.
+        good.then(|| token.split_at(SIGNATURE)).map(|(signature, nonce)| Address {
+            port,
+            label,
+            nonce,
+            signature,
+        })
     }
 }
 
 /// The error where nobody knows which host a Worker has.
 pub(super) fn unknown_host() -> Error {
-    let message = "outside of a request nobody knows which host this Worker has: say it in the variable KOZE_PREVIEW_HOST";
+    let message = "the Worker's host is unknown outside of a request: set the variable KOZE_PREVIEW_HOST";
     Error::new(Code::Unsupported, message)
 }
 
@@ -138,8 +177,12 @@ mod tests {
 
     const LABEL: &str = "abcdefghijklmnopqrstuvwxyz";
 
+    const NONCE: &str = "abcdefg234";
+
     fn url(key: &Key, host: &str, port: u16) -> Result<String> {
-        Previews::new(key.clone(), "https", host).url("SHELL_SANDBOX", LABEL, port)
+        let previews = Previews::new(key.clone(), "https", host);
+        let preview = previews.of("SHELL_SANDBOX", LABEL.to_owned(), port)?;
+        Ok(preview.url(NONCE).unwrap())
     }
 
     #[test]
@@ -150,12 +193,51 @@ mod tests {
             let host = url.strip_prefix("https://").unwrap().strip_suffix(":8787/").unwrap();
             assert!(host.split('.').next().unwrap().len() <= 63, "{host}");
             let address = Address::parse(host).unwrap();
-            assert_eq!((address.port, address.label), (port, LABEL));
+            assert_eq!((address.port, address.label, address.nonce), (port, LABEL, NONCE));
             assert!(key.is_of(&address, "SHELL_SANDBOX"));
             assert!(!key.is_of(&address, "PYTHON_SANDBOX"));
             assert!(!Key::new("another secret").is_of(&address, "SHELL_SANDBOX"));
             assert!(!key.is_of(&Address { port: 9090, ..address }, "SHELL_SANDBOX"));
             assert!(!key.is_of(&Address { label: "zbcdefghijklmnopqrstuvwxyz", ..address }, "SHELL_SANDBOX"));
+            assert!(
+                !key.is_of(&Address { nonce: "abcdefg235", ..address }, "SHELL_SANDBOX"),
+                "of another opening"
+            );
+        }
+    }
+
+    /// Each character of a token counts.
+    #[test]
+    fn a_token_is_all_that_was_given_or_nothing() {
+        let key = Key::new("a secret of the tests");
+        let url = url(&key, "example.com", 8080).unwrap();
+        let host = url.strip_prefix("https://").unwrap().strip_suffix('/').unwrap();
+        let token = "8080-".len() + LABEL.len() + "-".len();
+        for at in token..token + label::LENGTH {
+            let mut wrong = host.to_owned();
+            let other = if &host[at..=at] == "a" { "b" } else { "a" };
+            wrong.replace_range(at..=at, other);
+            assert!(!key.is_of(&Address::parse(&wrong).unwrap(), "SHELL_SANDBOX"), "{wrong}");
+        }
+    }
+
+    /// What earlier versions gave: the signature alone, over the same without a nonce.
+    #[test]
+    fn a_url_without_a_nonce_is_none() {
+        let key = Key::new("a secret of the tests");
+        let length = ("SHELL_SANDBOX".len() as u64).to_be_bytes();
+        let signed = [&length, b"SHELL_SANDBOX".as_slice(), LABEL.as_bytes(), &8080_u16.to_be_bytes()];
+        let host = format!("8080-{LABEL}-{}.example.com", label::base32(&sign(&key.0, &signed)));
+        assert!(!key.is_of(&Address::parse(&host).unwrap(), "SHELL_SANDBOX"));
+    }
+
+    #[test]
+    fn what_is_no_nonce() {
+        let previews = Previews::new(Key::new("a secret of the tests"), "https", "example.com");
+        let preview = previews.of("SHELL_SANDBOX", LABEL.to_owned(), 8080).unwrap();
+        for nonce in ["", "abcdefg23", "abcdefg2345", "ABCDEFG234", "abcdefg231", "abcdefg23é", "a.evil.exa"]
+        {
+            assert_eq!(preview.url(nonce), None, "{nonce}");
         }
     }
 

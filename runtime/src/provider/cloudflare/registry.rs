@@ -89,7 +89,7 @@ impl Registry {
     async fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
         let failed = |error: worker::Error| {
             console_error!("koze: the registry of sandboxes threw: {error}");
-            Error::new(Code::Unavailable, "the registry of sandboxes does not answer now: try again later")
+            Error::new(Code::Unavailable, "the registry of sandboxes does not answer: try again later")
         };
         let body = serde_json::to_string(ask).map_err(|error| failed(error.into()))?;
         let mut init = RequestInit::new();
@@ -104,8 +104,8 @@ impl Registry {
 
 /// The error of a Worker that has no registry.
 pub(super) fn missing() -> Error {
-    let message = "this Worker does not record its sandboxes: say `registry = true` under `[package.metadata.koze]` in \
-                   Cargo.toml, run `koze build`, and deploy";
+    let message = "this Worker does not record its sandboxes: set `registry = true` under \
+        `[package.metadata.koze]` in Cargo.toml, run `koze build`, and deploy";
     Error::new(Code::Unsupported, message)
 }
 

@@ -7,7 +7,7 @@ use futures_util::future::join;
 use worker::send::SendFuture;
 
 use super::contract::{self, LARGEST_PIECE, Nothing};
-use super::object::{Answer, Object, Refused};
+use super::object::{Answer, Object, Refused, wrong_reply};
 use super::waiting::Waiting;
 use super::{Cloudflare, known, stream, write};
 use crate::error::{Code, Error, Result};
@@ -231,15 +231,16 @@ impl Sandbox for CloudflareSandbox {
 
     async fn expose(&self, port: u16) -> Result<String> {
         let Origin::Session(member) = &self.origin else {
-            let message = "a sandbox that was asked for by a key of any length has no URL: take it from a \
-                           session, with `env.session`";
+            let message =
+                "a sandbox addressed by key has no preview URL: get it from a session with `env.session`";
             return Err(Error::new(Code::Unsupported, message));
         };
         // Before anything is exposed: what nobody could reach stays shut.
-        let url = member.provider.preview(&member.id, member.class, port)?;
+        let preview = member.provider.preview(&member.id, member.class, port)?;
         let input = contract::Expose { port };
-        self.call(async |object: &Object| object.expose(&input, WITHIN).await).await?;
-        Ok(url)
+        let exposed = self.call(async |object: &Object| object.expose(&input, WITHIN).await).await?;
+        let wrong = || wrong_reply("kozeExpose", &"the nonce is not valid").into();
+        preview.url(&exposed.nonce).ok_or_else(wrong)
     }
 
     async fn status(&self) -> Result<Status> {

@@ -66,7 +66,7 @@ async fn put_together<S: Pieces>(
         sandbox.rename(beside, place).await?;
         return Ok(size);
     }
-    let message = format!("`{}` is being written to all the time: try again", place.path);
+    let message = format!("`{}` keeps changing: try again", place.path);
     Err(Error::new(Code::Unavailable, message))
 }
 
@@ -99,13 +99,13 @@ async fn target<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<(String, Op
                 return Err(Error::new(Code::IsDirectory, message));
             }
             Ok(Stat { kind: Kind::Other, .. }) => {
-                let message = format!("`{}` is no file", place.path);
+                let message = format!("`{}` is not a regular file", place.path);
                 return Err(Error::new(Code::Unsupported, message));
             }
             Err(error) if error.code == Code::NotFound => return Ok((path, None)),
             Err(error) => return Err(error),
         }
     }
-    let message = format!("`{}` is a link that leads to itself", place.path);
+    let message = format!("`{}` is a symbolic link to itself", place.path);
     Err(Error::new(Code::InvalidInput, message))
 }

@@ -24,7 +24,7 @@ pub(super) fn claim(directory: &Path) -> Result<File> {
             }
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let text =
-                    "the sandbox is run by another koze process on this machine; use that one, or end it";
+                    "another koze process on this machine runs this sandbox; use that process, or end it";
                 return Err(Error::new(Code::Unavailable, text));
             }
             Err(error) => return Err(state_failed(&error.into())),

@@ -21,7 +21,7 @@ pub(super) fn engine() -> Result<&'static Handle> {
             Some(handle)
         })
         .as_ref()
-        .ok_or_else(|| Error::new(Code::Unavailable, "the system has no thread left for koze"))
+        .ok_or_else(|| Error::new(Code::Unavailable, "the system cannot start another thread for koze"))
 }
 
 /// Runs work to its end, also where the caller gives up waiting: a file half-written is then still tidied up.

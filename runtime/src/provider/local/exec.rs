@@ -94,8 +94,9 @@ async fn run(
     env: Vec<(String, String)>,
     done: &mut oneshot::Sender<Result<Output>>,
 ) -> Result<Output> {
-    let failed =
-        |error: std::io::Error| Error::new(Code::Unavailable, format!("no pipe for the program: {error}"));
+    let failed = |error: std::io::Error| {
+        Error::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
+    };
     let stream = || -> std::io::Result<_> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         let pipe = Receiver::from_owned_fd(read)?;
@@ -143,7 +144,7 @@ async fn run(
         _ if late => TIMEOUT,
         Ok(Answer::Ended(code)) => code,
         Ok(Answer::Failed(fault)) => return Err(error(fault)),
-        Ok(_) => return Err(Error::new(Code::Internal, "the guest answered something else")),
+        Ok(_) => return Err(Error::new(Code::Internal, "the guest returned an unexpected answer")),
         Err(_) => return Err(running.gone()),
     };
     let judged = running.judged_since(judgements).filter(|_| exit_code == KILLED);

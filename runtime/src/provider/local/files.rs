@@ -33,7 +33,7 @@ pub(super) fn stat(found: Found) -> Stat {
 
 /// The guest and this program are of one build: their answers fit.
 pub(super) fn odd() -> Error {
-    Error::new(Code::Internal, "the guest answered something else")
+    Error::new(Code::Internal, "the guest returned an unexpected answer")
 }
 
 /// A file that the guest has opened.
@@ -178,12 +178,14 @@ pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u
 fn failed(error: &io::Error, path: &str) -> Error {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Error::new(Code::TooLarge, format!("{path} does not fit on the disk"))
+            Error::new(Code::TooLarge, format!("{path} does not fit on the sandbox's disk"))
         }
         io::ErrorKind::PermissionDenied => {
-            Error::new(Code::PermissionDenied, format!("{path} may not be used so"))
+            Error::new(Code::PermissionDenied, format!("permission denied for {path}"))
         }
-        io::ErrorKind::InvalidInput => Error::new(Code::InvalidInput, format!("{path} cannot be read so")),
+        io::ErrorKind::InvalidInput => {
+            Error::new(Code::InvalidInput, format!("{path} cannot be read: the path is not valid"))
+        }
         kind => Error::new(Code::Internal, format!("{path}: {kind}")),
     }
 }

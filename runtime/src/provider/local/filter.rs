@@ -11,20 +11,24 @@ use seccompiler::{
 use super::launch::Program;
 use crate::error::{Code, Error, Result};
 
-/// Refused whatever their arguments are.
-const REFUSED: &[i64] = &[
-    // Mounts: a user namespace would allow them.
+/// Refused whatever their arguments are, once the sandbox is built: mounts, which a user namespace would allow.
+const REFUSED_LAST: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
     libc::SYS_pivot_root,
-    libc::SYS_chroot,
     libc::SYS_open_tree,
     libc::SYS_move_mount,
+    libc::SYS_mount_setattr,
+];
+
+/// Refused whatever their arguments are, and not needed to build a sandbox either.
+const REFUSED: &[i64] = &[
+    // Other ways to mounts.
+    libc::SYS_chroot,
     libc::SYS_fsopen,
     libc::SYS_fsconfig,
     libc::SYS_fsmount,
     libc::SYS_fspick,
-    libc::SYS_mount_setattr,
     libc::SYS_setns,
     libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
@@ -98,33 +102,46 @@ const NAMESPACES: &[libc::c_int] = &[
 /// `CLONE_NEWTIME`: for `unshare` alone; for `clone` the bit is part of a signal's number.
 const NEW_TIME: libc::c_int = 0x80;
 
-/// The filters, for the kernel, made once for each kind. Without a control group, memory that no process maps would count nowhere: then shared
-/// memory of the System V kind is refused too.
-pub(super) fn filters(group: bool) -> Result<Vec<Program>> {
-    static MADE: [OnceLock<Result<Vec<Program>>>; 2] = [OnceLock::new(), OnceLock::new()];
-    MADE[usize::from(group)].get_or_init(|| make(group)).clone()
-}
-
-fn make(group: bool) -> Result<Vec<Program>> {
-    let built = || -> std::result::Result<Vec<BpfProgram>, seccompiler::BackendError> {
+/// The filters that need not wait until a sandbox is built. The kernel takes longer over a filter the more it refuses, and
+/// over these nobody waits.
+pub(super) fn early() -> Result<Vec<Program>> {
+    static MADE: OnceLock<Result<Vec<Program>>> = OnceLock::new();
+    let make = || {
         let mut all = vec![
-            program(refused(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
+            program(refused()?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
             program(missing(), SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?,
             program(allocating()?, SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned()))?,
-            // The number of no error: the call is left out, and its caller told that it was made.
-            program(core_limits()?, SeccompAction::Errno(0))?,
         ];
         if cfg!(target_arch = "x86_64") {
             all.push(no_x32());
         }
         Ok(all)
     };
-    let built = built().map_err(|error| {
-        Error::new(Code::Unsupported, format!("there is no filter of system calls for this machine: {error}"))
+    MADE.get_or_init(|| plain(make())).clone()
+}
+
+/// The other filters, made once for each kind. Without a control group, memory that no process maps would count nowhere: then
+/// shared memory of the System V kind is refused too.
+pub(super) fn last(group: bool) -> Result<Vec<Program>> {
+    static MADE: [OnceLock<Result<Vec<Program>>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let make = || {
+        Ok(vec![
+            program(refused_last(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
+            // The number of no error: the call is left out, and its caller told that it was made.
+            program(core_limits()?, SeccompAction::Errno(0))?,
+        ])
+    };
+    MADE[usize::from(group)].get_or_init(|| plain(make())).clone()
+}
+
+/// As they are sent to the new process.
+fn plain(made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>) -> Result<Vec<Program>> {
+    let made = made.map_err(|error| {
+        Error::new(Code::Unsupported, format!("koze has no system call filter for this machine: {error}"))
     })?;
     let plain =
         |program: BpfProgram| program.into_iter().map(|line| (line.code, line.jt, line.jf, line.k)).collect();
-    Ok(built.into_iter().map(plain).collect())
+    Ok(made.into_iter().map(plain).collect())
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -142,20 +159,29 @@ fn missing() -> Rules {
     MISSING.iter().map(|call| (*call, Vec::new())).collect()
 }
 
-fn refused(group: bool) -> std::result::Result<Rules, seccompiler::BackendError> {
-    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+fn refused_last(group: bool) -> std::result::Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED_LAST.iter().map(|call| (*call, Vec::new())).collect();
     if !group {
         rules.insert(libc::SYS_shmget, Vec::new());
     }
-    let flag = |bit: libc::c_int| -> std::result::Result<SeccompRule, seccompiler::BackendError> {
+    rules.insert(libc::SYS_unshare, flags(NAMESPACES.iter().chain([&NEW_TIME]))?);
+    Ok(rules)
+}
+
+/// Whether any of these flags is in the first argument.
+fn flags<'a>(
+    all: impl IntoIterator<Item = &'a libc::c_int>,
+) -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let flag = |bit: &libc::c_int| {
         let bit = u64::from(bit.cast_unsigned());
         SeccompRule::new(vec![condition(0, SeccompCmpOp::MaskedEq(bit), bit)?])
     };
-    let namespaces = NAMESPACES.iter().map(|bit| flag(*bit)).collect::<std::result::Result<Vec<_>, _>>()?;
-    let mut unshare = namespaces.clone();
-    unshare.push(flag(NEW_TIME)?);
-    rules.insert(libc::SYS_clone, namespaces);
-    rules.insert(libc::SYS_unshare, unshare);
+    all.into_iter().map(flag).collect()
+}
+
+fn refused() -> std::result::Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_clone, flags(NAMESPACES)?);
     rules.insert(libc::SYS_socket, sockets()?);
     // Pairs are of this family; TIPC, for one, has others.
     let unix = u64::from(libc::AF_UNIX.cast_unsigned());

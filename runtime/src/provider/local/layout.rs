@@ -107,7 +107,7 @@ pub(super) fn spec(
         hostname: hostname.to_owned(),
         processes: PROCESSES,
         file_size: disk(template),
-        filters: super::filter::filters(group)?,
+        filters: super::filter::last(group)?,
         owner,
         weak: weak.clone(),
     };

@@ -107,6 +107,24 @@ pub fn init() {
     launch::init();
 }
 
+/// What happens to the supplementary groups of the user who starts a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Groups {
+    /// They have no effect in the sandbox: the user is root, has none, or the system lets koze drop them.
+    Dropped,
+    /// They stay in effect: the program `newgidmap` is not installed.
+    NoHelper,
+    /// They stay in effect: `/etc/subgid` has no entry for this user.
+    NoSubordinate,
+}
+
+/// Returns what happens to this user's supplementary groups in sandboxes. The kernel lets a plain user drop them only with
+/// the help of `newgidmap`.
+#[must_use]
+pub fn groups() -> Groups {
+    launch::groups()
+}
+
 /// Whether groups can be made in this process's control group of version 2, for a controller: for a test.
 #[cfg(feature = "testing")]
 #[doc(hidden)]
@@ -125,7 +143,7 @@ pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'stati
     engine::engine()?.spawn(async move {
         let _ = done.send(work.await);
     });
-    result.recv().map_err(|_| Error::new(Code::Internal, "what ran beside the sandboxes has panicked"))
+    result.recv().map_err(|_| Error::new(Code::Internal, "a task on the engine's thread panicked"))
 }
 
 /// The sandboxes of a state directory.
@@ -306,10 +324,10 @@ impl Provider for Local {
 
     fn note(&self) -> Option<&str> {
         Some(if self.0.one_user {
-            "locally no image is used: the host's own /usr is there to read, with the programs it has. All sandboxes share one \
-             user of this machine, for its user namespace has no others"
+            "local sandboxes do not use an image: they have this machine's /usr, read-only, with the programs \
+             in it. All sandboxes share one user of this machine because its user namespace maps no others"
         } else {
-            "locally no image is used: the host's own /usr is there to read, with the programs it has"
+            "local sandboxes do not use an image: they have this machine's /usr, read-only, with the programs in it"
         })
     }
 

@@ -94,7 +94,7 @@ fn choose(users: &Users, directory: &Path) -> io::Result<u32> {
             return Ok(number);
         }
     }
-    Err(io::Error::new(io::ErrorKind::Unsupported, "no user of this machine is free for the sandbox"))
+    Err(io::Error::new(io::ErrorKind::Unsupported, "this machine has no free user ID for the sandbox"))
 }
 
 /// Whether the sandbox in the directory may be this user: nobody else is, as far as this program can say so.
@@ -212,7 +212,7 @@ impl Users {
     fn last(&self) -> io::Result<u32> {
         let last = self.mapped.iter().map(|(_, last)| *last).max().filter(|last| *last > 0);
         last.and_then(|last| u32::try_from(last).ok()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::Unsupported, "root is the only user here: run koze as another")
+            io::Error::new(io::ErrorKind::Unsupported, "root is the only user here: run koze as another user")
         })
     }
 }

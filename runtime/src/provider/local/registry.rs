@@ -66,7 +66,7 @@ impl Registry {
         })?;
         match stored {
             Some(stored) => Ok((serde_json::from_str(&stored).map_err(|error| broken(&error))?, made)),
-            None => Err(Error::new(Code::Unavailable, "the sandbox was destroyed at the same moment")),
+            None => Err(Error::new(Code::Unavailable, "the sandbox was destroyed at the same time")),
         }
     }
 
@@ -182,5 +182,5 @@ fn failed(error: &rusqlite::Error) -> Error {
 }
 
 fn broken(error: &serde_json::Error) -> Error {
-    Error::new(Code::Internal, format!("the registry of sandboxes holds something else: {error}"))
+    Error::new(Code::Internal, format!("the registry of sandboxes has unexpected content: {error}"))
 }

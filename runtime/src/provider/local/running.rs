@@ -147,7 +147,7 @@ impl Running {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<()> {
         let packet = Packet::new(number, request)
-            .map_err(|_| Error::new(Code::TooLarge, "what is asked of the sandbox is too long"))?;
+            .map_err(|_| Error::new(Code::TooLarge, "the request to the sandbox is too long"))?;
         loop {
             match packet.send(self.wire.socket.get_ref(), descriptors) {
                 Ok(()) => return Ok(()),
@@ -193,7 +193,7 @@ impl Running {
             Some(why) => Error::new(
                 Code::Unavailable,
                 format!(
-                    "the sandbox was ended, for its programs could not be killed: {why}; the next call starts it again"
+                    "the sandbox was stopped because its programs could not be killed: {why}; the next call starts it again"
                 ),
             ),
             None => gone(),

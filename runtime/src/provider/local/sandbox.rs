@@ -282,7 +282,7 @@ impl Sandbox for LocalSandbox {
         self.with(move |inner, running| async move {
             let _one = inner.writes.lock().await;
             if inner.full.load(Ordering::Acquire) {
-                return Err(Error::new(Code::TooLarge, "the sandbox's disk is full: take files away first"));
+                return Err(Error::new(Code::TooLarge, "the sandbox's disk is full: delete files first"));
             }
             match how {
                 How::Replace => files::replace(&running, place, bytes).await,
@@ -351,7 +351,7 @@ impl Sandbox for LocalSandbox {
 
     async fn expose(&self, port: u16) -> Result<String> {
         if port == 0 {
-            return Err(Error::new(Code::InvalidInput, "a port is 1 to 65535"));
+            return Err(Error::new(Code::InvalidInput, "a port must be from 1 to 65535"));
         }
         let inner = Arc::clone(&self.0);
         if matches!(*inner.state.lock().await, State::Destroyed) {

@@ -113,7 +113,7 @@ impl Outcome {
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     let failed = |error: Errno| {
         let error = std::io::Error::from(error);
-        Error::new(Code::Unavailable, format!("no pipe to copy over: {error}"))
+        Error::new(Code::Unavailable, format!("no pipe can be created for the copy: {error}"))
     };
     pipe_with(PipeFlags::CLOEXEC).map_err(failed)
 }
@@ -146,5 +146,5 @@ async fn room(to: &Arc<Inner>) -> Result<u64> {
 }
 
 fn full() -> Error {
-    Error::new(Code::TooLarge, "the sandbox's disk is full: take files away first")
+    Error::new(Code::TooLarge, "the sandbox's disk is full: delete files first")
 }

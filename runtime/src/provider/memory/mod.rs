@@ -1,4 +1,4 @@
-//! Sandboxes that are files in memory: for the tests of tools and of what is built on them. Nothing is ever run.
+//! Sandboxes that keep files in memory, for tests. They cannot run programs.
 
 mod tree;
 
@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SessionId};
 use crate::sandbox::{Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write};
 
-/// Sandboxes in memory. A clone has the same ones.
+/// A provider of sandboxes in memory. A clone shares them.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     sandboxes: Arc<Mutex<BTreeMap<SandboxId, Known>>>,
@@ -23,7 +23,7 @@ struct Known {
     tree: Arc<Mutex<Tree>>,
 }
 
-/// A sandbox in memory: at most 16 MiB of files.
+/// A sandbox in memory with at most 16 MiB of files.
 #[derive(Debug, Clone)]
 pub struct MemorySandbox {
     id: SandboxId,
@@ -32,7 +32,7 @@ pub struct MemorySandbox {
 }
 
 impl Memory {
-    /// A provider without sandboxes.
+    /// Creates a provider without sandboxes.
     pub fn new() -> Self {
         Memory::default()
     }
@@ -137,7 +137,7 @@ fn unsupported(what: &str) -> Error {
     Error::new(Code::Unsupported, format!("a sandbox in memory cannot {what}: use another provider"))
 }
 
-/// A panic in another test has nothing to do with the data.
+/// Ignores poisoning: a panic in another test does not affect the data.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -65,7 +65,7 @@ impl Tree {
             content.clear();
         }
         if others + content.len() + bytes.len() > LIMIT {
-            let message = format!("a sandbox in memory holds {LIMIT} bytes at most");
+            let message = format!("a sandbox in memory holds at most {LIMIT} bytes");
             return Err(Error::new(Code::TooLarge, message));
         }
         self.parents(&path, place)?;
@@ -215,7 +215,7 @@ impl Tree {
                 Some(What::Link(target)) if follow || !left.is_empty() => {
                     links += 1;
                     if links > LINKS {
-                        let message = format!("`{}` leads through too many links", place.path);
+                        let message = format!("`{}` has too many levels of symbolic links", place.path);
                         return Err(Error::new(Code::InvalidInput, message));
                     }
                     if target.starts_with('/') {
@@ -227,7 +227,7 @@ impl Tree {
                     return Err(not_a_directory(place));
                 }
                 _ if part.len() > NAME => {
-                    let message = format!("`{}` has a name of more than {NAME} bytes", place.path);
+                    let message = format!("`{}` has a name longer than {NAME} bytes", place.path);
                     return Err(Error::new(Code::InvalidInput, message));
                 }
                 _ => resolved = next,
@@ -237,7 +237,7 @@ impl Tree {
         if resolved == root || resolved.starts_with(&format!("{root}/")) || root.is_empty() {
             Ok(resolved)
         } else {
-            let message = format!("`{}` leads out of `{}`", place.path, place.root);
+            let message = format!("`{}` is outside of `{}`", place.path, place.root);
             Err(Error::new(Code::PathEscape, message))
         }
     }
@@ -258,11 +258,11 @@ fn stat(node: &Node) -> Stat {
 }
 
 fn not_found(place: Place) -> Error {
-    Error::new(Code::NotFound, format!("there is no `{}`", place.path))
+    Error::new(Code::NotFound, format!("`{}` does not exist", place.path))
 }
 
 fn exists(place: Place) -> Error {
-    Error::new(Code::AlreadyExists, format!("`{}` is there already", place.path))
+    Error::new(Code::AlreadyExists, format!("`{}` already exists", place.path))
 }
 
 fn is_directory(place: Place) -> Error {

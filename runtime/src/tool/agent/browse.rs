@@ -15,14 +15,14 @@ use crate::tool::{Reply, Tool};
 #[derive(Debug)]
 pub struct Browse;
 
-/// What `browse` takes.
+/// The input of `browse`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The sandbox the server runs in.
+    /// The sandbox that the server runs in.
     #[serde(default = "default_sandbox")]
     sandbox: String,
-    /// The port it listens on. Some sandboxes keep 3000 for themselves.
+    /// The port that the server listens on. Some sandboxes reserve port 3000.
     #[schemars(range(min = 1024, max = 65535))]
     port: u64,
 }
@@ -30,7 +30,7 @@ pub struct Input {
 impl Tool for Browse {
     const NAME: &'static str = "browse";
     const DESCRIPTION: &'static str =
-        "Give the URL at which a port of a sandbox answers, as long as the sandbox lives.";
+        "Expose a port of a sandbox. Returns a URL that is valid as long as the sandbox exists.";
     type Input = Input;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {

@@ -17,19 +17,19 @@ use crate::tool::{Reply, Tool};
 #[derive(Debug)]
 pub struct ReadFile;
 
-/// What `read_file` takes.
+/// The input of `read_file`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Read {
     /// The sandbox the file is in.
     #[serde(default = "default_sandbox")]
     sandbox: String,
-    /// The file; a relative path starts at /home/user.
+    /// The path of the file. A relative path starts at /home/user.
     path: String,
-    /// The byte to begin at.
+    /// The byte offset to start at.
     #[serde(default)]
     offset: u64,
-    /// How many bytes to read at most.
+    /// The maximum number of bytes to read.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 16_777_216))]
     limit: u64,
@@ -57,9 +57,10 @@ struct Part {
 
 impl Tool for ReadFile {
     const NAME: &'static str = "read_file";
-    const DESCRIPTION: &'static str = "Read a file of a sandbox, whole or in part. Gives its content and its size in bytes; what is not \
-                                       UTF-8 comes as base64, and says so in encoding. Where there is more than limit, or than \
-                                       one result holds, truncated is true and next_offset says where to go on.";
+    const DESCRIPTION: &'static str = "Read a file from a sandbox, whole or in part. Returns content and size \
+        in bytes. Content that is \
+                                       not UTF-8 is returned as base64, and encoding is set. If the file is longer than limit, or \
+                                       than one result can hold, truncated is true and next_offset is where to continue.";
     type Input = Read;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Read) -> Result<Reply> {
@@ -158,21 +159,21 @@ fn end_of_text(bytes: &[u8], limit: usize) -> usize {
 #[derive(Debug)]
 pub struct WriteFile;
 
-/// What `write_file` takes.
+/// The input of `write_file`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Written {
     /// The sandbox the file is in.
     #[serde(default = "default_sandbox")]
     sandbox: String,
-    /// The file; a relative path starts at /home/user. Directories above it are made.
+    /// The path of the file. A relative path starts at /home/user. Missing parent directories are created.
     path: String,
-    /// What to write.
+    /// The content to write.
     content: String,
-    /// Whether to write behind what is there.
+    /// Append to the file instead of replacing it.
     #[serde(default)]
     append: bool,
-    /// How content is encoded.
+    /// The encoding of content.
     #[serde(default)]
     encoding: Encoding,
 }
@@ -193,7 +194,7 @@ pub enum Encoding {
 impl Tool for WriteFile {
     const NAME: &'static str = "write_file";
     const DESCRIPTION: &'static str =
-        "Write a file in a sandbox, or behind what stands in it. Gives its size in bytes.";
+        "Write a file in a sandbox, or append to it. Returns the file's size in bytes.";
     type Input = Written;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Written) -> Result<Reply> {

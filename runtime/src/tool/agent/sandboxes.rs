@@ -13,22 +13,22 @@ use crate::tool::dialect::Definition;
 use crate::tool::input::within;
 use crate::tool::{Reply, Tool};
 
-/// Makes a sandbox.
+/// Creates a sandbox.
 #[derive(Debug)]
 pub struct SandboxCreate;
 
-/// What `sandbox_create` takes.
+/// The input of `sandbox_create`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Create {
-    /// The new sandbox's name.
+    /// The name of the sandbox.
     #[schemars(regex(pattern = crate::id::NAME_PATTERN))]
     sandbox: String,
-    /// The image it runs.
+    /// The image to run.
     #[serde(default)]
     image: Option<String>,
-    /// Milliseconds it may idle before it sleeps, by default as its image says, or 600000. Sleep ends its processes; it also
-    /// deletes the files of one in a container, and keeps those of a local one.
+    /// Idle time in milliseconds before the sandbox sleeps. Defaults to the value of its image, or to 600000. Sleep ends all
+    /// processes. Files in a container are deleted; files of a local sandbox persist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64", range(min = 1000, max = 86_400_000))]
     sleep_after_ms: Option<u64>,
@@ -36,8 +36,7 @@ pub struct Create {
 
 impl Tool for SandboxCreate {
     const NAME: &'static str = "sandbox_create";
-    const DESCRIPTION: &'static str =
-        "Make a sandbox of a name, or find it there. Gives whether it was created.";
+    const DESCRIPTION: &'static str = "Create a named sandbox, or return the existing one. Returns created.";
     type Input = Create;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Create) -> Result<Reply> {
@@ -54,11 +53,11 @@ impl Tool for SandboxCreate {
     }
 }
 
-/// Says in the schema which images there are.
+/// Lists the images in the schema.
 pub(super) fn name_images(definitions: &mut [Definition], images: &Images) {
     let mut names: Vec<&str> = Vec::new();
     for name in images.list().iter().flat_map(|image| [&image.name, &image.reference]) {
-        // Several may run one image.
+        // Several sandbox profiles may have the same image.
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
@@ -67,11 +66,11 @@ pub(super) fn name_images(definitions: &mut [Definition], images: &Images) {
     let Some(properties) = ours.and_then(|ours| ours.schema.get_mut("properties")) else { return };
     properties["image"] = json!({
         "type": "string",
-        "description": "The image it runs.",
+        "description": "The image to run.",
         "enum": names,
         "default": images.default_image().name,
     });
-    // Where the images differ in it, no one number is the default.
+    // If the images differ, no single value is the default.
     if images.list().iter().all(|image| image.sleep_after.is_none_or(|sleep| sleep == SLEEP_AFTER)) {
         properties["sleep_after_ms"]["default"] =
             u64::try_from(SLEEP_AFTER.as_millis()).unwrap_or_default().into();
@@ -82,7 +81,7 @@ pub(super) fn name_images(definitions: &mut [Definition], images: &Images) {
 #[derive(Debug)]
 pub struct SandboxList;
 
-/// What `sandbox_list` takes: nothing.
+/// The input of `sandbox_list`: an empty object.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
@@ -90,7 +89,7 @@ pub struct Nothing {}
 impl Tool for SandboxList {
     const NAME: &'static str = "sandbox_list";
     const DESCRIPTION: &'static str =
-        "List the sandboxes of this session, with their images and whether they run or sleep.";
+        "List the sandboxes of this session. Returns the name, image and status of each.";
     type Input = Nothing;
 
     async fn call<P: Provider>(pool: &Pool<P>, _: Nothing) -> Result<Reply> {

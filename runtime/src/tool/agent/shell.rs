@@ -18,20 +18,20 @@ use crate::tool::{Reply, Tool};
 #[derive(Debug)]
 pub struct Shell;
 
-/// What `shell` takes.
+/// The input of `shell`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The sandbox to run in; the first use makes it.
+    /// The sandbox to run in. It is created on first use.
     #[serde(default = "default_sandbox")]
     sandbox: String,
-    /// The command, as bash reads it. A server goes to the background with `&`, and runs until the sandbox sleeps.
+    /// The bash command line. Start servers in the background with `&`; they run until the sandbox sleeps.
     command: String,
-    /// Milliseconds until the command and all it started are killed.
+    /// Timeout in milliseconds. When it expires, the command and the processes it started are killed.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1, max = 600_000))]
     timeout_ms: u64,
-    /// The directory it starts in; each call starts anew.
+    /// The working directory. It does not carry over to the next call.
     #[serde(default = "default_dir")]
     working_dir: String,
 }
@@ -44,7 +44,7 @@ fn default_dir() -> String {
     HOME.to_owned()
 }
 
-/// What it gives. Output that is not UTF-8 is base64, and its `…_encoding` says so.
+/// The result. Output that is not UTF-8 is encoded as base64, and its `…_encoding` says so.
 #[derive(Debug, Serialize)]
 struct Given {
     stdout: String,
@@ -58,13 +58,14 @@ struct Given {
     stderr_encoding: Option<&'static str>,
 }
 
-/// How many bytes of each stream a model gets.
+/// The most bytes of each stream that a model gets.
 const MAX_OUTPUT: usize = 1024 * 1024;
 
 impl Tool for Shell {
     const NAME: &'static str = "shell";
-    const DESCRIPTION: &'static str = "Run a command with bash in a sandbox. Gives stdout, stderr and exit_code; a command that \
-                                       exits with another code than 0 is reported as an error.";
+    const DESCRIPTION: &'static str = "Run a bash command in a sandbox. Returns stdout, stderr and exit_code. A \
+        nonzero exit code is \
+                                       reported as an error.";
     type Input = Input;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
@@ -83,14 +84,14 @@ impl Tool for Shell {
 
 fn check(command: &str) -> Result<()> {
     if command.contains('\0') {
-        return Err(Error::new(Code::InvalidInput, "a command holds no NUL"));
+        return Err(Error::new(Code::InvalidInput, "`command` must not contain a NUL character"));
     }
     Ok(())
 }
 
-/// Where bash may be. Not looked for on `PATH`, which begins with a directory of the sandbox's own.
+/// The paths that bash may have. `PATH` is not searched: it begins with a directory that the sandbox can write to.
 const BASH: &[&str] = &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
-/// Where a shell is in any case.
+/// The shell that every image has.
 const SH: &str = "/bin/sh";
 
 /// Runs a command with bash, or sh where there is none.
@@ -101,8 +102,8 @@ pub(crate) async fn run<S: Sandbox>(
     timeout: Duration,
 ) -> Result<Output> {
     check(command)?;
-    // Without the two dashes, a command that begins with one would be read as options. The last argument is what the
-    // shell calls itself in its messages.
+    // Without `--`, a command that begins with a dash would be read as options. The last argument is the name that the
+    // shell uses for itself in messages.
     let with = |path: &str, options: &[&str], name: &str| Command {
         argv: [&[path], options, &["-c", "--", command, name]]
             .concat()
@@ -116,7 +117,7 @@ pub(crate) async fn run<S: Sandbox>(
     };
     for path in BASH {
         match sandbox.exec(with(path, &["--noprofile", "--norc"], "bash")).await {
-            // An image without bash; where it is the directory that is missing, it is so for sh as well.
+            // The image has no bash. If it is the working directory that is missing, sh reports that too.
             Err(error) if error.code == Code::NotFound => {}
             ran => return ran,
         }

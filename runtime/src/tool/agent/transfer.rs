@@ -14,19 +14,19 @@ use crate::tool::{Reply, Tool};
 #[derive(Debug)]
 pub struct Transfer;
 
-/// What `transfer` takes.
+/// The input of `transfer`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
     /// The sandbox to copy from.
     from_sandbox: String,
-    /// The file or directory in it.
+    /// The file or directory to copy.
     from_path: String,
     /// The sandbox to copy to.
     to_sandbox: String,
-    /// Where it is to be there, under this very name.
+    /// The full destination path, including the new name.
     to_path: String,
-    /// Whether a directory is copied with all that is in it.
+    /// Copy a directory with everything in it.
     #[serde(default)]
     recursive: bool,
 }
@@ -34,11 +34,11 @@ pub struct Input {
 impl Tool for Transfer {
     const NAME: &'static str = "transfer";
     const DESCRIPTION: &'static str =
-        "Copy a file, or with recursive a directory, from one sandbox to another. Gives the bytes copied.";
+        "Copy a file, or a directory with recursive, from one sandbox to another. Returns the bytes copied.";
     type Input = Input;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
-        // A path that is none makes no sandbox.
+        // Validate paths before creating a sandbox.
         let (from_path, to_path) = (absolute(&input.from_path)?, absolute(&input.to_path)?);
         let from = pool.sandbox(&input.from_sandbox).await?;
         let to = pool.sandbox(&input.to_sandbox).await?;

@@ -42,7 +42,7 @@ async function result(env: Env, session: string, tool: string, input: unknown): 
 
 function call(env: Env, session: string, tool: string, input: unknown): Promise<Answer> {
   if (typeof input !== "object" || input === null || Array.isArray(input)) {
-    throw new Fault("invalid_input", "the input of a tool is a JSON object");
+    throw new Fault("invalid_input", "the input of a tool must be a JSON object");
   }
   const place = (fields: Record<string, unknown>): Place => ({ session, sandbox: text(fields, "sandbox", "default") });
   switch (tool) {

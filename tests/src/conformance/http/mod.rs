@@ -56,17 +56,7 @@ impl Http {
     ///
     /// Where nothing answers, the token is none of the Worker's, or it lacks an image.
     pub fn lacks(&self) -> Result<Vec<(Capability, String)>, Box<dyn Error>> {
-        let request = ureq::http::Request::get(format!("{}/tools", self.url));
-        let (status, body) = self.send(request, Vec::new()).map_err(|error| {
-            format!(
-                "nothing answers at {} ({error}): start a Worker, with `koze dev --local` for one",
-                self.url
-            )
-        })?;
-        if status != 200 {
-            return Err(format!("{} answers {status}: {}", self.url, message(&body)).into());
-        }
-        self.has_images(&serde_json::from_str(&body)?)?;
+        self.has_images(&self.tools()?)?;
         let mut lacks = vec![(Capability::Restart, "no request ends a Worker".to_owned())];
         // A session of its own, which is tidied up as those of the cases are.
         let asked = Tidy::new(self);
@@ -79,20 +69,46 @@ impl Http {
                 lacks.push((capability, result.content));
             }
         }
-        let who = asked.call("who-runs-there", "shell", json!({ "command": "id -u" }));
-        let who: Option<Value> = serde_json::from_str(&who.content).ok();
-        if who.is_some_and(|ran| ran["stdout"] == "0\n") {
-            lacks.push((Capability::PlainUser, "`id -u` prints 0: programs are root there".to_owned()));
-        }
+        lacks.extend(self.user(&asked)?);
         Ok(lacks)
+    }
+
+    /// What the user that programs run as cannot do.
+    fn user(&self, asked: &Tidy<'_>) -> Result<Option<(Capability, String)>, Box<dyn Error>> {
+        let ran = asked.call("who-runs-there", "shell", json!({ "command": "id -u" }));
+        if ran.is_error && ran.content.starts_with("unsupported: ") {
+            return Ok(Some((Capability::Exec, ran.content)));
+        }
+        let said: Option<Value> = serde_json::from_str(&ran.content).ok();
+        match said.as_ref().and_then(|said| said["stdout"].as_str()?.trim().parse::<u32>().ok()) {
+            Some(0) => {
+                Ok(Some((Capability::PlainUser, "`id -u` prints 0: programs are root there".to_owned())))
+            }
+            Some(_) => Ok(None),
+            None => {
+                Err(format!("{}: `id -u` gives no user id in a sandbox: {}", self.url, ran.content).into())
+            }
+        }
+    }
+
+    /// The definitions of the tools.
+    fn tools(&self) -> Result<Value, Box<dyn Error>> {
+        let request = ureq::http::Request::get(format!("{}/tools", self.url));
+        let (status, body) = self.send(request, Vec::new()).map_err(|error| {
+            format!(
+                "nothing answers at {} ({error}): start a Worker, with `koze dev --local` for one",
+                self.url
+            )
+        })?;
+        if status != 200 {
+            return Err(format!("{} answers {status}: {}", self.url, message(&body)).into());
+        }
+        Ok(serde_json::from_str(&body)?)
     }
 
     /// Whether the definitions of the tools name the images that the cases take.
     fn has_images(&self, tools: &Value) -> Result<(), String> {
-        let named = |tool: &&Value| tool["name"] == "sandbox_create";
-        let create = tools.as_array().into_iter().flatten().find(named);
-        let images = create.and_then(|tool| tool.pointer("/inputSchema/properties/image")).cloned();
-        let images = images.unwrap_or_default();
+        let images = images_of(tools);
         let [default, other, _] = IMAGES;
         let there = |name: &str| images["enum"].as_array().is_some_and(|all| all.contains(&json!(name)));
         if images["default"] == default && there(default) && there(other) {
@@ -148,6 +164,12 @@ impl Host for Http {
         (status, response.into_body().read_to_string().expect("a text"))
     }
 
+    fn images(&self) -> Vec<String> {
+        let tools = self.tools().unwrap_or_else(|error| panic!("{error}"));
+        let words = images_of(&tools)["enum"].as_array().cloned().unwrap_or_default();
+        words.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
     fn destroy(&self, session: &str, sandbox: &str) -> Result<(), String> {
         let url = self.below(session, "sandboxes", sandbox);
         match self.send(ureq::http::Request::delete(&url), Vec::new()) {
@@ -160,6 +182,14 @@ impl Host for Http {
     fn secrets(&self) -> Vec<String> {
         vec![self.token.clone()]
     }
+}
+
+/// What the definitions of the tools say of the argument `image`.
+fn images_of(tools: &Value) -> Value {
+    let named = |tool: &&Value| tool["name"] == "sandbox_create";
+    let create = tools.as_array().into_iter().flatten().find(named);
+    let images = create.and_then(|tool| tool.pointer("/inputSchema/properties/image"));
+    images.cloned().unwrap_or_default()
 }
 
 /// What a refusal says, where it is one of ours.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libtest_mimic::{Arguments, Conclusion, Trial};
 
 use super::tidy::Tidy;
-use crate::conformance::{Capability, Host, Session, cases};
+use crate::conformance::{Capability, Case, Host, Session, cases};
 
 /// How the cases are played.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +15,8 @@ pub struct Options {
     pub lacks: Vec<(Capability, String)>,
     /// Only the cases with this in their names.
     pub filter: Option<String>,
+    /// Only these cases, each by its whole name; all where none is named.
+    pub only: &'static [&'static str],
     /// How many at once.
     pub at_once: Option<usize>,
 }
@@ -26,7 +28,16 @@ pub fn play(name: &str, host: &Arc<dyn Host>, options: &Options) -> bool {
     let can: Vec<Capability> = Capability::ALL.into_iter().filter(|capability| !lacks(capability)).collect();
     let mut left_out = BTreeMap::new();
     let mut trials = Vec::new();
-    for case in cases() {
+    let all = cases();
+    for name in options.only {
+        assert!(all.iter().any(|case| case.name == *name), "there is no case `{name}`");
+    }
+    let named = |case: &Case| options.only.is_empty() || options.only.contains(&case.name);
+    let (sample, others): (Vec<_>, Vec<_>) = all.into_iter().partition(named);
+    if !others.is_empty() {
+        println!("{name}: {} cases are played elsewhere", others.len());
+    }
+    for case in sample {
         let reason = case.left_out(&can);
         left_out.extend(reason.clone().map(|reason| (case.name, reason)));
         let (host, can) = (Arc::clone(host), can.clone());

@@ -42,6 +42,10 @@ impl Host for Tidy<'_> {
         self.host.get(url, path)
     }
 
+    fn images(&self) -> Vec<String> {
+        self.host.images()
+    }
+
     fn secrets(&self) -> Vec<String> {
         self.host.secrets()
     }

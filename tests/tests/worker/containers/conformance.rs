@@ -5,15 +5,41 @@ use std::sync::Arc;
 
 use koze_tests::conformance::http::{Http, Options, play};
 use koze_tests::conformance::{Capability, Host};
+use koze_tests::containers::Engine;
 
 use super::engine::engine;
-use super::project::{TOKEN, rust_worker, start};
+use super::images::{ROOT, SDK, Variant};
+use super::project::{TOKEN, rust_worker, start, worker_of};
+use crate::project::Worker;
 
 #[test]
 fn the_tools_conform_in_containers() {
     let Some(engine) = engine() else { return };
-    let worker = rust_worker(&engine);
-    let dev = start(&worker, &engine);
+    // Another image, while one looks for what differs there.
+    let worker = match std::env::var("KOZE_TEST_IMAGE") {
+        Ok(name) => worker_of(Variant::asked(&name), &engine),
+        Err(_) => rust_worker(&engine),
+    };
+    conforms(&worker, &engine, &[]);
+}
+
+/// Where users differ, and what their images have: programs that are root's, files that shells read, `/etc/shadow`.
+#[test]
+fn the_tools_conform_as_root_in_a_furnished_image() {
+    let Some(engine) = engine() else { return };
+    conforms(&worker_of(&ROOT, &engine), &engine, DIFFERENT);
+}
+
+/// The SDK's own class and server, in the engine's containers: what else is tested of them has other stand-ins for those.
+#[test]
+fn the_tools_conform_over_the_sdk() {
+    let Some(engine) = engine() else { return };
+    conforms(&worker_of(&SDK, &engine), &engine, DIFFERENT);
+}
+
+/// Plays these cases, all where none is named.
+fn conforms(worker: &Worker, engine: &Engine, only: &'static [&'static str]) {
+    let dev = start(worker, engine);
     let host = Http::new(&dev.url.replacen("127.0.0.1", "localhost", 1), TOKEN);
     let mut lacks = host.lacks().unwrap_or_else(|error| panic!("{error}\n{}", dev.said()));
     for (capability, reason) in LACKS {
@@ -22,10 +48,38 @@ fn the_tools_conform_in_containers() {
     let host: Arc<dyn Host> = Arc::new(host);
     // A part of them, while one looks for a fault.
     let filter = std::env::var("KOZE_TEST_CASES").ok();
-    let options = Options { lacks, at_once: Some(4), filter };
+    let options = Options { lacks, at_once: Some(4), filter, only };
     let good = play("koze dev", &host, &options);
     assert!(good, "some cases have failed: see above\n{}", engine.log());
 }
+
+/// The cases that look at users, modes, homes, shells and what is there already; the others are as in any other image.
+const DIFFERENT: &[&str] = &[
+    "a_failed_write_leaves_the_old_file",
+    "a_sandbox_is_made_once",
+    "environment_is_the_sandbox_s_own",
+    "files_go_with_sleep",
+    "first_uses_at_once_make_one_sandbox",
+    "glob_links_and_directories",
+    "glob_patterns",
+    "glob_what_may_not_be_read",
+    "paths_start_at_home",
+    "sandboxes_share_nothing",
+    "shell_each_call_is_fresh",
+    "shell_is_bash_without_its_files",
+    "shell_missing_working_dir_runs_nothing",
+    "shell_starts_at_home",
+    "the_mode_of_a_file_stays",
+    "timeout_leaves_no_process",
+    "transfer_keeps_modes_links_and_empty_directories",
+    "transfer_of_a_tree_takes_its_new_name",
+    "transfer_that_fails_leaves_nothing",
+    "transfer_within_one_sandbox",
+    "transfers_at_once_to_one_place",
+    "what_belongs_to_the_system_stays",
+    "what_programs_and_tools_write_is_the_same",
+    "writes_at_once_leave_one_of_them",
+];
 
 /// What containers on one machine cannot do.
 const LACKS: [(Capability, &str); 3] = [

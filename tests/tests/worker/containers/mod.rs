@@ -6,5 +6,6 @@ mod conformance;
 mod egress;
 mod engine;
 mod faults;
+mod images;
 mod project;
 mod sleep;

@@ -6,6 +6,7 @@ use koze_tests::conformance::IMAGES;
 use koze_tests::containers::Engine;
 use koze_tests::root;
 
+use super::images::Variant;
 use crate::built::wasm;
 use crate::dev::run::{Dev, command};
 use crate::project::{self, Worker};
@@ -34,10 +35,34 @@ pub(super) fn worker(engine: &Engine) -> Worker {
     worker
 }
 
-/// A sandbox's file.
+/// A project with sandboxes by Dockerfiles alone, of an image, and the Rust Worker.
+pub(super) fn worker_of(variant: &Variant, engine: &Engine) -> Worker {
+    let worker = project::made(variant.name);
+    let project = &worker.project;
+    for written in ["wrangler.jsonc", "koze.lock"] {
+        fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
+    }
+    let backend = if variant.sdk { "" } else { "backend = \"native\", " };
+    for (name, class, more) in [("shell", "ShellSandbox", ", default"), ("python", "PythonSandbox", "")] {
+        variant.write(&worker, engine, name);
+        let attributes = format!("{backend}sleep_after = \"6m\"{more}");
+        project.write(format!("src/server/{name}.sandbox.rs"), file(&attributes, class));
+    }
+    project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
+    let run = project.koze(&["build"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
+    worker
+}
+
+/// The file of a native sandbox.
 fn sandbox(attributes: &str, class: &str) -> String {
-    let attribute = format!("#[sandbox(backend = \"native\", {attributes})]");
-    format!("use koze::prelude::*;\n\n/// A sandbox.\n{attribute}\npub struct {class};\n")
+    file(&format!("backend = \"native\", {attributes}"), class)
+}
+
+/// A sandbox's file.
+fn file(attributes: &str, class: &str) -> String {
+    format!("use koze::prelude::*;\n\n/// A sandbox.\n#[sandbox({attributes})]\npub struct {class};\n")
 }
 
 /// The same with the Rust Worker in it.

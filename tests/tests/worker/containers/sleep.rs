@@ -35,12 +35,13 @@ fn what_slept_wakes_and_is_empty() {
     eventually("it sleeps", || status(&dev, object) == "sleeping");
     assert!(!runs(&container), "its container is there");
     // Neither asking for its status nor a request to a port wakes it.
-    let preview = "const { port, object } = data;
-        const response = await fetch(`${url}/port/${object}/${port}/`);
+    let preview = "const { port, nonce, object } = data;
+        const response = await fetch(`${url}/port/${object}/${port}.${nonce}/`);
         return [response.status, await response.text()]";
-    one(&dev, object, &json!(["kozeExpose", { "port": 8080 }]));
-    let answer = dev.ask(preview, &json!({ "object": object, "port": 8080 }));
-    assert_eq!(answer, json!([503, "The sandbox sleeps\n"]));
+    let exposed = one(&dev, object, &json!(["kozeExpose", { "port": 8080 }]));
+    let nonce = &exposed["value"]["nonce"];
+    let answer = dev.ask(preview, &json!({ "object": object, "port": 8080, "nonce": nonce }));
+    assert_eq!(answer, json!([503, "The sandbox is asleep\n"]));
     assert_eq!(one(&dev, object, &open())["value"]["created"], false);
     assert_eq!(status(&dev, object), "sleeping");
     assert!(!runs(&container), "it was woken");

@@ -48,7 +48,7 @@ fn what_is_cancelled_is_killed() {
         let result = called.join().expect("an answer")[1]["result"].clone();
         assert_eq!(result["isError"], true, "{result}");
         let text = result["content"][0]["text"].as_str().expect("a text");
-        assert!(text.starts_with("unavailable: the call was given up"), "{text}");
+        assert!(text.starts_with("unavailable: the call was canceled"), "{text}");
     });
     eventually("the command is killed", || !sleeps("86388"));
     // The sandbox is none the worse for it.

@@ -34,7 +34,8 @@ fn files_and_ports_last_from_run_to_run() {
     let worker = worker();
     let dev = Dev::start(&worker);
     let write = json!([open(), exec("echo kept > file"), ["kozeExpose", { "port": 8080 }]]);
-    assert_eq!(dev.call("a", &write)[2]["ok"], true);
+    let exposed = dev.call("a", &write)[2].clone();
+    assert_eq!(exposed["ok"], true);
     let first = env(&dev, "KOZE_TOKEN");
     assert!(dev.said().contains(first.as_str().expect("a token")), "the token was not said: {}", dev.said());
     let staged = worker.project.path(".wrangler/koze-dev/wrangler.json");
@@ -47,7 +48,8 @@ fn files_and_ports_last_from_run_to_run() {
     let answers = dev.call("a", &json!([exec("cat file"), open()]));
     assert_eq!(answers[0]["value"]["stdout"]["base64"], "a2VwdAo=", "{answers:?}");
     assert_eq!(answers[1]["value"]["created"], false);
-    let port = dev.ask("return (await fetch(`${url}/port/a/8080/`)).status", &json!(null));
+    let port =
+        dev.ask("return (await fetch(`${url}/port/a/8080.${data}/`)).status", &exposed["value"]["nonce"]);
     assert_eq!(port, 502, "the port is still exposed, and nothing listens there");
     assert_eq!(env(&dev, "KOZE_TOKEN"), first, "clients would have to be told another token");
     // The sandboxes of a run are listed as others are, and destroyed as others are, but by nobody else meanwhile.
@@ -157,7 +159,10 @@ fn one_run_at_a_time() {
     let dev = Dev::start(&worker);
     let second = worker.project.run(command(&worker, &["dev", "--local"]));
     assert_eq!(second.code, 1, "{second:?}");
-    assert_eq!(second.stderr, "error: another `koze dev --local` runs in this project: end it first\n");
+    assert_eq!(
+        second.stderr,
+        "error: another `koze dev --local` is running in this project: stop it first\n"
+    );
     assert_eq!(dev.call("a", &json!([open()]))[0]["ok"], true);
 }
 
@@ -169,7 +174,7 @@ fn a_run_follows_the_sandbox_files() {
     worker.replace_tool("koze", "echo \"koze $*: asked by wrangler\"; exit 1");
     let dev = Dev::start(&worker);
     assert_eq!(env(&dev, "KOZE_TOKEN"), "mine, $HOME");
-    assert!(dev.said().contains("the bearer token is yours"), "{}", dev.said());
+    assert!(dev.said().contains("the bearer token is the one in the project"), "{}", dev.said());
     assert_eq!(dev.call("a", &json!([open()]))[0]["ok"], true);
     let greeting = || {
         let answer = &dev.call("a", &json!([exec("printf %s \"$GREETING\"")]))[0];

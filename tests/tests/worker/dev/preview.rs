@@ -34,19 +34,30 @@ fn a_port_answers_once_it_is_exposed() {
     let worker = worker();
     let dev = Dev::start(&worker);
     serve(&dev, "a", 8080);
-    let closed = json!([404, "koze: no port of a sandbox answers here\n", null]);
+    let closed = json!([404, "koze: this address is not a preview URL\n", null]);
     for path in ["/port/a/8080/", "/port/a/3000/", "/port/a/x/", "/port/a//", "/fetch/a/", "/port/b/8080/"] {
         assert_eq!(get(&dev, path), closed, "{path}");
     }
-    assert_eq!(
-        dev.call("a", &json!([["kozeExpose", { "port": 8080 }], ["kozeExpose", { "port": 8081 }]]))[0]["ok"],
-        true
-    );
-    for path in ["/port/a/8082/", "/port/a/08080%20/", "/fetch/a/", "/port/b/8080/"] {
+    let (nonce, other) = (expose(&dev, 8080), expose(&dev, 8081));
+    assert_eq!(expose(&dev, 8080), nonce, "another one, for a port that is open");
+    for port in [
+        "8080".to_owned(),
+        "8080.".to_owned(),
+        "8080.undefined".to_owned(),
+        format!("8080.{other}"),
+        format!("8080.{nonce}a"),
+        format!("8081.{nonce}"),
+        format!("8082.{nonce}"),
+        format!("08080%20.{nonce}"),
+    ] {
+        assert_eq!(get(&dev, &format!("/port/a/{port}/")), closed, "{port}");
+    }
+    let of_another = format!("/port/b/8080.{nonce}/");
+    for path in ["/fetch/a/", &of_another] {
         assert_eq!(get(&dev, path), closed, "{path}");
     }
 
-    let answer = get(&dev, "/port/a/8080/one%2Ftwo//three?q=%20a");
+    let answer = get(&dev, &format!("/port/a/8080.{nonce}/one%2Ftwo//three?q=%20a"));
     assert_eq!((&answer[0], &answer[2]), (&json!(200), &json!("perl")), "{answer}");
     let said = answer[1].as_str().expect("a text").to_lowercase();
     assert!(said.starts_with("post /one%2ftwo//three?q=%20a http/1.1\r\n"), "{said}");
@@ -58,19 +69,30 @@ fn a_port_answers_once_it_is_exposed() {
     assert!(!said.contains("\r\nkoze-"), "{said}");
 
     // Nothing listens there.
-    let answer = get(&dev, "/port/a/8081/");
+    let answer = get(&dev, &format!("/port/a/8081.{other}/"));
     assert_eq!(answer[0], 502, "{answer}");
 
-    websocket(&dev);
+    websocket(&dev, &nonce);
 
-    // What was exposed is not any more when the sandbox is gone, nor in the next one of its name.
+    // What was exposed is not any more when the sandbox is gone, nor in the next one of its name, which opens it anew.
+    let before = format!("/port/a/8080.{nonce}/");
     let calls = json!([["kozeDestroy", {}], ["kozeOpen", { "sleepAfterMs": null }]]);
     assert_eq!(dev.call("a", &calls)[1]["value"]["created"], true);
-    assert_eq!(get(&dev, "/port/a/8080/"), closed);
+    assert_eq!(get(&dev, &before), closed);
+    serve(&dev, "a", 8080);
+    let nonce = expose(&dev, 8080);
+    assert_eq!(get(&dev, &before), closed);
+    assert_eq!(get(&dev, &format!("/port/a/8080.{nonce}/"))[0], 200);
 }
 
-fn websocket(dev: &Dev) {
-    let script = "const socket = new WebSocket(url.replace('http', 'ws') + '/port/a/8080/socket');
+/// Opens a port of `a`, and gives the nonce of the opening.
+fn expose(dev: &Dev, port: u16) -> String {
+    let answer = dev.call("a", &json!([["kozeExpose", { "port": port }]])).remove(0);
+    answer["value"]["nonce"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
+}
+
+fn websocket(dev: &Dev, nonce: &str) {
+    let script = "const socket = new WebSocket(url.replace('http', 'ws') + `/port/a/8080.${data}/socket`);
         socket.binaryType = 'arraybuffer';
         const next = () => new Promise((done, failed) => {
           socket.onmessage = (event) => done(event.data);
@@ -86,5 +108,5 @@ fn websocket(dev: &Dev) {
         socket.close(1000);
         await closed;
         return [text, bytes];";
-    assert_eq!(dev.ask(script, &json!(null)), json!(["a text, ä", [0, 255, 10]]));
+    assert_eq!(dev.ask(script, &json!(nonce)), json!(["a text, ä", [0, 255, 10]]));
 }

@@ -47,16 +47,16 @@ fn the_rust_worker_works_in_sandboxes_of_this_machine() {
     let program = fs_err::read_to_string(root().join("tests/tests/worker/echo.pl")).expect("the server");
     let written = call(&dev, token, "write_file", &json!({ "path": "echo.pl", "content": program }));
     assert_eq!(written[1], false, "{written}");
-    let start = "perl echo.pl 8080 > log 2>&1 & for n in $(seq 100); do \
+    let serve = "perl echo.pl 8080 > log 2>&1 & for n in $(seq 100); do \
                  (exec 3<> /dev/tcp/127.0.0.1/8080) 2> /dev/null && exit 0; sleep 0.1; done; exit 1";
-    assert_eq!(shell(start)["exit_code"], 0);
+    assert_eq!(shell(serve)["exit_code"], 0);
     let browse = call(&dev, token, "browse", &json!({ "port": 8080 }));
     assert_eq!(browse[1], false, "{browse}");
     // By its hostname at the port of the Worker: not every system knows names below `localhost`.
     let script = "const { request } = await import('node:http');
         const { port } = new URL(url);
         return await new Promise((done, failed) => {
-          const headers = { host: data.host, 'koze-port': '3000' };
+          const headers = { host: data.host, 'koze-port': '3000', 'koze-nonce': 'aaaaaaaaaa' };
           const sent = request({ host: '127.0.0.1', port, path: '/a?b', headers }, async (response) => {
             let text = '';
             for await (const piece of response) text += piece;
@@ -76,4 +76,17 @@ fn the_rust_worker_works_in_sandboxes_of_this_machine() {
     );
     let guessed = host.replacen("8080", "8081", 1);
     assert_ne!(dev.ask(script, &json!({ "host": guessed }))[0], 200);
+
+    // A sandbox of the same name that opens the same port has another URL, and is not reached by this one.
+    let destroy = "const headers = { authorization: `Bearer ${data}` };
+        const response = await fetch(`${url}/sessions/s/sandboxes/default`, { method: 'DELETE', headers });
+        return response.status;";
+    assert_eq!(dev.ask(destroy, &json!(token)), 200);
+    let written = call(&dev, token, "write_file", &json!({ "path": "echo.pl", "content": program }));
+    assert_eq!((&written[1], &shell(serve)["exit_code"]), (&json!(false), &json!(0)), "{written}");
+    let browse = call(&dev, token, "browse", &json!({ "port": 8080 }));
+    let next = browse[2]["url"].as_str().expect("a URL").trim_start_matches("http://").trim_end_matches('/');
+    assert_ne!(next, host);
+    assert_eq!(dev.ask(script, &json!({ "host": next }))[0], 200);
+    assert_eq!(dev.ask(script, &json!({ "host": host }))[0], 404);
 }

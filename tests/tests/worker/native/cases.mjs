@@ -100,20 +100,19 @@ export const lives = {
     await s.open(null);
     await s.exec(["bash", "-c", `/opt/node -e "$1" & sleep 0`, "x", server]);
     await eventually("a server", () => s.stat("/home/user/up").then(() => true, () => false));
-    const get = async () => {
-      const response = await fetch(s.url("/"), { headers: { "koze-port": "3000" } });
+    const get = async (/** @type {Record<string, string>} */ headers) => {
+      const response = await fetch(s.url("/"), { headers });
       return [response.status, await response.text()];
     };
-    assert.equal((await get())[0], 404);
-    await s.expose(3000);
-    assert.deepEqual(await get(), [200, "three"]);
+    assert.equal((await get({ "koze-port": "3000" }))[0], 404);
+    assert.deepEqual(await get(await s.preview(3000)), [200, "three"]);
   },
 
   async "a sandbox that slept is woken by the next call, and is empty"(s) {
     await s.open(2000);
     const id = await s.id();
     await s.write("/home/user/file", "scratch");
-    await s.expose(8080);
+    const headers = await s.preview(8080);
     const token = await s.token();
     const asleep = () => eventually("sleep", async () => (await s.status()).status === "sleeping");
     await asleep();
@@ -121,8 +120,8 @@ export const lives = {
     await eventually("the end of the container", () => !s.engine.container(id)?.running);
     await s.abort();
     assert.deepEqual(await s.status(), { opened: true, status: "sleeping" });
-    const preview = () => fetch(s.url("/"), { headers: { "koze-port": "8080" } });
-    assert.deepEqual(await preview().then(async (response) => [response.status, await response.text()]), [503, "The sandbox sleeps\n"]);
+    const preview = () => fetch(s.url("/"), { headers });
+    assert.deepEqual(await preview().then(async (response) => [response.status, await response.text()]), [503, "The sandbox is asleep\n"]);
     assert.deepEqual(await s.open(null), { created: false });
     assert.equal(s.engine.starts(id), 1);
     // Several calls wake it once, and find what every sandbox has, and nothing of what it had.
@@ -473,8 +472,7 @@ export const lives = {
       }).listen(8080, "127.0.0.1", () => require("fs").writeFileSync("/home/user/up", ""));`;
     await s.exec(["bash", "-c", `/opt/node -e "$1" & sleep 0`, "x", server]);
     await eventually("a server", () => s.stat("/home/user/up").then(() => true, () => false));
-    await s.expose(8080);
-    const socket = new WebSocket(s.url("/socket"), { headers: { "koze-port": "8080" } });
+    const socket = new WebSocket(s.url("/socket"), { headers: await s.preview(8080) });
     await once(socket, "open");
     await sleep(7000);
     socket.send("hello");

@@ -55,7 +55,7 @@ const modes = {
   /** Answers calls that nobody made. */
   astray: furnished((socket) => done(socket, 0xffff)),
 
-  /** Sends far more than was asked for. */
+  /** Sends far more data than requested. */
   flood: furnished((socket, call) => {
     const more = Buffer.concat([Buffer.from([1]), Buffer.alloc(65536)]);
     for (let n = 0; n < 300; n++) socket.write(frame(call, 4, more));

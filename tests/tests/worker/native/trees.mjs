@@ -145,7 +145,7 @@ export const cases = {
     const slow = refused(s.unpack(Buffer.concat([begun, piece]), `${dir}/in/to`, { times: 1000, pace: 3000, call: "slow" }), "unavailable");
     await eventually("its beginning", async () => (await s.list(`${dir}/in`).catch(() => [])).length === 1);
     await s.cancel("slow");
-    assert.match((await slow).text, /given up/);
+    assert.match((await slow).text, /canceled/);
     await eventually("its end", async () => (await s.list(`${dir}/in`)).length === 0);
     // One that comes later is given up as it comes.
     await s.cancel("early");
@@ -180,7 +180,7 @@ export const lives = {
       await eventually("its beginning", async () => (await other.list("/home/user/in")).length === 1);
       if (how === "its container") s.engine.kill(await s.id());
       else await s.abort();
-      assert.match((await copy).text, /whole/, how);
+      assert.match((await copy).text, /incomplete/, how);
       await eventually("its end", async () => (await other.list("/home/user/in")).length === 0);
     }
     assert.equal(await other.sh("echo on"), "on\n");

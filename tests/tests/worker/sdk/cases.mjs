@@ -442,6 +442,7 @@ export const cases = {
     const server = `
       const http = require("http"), crypto = require("crypto");
       http.createServer((q, r) => {
+        if (q.url === "/cookies") return r.writeHead(200, { "set-cookie": ["a=1; Domain=example.com; Path=/", "b=2"] }).end();
         if (q.url === "/moved") return r.writeHead(302, { location: "http://127.0.0.1:3000/" }).end();
         let body = ""; q.on("data", (part) => (body += part)).on("end", () => r.end(JSON.stringify({ url: q.url, headers: q.headers, body })));
       }).on("upgrade", (q, socket) => {
@@ -455,11 +456,10 @@ export const cases = {
       const response = await fetch(s.url(path), { headers, redirect: "manual", ...init });
       return { status: response.status, text: await response.text(), headers: response.headers };
     };
-    const port = { "koze-port": "8080" };
-    assert.equal((await ask("/", port)).status, 404);
+    assert.equal((await ask("/", { "koze-port": "8080" })).status, 404);
     for (const wrong of [80, 1023, s.engine.taken, 65536, 8080.5, "8080"]) await refused(s.expose(wrong), "invalid_input");
-    await s.expose(8080);
-    await s.expose(8080);
+    const port = await s.preview(8080);
+    assert.deepEqual(await s.preview(8080), port);
     const { status, text } = await ask("/a?b=c", { ...port, "x-mine": "yes" }, { method: "POST", body: "hello" });
     const seen = JSON.parse(text);
     assert.deepEqual([status, seen.url, seen.body, seen.headers["x-mine"]], [200, "/a?b=c", "hello", "yes"]);
@@ -476,24 +476,25 @@ export const cases = {
     // The SDK's own ways in, and what is not quite a port.
     const others = [{}, { "cf-container-target-port": "3000" }, { "x-sandbox-preview-proxy": "1", "x-sandbox-preview-port": "3000" }];
     const values = ["3000", "8081", "08080", "8080, 3000", "8080.0", "0x1f90", "+8080", "808", "-1", "8080a"];
-    for (const one of [...others, ...values.map((value) => ({ "koze-port": value }))]) {
+    for (const one of [...others, ...values.map((value) => ({ ...port, "koze-port": value }))]) {
       for (const path of ["/", "/api/execute", "/rpc", "/proxy/3000/", "//127.0.0.1:3000/"]) {
         assert.deepEqual([(await ask(path, one)).status, path, one], [404, path, one]);
       }
     }
     const moved = await ask("/moved", port);
     assert.deepEqual([moved.status, moved.headers.get("location")], [302, "http://127.0.0.1:3000/"]);
+    // Cookies are for the host of the preview alone.
+    assert.deepEqual((await ask("/cookies", port)).headers.getSetCookie(), ["a=1; Path=/", "b=2"]);
     const socket = new WebSocket(s.url("/socket"), { headers: port });
     await once(socket, "open");
     socket.send("hello");
     assert.equal(String((await once(socket, "message"))[0]), "hi");
     socket.terminate();
-    const control = new WebSocket(s.url("/rpc"), { headers: { "koze-port": "3000" } });
+    const control = new WebSocket(s.url("/rpc"), { headers: { ...port, "koze-port": "3000" } });
     const [error] = await once(control, "error");
     assert.match(String(error), /404/);
-    await s.expose(8099);
-    const nothing = await ask("/", { "koze-port": "8099" });
-    assert.deepEqual([nothing.status, nothing.text], [502, "Nothing answers at port 8099 of the sandbox\n"]);
+    const nothing = await ask("/", await s.preview(8099));
+    assert.deepEqual([nothing.status, nothing.text], [502, "Nothing answers on port 8099 of the sandbox\n"]);
   },
 };
 
@@ -534,16 +535,60 @@ export const lives = {
     assert.equal(s.engine.container(await s.id()), undefined);
     assert.deepEqual([await s.open(), await s.open()], [{ created: true }, { created: false }]);
     await s.write("/home/user/file", "here");
-    await s.expose(8080);
+    const headers = await s.preview(8080);
     assert.deepEqual(await s.status(), { opened: true, status: "running" });
     await s.destroy();
     await unopened();
     assert.ok(!s.engine.container(await s.id())?.running);
     assert.deepEqual(await s.open(), { created: true });
     await refused(s.read("/home/user/file"), "not_found");
-    assert.equal((await fetch(s.url("/"), { headers: { "koze-port": "8080" } })).status, 404);
+    assert.equal((await fetch(s.url("/"), { headers })).status, 404);
     await s.destroy();
     await s.destroy();
+  },
+
+  async "the URL of a port is of no use for another sandbox of the name"(s) {
+    // Without a container, what is let in hears that the sandbox sleeps.
+    const ask = async (/** @type {Record<string, string>} */ headers) => (await fetch(s.url("/"), { headers })).status;
+    await s.open();
+    const [first, other] = [await s.preview(8080), await s.preview(8081)];
+    const nonce = first["koze-nonce"];
+    assert.match(nonce, /^[a-z2-7]{10}$/);
+    assert.deepEqual([await ask(first), await ask(other)], [503, 503]);
+    const { "koze-nonce": _, ...without } = first;
+    assert.equal(await ask(without), 404);
+    for (const wrong of ["", nonce.slice(1), `${nonce}a`, nonce.toUpperCase(), `${nonce}, ${nonce}`, other["koze-nonce"], "undefined"]) {
+      assert.deepEqual([await ask({ ...first, "koze-nonce": wrong }), wrong], [404, wrong]);
+    }
+    // It stays for as long as the sandbox does, whoever asks for it, and whatever becomes of its object.
+    assert.deepEqual(await Promise.all([s.preview(8080), s.preview(8080)]), [first, first]);
+    await s.abort();
+    assert.equal(await ask(first), 503);
+    assert.deepEqual(await s.preview(8080), first);
+    const together = await Promise.all([s.preview(8082), s.preview(8082)]);
+    assert.deepEqual([await ask(together[0]), together[0]], [503, together[1]]);
+    await s.destroy();
+    assert.equal(await ask(first), 404);
+    await s.open();
+    assert.equal(await ask(first), 404);
+    const next = await s.preview(8080);
+    assert.deepEqual([await ask(first), await ask(next)], [404, 503]);
+    await s.abort();
+    assert.deepEqual([await ask(first), await ask(next)], [404, 503]);
+  },
+
+  async "a port that an earlier koze opened is opened again"(s) {
+    const ask = async (/** @type {Record<string, string>} */ headers) => (await fetch(s.url("/"), { headers })).status;
+    await s.remember({ sleepAfterMs: null, ports: [8080, 8081] });
+    await s.abort();
+    assert.deepEqual(await s.open(), { created: false });
+    assert.equal(await ask({ "koze-port": "8080" }), 404);
+    assert.equal(await ask({ "koze-port": "8080", "koze-nonce": "" }), 404);
+    const headers = await s.preview(8080);
+    assert.equal(await ask(headers), 503);
+    await s.abort();
+    assert.deepEqual([await ask(headers), await s.preview(8080)], [503, headers]);
+    assert.equal(await ask({ ...headers, "koze-port": "8081" }), 404);
   },
 
   async "a sandbox is there again at once"(s) {

@@ -41,6 +41,8 @@ const waiting = (name, from, to, fails) => ({ name, file: "waiting.mjs", from, t
 const calls = (name, from, to, fails) => ({ name, file: "calls.mjs", from, to, fails });
 const entry = (name, from, to, fails) => ({ name, file: "worker.mjs", from, to, fails });
 
+const OPENING = "the URL of a port is of no use for another sandbox of the name";
+
 export const mutations = [
   // What these do has no end, so they begin.
   sdk("never-asleep", `asked == null ? this.#sleepAfter : asked / 1000`, `this.#sleepAfter`, "a sandbox sleeps when it was idle for as long as it was opened for"),
@@ -70,11 +72,17 @@ export const mutations = [
   sdk("not-forgotten", `, this.#calls.forget()]`, `]`, "a sandbox is opened, and destroyed"),
   sdk("own-fetch", `const fetch = (request) => Sandbox.prototype.fetch.call(this, request);`, `const fetch = (request) => this.fetch(request);`, "an output is what was printed"),
   sdk("control-port-open", `if (!port) return`, `if (!port) return super.fetch(request);\n    if (!port) return`, "nobody is let in by the class but to ports that were exposed"),
-  calls("any-port", `this.memory?.ports.includes(port) && this.#isReachable(port) ? port : 0`, `port`, "nobody is let in by the class but to ports that were exposed"),
+  calls("any-port", `askedPort(request, this.memory?.nonces)`, `Number(request.headers.get("koze-port"))`, "nobody is let in by the class but to ports that were exposed"),
   sdk("control-port-exposed", `taken: [CONTROL_PORT, PORT]`, `taken: [PORT]`, "nobody is let in by the class but to ports that were exposed"),
   calls("headers-passed", `headers.delete(name)`, `void name`, "nobody is let in by the class but to ports that were exposed"),
   sdk("address-told", `if (response.status === 500 && `, `if (false && `, "nobody is let in by the class but to ports that were exposed"),
   calls("loose-port", `/^[1-9][0-9]{3,4}$/.test(header) ? Number(header) : 0`, `Number.parseInt(header)`, "nobody is let in by the class but to ports that were exposed"),
+  calls("domain-passed", `|| !/^\\s*domain\\s*(=|$)/i.test(part)`, `|| true`, "nobody is let in by the class but to ports that were exposed"),
+  sdk("answer-as-it-is", `return answered(response)`, `return response`, "nobody is let in by the class but to ports that were exposed"),
+  calls("any-opening", `isOpen && crypto.subtle.timingSafeEqual(given, nonce)`, `nonce.length`, OPENING),
+  calls("one-nonce", `BASE32[byte & 31]`, `BASE32[byte & 0]`, OPENING),
+  calls("a-nonce-each-time", `if (known) return`, `if (false) return`, OPENING),
+  calls("nonces-expected", `...(memory.nonces ?? [])`, `...memory.nonces`, "a port that an earlier koze opened is opened again"),
   calls("without-a-word", `error ?? new Error`, `true ? error : new Error`, "what the platform throws without a word is in the log as such"),
   // What the attribute says.
   entry("variables-missing", `Object.assign(this.envVars, `, `void (`, "the network is what the attribute says"),

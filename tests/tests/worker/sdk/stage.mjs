@@ -84,6 +84,11 @@ const TOOLS = `{
     await this.kozeOpen({ sleepAfterMs: null });
     return this.kozeExec(exec);
   }
+  async remember(memory) {
+    await this.ctx.storage.put("koze", memory);
+    await this.ctx.storage.sync();
+    return { ok: true, value: {} };
+  }
   async token() { return { ok: true, value: await this.ctx.storage.get("koze:guest") }; }
   async gate({ url, props }) {
     const response = await this.ctx.exports.KozeEgress({ props }).fetch(url, { redirect: "manual" });
@@ -309,6 +314,17 @@ class Sandbox {
 
   expose(port) {
     return this.call("kozeExpose", { port });
+  }
+
+  /** Opens a port: the headers with which the Worker hands over a request of its URL. */
+  async preview(port) {
+    const { nonce } = await this.expose(port);
+    return { "koze-port": String(port), "koze-nonce": nonce };
+  }
+
+  /** What the object remembers, as an earlier koze may have left it, which is read when it comes to life. */
+  remember(memory) {
+    return this.call("remember", memory);
   }
 
   /** Ends the object as the platform may at any time, and with it what it remembers outside of its storage. */

@@ -138,7 +138,7 @@ export const traps = {
   async "an image that takes no program is told so"(s) {
     await s.open();
     s.engine.seal(await s.id());
-    assert.match((await refused(s.exec(["true"]), "unsupported")).text, /guest does not start in the image/);
+    assert.match((await refused(s.exec(["true"]), "unsupported")).text, /guest does not start in the sandbox's image/);
   },
 
   async "the port of the guest is no preview"(s) {
@@ -157,6 +157,6 @@ export const traps = {
     } finally {
       console.error = before;
     }
-    assert.deepEqual(said, ["koze: Error: the platform failed, and did not say why", "koze: Error: a word"]);
+    assert.deepEqual(said, ["koze: Error: the platform failed without a reason", "koze: Error: a word"]);
   },
 };

@@ -50,7 +50,7 @@ fn tools_over_http() {
     let read = host.call("s", "read_file", &json!({ "path": "a b", "offset": 3992 }));
     assert_eq!(read, (false, json!({ "content": "ü\u{0}\nü\u{0}\n", "size": 4000 })));
     let (failed, error) = host.call("s", "read_file", &json!({ "path": "none" }));
-    assert_eq!((failed, error), (true, json!("not_found: /home/user/none is not there")));
+    assert_eq!((failed, error), (true, json!("not_found: /home/user/none does not exist")));
 
     for (tool, input, code) in [
         ("bash", json!({}), "unknown_tool: "),
@@ -60,7 +60,7 @@ fn tools_over_http() {
         (
             "sandbox_list",
             json!({}),
-            "unsupported: this Worker does not record its sandboxes: say `registry = true`",
+            "unsupported: this Worker does not record its sandboxes: set `registry = true`",
         ),
     ] {
         let (failed, error) = host.call("s", tool, &input);
@@ -77,7 +77,7 @@ fn an_input_with_a_key_twice_is_refused() {
     let (failed, text) = (answer.json()["isError"].clone(), answer.json()["content"].clone());
     assert_eq!(failed, true);
     assert!(
-        text.as_str().is_some_and(|text| text.starts_with("invalid_input: the key `command` ")),
+        text.as_str().is_some_and(|text| text.starts_with("invalid_input: duplicate key `command` ")),
         "{text}"
     );
     // What is no JSON is no input of any tool.
@@ -179,14 +179,12 @@ fn what_is_thrown_is_not_told() {
     let host = Host::start();
     let (failed, error) = host.call("s", "shell", &json!({ "command": "throw a secret" }));
     assert!(failed, "{error}");
-    assert_eq!(error, "internal: the class of the sandbox has failed: the Worker's log says why");
+    assert_eq!(error, "internal: the sandbox's class failed: see the Worker's log");
     let (failed, error) = host.call("s", "shell", &json!({ "command": "nothing" }));
     let error = error.as_str().expect("a text");
     assert!(
         failed
-            && error.starts_with(
-                "internal: `kozeExec` of the sandbox's class answered something else than it should"
-            ),
+            && error.starts_with("internal: `kozeExec` of the sandbox's class returned an unexpected answer"),
         "{error}"
     );
     // The Worker lives on.

@@ -23,8 +23,13 @@ use crate::runs::link;
 pub(crate) const TOKEN: &str = "a token of the tests";
 /// How long workerd has to start.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// The files beside the Rust Worker.
-const FILES: [&str; 3] = ["entry.mjs", "memory.mjs", "waiting.mjs"];
+/// The files beside the Rust Worker, and where they are: those of the tests, and some that the classes of every backend have.
+const FILES: [(&str, &str); 4] = [
+    ("tests/tests/worker/served", "entry.mjs"),
+    ("tests/tests/worker/served", "memory.mjs"),
+    ("templates/files/worker", "calls.mjs"),
+    ("templates/files/worker", "waiting.mjs"),
+];
 
 /// A directory with the Worker as workerd runs it: made once for all tests of a run.
 fn directory() -> &'static Path {
@@ -36,10 +41,7 @@ fn directory() -> &'static Path {
         let _ = fs::remove_dir_all(&place);
         fs::create_dir_all(&place).expect("a directory in cargo's");
         link(&wasm(&worker).expect("the Rust Worker"), &place);
-        for file in FILES {
-            // Those of the tests, and one that the classes of every backend have.
-            let of =
-                if file == "waiting.mjs" { "templates/files/worker" } else { "tests/tests/worker/served" };
+        for (of, file) in FILES {
             fs::copy(root().join(of).join(file), place.join(file)).expect("a file");
         }
         place
@@ -76,7 +78,7 @@ pub(crate) fn rust_worker() -> Worker {
         let copy = worker.build_dir().join(name);
         if entry.file_type().is_dir() {
             fs::create_dir_all(copy).expect("a directory");
-        } else if !FILES.iter().any(|file| name == Path::new(file)) {
+        } else if !FILES.iter().any(|(_, file)| name == Path::new(file)) {
             fs::copy(entry.path(), copy).expect("a copy");
         }
     }

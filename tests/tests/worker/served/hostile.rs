@@ -162,10 +162,10 @@ fn bodies_that_are_none() {
         let answer = host.raw("POST", path, &chunked);
         assert!(answer.starts_with("HTTP/1.1 400 "), "{shown}: {answer}");
     }
-    // Of two values for one name the last one counts, as in JavaScript, so that nobody reads another one than was checked.
+    // A duplicate key is refused, so that nobody reads another value than the one that was checked.
     let twice = br#"{"command":"exit 1","command":"echo twice"}"#;
     let answer = host.ask("POST", path, twice).json();
-    assert!(answer["content"].as_str().is_some_and(|content| content.contains("twice")), "{answer}");
+    assert!(answer["content"].as_str().is_some_and(|content| content.contains("duplicate key")), "{answer}");
     // Two lengths for one body are none.
     let both = format!("transfer-encoding: chunked\r\n{}", bearer(TOKEN));
     let refused = status(&host, &post(path, &both), format!("0\r\n\r\n{CALL}").as_bytes());
@@ -297,7 +297,7 @@ fn a_preview_leads_to_its_port_alone() {
     }
 }
 
-/// Whatever a client says besides, the object hears of the port that the hostname has, and of no other.
+/// Whatever a client says besides, the object hears of the port and of the nonce that the hostname has, and of no other.
 #[test]
 fn headers_do_not_reach_the_control_port() {
     let host = Host::start();
@@ -307,6 +307,8 @@ fn headers_do_not_reach_the_control_port() {
         "KOZE-PORT: 3000",
         "koze-port: 8080\r\nkoze-port: 3000",
         "connection: close, koze-port\r\nkoze-port: 3000",
+        "koze-nonce: aaaaaaaaaa",
+        "Koze-Nonce: aaaaaaaaaa\r\nkoze-nonce: bbbbbbbbbb",
         "koze-port : 3000",
         " koze-port: 3000",
         "x: y\r\n koze-port: 3000",
@@ -327,10 +329,12 @@ fn headers_do_not_reach_the_control_port() {
             answer.find('{').and_then(|at| serde_json::from_str::<Value>(answer[at..].trim_end()).ok());
         let seen = body.unwrap_or_else(|| panic!("{lines}: {answer}"));
         assert_eq!(seen["headers"]["koze-port"], "8080", "{lines}");
+        let nonce = seen["headers"]["koze-nonce"].as_str().expect("a nonce");
+        assert!(nonce.len() == 10 && name.contains(&format!("{nonce}.")), "{lines}: {nonce}");
         let names = seen["headers"].as_object().expect("headers").keys();
         let ours: Vec<&String> =
             names.filter(|name| name.starts_with("koze-") || name.contains("sandbox")).collect();
-        assert_eq!(ours, ["koze-port"], "{lines}");
+        assert_eq!(ours, ["koze-nonce", "koze-port"], "{lines}");
         assert!(seen["headers"].get("cf-container-target-port").is_none(), "{lines}");
     }
 }

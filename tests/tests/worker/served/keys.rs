@@ -23,7 +23,7 @@ fn a_key_is_a_sandbox() {
     // The same key of another class is another sandbox, and so is a session's of the same name.
     let other = format!("class=python&{}", at("user-42"));
     assert_eq!(host.own("exec", &other, "class"), Ok("0 PythonSandbox".into()));
-    let missing = "not_found: /home/user/f is not there";
+    let missing = "not_found: /home/user/f does not exist";
     assert_eq!(host.own("read", &other, ""), Err(missing.into()));
     assert_eq!(host.call("user-42", "read_file", &json!({ "path": "f" })), (true, json!(missing)));
 }
@@ -39,7 +39,7 @@ fn what_is_run_by_a_key() {
     assert_eq!(exec("busy 3"), Ok("0 at last".into()));
     // Errors are those of the sandbox, and tell nothing of the host.
     assert_eq!(exec("refuse"), Err("unavailable: no container is free".into()));
-    let thrown = "internal: the class of the sandbox has failed: the Worker's log says why";
+    let thrown = "internal: the sandbox's class failed: see the Worker's log";
     assert_eq!(exec("throw"), Err(thrown.into()));
     assert!(
         exec("nothing").is_err_and(|error| error.starts_with("internal: `kozeExec` of the sandbox's class"))
@@ -62,7 +62,7 @@ fn a_destroyed_sandbox_is_made_anew() {
     assert_eq!(host.own("destroy", at, ""), Ok(String::new()));
     assert_eq!(host.own("status", at, ""), Ok("Destroyed".into()));
     assert_eq!(host.own("destroy", at, ""), Ok(String::new()), "what is not there is as good");
-    assert_eq!(host.own("read", at, ""), Err("not_found: /home/user/f is not there".into()));
+    assert_eq!(host.own("read", at, ""), Err("not_found: /home/user/f does not exist".into()));
     assert_eq!(host.own("exec", at, "echo anew"), Ok("0 anew\n".into()));
     assert_eq!(host.own("read", "key=b&path=f", ""), Ok("of b".into()));
 }

@@ -2,6 +2,7 @@
 // against. It does what `contract.d.ts` says, and counts what it is asked.
 
 import { DurableObject } from "cloudflare:workers";
+import { askedPort, newNonce } from "./calls.mjs";
 import { Waiting } from "./waiting.mjs";
 
 /** @import * as contract from "./contract.js" */
@@ -125,7 +126,7 @@ export class Plain extends DurableObject {
   kozeRead(input) {
     return this.opened(async () => {
       const bytes = await this.file(input.path);
-      if (!bytes) return failed("not_found", `${input.path} is not there`);
+      if (!bytes) return failed("not_found", `${input.path} does not exist`);
       if (input.limit > 8 << 20) return failed("internal", "a piece is larger than the contract says");
       return done({ bytes: bytes.slice(input.offset, input.offset + input.limit), size: bytes.length });
     });
@@ -150,7 +151,7 @@ export class Plain extends DurableObject {
     return this.opened(() => {
       const below = input.path.endsWith("/") ? input.path : `${input.path}/`;
       const names = [...this.files.keys()].filter((path) => path.startsWith(below)).map((path) => path.slice(below.length));
-      if (names.length === 0) return failed("not_found", `${input.path} is not there`);
+      if (names.length === 0) return failed("not_found", `${input.path} does not exist`);
       /** @type {contract.Stat} */
       const directory = { kind: "directory", target: null, size: 0, mode: 0o755 };
       const above = new Set(names.filter((name) => name.includes("/")).map((name) => name.replace(/\/.*/s, "")));
@@ -165,7 +166,7 @@ export class Plain extends DurableObject {
       if (this.files.has(input.path)) return done(this.about(input.path));
       const above = [...this.files.keys()].some((path) => path.startsWith(`${input.path}/`));
       if (above) return done({ kind: "directory", target: null, size: 0, mode: 0o755 });
-      return failed("not_found", `${input.path} is not there`);
+      return failed("not_found", `${input.path} does not exist`);
     });
   }
 
@@ -199,7 +200,7 @@ export class Plain extends DurableObject {
   kozeRename({ from, to }) {
     return this.opened(() => {
       const all = this.below(from.path);
-      if (all.length === 0) return failed("not_found", `${from.path} is not there`);
+      if (all.length === 0) return failed("not_found", `${from.path} does not exist`);
       for (const path of all) {
         this.files.set(to.path + path.slice(from.path.length), this.files.get(path) ?? new Uint8Array());
         this.files.delete(path);
@@ -208,11 +209,14 @@ export class Plain extends DurableObject {
     });
   }
 
-  /** @param {contract.Expose} input @returns {Promise<contract.Reply<contract.Done>>} */
-  kozeExpose(input) {
+  /** @param {contract.Expose} input @returns {Promise<contract.Reply<contract.Exposed>>} */
+  kozeExpose({ port }) {
     return this.opened(async () => {
-      await this.ctx.storage.put(`port:${input.port}`, true);
-      return done({});
+      /** @type {import("./calls.mjs").Openings} */
+      const openings = (await this.ctx.storage.get("openings")) ?? new Map();
+      const nonce = openings.get(port) ?? newNonce();
+      await this.ctx.storage.put("openings", openings.set(port, nonce));
+      return done({ nonce });
     });
   }
 
@@ -232,8 +236,8 @@ export class Plain extends DurableObject {
 
   /** What a port answers: what it was asked. @override @param {Request} request */
   async fetch(request) {
-    const port = request.headers.get("koze-port");
-    if (!(await this.ctx.storage.get(`port:${port}`))) return new Response("no such port", { status: 404 });
+    const port = askedPort(request, await this.ctx.storage.get("openings"));
+    if (!port) return new Response("no such port", { status: 404 });
     if (request.headers.get("upgrade") === "websocket") {
       const { 0: client, 1: server } = new WebSocketPair();
       server.accept();
@@ -273,7 +277,7 @@ export class Memory extends Plain {
   kozePack({ path }) {
     return this.opened(() => {
       const all = [...this.files].filter(([name]) => name === path || name.startsWith(`${path}/`));
-      if (all.length === 0) return failed("not_found", `${path} is not there`);
+      if (all.length === 0) return failed("not_found", `${path} does not exist`);
       const files = all.map(([name, bytes]) => [name.slice(path.length), [...bytes], this.modes.get(name) ?? 0o644]);
       let left = text(JSON.stringify(path.endsWith("/secret") ? "permission_denied" : files));
       const stream = new ReadableStream({

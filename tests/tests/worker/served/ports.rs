@@ -32,6 +32,7 @@ fn a_port_answers_at_its_url() {
     let smuggled = [
         ("host", name.as_str()),
         ("koze-port", "3000"),
+        ("koze-nonce", "aaaaaaaaaa"),
         ("Koze-Session", "other"),
         ("cf-container-target-port", "3000"),
         ("x-sandbox-name", "other"),
@@ -49,6 +50,57 @@ fn a_port_answers_at_its_url() {
     for header in ["koze-session", "cf-container-target-port", "x-sandbox-name"] {
         assert!(seen["headers"].get(header).is_none(), "{header} came through: {seen}");
     }
+}
+
+/// A client of the Worker may send its token with all that it asks of the domain: programs in a sandbox must not get it.
+#[test]
+fn tokens_of_the_worker_reach_no_sandbox() {
+    let host = Host::start();
+    let name = name(&browse(&host, "agents.example", 8080).1);
+    let bearer = format!("bearer  {TOKEN}");
+    let cookie = format!("a=b; token={TOKEN}; c=d");
+    let headers = [
+        ("host", name.as_str()),
+        ("authorization", bearer.as_str()),
+        ("x-api-key", TOKEN),
+        ("cookie", cookie.as_str()),
+        ("x-mine", "yes"),
+    ];
+    let answer = host.send("GET", "/", &headers, b"");
+    let seen = answer.json();
+    assert_eq!((answer.status, &seen["headers"]["x-mine"]), (201, &json!("yes")), "{answer:?}");
+    assert!(!seen.to_string().contains(TOKEN), "a token came through: {seen}");
+    // What is of the client and of the program is theirs.
+    let own = [("host", name.as_str()), ("authorization", "Bearer mine"), ("cookie", "a=b")];
+    let seen = host.send("GET", "/", &own, b"").json();
+    assert_eq!(
+        (&seen["headers"]["authorization"], &seen["headers"]["cookie"]),
+        (&json!("Bearer mine"), &json!("a=b"))
+    );
+}
+
+#[test]
+fn a_url_is_of_no_use_for_another_sandbox_of_the_name() {
+    let host = Host::start();
+    let open = || name(&browse(&host, "agents.example", 8080).1);
+    let get = |name: &str| host.send("GET", "/", &[("host", name)], b"");
+    // That the Worker has signed it, and the object lets nobody in by it, is what the object says.
+    let is_closed = |answer: &Answer| answer.status == 404 && answer.body == "no such port";
+    let first = open();
+    assert_eq!((get(&first).status, open()), (201, first.clone()));
+    let bearer = format!("Bearer {TOKEN}");
+    let gone = host.send("DELETE", "/sessions/s/sandboxes/default", &[("authorization", &bearer)], b"");
+    assert_eq!(gone.status, 200, "{gone:?}");
+    assert!(is_closed(&get(&first)), "{:?}", get(&first));
+    let second = open();
+    assert_eq!(get(&second).status, 201);
+    assert!(is_closed(&get(&first)), "{:?}", get(&first));
+    // The new nonce behind the signature of the old one.
+    let label = |name: &str| name.split_once('.').expect("a hostname").0.to_owned();
+    let (old, new) = (label(&first), label(&second));
+    let at = new.len() - 10;
+    let mixed = get(&format!("{}{}.agents.example", &old[..at], &new[at..]));
+    assert_eq!((mixed.status, mixed.refusal().1.as_str()), (404, "not_found"), "{mixed:?}");
 }
 
 #[test]
@@ -71,6 +123,7 @@ fn a_port_that_was_not_given_answers_nothing() {
         format!("3000-{label}-{token}.agents.example"),
         format!("8080-{}-{token}.agents.example", other(label)),
         format!("8080-{label}-{}.agents.example", other(token)),
+        format!("8080-{label}-{}{}.agents.example", &token[..16], other(&token[16..])),
     ] {
         let answer = get(&wrong);
         assert!(missing(&answer), "{wrong}: {answer:?}");
@@ -89,7 +142,7 @@ fn hosts_without_previews_say_what_to_do() {
     let host = Host::start();
     for (by, what) in [
         ("agents.me.workers.dev", "a custom domain with a wildcard route"),
-        ("127.0.0.1:8787", "call the Worker by a name"),
+        ("127.0.0.1:8787", "call the Worker by a hostname"),
     ] {
         let (failed, error) = browse(&host, by, 8080);
         let error = error.as_str().expect("a text");

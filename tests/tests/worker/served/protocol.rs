@@ -44,7 +44,7 @@ fn the_official_clients_use_the_tools() {
         is("created", false, &json!({ "sandbox": "py", "created": true }));
         is("written", false, &json!({ "ok": true, "size": 4 }));
         is("read", false, &json!({ "content": "\u{0}ä\n", "size": 4 }));
-        is("missing", true, &json!("not_found: /home/user/none is not there"));
+        is("missing", true, &json!("not_found: /home/user/none does not exist"));
         assert!(
             seen["unknown"]["content"][0]["text"]
                 .as_str()
@@ -108,7 +108,7 @@ fn messages_by_hand() {
     let result = send(&[], &twice).json()["result"].clone();
     let text = result["content"][0]["text"].as_str().unwrap_or_default().to_owned();
     assert!(
-        result["isError"] == true && text.starts_with("invalid_input: the key `path` stands twice"),
+        result["isError"] == true && text.starts_with("invalid_input: duplicate key `path` in an object"),
         "{result}"
     );
     let wrong = send(&[("mcp-protocol-version", "1999-01-01")], &read);

@@ -76,7 +76,9 @@ fn a_session_has_so_many_sandboxes_and_no_more() {
     assert_eq!(refused.len(), 4, "{results:?}");
     for (_, error) in refused {
         assert!(
-            error.as_str().is_some_and(|error| error.starts_with("unavailable: this session has 20")),
+            error.as_str().is_some_and(
+                |error| error.starts_with("unavailable: this session has reached its limit of 20")
+            ),
             "{error}"
         );
     }

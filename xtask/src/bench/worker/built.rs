@@ -13,7 +13,7 @@ use crate::{Result, process};
 const TARGET: &str = "wasm32-unknown-unknown";
 
 /// What helps where a tool is missing.
-pub(super) const SETUP: &str = "run `cargo xtask setup`";
+pub(in crate::bench) const SETUP: &str = "run `cargo xtask setup`";
 
 /// What wasm-opt does where the package does not say.
 const OPTIMISED: &str = "-O";
@@ -35,14 +35,14 @@ const BENCHMARK: [&str; 2] = ["answers.mjs", "rust.mjs"];
 const BY_HAND: [&str; 2] = ["http", "mcp"];
 
 /// A project whose Worker is built.
-pub(super) struct Built {
+pub(in crate::bench) struct Built {
     root: PathBuf,
     project: PathBuf,
 }
 
 impl Built {
     /// Makes the project anew, and builds its Worker.
-    pub(super) fn new(root: &Path, koze: &Path) -> Result<Self> {
+    pub(in crate::bench) fn new(root: &Path, koze: &Path) -> Result<Self> {
         // Always the same place: cargo finds there what it has compiled before.
         let dir = root.join("target/bench-worker");
         let built = Built { root: root.to_owned(), project: dir.join("project") };
@@ -63,12 +63,12 @@ impl Built {
     }
 
     /// The directory of the project.
-    pub(super) fn dir(&self) -> &Path {
+    pub(in crate::bench) fn dir(&self) -> &Path {
         &self.project
     }
 
     /// A tool of `tests/node_modules`, in the project.
-    pub(super) fn tool(&self, name: &str) -> Result<Command> {
+    pub(in crate::bench) fn tool(&self, name: &str) -> Result<Command> {
         let bin = self.root.join("tests/node_modules/.bin");
         let mut command = Command::new(bin.join(name));
         command
@@ -81,7 +81,7 @@ impl Built {
     }
 
     /// What wrangler prints where it would upload the Worker.
-    pub(super) fn dry_run(&self, with_sdk: bool) -> Result<String> {
+    pub(in crate::bench) fn dry_run(&self, with_sdk: bool) -> Result<String> {
         let mut config = json!({
             "name": "bench-worker",
             "main": "src/generated/worker.mjs",
@@ -100,24 +100,30 @@ impl Built {
     }
 
     /// Puts the files of the benchmark beside it.
-    pub(super) fn write_benchmark(&self) -> Result<()> {
+    pub(in crate::bench) fn write_benchmark(&self) -> Result<()> {
         let from = self.root.join("tests/bench/worker");
         for file in BENCHMARK {
             fs::copy(from.join(file), self.project.join(file))?;
         }
         for name in BY_HAND {
-            let mut esbuild = self.tool("esbuild")?;
-            esbuild.arg(from.join(format!("by-hand/{name}.ts"))).arg(format!("--outfile={name}.mjs")).args([
-                "--bundle",
-                "--minify",
-                "--format=esm",
-                "--conditions=workerd",
-                "--external:cloudflare:*",
-                "--log-level=warning",
-            ]);
-            process::stdout(&mut esbuild, SETUP)?;
+            self.by_hand(&from.join(format!("by-hand/{name}.ts")), &format!("{name}.mjs"))?;
         }
         Ok(())
+    }
+
+    /// Bundles a Worker written by hand, for the directory of the project.
+    pub(in crate::bench) fn by_hand(&self, source: &Path, bundle: &str) -> Result<()> {
+        let mut esbuild = self.tool("esbuild")?;
+        esbuild.arg(source).arg(format!("--outfile={bundle}")).args([
+            "--bundle",
+            "--minify",
+            "--format=esm",
+            "--conditions=workerd",
+            "--external:cloudflare:*",
+            "--external:node:*",
+            "--log-level=warning",
+        ]);
+        process::stdout(&mut esbuild, SETUP).map(drop)
     }
 
     /// The module that cargo leaves, with the profile that the project has.

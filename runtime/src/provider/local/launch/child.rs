@@ -3,54 +3,45 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use koze_guest::channel;
+use koze_guest::channel::{self, Received};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with, sockopt};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::super::cgroup::ENTER;
-use super::spec::{Failure, Order, Report, Spec, Stage};
-use super::{ARGUMENT, NURSERY, USER, Weakness, mounts, nursery, proc, program, sys};
+use super::nursery::{self, Copy};
+use super::spec::{Failure, Order, Program, Report, Spec, Stage};
+use super::{NURSERY, USER, Weakness, Weaknesses, mounts, proc, program, sys};
 
 /// The exit code of a program that cannot be run.
 const CANNOT_RUN: i32 = 126;
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
 pub(super) fn enter() {
-    let Some(role) = role() else {
+    if !is_nursery() {
         let stays = cfg!(feature = "testing") && std::env::var_os(super::STAY).is_some();
         if program::is_running() && !stays {
             // Something in a sandbox has run `/proc/self/exe` while that was the guest.
             std::process::exit(CANNOT_RUN);
         }
         return;
-    };
+    }
     if !(cfg!(feature = "prove") && std::env::var_os(super::KEEP).is_some()) {
         sys::close_all();
     }
-    let served = match role {
-        Role::Sandbox => take_stdin().and_then(run),
-        Role::Nursery => take_stdin().and_then(nurse),
-    };
+    let served = take_stdin().and_then(nurse);
     std::process::exit(i32::from(served.is_err()));
 }
 
-/// What a process was started for.
-enum Role {
-    Sandbox,
-    Nursery,
-}
-
-fn role() -> Option<Role> {
+/// Whether sandboxes are to be copied from this process.
+fn is_nursery() -> bool {
     let mut arguments = std::env::args_os().skip(1);
-    let role = match arguments.next()?.to_str()? {
-        ARGUMENT => Role::Sandbox,
-        NURSERY => Role::Nursery,
-        _ => return None,
-    };
+    if arguments.next().is_none_or(|argument| argument != NURSERY) {
+        return false;
+    }
     // A person may well type the argument.
     let told = sockopt::socket_type(io::stdin()).ok() == Some(SocketType::SEQPACKET);
-    (told && arguments.next().is_none()).then_some(role)
+    told && arguments.next().is_none()
 }
 
 fn nurse(socket: OwnedFd) -> io::Result<()> {
@@ -62,24 +53,54 @@ fn nurse(socket: OwnedFd) -> io::Result<()> {
     copy.map_or(Ok(()), run)
 }
 
-fn run(socket: OwnedFd) -> io::Result<()> {
-    rustix::thread::set_name(c"koze-guest")?;
+fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
+    rustix::thread::set_name(c"koze-spare")?;
     // The program may not be read, and so the kernel has shut this process, whose maps of users are to be written.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    match prepare(&socket) {
-        Ok(Some(First { sockets })) => {
+    let sockets = match ahead(&weak, &filters) {
+        Ok(sockets) => sockets,
+        Err(error) => return fail(&socket, Stage::Shut, &error),
+    };
+    channel::send(&socket, 0, &Report::Waiting, &[])?;
+    // Where nobody comes, it was not needed.
+    let Some(Received { message: order, descriptors, .. }) = channel::receive::<Order<Spec>>(&socket)? else {
+        return Ok(());
+    };
+    rustix::thread::set_name(c"koze-guest")?;
+    match prepare(&order, descriptors) {
+        Ok(()) => {
             let handed: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
             channel::send(&socket, 0, &Report::Shut, &handed)?;
-            drop(sockets);
+            drop((sockets, order, filters));
             koze_guest::serve(socket)
         }
-        Ok(None) => Ok(()),
-        Err((stage, error)) => {
-            let failure = Failure { stage, errno: error.raw_os_error().unwrap_or(0) };
-            channel::send(&socket, 0, &Report::Failed(failure), &[])
-        }
+        Err((stage, error)) => fail(&socket, stage, &error),
     }
+}
+
+fn fail(socket: &OwnedFd, stage: Stage, error: &io::Error) -> io::Result<()> {
+    let failure = Failure { stage, errno: error.raw_os_error().unwrap_or(0) };
+    channel::send(socket, 0, &Report::Failed(failure), &[])
+}
+
+/// What can be done before it is known which sandbox this is. Gives what the host asks the kernel by for the sandbox's
+/// sockets, where there is such a thing.
+fn ahead(weak: &Weaknesses, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
+    if !weak.has(&Weakness::Network) {
+        let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        sys::loopback_up(inet.as_fd())?;
+    }
+    if !weak.has(&Weakness::Capabilities) {
+        bound_capabilities()?;
+    }
+    // Before the filter of system calls, which forbids it.
+    let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
+    let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
+    if !weak.has(&Weakness::Filter) {
+        apply(filters)?;
+    }
+    Ok(sockets)
 }
 
 /// The socket is standard input; programs of the sandbox must not get it as theirs.
@@ -99,38 +120,19 @@ fn take_null() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(&null)?)
 }
 
-/// The first process of a sandbox, once all is built and shut.
-struct First {
-    /// What the host asks the kernel by for the sandbox's sockets, where there is such a thing.
-    sockets: Option<OwnedFd>,
-}
-
-/// Nothing in the process that made the first one.
-fn prepare(socket: &OwnedFd) -> Result<Option<First>, (Stage, io::Error)> {
+/// Builds the sandbox around this process, and shuts it.
+fn prepare(Order { spec, groups }: &Order<Spec>, doors: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
-    let (Order::Spec(spec), doors) = order(socket).map_err(at(Stage::Talk))? else { return Err(nonsense()) };
-    // While this is still root, if it is: then no program can take it back.
-    if !spec.weak.has(&Weakness::Limits) {
-        std::fs::write("/proc/self/oom_score_adj", "1000").map_err(at(Stage::Shut))?;
-    }
     // First of all, so that the group is the root of the namespace.
     for door in doors {
         rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
     }
     let _ = rustix::process::setsid();
-    sys::unshare(&spec.weak).map_err(at(Stage::Namespaces))?;
-    channel::send(socket, 0, &Report::Unshared, &[]).map_err(at(Stage::Talk))?;
-    let (Order::Mapped { groups }, _) = order(socket).map_err(at(Stage::Talk))? else {
-        return Err(nonsense());
-    };
-    if let Some(born) = sys::clone_sibling().map_err(at(Stage::Clone))? {
-        channel::send(socket, 0, &Report::Born, &[born.descriptor.as_fd()]).map_err(at(Stage::Talk))?;
-        return Ok(None);
-    }
+    sys::unshare_views().map_err(at(Stage::Namespaces))?;
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-    let sources = mounts::sources(&spec).map_err(at(Stage::Sources))?;
-    become_user(groups).map_err(at(Stage::User))?;
-    mounts::root(&spec, sources).map_err(at(Stage::Root))?;
+    let sources = mounts::sources(spec).map_err(at(Stage::Sources))?;
+    become_user(*groups).map_err(at(Stage::User))?;
+    mounts::root(spec, sources).map_err(at(Stage::Root))?;
     if !spec.weak.has(&Weakness::Processes) {
         mounts::processes().map_err(at(Stage::Proc))?;
     }
@@ -144,21 +146,7 @@ fn prepare(socket: &OwnedFd) -> Result<Option<First>, (Stage, io::Error)> {
             proc::mask().map_err(at(Stage::Proc))?;
         }
     }
-    // Before the filter of system calls, which may forbid it.
-    let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
-    let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
-    shut(&spec).map_err(at(Stage::Shut))?;
-    Ok(Some(First { sockets }))
-}
-
-/// The next order, with the descriptors that came along.
-fn order(socket: &OwnedFd) -> io::Result<(Order, Vec<OwnedFd>)> {
-    let received = channel::receive(socket)?.ok_or(io::ErrorKind::UnexpectedEof)?;
-    Ok((received.message, received.descriptors))
-}
-
-fn nonsense() -> (Stage, io::Error) {
-    (Stage::Talk, io::ErrorKind::InvalidData.into())
+    shut(spec).map_err(at(Stage::Shut))
 }
 
 /// From whoever this was on the host to the user of the sandbox. Capabilities stay: the namespace has no root user.
@@ -173,10 +161,6 @@ fn become_user(groups: bool) -> io::Result<()> {
 
 /// Gives up all that is not needed from here on.
 fn shut(spec: &Spec) -> io::Result<()> {
-    if !spec.weak.has(&Weakness::Network) {
-        let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-        sys::loopback_up(inet.as_fd())?;
-    }
     rustix::system::sethostname(spec.hostname.as_bytes())?;
     let _ = rustix::process::setsid();
     if !spec.weak.has(&Weakness::Limits) {
@@ -196,7 +180,10 @@ fn shut(spec: &Spec) -> io::Result<()> {
     } else {
         DumpableBehavior::NotDumpable
     })?;
-    let filters = if spec.weak.has(&Weakness::Filter) { &[] } else { &spec.filters[..] };
+    if spec.weak.has(&Weakness::Filter) { Ok(()) } else { apply(&spec.filters) }
+}
+
+fn apply(filters: &[Program]) -> io::Result<()> {
     for filter in filters {
         let filter: Vec<_> =
             filter.iter().map(|&(code, jt, jf, k)| seccompiler::sock_filter { code, jt, jf, k }).collect();
@@ -219,7 +206,8 @@ fn limits(spec: &Spec) -> io::Result<()> {
     Ok(())
 }
 
-fn drop_capabilities() -> io::Result<()> {
+/// What this process has it keeps; no program that it becomes gets any.
+fn bound_capabilities() -> io::Result<()> {
     for number in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::remove_capability_from_bounding_set(capability) {
@@ -229,6 +217,10 @@ fn drop_capabilities() -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(())
+}
+
+fn drop_capabilities() -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use super::super::Groups;
 use super::USER;
 
 /// Where the helper may be. Not looked for on `PATH`.
@@ -19,7 +20,8 @@ const SUBORDINATE: u32 = USER + 1;
 /// the system does not allow it: then nothing is written.
 pub(super) fn map(process: u32, group: u32) -> bool {
     static WAY: OnceLock<Option<(&str, u32)>> = OnceLock::new();
-    let Some((helper, subordinate)) = *WAY.get_or_init(|| has_others(group).then(way).flatten()) else {
+    let Some((helper, subordinate)) = *WAY.get_or_init(|| has_others(group).then(way).and_then(Result::ok))
+    else {
         return false;
     };
     let numbers = [process, USER, group, 1, SUBORDINATE, subordinate, 1];
@@ -37,12 +39,23 @@ fn has_others(group: u32) -> bool {
     rustix::process::getgroups().is_ok_and(|all| all.iter().any(|other| other.as_raw() != group))
 }
 
-/// The helper, and a subordinate group of this user.
-fn way() -> Option<(&'static str, u32)> {
-    let helper = HELPERS.iter().find(|path| Path::new(path).exists())?;
+/// What becomes of this user's other groups in a sandbox.
+pub(in super::super) fn fate() -> Groups {
+    let group = rustix::process::getegid().as_raw();
+    if rustix::process::geteuid().is_root() || !has_others(group) {
+        return Groups::Dropped;
+    }
+    way().map_or_else(|kept| kept, |_| Groups::Dropped)
+}
+
+/// The helper, and a subordinate group of this user; otherwise what is missing.
+fn way() -> Result<(&'static str, u32), Groups> {
+    let helper = HELPERS.iter().find(|path| Path::new(path).exists()).ok_or(Groups::NoHelper)?;
     let user = rustix::process::getuid().as_raw();
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    Some((helper, subordinate(user, &users, &fs::read_to_string("/etc/subgid").ok()?)?))
+    let groups = fs::read_to_string("/etc/subgid").unwrap_or_default();
+    let subordinate = subordinate(user, &users, &groups).ok_or(Groups::NoSubordinate)?;
+    Ok((helper, subordinate))
 }
 
 /// The first subordinate group of a user, who is there by name or by number.

@@ -24,11 +24,11 @@ use rustix::net::sockopt;
 use super::cgroup::Group;
 use crate::error::{Code, Error, Result};
 
-use nursery::Nursery;
+pub(super) use groups::fate as groups;
+use nursery::{Missing, Nursery, Waiting};
 use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Program, Spec};
 use spec::{Failure, Order, Report, Stage};
-use sys::Process;
 #[cfg_attr(
     not(feature = "testing"),
     expect(unreachable_pub, reason = "it is seen with that feature alone")
@@ -36,8 +36,6 @@ use sys::Process;
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
 
-/// What the new process is told it is by.
-const ARGUMENT: &str = "--koze-sandbox-first-process";
 /// What a process is told that others are to be copied from.
 const NURSERY: &str = "--koze-sandbox-nursery";
 /// The user and group inside.
@@ -49,6 +47,9 @@ const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
 const STAY: &str = "KOZE_TESTING_STAY";
 /// How long a launch may take: it is some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long after a launch the next one is prepared: the sandbox's first program has the processors before.
+const PAUSE: Duration = Duration::from_millis(5);
 
 static READY: AtomicBool = AtomicBool::new(false);
 
@@ -88,10 +89,19 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
         let (sender, jobs) = mpsc::channel::<Job>();
         let started = std::thread::Builder::new().name("koze-starter".into()).spawn(move || {
             let mut nursery = None;
-            for job in jobs {
-                let launched = start(&mut nursery, job.spec, job.group.as_ref());
+            let mut next = jobs.recv().ok();
+            while let Some(job) = next {
+                let launched = start(&mut nursery, &job.spec, job.group.as_ref());
                 // Where nobody waits any more, the descriptors are closed, and the sandbox ends.
                 let _ = job.done.send(launched.map(|launched| (launched, job.group)));
+                next = match (jobs.recv_timeout(PAUSE), &mut nursery) {
+                    (Err(mpsc::RecvTimeoutError::Timeout), Some(nursery)) => {
+                        nursery.prepare();
+                        jobs.recv().ok()
+                    }
+                    (Err(mpsc::RecvTimeoutError::Timeout), None) => jobs.recv().ok(),
+                    (job, _) => job.ok(),
+                };
             }
         });
         // Without the thread the channel is closed, which each launch then finds.
@@ -104,137 +114,111 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
     launched.await.map_err(|_| gone())?
 }
 
-fn start(nursery: &mut Option<Nursery>, spec: Spec, group: Option<&Group>) -> Result<Launched> {
-    let internal =
-        |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
-    let (socket, theirs) = nursery::pair().map_err(internal)?;
-    let child = child_of(nursery, &spec, theirs)?;
-    let born = shake_hands(&socket, &child, spec, group);
-    if born.is_err() {
-        let _ = rustix::process::pidfd_send_signal(&child.descriptor, rustix::process::Signal::KILL);
+fn start(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
+    // Something may have killed what was made ahead. Where it is the machine that is at fault, the next one says so, too.
+    if spec.weak.are_none()
+        && let Some(spare) = nursery.as_mut().and_then(Nursery::spare)
+        && let Ok(launched) = launched(spare, spec, group)
+    {
+        return Ok(launched);
     }
-    super::running::reap(&child.descriptor);
-    let (process, early) = born?;
-    let shut = match early {
-        Some(early) => Ok(early),
-        None => next(&socket),
-    };
-    let shut = shut.and_then(|(report, sockets)| is_shut(&report).map(|()| sockets));
-    // The parent of the new process is this one; where it fails from here on, somebody must wait for it.
-    let sockets = match shut {
-        Ok(sockets) => sockets,
+    launched(first(nursery, &spec.weak)?, spec, group)
+}
+
+fn launched(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
+    match furnish(&first, spec, group) {
+        Ok(sockets) => Ok(Launched { socket: first.socket, process: first.process.descriptor, sockets }),
         Err(error) => {
-            let _ = rustix::process::pidfd_send_signal(&process, rustix::process::Signal::KILL);
-            super::running::reap(&process);
-            return Err(error);
+            first.end();
+            Err(error)
         }
-    };
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, None)
-        .map_err(|error| internal(error.into()))?;
-    Ok(Launched { socket, process, sockets })
+    }
 }
 
-/// The process that is to make the first one of a sandbox: a copy of the one that waits for this.
-fn child_of(nursery: &mut Option<Nursery>, spec: &Spec, theirs: OwnedFd) -> Result<Process> {
-    if spec.weak.has(&Weakness::Descriptors) || spec.weak.has(&Weakness::Program) {
-        return fresh(spec, theirs);
+/// What is to be the first process of a sandbox: a copy of the one that waits for this.
+fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
+    if weak.has(&Weakness::Descriptors) || weak.has(&Weakness::Program) {
+        return fresh(weak);
     }
-    if let Some(copy) = nursery.as_ref().and_then(|known| known.copy(&theirs).ok()) {
-        return Ok(copy);
+    match nursery.as_ref().map(|known| known.copy(weak)) {
+        Some(Ok(copy)) => return Ok(copy),
+        Some(Err(refused @ Missing::Refused(_))) => return Err(no_copy(refused)),
+        // It was not started yet, or was killed.
+        Some(Err(Missing::Gone(_))) | None => {}
     }
-    // It was not started yet, or was killed.
-    let known = nursery.insert(Nursery::start()?);
-    known.copy(&theirs).map_err(|error| {
-        let text = format!("a sandbox cannot be started: {error}: is `koze::provider::local::init()` the first line of `main`?");
-        Error::new(Code::Unavailable, text)
-    })
+    let started = Nursery::start(&GuestProgram::get()?.path(), None).map_err(|error| failed(&error))?;
+    nursery.insert(started).copy(weak).map_err(no_copy)
 }
 
-/// A process of its own, for tests: one with what this one has open, or that runs this one's file.
-fn fresh(spec: &Spec, theirs: OwnedFd) -> Result<Process> {
+/// A copy of a process of its own, for tests: one with what this one has open, or that runs this one's file.
+fn fresh(weak: &Weaknesses) -> Result<Waiting> {
     let program = GuestProgram::get()?;
-    let path = if spec.weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
-    let keep = spec.weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
-    let started = || -> io::Result<_> {
-        let child = nursery::command(&path, ARGUMENT, theirs).envs(keep).spawn()?;
-        let pid = rustix::process::Pid::from_child(&child);
-        let descriptor = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
-        Ok(Process { descriptor, number: child.id() })
-    };
-    started().map_err(|error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}")))
+    let path = if weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
+    let keep = weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
+    let nursery = Nursery::start(&path, keep).map_err(|error| failed(&error))?;
+    nursery.copy(weak).map_err(no_copy)
 }
 
-/// Up to the moment when the first process of the sandbox is there. What that says may come before it is known of: it
-/// can be quicker than the process that made it.
-fn shake_hands(
-    socket: &OwnedFd,
-    child: &Process,
-    spec: Spec,
-    group: Option<&Group>,
-) -> Result<(OwnedFd, Option<Said>)> {
-    let failed =
-        |error: &io::Error| Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"));
+fn no_copy(missing: Missing) -> Error {
+    match missing {
+        Missing::Refused(errno) => explain(&Failure { stage: Stage::Namespaces, errno }),
+        Missing::Gone(error) => {
+            let text = format!(
+                "{}: is `koze::provider::local::init()` the first line of `main`?",
+                failed(&error).message
+            );
+            Error::new(Code::Unavailable, text)
+        }
+    }
+}
+
+/// Has the first process build its sandbox, and gives the socket that comes along.
+fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option<OwnedFd>> {
+    let Waiting { socket, process } = first;
+    expect(socket, |report| matches!(report, Report::Waiting))?;
     let doors = match group {
         Some(group) => {
-            group.add(child.number).and_then(|()| group.doors()).map_err(|error| failed(&error))?
+            group.add(process.number).and_then(|()| group.doors()).map_err(|error| failed(&error))?
         }
         None => Vec::new(),
     };
-    let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
-    let owner = spec.owner;
-    let weak = spec.weak.clone();
-    channel::send(socket, 0, &Order::Spec(spec), &doors).map_err(|error| failed(&error))?;
-    expect(socket, |report| if matches!(report, Report::Unshared) { Ok(()) } else { Err(odd(report)) })?;
-    let groups = map_users(child.number, owner, &weak).map_err(|error| {
-        Error::new(
-            Code::Unavailable,
-            format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}"),
-        )
+    // By this process: where it is root, no program can take it back.
+    if !spec.weak.has(&Weakness::Limits) {
+        let file = format!("/proc/{}/oom_score_adj", process.number);
+        fs::write(file, "1000").map_err(|error| failed(&error))?;
+    }
+    let groups = map_users(process.number, spec.owner, &spec.weak).map_err(|error| {
+        let text = format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}");
+        Error::new(Code::Unavailable, text)
     })?;
-    channel::send(socket, 0, &Order::Mapped { groups }, &[]).map_err(|error| failed(&error))?;
-    let mut early: Option<Said> = None;
-    loop {
-        match (next(socket), early) {
-            (Ok((Report::Born, Some(process))), early) => return Ok((process, early)),
-            // The guest's first word comes after the report, and nobody waits for it.
-            (Ok(said), None) | (Ok(_), Some(said @ (Report::Shut, _))) => early = Some(said),
-            // It failed before there was another process.
-            (_, Some((report, _))) => return Err(odd(&report)),
-            (Err(error), None) => return Err(error),
-        }
-    }
+    let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
+    channel::send(socket, 0, &Order { spec, groups }, &doors).map_err(|error| failed(&error))?;
+    let sockets = expect(socket, |report| matches!(report, Report::Shut))?;
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
+        .map_err(|error| failed(&error.into()))?;
+    Ok(sockets)
 }
 
-/// The next report, which must be the right one.
-fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> Result<()>) -> Result<()> {
-    right(&next(socket)?.0)
+fn failed(error: &io::Error) -> Error {
+    Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"))
 }
 
-fn is_shut(report: &Report) -> Result<()> {
-    if matches!(report, Report::Shut) { Ok(()) } else { Err(odd(report)) }
-}
-
-/// A report, with the descriptor that may come along.
-type Said = (Report, Option<OwnedFd>);
-
-/// The next report.
-fn next(socket: &OwnedFd) -> Result<Said> {
+/// The next report, which must be the right one, and the descriptor that comes along.
+fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Option<OwnedFd>> {
     let received = channel::receive::<Report>(socket)
-        .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not come up: {error}")))?;
-    match received {
-        Some(mut received) => Ok((received.message, received.descriptors.pop())),
-        None => Err(Error::new(
-            Code::Unavailable,
-            "a sandbox ended while it was started: is `koze::provider::local::init()` the first line of `main`?",
-        )),
-    }
+        .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not start: {error}")))?;
+    let Some(mut received) = received else {
+        let text = "a sandbox ended while it was started: is `koze::provider::local::init()` the first line of `main`?";
+        return Err(Error::new(Code::Unavailable, text));
+    };
+    if right(&received.message) { Ok(received.descriptors.pop()) } else { Err(odd(&received.message)) }
 }
 
 /// What is wrong where a report is not the one that was to come.
 fn odd(report: &Report) -> Error {
     match report {
         Report::Failed(failure) => explain(failure),
-        _ => Error::new(Code::Internal, "a sandbox's start was out of step"),
+        _ => Error::new(Code::Internal, "the messages of a sandbox's start came in the wrong order"),
     }
 }
 
@@ -257,23 +241,25 @@ fn map_users(pid: u32, owner: Option<u32>, weak: &Weaknesses) -> io::Result<bool
     Ok(owner.is_some())
 }
 
-const USER_NAMESPACES: &str = "Sandboxes need user namespaces. Allow them with `sysctl kernel.unprivileged_userns_clone=1` (older Debian), \
+const USER_NAMESPACES: &str = "Sandboxes need user namespaces. Allow them with `sysctl \
+    kernel.unprivileged_userns_clone=1` (older Debian), \
     `sysctl kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for this program (Ubuntu 23.10 and later), \
-    `sysctl user.max_user_namespaces=10000`; in Docker with `--security-opt seccomp=unconfined --security-opt apparmor=unconfined`";
+    `sysctl user.max_user_namespaces=10000`; in Docker with `--security-opt seccomp=unconfined --security-opt \
+        apparmor=unconfined`";
 
 fn explain(failure: &Failure) -> Error {
     let error = io::Error::from_raw_os_error(failure.errno);
     let text = match (failure.stage, failure.errno) {
         (Stage::Namespaces, libc::EINVAL) => {
-            "call `koze::provider::local::init()` before anything starts a thread, so not below `#[tokio::main]`".into()
+            "call `koze::provider::local::init()` before any thread is started, so not inside `#[tokio::main]`".into()
         }
         (Stage::Namespaces, _) => format!("the kernel refused namespaces: {error}. {USER_NAMESPACES}"),
         (_, libc::ENOSYS) => "sandboxes need Linux 5.12 or later".to_owned(),
-        (Stage::Proc, libc::EPERM) => "the kernel refused a fresh /proc, for parts of this one are covered: in Docker, start the container \
-            with `--security-opt systempaths=unconfined`"
+        (Stage::Proc, libc::EPERM) => "the kernel refused a new /proc because parts of the current one are \
+            masked: in Docker, start the container with `--security-opt systempaths=unconfined`"
             .to_owned(),
         (Stage::Sources | Stage::Root | Stage::Pivot, libc::EPERM | libc::EACCES) => {
-            format!("the kernel refused mounts in a namespace of our own: {error}. {USER_NAMESPACES}")
+            format!("the kernel refused mounts in a new namespace: {error}. {USER_NAMESPACES}")
         }
         (stage, _) => format!("a sandbox cannot be started ({stage:?}): {error}"),
     };

@@ -9,8 +9,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
 
 use crate::error::{Code, Error, Result};
 
@@ -20,6 +22,11 @@ const NAME: &str = "koze-guest";
 const MODE: u32 = 0o111;
 /// `F_SEAL_EXEC`: whether it may be run stays as it is. Linux 6.3.
 const SEAL_EXEC: SealFlags = SealFlags::from_bits_retain(0x20);
+
+/// How often the copy's seals are tried.
+const SEAL_ATTEMPTS: u32 = 50;
+/// The pause between two tries.
+const SEAL_PAUSE: Duration = Duration::from_millis(20);
 
 /// The copy. It stays where the kernel finds it, also for a process that is about to run it, while this is kept.
 #[derive(Debug, Clone)]
@@ -58,26 +65,40 @@ fn sealed() -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     // Before Linux 6.3 every such file may be run, and the flag is unknown.
     let created = match rustix::fs::memfd_create(NAME, flags | MemfdFlags::EXEC) {
-        Err(rustix::io::Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
+        Err(Errno::INVAL) => rustix::fs::memfd_create(NAME, flags),
         created => created,
     };
     let mut copy = File::from(created?);
     io::copy(&mut from, &mut copy)?;
     copy.set_permissions(Permissions::from_mode(MODE))?;
     let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-    match rustix::fs::fcntl_add_seals(&copy, seals | SEAL_EXEC) {
-        Err(rustix::io::Errno::INVAL) => rustix::fs::fcntl_add_seals(&copy, seals)?,
+    match seal(|| rustix::fs::fcntl_add_seals(&copy, seals | SEAL_EXEC)) {
+        Err(Errno::INVAL) => seal(|| rustix::fs::fcntl_add_seals(&copy, seals))?,
         added => added?,
     }
     Ok(copy.into())
 }
 
+/// Adds seals. On a busy machine the kernel itself may still hold pages of the file, to move them for example; it waits for
+/// them for some 150 ms and then returns `EBUSY`.
+fn seal(add: impl Fn() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
+    for _ in 1..SEAL_ATTEMPTS {
+        match add() {
+            Err(Errno::BUSY) => std::thread::sleep(SEAL_PAUSE),
+            added => return added,
+        }
+    }
+    add()
+}
+
 fn explain(error: &io::Error) -> Error {
     let text = match error.kind() {
         ErrorKind::PermissionDenied => {
-            "the kernel refused a program in memory, which sandboxes run: set `sysctl vm.memfd_noexec=1` (2 forbids it)".into()
+            "the kernel refused to run a program from memory, which sandboxes need: set `sysctl \
+             vm.memfd_noexec=1` (2 forbids it)"
+                .into()
         }
-        ErrorKind::OutOfMemory => "there is no memory for the program that sandboxes run".into(),
+        ErrorKind::OutOfMemory => "not enough memory for the program that sandboxes run".into(),
         _ => format!("the program that sandboxes run cannot be copied into memory: {error}"),
     };
     Error::new(Code::Unavailable, text)
@@ -85,9 +106,22 @@ fn explain(error: &io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::os::fd::AsFd;
 
     use super::*;
+
+    #[test]
+    fn a_busy_copy_is_sealed_later() {
+        let tries = Cell::new(0);
+        let add = |last| {
+            tries.set(tries.get() + 1);
+            if tries.get() < last { Err(Errno::BUSY) } else { Ok(()) }
+        };
+        assert_eq!(seal(|| add(3)), Ok(()));
+        assert_eq!(tries.get(), 3);
+        assert_eq!(seal(|| Err(Errno::INVAL)), Err(Errno::INVAL));
+    }
 
     #[test]
     fn the_copy_stays_as_it_is() {

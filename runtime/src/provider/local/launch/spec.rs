@@ -4,26 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use super::weakness::Weaknesses;
 
-/// From the host to the new process.
+/// From the host to the new process, which waits for it. The doors of its control group come along.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Order {
-    /// What the sandbox is to be. First. The doors of its control group come along.
-    Spec(Spec),
-    /// The maps of users are written. Second.
-    Mapped {
-        /// Whether the process has groups of the host that it may give up.
-        groups: bool,
-    },
+pub(super) struct Order<S> {
+    /// What the sandbox is to be: a [`Spec`].
+    pub(super) spec: S,
+    /// Whether the process has groups of the host that it may give up. The maps of users are written.
+    pub(super) groups: bool,
 }
 
 /// From the new process to the host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// It has namespaces, and waits for the maps of users.
-    Unshared,
-    /// The first process of the sandbox exists; a descriptor of it comes along.
-    Born,
-    /// The sandbox is built and shut. The guest serves from here on.
+    /// It is in namespaces of its own, and waits for what it is to be.
+    Waiting,
+    /// The sandbox is built and shut. The guest serves from here on. A socket may come along.
     Shut,
     /// It failed; nothing comes after.
     Failed(Failure),
@@ -44,7 +39,6 @@ pub(super) enum Stage {
     Talk,
     Group,
     Namespaces,
-    Clone,
     Sources,
     User,
     Root,
@@ -71,7 +65,7 @@ pub(crate) struct Spec {
     pub(crate) processes: u64,
     /// How long a file, in bytes.
     pub(crate) file_size: u64,
-    /// The filters of system calls.
+    /// The filters of system calls that would forbid building it.
     pub(crate) filters: Vec<Program>,
     /// The user and group on the host; none where that is the one who runs this.
     pub(crate) owner: Option<u32>,

@@ -1,7 +1,7 @@
 //! The system calls of a launch that have no safe form.
 #![allow(
     unsafe_code,
-    reason = "unshare, a clone that keeps the parent, mount_setattr and an ioctl of an interface"
+    reason = "a clone that keeps the parent, unshare, mount_setattr and an ioctl of an interface"
 )]
 
 use std::io;
@@ -11,26 +11,6 @@ use rustix::thread::UnshareFlags;
 
 use super::{Weakness, Weaknesses};
 
-/// Puts this process, which has one thread, into namespaces of its own.
-pub(super) fn unshare(weak: &Weaknesses) -> io::Result<()> {
-    let mut flags = UnshareFlags::NEWUSER
-        | UnshareFlags::NEWNS
-        | UnshareFlags::NEWPID
-        | UnshareFlags::NEWIPC
-        | UnshareFlags::NEWUTS
-        | UnshareFlags::NEWNET
-        | UnshareFlags::NEWCGROUP;
-    for (weakness, flag) in [
-        (Weakness::Processes, UnshareFlags::NEWPID),
-        (Weakness::Network, UnshareFlags::NEWNET),
-        (Weakness::Ipc, UnshareFlags::NEWIPC),
-    ] {
-        flags.set(flag, flags.contains(flag) && !weak.has(&weakness));
-    }
-    // SAFETY: none of the flags unshares the descriptor table, which is what the function is unsafe for.
-    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
-}
-
 /// A process that was made.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -39,10 +19,21 @@ pub(super) struct Process {
     pub(super) number: u32,
 }
 
-/// Makes a copy of this process whose parent is this one's parent. Gives the original the copy, and the copy nothing.
-pub(super) fn clone_sibling() -> io::Result<Option<Process>> {
+/// Makes a copy of this process, which has one thread, in namespaces of its own: the first process there. Its parent is
+/// this one's parent. Gives the original the copy, and the copy nothing.
+pub(super) fn clone_sibling(weak: &Weaknesses) -> io::Result<Option<Process>> {
+    let mut namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWUTS;
+    for (weakness, flag) in [
+        (Weakness::Processes, libc::CLONE_NEWPID),
+        (Weakness::Network, libc::CLONE_NEWNET),
+        (Weakness::Ipc, libc::CLONE_NEWIPC),
+    ] {
+        if !weak.has(&weakness) {
+            namespaces |= flag;
+        }
+    }
     let mut descriptor: libc::c_int = -1;
-    let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let flags = namespaces | libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD;
     // SAFETY: without a stack of its own and without CLONE_VM the copy goes on here, on a copy of the memory, like after
     // fork; the process has one thread, so no lock is held by another. The kernel writes the descriptor where it is told.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut descriptor, 0, 0) };
@@ -55,6 +46,12 @@ pub(super) fn clone_sibling() -> io::Result<Option<Process>> {
             number: u32::try_from(number).map_err(io::Error::other)?,
         })),
     }
+}
+
+/// Gives this process, which has one thread, its own view of mounts and control groups: those that there are now.
+pub(super) fn unshare_views() -> io::Result<()> {
+    // SAFETY: neither flag unshares the descriptor table, which is what the function is unsafe for.
+    Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWCGROUP) }?)
 }
 
 /// `struct mount_attr`, which libc does not have.

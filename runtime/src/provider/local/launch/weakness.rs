@@ -63,6 +63,10 @@ impl Weaknesses {
         Weaknesses(all)
     }
 
+    pub(crate) fn are_none(&self) -> bool {
+        !cfg!(feature = "prove") || self.0.is_empty()
+    }
+
     pub(crate) fn has(&self, weakness: &Weakness) -> bool {
         cfg!(feature = "prove") && self.0.contains(weakness)
     }

@@ -180,9 +180,9 @@ pub(super) fn no_answer(error: &hyper::Error) -> &'static str {
     if timed_out {
         "took too long to answer"
     } else if error.is_parse() {
-        "answered with something that is not HTTP/1.1, or too long a head"
+        "did not answer with HTTP/1.1, or its response head is too long"
     } else {
-        "closed the connection without an answer"
+        "closed the connection without a response"
     }
 }
 

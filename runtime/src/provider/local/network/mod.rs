@@ -41,13 +41,13 @@ async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
             Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) => {}
             Err(_) => {
-                let text = format!("the server at port {port} of the sandbox accepts no connection");
+                let text = format!("the server on port {port} of the sandbox does not accept connections");
                 return Err(Error::new(Code::Timeout, text));
             }
         }
     }
     let text = format!(
-        "nothing listens at port {port} of the sandbox: start a server there, at 127.0.0.1 or at all addresses"
+        "nothing listens on port {port} of the sandbox: start a server on 127.0.0.1 or on all addresses"
     );
     Err(Error::new(Code::NotFound, text))
 }

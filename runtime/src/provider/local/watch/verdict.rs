@@ -39,12 +39,12 @@ impl Display for Over {
             }
             Over::Sockets(most) => write!(f, "data in sockets took more than {most} MiB of memory"),
             Over::Crowd => {
-                write!(f, "nearly all of the {PROCESSES} processes and threads were taken for a second")
+                write!(f, "nearly all of the {PROCESSES} processes and threads were in use for a second")
             }
             Over::Disk(most) => write!(f, "the files took more than {most} MB of disk, and grew"),
             Over::Tree(most) => write!(
                 f,
-                "the files were more than {most} entries, or more than {} directories deep",
+                "there were more than {most} files, or directories were nested more than {} deep",
                 layout::DEEPEST
             ),
             Over::Descriptors => write!(f, "they had more than {DESCRIPTORS} descriptors open"),

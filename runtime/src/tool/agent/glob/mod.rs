@@ -21,16 +21,16 @@ use self::search::{Matcher, Search};
 #[derive(Debug)]
 pub struct Glob;
 
-/// What `glob` takes.
+/// The input of `glob`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The sandbox to look in.
+    /// The sandbox to search.
     #[serde(default = "default_sandbox")]
     sandbox: String,
     /// The pattern, relative to cwd: `**/*.rs`, `src/{a,b}/[0-9]*`.
     pattern: String,
-    /// The directory to look in.
+    /// The directory to search.
     #[serde(default = "default_dir")]
     cwd: String,
 }
@@ -52,8 +52,9 @@ struct Given {
 
 impl Tool for Glob {
     const NAME: &'static str = "glob";
-    const DESCRIPTION: &'static str = "Find the files of a sandbox whose path matches a pattern. Gives their paths relative to cwd, \
-                                       sorted, 1000 at most.";
+    const DESCRIPTION: &'static str = "Find files in a sandbox by a glob pattern. Returns at most 1000 paths, \
+        relative to cwd and \
+                                       sorted.";
     type Input = Input;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
@@ -84,10 +85,12 @@ impl Tool for Glob {
 fn matcher(pattern: &str) -> Result<Matcher> {
     let wrong = |why: String| Error::new(Code::InvalidInput, format!("`pattern` {why}"));
     if pattern.is_empty() || pattern.contains('\0') || pattern.len() > LONGEST {
-        return Err(wrong(format!("has 1 to {LONGEST} bytes, and no NUL")));
+        return Err(wrong(format!("must have 1 to {LONGEST} bytes and no NUL")));
     }
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
-        return Err(wrong("is relative to `cwd`, without `..`: name the directory there".to_owned()));
+        return Err(wrong(
+            "must be relative to `cwd`, without `..`: pass another directory as `cwd`".to_owned(),
+        ));
     }
     let regex = pattern::read(pattern).map_err(wrong)?;
     // Below a pattern without `**` nothing is deeper than it has parts.

@@ -21,7 +21,7 @@ pub(super) fn read(pattern: &str) -> Result<Regex, String> {
         Reader { rest: pattern.chars().peekable(), regex: "(?s)^".into(), begins: true, braces: vec![] };
     reader.read()?;
     reader.regex.push('$');
-    Regex::new(&reader.regex).map_err(|_| "is nested too deeply, or too large".to_owned())
+    Regex::new(&reader.regex).map_err(|_| "is too complex".to_owned())
 }
 
 struct Reader<'a> {
@@ -52,7 +52,7 @@ impl Reader<'_> {
                     self.begins = *begins;
                 }
                 '}' => {
-                    self.braces.pop().ok_or("has a `}` that closes nothing")?;
+                    self.braces.pop().ok_or("has an unmatched `}`")?;
                     self.regex.push(')');
                 }
                 '\\' => {
@@ -62,7 +62,7 @@ impl Reader<'_> {
                 literal => self.literal(literal),
             }
         }
-        if self.braces.is_empty() { Ok(()) } else { Err("has a `{` that is not closed") }
+        if self.braces.is_empty() { Ok(()) } else { Err("has an unclosed `{`") }
     }
 
     /// One asterisk, or two.
@@ -82,7 +82,7 @@ impl Reader<'_> {
 
     /// What stands in brackets.
     fn class(&mut self) -> Result<(), &'static str> {
-        const OPEN: &str = "has a `[` that is not closed";
+        const OPEN: &str = "has an unclosed `[`";
         self.regex.push('[');
         if self.rest.next_if(|character| matches!(character, '!' | '^')).is_some() {
             // What divides parts is in none of them.
@@ -103,7 +103,7 @@ impl Reader<'_> {
                 self.rest.next();
                 let to = self.rest.next().ok_or(OPEN)?;
                 if to < from {
-                    return Err("has a range in brackets that ends before it begins");
+                    return Err("has a character range that ends before it starts");
                 }
                 self.regex.push('-');
                 self.literal(to);

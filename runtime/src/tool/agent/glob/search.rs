@@ -101,7 +101,7 @@ impl Search {
         self.entries += entries.len();
         if self.entries > ENTRIES {
             let text =
-                format!("there are more than {ENTRIES} files here: name a directory with fewer in `cwd`");
+                format!("there are more than {ENTRIES} files: pass a directory with fewer files as `cwd`");
             return Err(Error::new(Code::TooLarge, text));
         }
         let longest = entries.iter().map(|entry| entry.name.len()).sum::<usize>()
@@ -138,7 +138,7 @@ impl Search {
         }
         self.work += std::mem::take(&mut part.work);
         if self.waiting > WAITING {
-            let text = "there are too many directories here: name one of them in `cwd`";
+            let text = "there are too many directories: pass one of them as `cwd`";
             return Err(Error::new(Code::TooLarge, text));
         }
         self.in_time()
@@ -150,7 +150,7 @@ impl Search {
             return Ok(());
         }
         let text =
-            "the search took too long: shorten the pattern, or name a directory with fewer files in `cwd`";
+            "the search took too long: shorten the pattern, or pass a directory with fewer files as `cwd`";
         Err(Error::new(Code::Timeout, text))
     }
 

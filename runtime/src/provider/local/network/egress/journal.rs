@@ -157,7 +157,7 @@ fn old(path: &Path) -> PathBuf {
 }
 
 fn failed(error: &io::Error) -> Error {
-    Error::new(Code::Unavailable, format!("the journal of the egress cannot be used: {}", error.kind()))
+    Error::new(Code::Unavailable, format!("the egress journal cannot be used: {}", error.kind()))
 }
 
 #[cfg(test)]

@@ -60,11 +60,11 @@ impl Policy {
         }
         let text = if self.allowed.iter().any(|rule| rule.names(host)) {
             format!(
-                "this sandbox may not reach port {port} of {host}: without a port, an entry of `allowed_hosts` allows 80 and \
-                 443; to allow this one, add `{host}:{port}`"
+                "this sandbox may not reach port {port} of {host}: an entry of `allowed_hosts` without a port \
+                 allows ports 80 and 443; to allow this one, add `{host}:{port}`"
             )
         } else {
-            format!("this sandbox may not reach {host}: it is not among its `allowed_hosts`")
+            format!("this sandbox may not reach {host}: `allowed_hosts` does not list it")
         };
         Err(Refused { rule: "not in allowed_hosts".to_owned(), text })
     }
@@ -95,9 +95,9 @@ impl Policy {
     fn deny(&self, asked: &Host, host: &Host, port: u16) -> Result<(), Refused> {
         let Some(rule) = self.denied.iter().find(|rule| rule.denies(host, port)) else { return Ok(()) };
         let text = if asked == host {
-            format!("this sandbox may not reach {asked}: it is among its `denied_hosts`")
+            format!("this sandbox may not reach {asked}: `denied_hosts` lists it")
         } else {
-            format!("this sandbox may not reach {asked}: its address {host} is among its `denied_hosts`")
+            format!("this sandbox may not reach {asked}: `denied_hosts` lists its address {host}")
         };
         Err(Refused { rule: format!("denied_hosts: {rule}"), text })
     }
@@ -240,8 +240,7 @@ mod tests {
         // Names are not addresses: a rule for a name says nothing of what it leads to.
         let refused =
             policy(&image).judge_found(&Host::Name("a.example".into()), "203.0.113.7".parse().unwrap(), 1);
-        let text =
-            "this sandbox may not reach a.example: its address 203.0.113.7 is among its `denied_hosts`";
+        let text = "this sandbox may not reach a.example: `denied_hosts` lists its address 203.0.113.7";
         assert_eq!(refused.unwrap_err().text, text);
     }
 

@@ -45,7 +45,7 @@ async fn connect(
 ) -> Result<Response<Body>, Refusal> {
     let target =
         request.uri().authority().and_then(|authority| Some((authority.host(), authority.port_u16()?)));
-    let (host, port) = target.ok_or_else(|| bad("CONNECT names a host and a port: `example.com:443`"))?;
+    let (host, port) = target.ok_or_else(|| bad("CONNECT needs a host and a port: `example.com:443`"))?;
     let connected = reach.connect(host, port).await?;
     let client = hyper::upgrade::on(&mut request);
     let reach = Arc::clone(reach);
@@ -65,9 +65,10 @@ async fn connect(
 async fn forward(reach: &Reach, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
     let uri = request.uri();
     let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-        return Err(bad("this is a proxy: ask for `http://host/path`, or with CONNECT for `host:443`"));
+        return Err(bad("this is a proxy: request `http://host/path`, or `CONNECT host:443`"));
     };
-    let (host, port) = host_and_port(authority).ok_or_else(|| bad("the URL's port is 1 to 65535"))?;
+    let (host, port) =
+        host_and_port(authority).ok_or_else(|| bad("the URL's port must be from 1 to 65535"))?;
     let server = reach.connect(authority.host(), port).await?.stream;
     let name = authority.host().to_owned();
     let path = uri.path_and_query().cloned().map(Uri::from).unwrap_or_default();

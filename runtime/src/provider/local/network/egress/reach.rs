@@ -49,7 +49,7 @@ impl Reach {
     pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Connected, Refusal> {
         let Some(host) = Host::parse(host) else {
             let text = format!(
-                "`{}` is neither a name nor an address; an IPv4 address is four decimal numbers",
+                "`{}` is neither a hostname nor an address; an IPv4 address has four decimal numbers",
                 host.escape_debug()
             );
             return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
@@ -82,7 +82,9 @@ impl Reach {
         if addresses.is_empty() {
             let near = || Refused {
                 rule: "not on the internet".to_owned(),
-                text: format!("{host} is not on the internet: sandboxes reach no private or local network"),
+                text: format!(
+                    "{host} is not on the internet: sandboxes cannot reach private or local networks"
+                ),
             };
             return Err(self.refuse(&mut entry, refused.unwrap_or_else(near)).await);
         }
@@ -120,8 +122,8 @@ impl Reach {
         };
         match timeout(PATIENCE, looked_up).await {
             Ok(Ok(found)) => Ok(found),
-            Ok(Err(_)) => Err("the name is not known".to_owned()),
-            Err(_) => Err("the name took too long to look up".to_owned()),
+            Ok(Err(_)) => Err("the name does not exist".to_owned()),
+            Err(_) => Err("the name lookup timed out".to_owned()),
         }
     }
 }

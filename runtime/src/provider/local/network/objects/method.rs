@@ -57,7 +57,7 @@ pub(super) async fn call(
             let Rename { from, to } = read(input)?;
             done(sandbox.rename(place(&from), place(&to)).await)
         }
-        // The object remembers the port: it is what requests come to.
+        // The object remembers the port and makes its nonce: it is what requests come to.
         "kozeExpose" => done(exposable(&read(input)?)),
         other => Err(invalid(format!("the contract has no method `{other}`"))),
     }
@@ -103,7 +103,9 @@ async fn exec(sandbox: &LocalSandbox, input: Exec) -> Result<Answer, Failure> {
 
 async fn read_piece(sandbox: &LocalSandbox, input: &Read) -> Result<Answer, Failure> {
     if input.limit > LARGEST_PIECE {
-        return Err(invalid(format!("a piece has at most {LARGEST_PIECE} bytes: read more of them")));
+        return Err(invalid(format!(
+            "one read returns at most {LARGEST_PIECE} bytes: read in several parts"
+        )));
     }
     let from = Place { root: &input.root, path: &input.path };
     let piece = sandbox.read(from, input.offset, input.limit.into()).await.map_err(failure)?;
@@ -113,7 +115,7 @@ async fn read_piece(sandbox: &LocalSandbox, input: &Read) -> Result<Answer, Fail
 
 async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<Answer, Failure> {
     if bytes.len() > LARGEST_PIECE as usize {
-        return Err(invalid(format!("a piece has at most {LARGEST_PIECE} bytes: append more of them")));
+        return Err(invalid(format!("one write takes at most {LARGEST_PIECE} bytes: append the rest")));
     }
     let how = if input.append { sandbox::Write::Append } else { sandbox::Write::Replace };
     let to = Place { root: &input.root, path: &input.path };
@@ -123,7 +125,7 @@ async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<An
 
 fn exposable(input: &Expose) -> crate::Result<()> {
     if input.port < 1024 {
-        return Err(Error::new(Code::InvalidInput, "a port is 1024 to 65535"));
+        return Err(Error::new(Code::InvalidInput, "a port must be from 1024 to 65535"));
     }
     Ok(())
 }
@@ -143,7 +145,7 @@ fn stat(stat: sandbox::Stat) -> Stat {
 }
 
 pub(super) fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(input).map_err(|error| invalid(format!("the input is not of its type: {error}")))
+    serde_json::from_slice(input).map_err(|error| invalid(format!("the input has the wrong type: {error}")))
 }
 
 pub(super) fn answer(value: &impl Serialize) -> Result<Answer, Failure> {
@@ -167,6 +169,6 @@ pub(super) fn failure(error: Error) -> Failure {
 }
 
 pub(super) fn unopened() -> Failure {
-    let message = "the sandbox was never opened, or was destroyed since: open it first".to_owned();
+    let message = "the sandbox was never opened, or was destroyed: open it first".to_owned();
     Failure { code: Reason::Unopened(Unopened::Unopened), message, retryable: false }
 }

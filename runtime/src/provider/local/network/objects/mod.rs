@@ -70,7 +70,10 @@ impl Objects {
     /// [`Code::Unavailable`] where the system has no port left.
     pub fn serve(provider: Local, session: SessionId) -> Result<Self> {
         let failed = |error: std::io::Error| {
-            Error::new(Code::Unavailable, format!("no port to serve sandboxes at: {}", error.kind()))
+            Error::new(
+                Code::Unavailable,
+                format!("no port is available for the server of sandboxes: {}", error.kind()),
+            )
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
@@ -144,7 +147,7 @@ impl Shared {
         }
         proof.give();
         let object = text(headers, "koze-object").and_then(|named| self.object(named));
-        let object = object.ok_or_else(|| bad("`koze-object` names a class and an object: Class/id"))?;
+        let object = object.ok_or_else(|| bad("`koze-object` must be a class and an object: Class/id"))?;
         if let Some(method) = text(headers, "koze-method").map(str::to_owned) {
             if stream::is_one(&method) {
                 let (head, body) = request.into_parts();
@@ -152,15 +155,15 @@ impl Shared {
             }
             let body = Limited::new(request.into_body(), LARGEST_REQUEST).collect().await;
             let body = body.map_err(|_| {
-                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or came to no end")
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large or incomplete")
             })?;
             let body = body.to_bytes();
-            let (input, bytes) = frame::read(&body).ok_or_else(|| bad("the body is no frame"))?;
+            let (input, bytes) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;
             let answer = method::call(self, &object, &method, input, bytes).await;
             return Ok(framed(frame::write(answer)));
         }
         let port = text(headers, "koze-port").and_then(|port| port.parse().ok());
-        let port: u16 = port.ok_or_else(|| bad("neither `koze-method` nor `koze-port` says what to do"))?;
+        let port: u16 = port.ok_or_else(|| bad("the request has neither `koze-method` nor `koze-port`"))?;
         self.pass(&object, port, request, after).await
     }
 
@@ -172,7 +175,7 @@ impl Shared {
         mut request: Request<Incoming>,
         after: After,
     ) -> std::result::Result<Response<Body>, Refusal> {
-        let gone = || Refusal::new(StatusCode::NOT_FOUND, "there is no such sandbox any more");
+        let gone = || Refusal::new(StatusCode::NOT_FOUND, "the sandbox no longer exists");
         let there = self.find(object).await;
         let there = there.map_err(|error| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message))?;
         let LocalSandbox(sandbox) = there.ok_or_else(gone)?;

@@ -108,5 +108,5 @@ async fn unpack(
 }
 
 fn no_pipe(error: &std::io::Error) -> Failure {
-    failure(Error::new(Code::Unavailable, format!("no pipe to copy over: {error}")))
+    failure(Error::new(Code::Unavailable, format!("no pipe can be created for the copy: {error}")))
 }

@@ -40,7 +40,7 @@ pub(in super::super::super) fn token() -> Result<String> {
     let mut bytes = [0; TOKEN];
     let filled = getrandom(&mut bytes[..], GetRandomFlags::empty());
     if filled != Ok(TOKEN) {
-        return Err(Error::new(Code::Internal, "the system gives no random numbers"));
+        return Err(Error::new(Code::Internal, "the system has no source of random numbers"));
     }
     Ok(bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -39,7 +39,7 @@ async fn forward(
     let (sandbox, using) = find(shared, &address).await?;
     proof.give();
     if request.method() == Method::CONNECT {
-        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is no proxy"));
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy"));
     }
     let to = Port { sandbox, using, number: address.port };
     let came = Came { host, scheme: HeaderValue::from_static("http") };
@@ -84,7 +84,7 @@ impl Port {
         *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
         let browser = wanted.map(|_| hyper::upgrade::on(&mut request));
         let (mut response, driver) = http::exchange(server, request).await.map_err(|error| {
-            let text = format!("the server at port {port} of the sandbox {name} {}", http::no_answer(&error));
+            let text = format!("the server on port {port} of the sandbox {name} {}", http::no_answer(&error));
             Refusal::new(StatusCode::BAD_GATEWAY, text)
         })?;
 
@@ -95,7 +95,9 @@ impl Port {
             return Ok(http::pass_on(response, (driver, using)));
         }
         let (Some(browser), Some(granted)) = (browser, granted) else {
-            let text = format!("the server at port {port} of the sandbox {name} switches protocols unasked");
+            let text = format!(
+                "the server on port {port} of the sandbox {name} switched protocols without a request for it"
+            );
             return Err(Refusal::new(StatusCode::BAD_GATEWAY, text));
         };
         set_upgrade(response.headers_mut(), granted);
@@ -146,7 +148,10 @@ async fn reach(sandbox: &Arc<Inner>, port: u16) -> Result<TcpStream, Refusal> {
 }
 
 fn unknown() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "no sandbox answers here: take the URL as `browse` gave it")
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "no sandbox answers here: use the URL exactly as `browse` returned it",
+    )
 }
 
 fn unavailable(error: crate::Error) -> Refusal {

@@ -1,0 +1,34 @@
+//! Every diagnostic of the command line: those of [`koze_model`], which the macro shares, and its own.
+//!
+//! A code is never given to another rule, in neither table.
+
+mod table;
+
+pub use table::Rule;
+
+/// `` `a` or `b` ``.
+fn either(words: &[String]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_over_both_tables() {
+        let all = Rule::all();
+        let twice: Vec<_> = all.windows(2).filter(|pair| pair[0].code == pair[1].code).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+        assert!(all.len() > koze_model::Rule::all().len(), "both tables are here");
+        assert!(all.iter().all(|rule| rule.code.len() == 4 && rule.code.starts_with('K')), "{all:?}");
+    }
+
+    #[test]
+    fn every_rule_has_a_meaning_and_an_example() {
+        for rule in Rule::all() {
+            assert!(rule.meaning.ends_with('.') && rule.meaning.len() > 10, "{rule:?}");
+            assert!(!rule.example.is_empty(), "{rule:?}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! How the author of a text lays it out near a place. A file may have been put together from several.
+
+use std::collections::BTreeMap;
+
+use super::render::Render;
+use crate::list::{Item, List};
+use crate::source::Source;
+use crate::tree::{Id, Tree};
+
+/// How many entries to either side are near: a list may have thousands.
+const REACH: usize = 16;
+
+/// The brackets of a text.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(super) lists: BTreeMap<Id, List>,
+}
+
+impl Layout {
+    /// How what is new in a value, or in its place, is written.
+    pub(super) fn render<'a>(&'a self, source: &'a Source, tree: &Tree, id: Id) -> Render<'a> {
+        Render {
+            newline: source.newline,
+            unit: self.nearest(tree, id, |list| list.unit(source)).unwrap_or("  "),
+            trailing: self.nearest(tree, id, |list| list.trailing(source)).unwrap_or_default(),
+        }
+    }
+
+    /// What the nearest brackets say: those in the value's own entries, the last one first, the value's own, and then
+    /// the same around it, where the entries beside it come first.
+    fn nearest<'a, T>(&'a self, tree: &Tree, id: Id, says: impl Fn(&'a List) -> Option<T>) -> Option<T> {
+        let mut inner = None;
+        let mut around = Some(id);
+        while let Some(id) = around {
+            if let Some(list) = self.lists.get(&id) {
+                let place = inner.and_then(|inner| list.items.iter().position(|item| item.id == inner));
+                let found = beside(&list.items, place).find_map(|item| self.within(item.id, &says));
+                if let Some(found) = found.or_else(|| says(list)) {
+                    return Some(found);
+                }
+            }
+            inner = Some(id);
+            around = tree.node(id).parent;
+        }
+        None
+    }
+
+    /// What the brackets of a value say, the outer ones first.
+    fn within<'a, T>(&'a self, id: Id, says: &impl Fn(&'a List) -> Option<T>) -> Option<T> {
+        let mut level = vec![id];
+        while !level.is_empty() {
+            let lists = || level.iter().filter_map(|id| self.lists.get(id));
+            if let Some(found) = lists().find_map(says) {
+                return Some(found);
+            }
+            level = lists().flat_map(|list| list.items.iter().map(|item| item.id)).collect();
+        }
+        None
+    }
+}
+
+/// The entries around the one at `place`, the nearest first, without that one; before the end where there is no place.
+fn beside(items: &[Item], place: Option<usize>) -> impl Iterator<Item = &Item> {
+    let place = place.unwrap_or(items.len());
+    (1..=REACH).flat_map(move |distance| {
+        let before = place.checked_sub(distance).and_then(|index| items.get(index));
+        before.into_iter().chain(items.get(place + distance))
+    })
+}

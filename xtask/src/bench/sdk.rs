@@ -1,0 +1,56 @@
+//! Sandboxes in containers of the SDK: the Worker of a new project beside a small one written by hand over the same class,
+//! `tests/bench/sdk`.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use koze_tests::containers::{Engine, Image};
+
+use super::sandboxes::Report;
+use super::worker::built::{self, Built};
+use crate::{Result, process};
+
+/// What the image is called among those of the tests.
+const IMAGE: &str = "localhost/koze-bench/official:latest";
+
+pub(super) fn run(root: &Path, koze: &Path, image: Option<&str>, quick: bool) -> Result<Report> {
+    eprintln!("bench: sandboxes in containers of the SDK");
+    let built = Built::new(root, koze)?;
+    // What wrangler would upload is what is run.
+    built.dry_run(true)?;
+    built.by_hand(&root.join("tests/bench/sdk/by-hand.ts"), "by-hand.mjs")?;
+    let official = image.map(|image| official(root, image)).transpose()?;
+    let mut node = built.tool("node")?;
+    node.arg(root.join("tests/bench/sdk/run.mjs")).arg(built.dir()).arg(if quick { "20" } else { "100" });
+    let about = match &official {
+        Some((engine, image)) => {
+            node.arg(&image.0).arg(&engine.sidecar().0).envs(engine.env());
+            "The backend `sdk` over the official server, beside a Worker by hand over the same class"
+        }
+        None => {
+            "The backend `sdk` over the stand-in of the tests, beside a Worker by hand over the same class"
+        }
+    };
+    let mut report = Report::of(about);
+    report.add(&process::stdout(&mut node, built::SETUP)?)?;
+    Ok(report)
+}
+
+/// An engine that has the image of the official server: of a file that `docker save` has written, or by the name that
+/// Docker knows it by.
+fn official(root: &Path, image: &str) -> Result<(Arc<Engine>, Image)> {
+    let engine = Engine::shared(&root.join("target/tmp/containers"))?;
+    let dir = tempfile::Builder::new().prefix("koze-bench-image-").tempdir()?;
+    let saved = dir.path().join("image.tar");
+    let file = if Path::new(image).is_file() {
+        Path::new(image)
+    } else {
+        let mut docker = Command::new("docker");
+        docker.args(["image", "save", "--output"]).arg(&saved).arg(image);
+        process::stdout(&mut docker, "install Docker, or name a file that `docker save` has written")?;
+        &saved
+    };
+    let loaded = engine.load(file, IMAGE);
+    Ok((engine, loaded))
+}
