@@ -497,7 +497,7 @@ pub struct Deploy {
     pub run: Run,
 }
 
-/// `koze guard`, which ends wrangler with koze; [`crate::dev`] starts it.
+/// `koze guard`: kills wrangler and its children when koze exits. Started by [`crate::dev`].
 #[derive(Debug, Args)]
 pub struct Guard {
     /// The process with which the program ends
@@ -508,7 +508,7 @@ pub struct Guard {
     pub program: Vec<OsString>,
 }
 
-/// `koze supervise`, which runs the sandboxes of a session; [`crate::session`] starts it.
+/// `koze supervise`: runs the sandboxes of a session. Started by [`crate::session`].
 #[derive(Debug, Args)]
 pub struct Supervise {
     /// Where to keep sandboxes and their files

@@ -1,4 +1,4 @@
-//! `koze build`, a list of stages: discover, read, plan, write. Each reports all it finds before the next begins.
+//! `koze build`: discover, read, plan, write. Each stage reports all its findings before the next one starts.
 
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -27,24 +27,24 @@ use crate::wrangler::lifecycle;
 use crate::wrangler::locate::{self, Config};
 use crate::write::{self, Failed};
 
-/// What to build.
+/// The inputs of a build.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// A directory in the package.
     pub project: PathBuf,
-    /// The wrangler configuration, where it is not the one wrangler would find.
+    /// The wrangler configuration, if it is not the one that wrangler finds.
     pub config: Option<PathBuf>,
-    /// The SDK version, where it is not to be looked for.
+    /// The SDK version, if the caller already knows it.
     pub sdk: Option<Sdk>,
-    /// What the command changes beside.
+    /// The changes that the command adds to those of the build.
     pub draft: Draft,
-    /// Whether the changes are written.
+    /// Whether to write the changes.
     pub write: bool,
-    /// The package's turn, where the caller has taken it already, with [`take_turn`].
+    /// The package's directory lock, if the caller already holds it (see [`take_turn`]).
     pub turn: Option<Arc<File>>,
 }
 
-/// What a build found and did; a stage that was not reached leaves its part empty.
+/// The result of a build. Stages that did not run leave their fields empty.
 #[derive(Debug, Default)]
 pub struct Build {
     /// The package's directory.
@@ -53,19 +53,24 @@ pub struct Build {
     pub config: Option<String>,
     /// The SDK version.
     pub sdk: Option<Sdk>,
-    /// The crate `worker`, where the project has it.
+    /// The crate `worker`, if the project depends on it.
     pub worker: Option<WorkerCrate>,
     /// The sandboxes.
     pub sandboxes: Vec<Planned>,
-    /// The files that an interrupted run had left to be written, and this one wrote first.
+    /// The files that an interrupted run left unwritten and that this run wrote first.
     pub finished: Vec<String>,
-    /// What changed, or would change.
+    /// The changes, made or planned.
     pub plan: Option<Plan>,
-    /// New files that belong into version control, and are kept out of it.
+    /// New files that belong in version control but are ignored by git.
     pub hidden: Vec<Hidden>,
 }
 
-/// Builds a project. What was found and done so far is in `build` even where a stage stops.
+/// Builds a project.
+///
+/// `build` is filled in stage by stage, so it holds the partial result if a stage fails.
+///
+/// # Errors
+/// Returns [`Stop`] if a stage found errors; they are in `findings`.
 pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Result<(), Stop> {
     let project = Project::find(&options.project, findings)?;
     build.project = Some(project.dir.clone());
@@ -92,7 +97,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
                 removed(name, removal.storage, &project, &sandboxes, &lock, &config, findings)
             };
             let mut classes = removal.names.iter().map(class).collect::<Result<Vec<_>, Stop>>()?;
-            // One sandbox may be named by its file and by its class.
+            // The user may name the same sandbox twice: by its file and by its class.
             classes.sort();
             classes.dedup();
             Some((classes, removal.storage))
@@ -130,7 +135,7 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
         if let Err(failed) = write::apply(&project.dir, &plan.changes) {
             return interrupted(failed, findings);
         }
-        // The last file in it may have gone, with this run or with one that was killed.
+        // This run, or one that was killed, may have deleted the last file in it.
         write::remove_empty(&[project.dir.join(generate::DIR).join(guest::DIR)]);
         build.hidden = ignored::hidden(&project.dir, &plan.changes);
     }
@@ -138,24 +143,27 @@ pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Res
     Ok(())
 }
 
-/// Finishes what an interrupted run had begun, and returns the files it wrote. The package's turn must be taken.
+/// Finishes the writes of an interrupted run and returns the files it wrote. The caller must hold the directory lock.
 pub(crate) fn finish(project: &Project, findings: &mut Findings) -> Result<Vec<String>, Stop> {
     write::finish(&project.dir).or_else(|failed| interrupted(failed, findings))
 }
 
-/// Says that writing failed, and what was written before.
+/// Reports a failed write and the files that were written before it.
 pub(crate) fn interrupted<T>(failed: Failed, findings: &mut Findings) -> Result<T, Stop> {
     let rule = Rule::Interrupted { message: failed.error.to_string(), written: failed.written };
     findings.fail(rule, None)
 }
 
-/// The configuration that a build with these options would edit.
+/// Returns the wrangler configuration that a build with these options would edit.
+///
+/// # Errors
+/// Returns [`Stop`] if the configuration or the lock cannot be read.
 pub fn config(project: &Project, options: &Options, findings: &mut Findings) -> Result<Config, Stop> {
     let lock = Lock::read(project, findings)?;
     open(project, options, &lock, findings)
 }
 
-/// The configuration: as given, as given to an earlier build, or as wrangler finds it.
+/// Opens the configuration: the given one, the one recorded in the lock, or the one that wrangler finds.
 fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findings) -> Result<Config, Stop> {
     let locked = lock.config.as_ref().map(|config| project.dir.join(config));
     if let (None, Some(locked), Some(shown)) = (&options.config, &locked, &lock.config)
@@ -177,20 +185,20 @@ fn open(project: &Project, options: &Options, lock: &Lock, findings: &mut Findin
     if strays.is_empty() { Ok(config) } else { findings.fail(Rule::ConfigUnnamed { files: strays }, None) }
 }
 
-/// What koze remembers of a sandbox that suggests that it was deployed.
+/// Returns the evidence in the lock that a sandbox may have been deployed, if any.
 fn adopted(name: &str, lock: &Lock) -> Option<String> {
     let is_named = |base: &String, class: &String| base == name || class == name;
     if lock.kept.iter().any(|kept| is_named(&kept.name, &kept.class)) {
         return Some("its storage was kept, so there may be some".to_owned());
     }
     let locked = lock.sandboxes.iter().find(|locked| is_named(&locked.name, &locked.class))?;
-    // koze names each container that it makes; a lost lock says nothing of that.
+    // koze always records the container's `name`, unless the lock was lost and recovered.
     let keys = std::iter::once(&locked.keys).chain(locked.environments.values().map(|entry| &entry.keys));
     let theirs = keys.filter(|keys| !keys.is_empty()).any(|keys| !keys.iter().any(|key| key == "name"));
     theirs.then(|| "koze took its container over, which was there before: it may well be deployed".to_owned())
 }
 
-/// The class to take out: koze must have made it, and no file may declare it any more.
+/// Finds the class to remove. koze must have created it, and no sandbox file may declare it.
 fn removed(
     name: &str,
     storage: Storage,
@@ -204,10 +212,10 @@ fn removed(
     let registry = lock.registry.iter().map(|registry| (&registry.class, &registry.class));
     let living = lock.sandboxes.iter().map(|locked| (&locked.name, &locked.class)).chain(registry);
     let kept = lock.kept.iter().map(|kept| (&kept.name, &kept.class));
-    // What was kept can be deleted later; keeping it once more would change nothing.
+    // Kept storage can be deleted later, but keeping it again would change nothing.
     let mut known: Vec<_> = living.chain(kept.filter(|_| storage == Storage::Delete)).collect();
     let is_named = |base: &String, class: &String| *base == name || *class == name;
-    // What was deleted before its first deployment: nothing is left of it but its class.
+    // A class that was removed before its first deployment leaves only its former entry.
     let deleted =
         if storage == Storage::Never { lifecycle::deleted(config.document.value()) } else { BTreeSet::new() };
     let names = Names::of_file(&format!("{}{}", name.replace('/', " "), names::SUFFIX)).ok();
@@ -256,13 +264,16 @@ fn removed(
     Ok((*class).clone())
 }
 
-/// Waits until no other koze writes to a directory. The lock goes with the file handle, and leaves nothing behind.
+/// Waits until no other koze process writes to a directory, and locks it until the handle is closed.
+///
+/// # Errors
+/// Returns [`Stop`] if the directory cannot be opened or locked.
 pub fn take_turn(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
     let dir = fs_err::File::open(dir).map(fs_err::File::into_file);
     let turn = dir.and_then(|dir| {
         let since = Instant::now();
         while matches!(dir.try_lock(), Err(TryLockError::WouldBlock)) {
-            // A build takes milliseconds: only what takes longer is worth a word.
+            // Builds take milliseconds, so mention only longer waits.
             if since.elapsed() > Duration::from_secs(1) {
                 let _ = writeln!(anstream::stderr(), "waiting for another koze process in this directory");
                 dir.lock()?;

@@ -14,20 +14,20 @@ use crate::manifest::{self, Manifest};
 use crate::paths;
 use crate::rules::Rule;
 
-/// A cargo package.
+/// A Cargo package.
 #[derive(Debug)]
 pub struct Project {
     /// The directory of its `Cargo.toml`, without symbolic links.
     pub dir: PathBuf,
-    /// Its name.
+    /// The package's name.
     pub name: String,
-    /// The environments koze keeps in step; `None` means all of them.
+    /// The environments that koze manages; `None` means all.
     pub environments: Option<Vec<String>>,
     /// Whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
 }
 
-/// The sandboxes of a project, checked, with the texts they stand in.
+/// The validated sandboxes of a project and their source texts.
 #[derive(Debug)]
 pub struct Sandboxes {
     /// The sandboxes, in the order of their files.
@@ -37,36 +37,39 @@ pub struct Sandboxes {
 }
 
 impl Sandboxes {
-    /// Whether there is a Dockerfile at a path below `src`, as the walk has seen it.
+    /// Returns whether the directory walk found a Dockerfile at a path below `src`.
     pub fn has_dockerfile(&self, path: &Path) -> bool {
         self.dockerfiles.contains(path)
     }
 
-    /// A place in a sandbox's file.
+    /// Returns a location in a sandbox's file.
     pub fn place(&self, sandbox: &Sandbox, span: proc_macro2::Span) -> Place {
         let text = self.texts.get(&sandbox.file).cloned().unwrap_or_else(|| Arc::from(""));
         Place { file: sandbox.file.clone(), text, range: Some(span.byte_range()) }
     }
 }
 
-/// How the name of the Dockerfile beside a sandbox file ends.
+/// The suffix of the Dockerfile next to a sandbox file.
 pub const DOCKERFILE: &str = ".Dockerfile";
 
-/// Whether koze never looks into a directory of this name.
+/// Returns whether koze skips directories of this name.
 pub fn is_skipped(name: &str) -> bool {
     name.starts_with('.') || ["target", "node_modules"].contains(&name)
 }
 
-/// What lies below `src`.
+/// The relevant files below `src`.
 struct Sources {
     /// The sandbox files, sorted by path.
     files: Vec<PathBuf>,
-    /// The Dockerfiles that may stand beside them.
+    /// The Dockerfiles that may belong to them.
     dockerfiles: BTreeSet<PathBuf>,
 }
 
 impl Project {
-    /// The package that `dir` is in: the nearest `Cargo.toml` at or above it, as cargo looks for it.
+    /// Finds the package that contains `dir`: the nearest `Cargo.toml` at or above it, as cargo does.
+    ///
+    /// # Errors
+    /// Returns [`Stop`] if there is no package or its manifest is invalid.
     pub fn find(dir: &Path, findings: &mut Findings) -> Result<Project, Stop> {
         let shown = dir.display().to_string();
         let no_package = |why: &str| Rule::NoPackage { dir: shown.clone(), why: why.to_owned() };
@@ -92,9 +95,9 @@ impl Project {
         Ok(Project { dir, name, environments, registry })
     }
 
-    /// Reads every `src/**/*.sandbox.rs` and checks them, one by one and together.
+    /// Reads every `src/**/*.sandbox.rs`, and validates the sandboxes one by one and together.
     ///
-    /// What is wrong goes to `findings`; the caller stops at the end of the stage.
+    /// Adds errors to `findings` without stopping; the caller checks them at the end of the stage.
     pub fn sandboxes(&self, draft: &Draft, findings: &mut Findings) -> Sandboxes {
         let mut list = Vec::new();
         let mut files: Vec<(String, Arc<str>)> = Vec::new();
@@ -118,12 +121,12 @@ impl Project {
         Sandboxes { list, texts: files.into_iter().collect(), dockerfiles }
     }
 
-    /// What lies below `src`.
+    /// Finds the relevant files below `src`.
     fn sources(&self, draft: &Draft, findings: &mut Findings) -> Sources {
         let src = self.dir.join("src");
         let generated = src.join("generated");
         let inside = |entry: &DirEntry| {
-            // A symbolic link may lead out of the package, and what lies there is not the package's.
+            // A symbolic link may lead out of the package.
             !entry.path_is_symlink()
                 || fs_err::canonicalize(entry.path()).is_ok_and(|path| path.starts_with(&self.dir))
         };
@@ -145,13 +148,13 @@ impl Project {
                         dockerfiles.insert(entry.into_path());
                     }
                 }
-                // A loop of links, a link to nothing, a package without `src`: there is nothing to find.
+                // A symlink loop, a dangling link or a missing `src` is not an error.
                 Err(error) if error.loop_ancestor().is_some() => links = true,
                 Err(error) if error.io_error().is_some_and(leads_nowhere) => {}
                 Err(error) => findings.add(Rule::Io { message: error.to_string() }, None),
             }
         }
-        // Through a link, a file has another path than the one it is drafted by.
+        // A path through a link differs from the path that the draft uses.
         let own = |path: &PathBuf| links.then(|| fs_err::canonicalize(path).ok()).flatten();
         let stays = |path: &PathBuf| {
             let drafted = draft.file(path).or_else(|| draft.file(own(path).as_deref()?));
@@ -170,14 +173,15 @@ impl Project {
     }
 }
 
-/// Whether there is nothing at a path: a link to nothing, or one to itself.
+/// Returns whether an error means that a link is dangling or points to itself.
 fn leads_nowhere(error: &std::io::Error) -> bool {
     const ELOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ELOOP)
 }
 
-/// Each file once: through a link it can be met twice, and its own path is then the one that counts. The path stays one
-/// below `src`, wherever a link leads to.
+/// Removes files that were found twice, through a link and directly, in favor of the direct path. Paths stay below
+/// `src`,
+/// wherever a link leads.
 fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut met: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for path in files {
@@ -191,7 +195,8 @@ fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
     files
 }
 
-/// Reads and checks one sandbox file; the text comes without a byte order mark, as the parser counts.
+/// Reads and validates one sandbox file. The returned text has no byte order mark, because the parser does not count
+/// it.
 fn read(path: &Path, file: &str, draft: &Draft, findings: &mut Findings) -> Option<(Arc<str>, Sandbox)> {
     let drafted = draft.file(path).flatten().map(<[u8]>::to_vec);
     let bytes = match drafted.map_or_else(|| fs_err::read(path), Ok) {
@@ -223,7 +228,7 @@ fn read(path: &Path, file: &str, draft: &Draft, findings: &mut Findings) -> Opti
     Some((text, sandbox?))
 }
 
-/// The members of a workspace, for the message alone.
+/// Returns the members of a workspace, for the error message.
 fn members(manifest: &Path) -> Vec<String> {
     let metadata = cargo_metadata::MetadataCommand::new().manifest_path(manifest).no_deps().exec();
     let Ok(metadata) = metadata else {

@@ -1,80 +1,81 @@
-//! What a command changes beside what a build writes: sources, settings, names. It is built as if it were on the disk,
-//! and reaches the disk with the rest, all or nothing.
+//! The changes that a command makes next to those of the build: sources, settings, names. The project is built as if
+//! they
+//! were already on disk, and all changes are written together or not at all.
 
 use std::path::{Path, PathBuf};
 
 use koze_edit::Edit;
 
-/// Changes that a command brings to a build.
+/// The changes that a command adds to a build.
 #[derive(Debug, Clone, Default)]
 pub struct Draft {
-    /// Files, in the order in which they are written.
+    /// Files, in the order of writing.
     pub files: Vec<Drafted>,
-    /// Settings of the wrangler configuration that are no blocks of sandboxes.
+    /// Settings of the wrangler configuration that belong to no sandbox.
     pub settings: Vec<Edit>,
-    /// What a person should know of these changes.
+    /// Notes about these changes for the user.
     pub notes: Vec<String>,
-    /// Classes that go on under another name: old, new.
+    /// Renamed classes, as pairs of old and new name.
     pub renames: Vec<(String, String)>,
-    /// Classes that go on with another backend.
+    /// Classes that move to another backend.
     pub moved: Vec<String>,
-    /// Sandboxes to take out.
+    /// Sandboxes to remove.
     pub removal: Option<Removal>,
 }
 
-/// Sandboxes to take out.
+/// Sandboxes to remove.
 #[derive(Debug, Clone)]
 pub struct Removal {
-    /// Their base names or their classes.
+    /// Their base names or classes.
     pub names: Vec<String>,
-    /// What is to become of their storage.
+    /// What happens to their storage.
     pub storage: Storage,
 }
 
-/// What is to become of the storage of a sandbox that is taken out.
+/// What happens to the storage of a removed sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Storage {
-    /// It is deleted when the migration is deployed.
+    /// Deleted when the migration is deployed.
     Delete,
-    /// It stays, behind a plain Durable Object of the same class.
+    /// Kept, behind a plain Durable Object of the same class.
     Keep,
-    /// The class was never deployed: the migration that creates it is removed as well.
+    /// Never deployed: the migration that creates the class is removed, too.
     Never,
 }
 
-/// A file as the command found it and as it is to be.
+/// A file, before and after the command.
 #[derive(Debug, Clone)]
 pub struct Drafted {
-    /// Where it lies.
+    /// The file's path.
     pub path: PathBuf,
-    /// What stood in it; `None` where there was no file.
+    /// The current content; `None` if the file does not exist.
     pub before: Option<Vec<u8>>,
-    /// What is to stand in it; `None` takes the file away.
+    /// The new content; `None` deletes the file.
     pub after: Option<Vec<u8>>,
 }
 
 impl Draft {
-    /// Adds a file that is not there.
+    /// Adds a new file.
     pub fn create(&mut self, path: PathBuf, after: impl Into<Vec<u8>>) {
         self.files.push(Drafted { path, before: None, after: Some(after.into()) });
     }
 
-    /// Adds a change of a file.
+    /// Adds a change to a file.
     pub fn edit(&mut self, path: PathBuf, before: impl Into<Vec<u8>>, after: impl Into<Vec<u8>>) {
         self.files.push(Drafted { path, before: Some(before.into()), after: Some(after.into()) });
     }
 
-    /// Adds a file that is to go.
+    /// Adds the deletion of a file.
     pub fn remove(&mut self, path: PathBuf, before: impl Into<Vec<u8>>) {
         self.files.push(Drafted { path, before: Some(before.into()), after: None });
     }
 
-    /// What is to become of a file: its new content, `None` where it goes; nothing where the draft leaves it alone.
+    /// Returns the drafted content of a file, `Some(None)` if it is deleted, or `None` if the draft does not change it.
     pub fn file(&self, path: &Path) -> Option<Option<&[u8]>> {
         self.files.iter().find(|drafted| drafted.path == path).map(|drafted| drafted.after.as_deref())
     }
 
-    /// The files that are to be there and whose names end in `suffix`.
+    /// Returns the created or changed files whose names end in `suffix`.
     pub fn ending<'a>(&'a self, suffix: &'a str) -> impl Iterator<Item = &'a Path> {
         let stays = |drafted: &'a Drafted| drafted.after.is_some().then_some(drafted.path.as_path());
         let named =

@@ -1,4 +1,4 @@
-//! What was found wrong, and where: rules with places in files.
+//! Findings: broken rules and their locations in files.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,62 +7,62 @@ use koze_model::{Diagnostic, Level};
 
 use crate::rules::Rule;
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The file as messages name it: relative to the project where it lies in it.
+    /// The file's name in messages: relative to the project if it is inside.
     pub file: String,
-    /// What stands in it.
+    /// The file's content.
     pub text: Arc<str>,
-    /// Bytes of the text; `None` means the file as a whole.
+    /// The byte range in the text; `None` means the whole file.
     pub range: Option<Range<usize>>,
 }
 
 impl Place {
-    /// A file as a whole.
+    /// Returns the location of a whole file.
     pub fn file(file: impl Into<String>) -> Self {
         Place { file: file.into(), text: Arc::from(""), range: None }
     }
 
-    /// Line and column of the beginning, in characters, from 1.
+    /// Returns the line and column of the start, counted in characters from 1.
     pub fn line_column(&self) -> Option<(usize, usize)> {
         let before = self.text.get(..self.range.as_ref()?.start)?;
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        // An editor does not count a byte order mark as a column.
+        // Editors do not count a byte order mark as a column.
         let column = before[line_start..].trim_start_matches('\u{feff}').chars().count();
         Some((before.matches('\n').count() + 1, column + 1))
     }
 }
 
-/// A rule that was broken at a place.
+/// A broken rule and its location.
 #[derive(Debug, Clone)]
 pub struct Finding {
     /// The rule: code, message, help.
     pub rule: Rule,
-    /// Where; `None` where no file is to blame.
+    /// The location; `None` if the finding belongs to no file.
     pub place: Option<Place>,
-    /// Other places that belong to it.
+    /// Related locations, each with a label.
     pub also: Vec<(Place, String)>,
 }
 
-/// What the stages have found so far.
+/// The findings of all stages so far.
 #[derive(Debug, Default)]
 pub struct Findings {
     list: Vec<Finding>,
     strict: bool,
 }
 
-/// A stage found errors: the [`Findings`] hold them, and nothing may be written.
+/// The error of a stage. The errors themselves are in the [`Findings`], and nothing may be written.
 #[derive(Debug)]
 pub struct Stop;
 
 impl Findings {
-    /// No findings yet; with `strict`, a warning stops the build like an error.
+    /// Creates an empty list. With `strict`, warnings stop the build like errors.
     pub fn new(strict: bool) -> Self {
         Findings { list: Vec::new(), strict }
     }
 
-    /// Adds a finding at a place.
+    /// Adds a finding at a location.
     pub fn add(&mut self, rule: impl Into<Rule>, place: Option<Place>) {
         self.push(Finding { rule: rule.into(), place, also: Vec::new() });
     }
@@ -73,17 +73,23 @@ impl Findings {
     }
 
     /// Adds a finding and stops.
+    ///
+    /// # Errors
+    /// Always returns [`Stop`].
     pub fn fail<T>(&mut self, rule: impl Into<Rule>, place: Option<Place>) -> Result<T, Stop> {
         self.add(rule, place);
         Err(Stop)
     }
 
-    /// Adds what the operating system said, and stops. The messages of `fs_err` name the file.
+    /// Adds an error of the operating system and stops. The messages of `fs_err` name the file.
+    ///
+    /// # Errors
+    /// Always returns [`Stop`].
     pub fn io<T>(&mut self, error: &std::io::Error) -> Result<T, Stop> {
         self.fail(Rule::Io { message: error.to_string() }, None)
     }
 
-    /// Adds a diagnostic of the model, whose file indices point into `files`.
+    /// Adds a diagnostic of the model, whose file indices refer to `files`.
     pub fn diagnostic(&mut self, diagnostic: Diagnostic, files: &[(String, Arc<str>)]) {
         let place = |spot: &koze_model::Spot| {
             let (file, text) = &files[spot.file];
@@ -95,22 +101,25 @@ impl Findings {
         self.push(Finding { rule: diagnostic.rule.into(), place, also });
     }
 
-    /// How bad a finding is, strictness considered.
+    /// Returns the severity of a finding; strict mode turns warnings into errors.
     pub fn level(&self, finding: &Finding) -> Level {
         if self.strict { Level::Error } else { finding.rule.level() }
     }
 
-    /// Stops where an error was found: the end of a stage.
+    /// Ends a stage.
+    ///
+    /// # Errors
+    /// Returns [`Stop`] if there are errors.
     pub fn checked(&self) -> Result<(), Stop> {
         if self.count(Level::Error) > 0 { Err(Stop) } else { Ok(()) }
     }
 
-    /// How many there are of a level.
+    /// Returns the number of findings of a level.
     pub fn count(&self, level: Level) -> usize {
         self.list.iter().filter(|finding| self.level(finding) == level).count()
     }
 
-    /// All findings, in the order they were found.
+    /// Returns all findings in the order they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Finding> {
         self.list.iter()
     }

@@ -1,4 +1,4 @@
-//! What `.gitignore` keeps out of version control, and belongs into it.
+//! Finds files that belong in version control but that `.gitignore` excludes.
 
 use std::path::Path;
 
@@ -10,36 +10,36 @@ use crate::lock;
 use crate::paths;
 use crate::write::{Action, Change};
 
-/// The name of the files.
+/// The name of the ignore files.
 const FILE: &str = ".gitignore";
 
-/// Something that a pattern keeps out.
+/// A file that a pattern excludes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hidden {
-    /// What: a file or directory, relative to the package.
+    /// The file or directory, relative to the package.
     pub what: String,
-    /// The file that the pattern stands in, relative to the package.
+    /// The ignore file that contains the pattern, relative to the package.
     pub file: String,
     /// The pattern.
     pub pattern: String,
 }
 
-/// What is new of what has to be committed, and is kept out: `src/generated`, `koze.lock`.
+/// Returns the new files that must be committed but are excluded: `src/generated`, `koze.lock`.
 pub fn hidden(package: &Path, changes: &[Change]) -> Vec<Hidden> {
     let created = || changes.iter().filter(|change| change.action() == Action::Create);
-    // Of what is generated, one file stands for all.
+    // One file represents all generated ones.
     let generated = created().find(|change| change.shown.starts_with(generate::DIR));
     let lock = created().find(|change| change.shown == lock::FILE);
     let named = [(generated, generate::DIR), (lock, lock::FILE)];
     named.into_iter().filter_map(|(change, what)| hides(package, &change?.path, what)).collect()
 }
 
-/// The pattern that decides on a file, where it keeps the file out: the nearest `.gitignore` that has one for it.
+/// Returns the pattern that excludes a file. The nearest `.gitignore` with a matching pattern decides.
 fn hides(package: &Path, path: &Path, what: &str) -> Option<Hidden> {
     for dir in path.ancestors().skip(1) {
         let file = dir.join(FILE);
         if file.is_file() {
-            // git ignores a pattern that does not parse, too.
+            // git also ignores invalid patterns.
             let (patterns, _) = Gitignore::new(&file);
             match patterns.matched_path_or_any_parents(path, false) {
                 Match::Ignore(pattern) => {
@@ -54,7 +54,7 @@ fn hides(package: &Path, path: &Path, what: &str) -> Option<Hidden> {
                 Match::None => {}
             }
         }
-        // Above the repository git looks for none. Without one, the package's own may be there for later.
+        // git does not look above the repository. Without a repository, only the package's file counts.
         if dir.join(".git").exists()
             || (dir == package && !package.ancestors().any(|dir| dir.join(".git").exists()))
         {

@@ -1,4 +1,4 @@
-//! Which image each sandbox runs, as the wrangler configuration writes it.
+//! Resolves the image of each sandbox as the wrangler configuration needs it.
 
 pub mod guest;
 mod offered;
@@ -25,19 +25,19 @@ pub use offered::{offered, provided, serves};
 pub struct Resolved {
     /// A registry reference, or a Dockerfile's path relative to the wrangler configuration.
     pub image: String,
-    /// What decided.
+    /// Where the image was configured.
     pub source: ImageSource,
-    /// How koze's guest gets into it, where that is the backend.
+    /// How koze's guest is added to the image, for the native backend.
     pub guest: Option<Guest>,
 }
 
 impl Resolved {
-    /// An image as it is.
+    /// Creates an image without koze's guest.
     pub fn new(image: String, source: ImageSource) -> Self {
         Resolved { image, source, guest: None }
     }
 
-    /// What the entry of the container says, in a configuration in this directory.
+    /// Returns the value for the container entry of a configuration in this directory.
     pub fn entry(&self, config_dir: &Path) -> String {
         self.guest
             .as_ref()
@@ -45,7 +45,7 @@ impl Resolved {
     }
 }
 
-/// Where images are looked for.
+/// The context for resolving images.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     /// The package.
@@ -54,16 +54,16 @@ pub struct Surroundings<'a> {
     pub sandboxes: &'a Sandboxes,
     /// The directory of the wrangler configuration.
     pub config_dir: &'a Path,
-    /// The SDK version; none where no sandbox needs it.
+    /// The SDK version; `None` if no sandbox needs it.
     pub sdk: Option<&'a Sdk>,
-    /// What the command changes beside.
+    /// The changes of the command.
     pub draft: &'a Draft,
 }
 
-/// The image of a sandbox: `image`, `variant`, the Dockerfile beside the source, or the SDK's own.
+/// Resolves the image of a sandbox: `image`, `variant`, the Dockerfile next to the source, or the SDK's default.
 ///
 /// # Panics
-/// Where a sandbox needs the SDK, and there is no version of it.
+/// Panics if the sandbox needs the SDK and its version is unknown.
 pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings) -> Resolved {
     let Surroundings { project, sandboxes, config_dir, sdk, draft } = around;
     let source_dir = directory(sandbox, project);
@@ -112,25 +112,27 @@ pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings)
     Resolved::new(image::default_image(version, variant), source)
 }
 
-/// What an attribute in `source_dir` says of an image that stands in a configuration in `config_dir`; nothing where no
-/// attribute can name it.
+/// Converts an image of a configuration in `config_dir` to the attribute value for a source in `source_dir`. Returns
+/// `None`
+/// if no attribute can express it.
 pub fn in_attribute(image: &str, config_dir: &Path, source_dir: &Path) -> Option<String> {
     let file = paths::normal(&config_dir.join(image));
     let text = if file.is_file() { paths::dotted(&file, source_dir) } else { image.to_owned() };
     match Image::parse(&text).ok()? {
-        // A path leads somewhere else from another directory.
+        // The path is relative to another directory.
         Image::Dockerfile(_) => file.is_file().then_some(text),
         Image::Registry(_) => (!file.is_file()).then_some(text),
     }
 }
 
-/// The directory of a sandbox's source file.
+/// Returns the directory of a sandbox's source file.
 pub fn directory(sandbox: &Sandbox, project: &Project) -> PathBuf {
     let file = project.dir.join(&sandbox.file);
     file.parent().map_or_else(|| project.dir.clone(), Path::to_owned)
 }
 
-/// The image of an entry that was there before koze: a Dockerfile of the user's must be of the SDK's version as well.
+/// Checks the image of an entry that existed before koze. A Dockerfile based on the sandbox image must match the SDK's
+/// version.
 pub fn check_kept(image: &str, config_dir: &Path, project: &Project, sdk: &Sdk, findings: &mut Findings) {
     let path = paths::normal(&config_dir.join(image));
     if path.is_file() {
@@ -138,7 +140,7 @@ pub fn check_kept(image: &str, config_dir: &Path, project: &Project, sdk: &Sdk, 
     }
 }
 
-/// A Dockerfile on the sandbox image must be of the SDK's version.
+/// Checks that a Dockerfile based on the sandbox image uses the SDK's version.
 fn check_from(dockerfile: &Path, project: &Project, sdk: &Sdk, findings: &mut Findings) {
     let Ok(bytes) = fs_err::read(dockerfile) else {
         return;

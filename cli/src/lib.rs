@@ -5,8 +5,8 @@
 //! discover ▸ sdk ▸ plan (fate, images, wrangler, generate) ▸ write ▸ output
 //! ```
 //!
-//! Data flows one way: a stage takes what the one before it made, adds what it found wrong to the [`finding::Findings`],
-//! and stops where there is an error. Only [`mod@write`] changes a file.
+//! Data flows one way: each stage takes the result of the previous one, adds problems to the [`finding::Findings`], and
+//! fails if there are errors. Only [`mod@write`] changes files.
 
 pub mod args;
 pub mod build;

@@ -1,4 +1,4 @@
-//! `koze.lock`: what koze owns in the wrangler configuration.
+//! `koze.lock`: records what koze owns in the wrangler configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,49 +11,50 @@ use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::rules::Rule;
 
-/// The file's name, beside the package's `Cargo.toml`.
+/// The file's name, next to the package's `Cargo.toml`.
 pub const FILE: &str = "koze.lock";
 
-/// The format this koze writes.
+/// The format version that this koze writes.
 const VERSION: u32 = 1;
 
-/// What to do with a lock that cannot be read.
+/// The remedy for an unreadable lock.
 const MEND: &str = "it records what koze owns in the wrangler configuration: restore it from version control; if it is lost, delete it, and the next build adopts matching entries";
 
 const HEADER: &str = "# Written by `koze build`: what koze owns in the wrangler configuration.\n# Commit this file; do not edit it.\n\n";
 
-/// What koze owns.
+/// The contents of `koze.lock`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
-    /// The file's format.
+    /// The format version of the file.
     version: u32,
-    /// The wrangler configuration, relative to the package, where it is not the one wrangler finds by itself.
+    /// The wrangler configuration, relative to the package, if it is not the one that wrangler finds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// Base name of the sandbox an agent gets when it names none: the first one ever built.
+    /// The base name of the sandbox that an agent gets by default: the first one ever built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// The blocks of the wrangler configuration that koze made: they go with their last entry.
+    /// The blocks of the wrangler configuration that koze created. koze removes them with their last entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<String>,
-    /// The files that koze wrote to build the images of sandboxes with its guest, relative to the package: they go with
-    /// the last sandbox that needs them.
+    /// The files that koze wrote for images with its guest, relative to the package. koze deletes them with the last
+    /// sandbox
+    /// that needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// The class that records the sandboxes of sessions, where the last build had it.
+    /// The class that records the sandboxes of sessions, if the last build had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<Registry>,
     /// The sandboxes of the last build, in the order of their files.
     #[serde(default, rename = "sandbox", skip_serializing_if = "Vec::is_empty")]
     pub sandboxes: Vec<Locked>,
-    /// The classes whose sandbox is gone and whose storage was kept.
+    /// The classes of removed sandboxes whose storage was kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<Kept>,
-    /// The migration tags koze wrote.
+    /// The tags of the migrations that koze wrote.
     #[serde(default, rename = "migration", skip_serializing_if = "Vec::is_empty")]
     pub migrations: Vec<Tag>,
-    /// The text this was read from; none where there is no file.
+    /// The text this was read from; `None` if there is no file.
     #[serde(skip)]
     text: Option<String>,
 }
@@ -66,16 +67,16 @@ pub struct Registry {
     pub class: String,
     /// The binding.
     pub binding: String,
-    /// The migration tag that made the class; none where `exports` declares it.
+    /// The migration tag that created the class; `None` if `exports` declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<String>,
 }
 
-/// One sandbox.
+/// A sandbox of the last build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Locked {
-    /// Base name of the file.
+    /// The base name of the file.
     pub name: String,
     /// The file, relative to the package.
     pub file: String,
@@ -83,25 +84,25 @@ pub struct Locked {
     pub class: String,
     /// The binding.
     pub binding: String,
-    /// The migration tag that made the class; none where `exports` declares it.
+    /// The migration tag that created the class; `None` if `exports` declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub migration: Option<String>,
-    /// What runs behind the class.
+    /// The backend.
     pub backend: String,
     /// The container application at the top level.
     pub container: String,
     /// The keys of the container entry that koze wrote.
     pub keys: Vec<String>,
-    /// The same for named environments.
+    /// The container entries of named environments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environments: BTreeMap<String, Entry>,
 }
 
-/// A class whose sandbox is gone and whose storage was kept.
+/// A class of a removed sandbox whose storage was kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kept {
-    /// Base name of the file it was declared in.
+    /// The base name of the file that declared it.
     pub name: String,
     /// The class.
     pub class: String,
@@ -109,7 +110,7 @@ pub struct Kept {
     pub binding: String,
 }
 
-/// A container entry of koze's.
+/// A container entry that koze manages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -119,11 +120,11 @@ pub struct Entry {
     pub keys: Vec<String>,
 }
 
-/// A migration koze wrote: to be found again as it was.
+/// A migration that koze wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tag {
-    /// The environment whose own list holds it; none is the top level.
+    /// The environment whose own list contains it; `None` is the top level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
     /// The tag.
@@ -133,12 +134,12 @@ pub struct Tag {
 }
 
 impl Lock {
-    /// An empty lock.
+    /// Creates an empty lock.
     pub fn new() -> Self {
         Lock { version: VERSION, ..Lock::default() }
     }
 
-    /// The file's text, where it was `before`: the same bytes if the two say the same.
+    /// Renders the file. Returns the bytes of `before` unchanged if nothing changed.
     pub fn render_after(mut self, before: &Lock) -> String {
         self.text.clone_from(&before.text);
         match &before.text {
@@ -147,7 +148,10 @@ impl Lock {
         }
     }
 
-    /// Reads the project's lock, an empty one where there is no file.
+    /// Reads the project's lock. Returns an empty one if there is no file.
+    ///
+    /// # Errors
+    /// Returns [`Stop`] if the file cannot be read or has an unsupported version.
     pub fn read(project: &Project, findings: &mut Findings) -> Result<Lock, Stop> {
         let text = match fs_err::read_to_string(project.dir.join(FILE)) {
             Ok(text) => text,
@@ -158,7 +162,7 @@ impl Lock {
         match toml_edit::de::from_str::<Lock>(&text) {
             Ok(lock) if lock.version == VERSION => Ok(Lock { text: Some(text), ..lock }),
             read => {
-                // A later format may have keys this koze has never heard of: what counts is its number.
+                // A later format may have unknown keys, so check the version first.
                 let version = text.parse::<toml_edit::Document<String>>().ok();
                 let version = version.and_then(|lock| lock.get("version")?.as_integer());
                 let (message, remedy, range) = match (version, read) {
@@ -175,7 +179,7 @@ impl Lock {
         }
     }
 
-    /// The file's text.
+    /// Renders the file.
     ///
     /// # Panics
     /// Never: a lock is plain data.
@@ -184,12 +188,12 @@ impl Lock {
         format!("{HEADER}{body}")
     }
 
-    /// Whether it was read from a file.
+    /// Returns whether the lock was read from a file.
     pub fn has_file(&self) -> bool {
         self.text.is_some()
     }
 
-    /// Whether koze owns nothing.
+    /// Returns whether koze owns nothing.
     pub fn is_empty(&self) -> bool {
         self.sandboxes.is_empty()
             && self.kept.is_empty()
@@ -197,14 +201,14 @@ impl Lock {
             && self.registry.is_none()
     }
 
-    /// The sandbox of a class.
+    /// Returns the sandbox of a class.
     pub fn class(&self, class: &str) -> Option<&Locked> {
         self.sandboxes.iter().find(|locked| locked.class == class)
     }
 }
 
 impl Locked {
-    /// The container entry in an environment; `None` is the top level.
+    /// Returns the container entry in an environment; `None` is the top level.
     pub fn entry(&self, environment: Option<&str>) -> Option<Entry> {
         match environment {
             None => Some(Entry { container: self.container.clone(), keys: self.keys.clone() }),
@@ -213,7 +217,7 @@ impl Locked {
     }
 }
 
-/// The hash of a migration: of its data, not of how it is written.
+/// Hashes the data of a migration, independent of its formatting.
 pub fn hash(migration: &Value) -> String {
     fn canonical(value: &Value) -> String {
         match value {
@@ -242,7 +246,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_hash_is_of_the_data() {
+    fn the_hash_depends_only_on_the_data() {
         let one = json!({ "tag": "v1", "new_sqlite_classes": ["A"] });
         let other = json!({ "new_sqlite_classes": ["A"], "tag": "v1" });
         assert_eq!(hash(&one), hash(&other));

@@ -6,11 +6,11 @@ use clap::Parser as _;
 use koze_cli::args::Cli;
 use koze_cli::commands;
 
-/// Rust source may be nested deeper than the main thread's stack reaches.
+/// The stack size. Deeply nested Rust source overflows the main thread's stack.
 const STACK: usize = 256 * 1024 * 1024;
 
 fn main() -> ExitCode {
-    // First of all: a sandbox is started by running this program once more.
+    // Call this first: a sandbox is started by running this program again.
     #[cfg(target_os = "linux")]
     koze::provider::local::init();
     #[cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! What koze needs of a `Cargo.toml`: the package's name and `package.metadata.koze`.
+//! The parts of a `Cargo.toml` that koze uses: the package's name and `package.metadata.koze`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,24 +10,27 @@ use crate::finding::{Findings, Place, Stop};
 use crate::rules::Rule;
 use crate::source::{module, split_mark};
 
-/// The keys of `package.metadata.koze`; `sandbox-sdk` is that of the crate `koze` itself.
+/// The keys of `package.metadata.koze`; the crate `koze` itself has `sandbox-sdk`.
 const KEYS: &[&str] = &["environments", "registry", "sandbox-sdk"];
 
-/// The root of a library whose manifest names no other.
+/// The default library root.
 pub const LIBRARY: &str = "src/lib.rs";
 
 /// A manifest.
 #[derive(Debug)]
 pub struct Manifest {
-    /// `package.name`; `None` where the manifest has no `[package]`.
+    /// `package.name`; `None` if the manifest has no `[package]`.
     pub name: Option<String>,
-    /// `package.metadata.koze.environments`: the environments koze keeps in step; `None` means all of them.
+    /// `package.metadata.koze.environments`: the environments that koze manages; `None` means all.
     pub environments: Option<Vec<String>>,
     /// `package.metadata.koze.registry`: whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
 }
 
 /// Reads a manifest.
+///
+/// # Errors
+/// Returns [`Stop`] if it cannot be read or parsed, or has invalid koze metadata.
 pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     let text = match fs_err::read_to_string(path) {
         Ok(text) => text,
@@ -75,7 +78,7 @@ pub fn read(path: &Path, findings: &mut Findings) -> Result<Manifest, Stop> {
     Ok(Manifest { name: Some(name.to_owned()), environments, registry })
 }
 
-/// Whether a manifest depends on a package on every target, under whichever name.
+/// Returns whether a manifest depends on a package for every target, under any name.
 pub fn depends(text: &str, package: &str) -> bool {
     let Ok(document) = text.parse::<Document<String>>() else { return false };
     let list = document.get("dependencies").and_then(Item::as_table_like);
@@ -84,23 +87,24 @@ pub fn depends(text: &str, package: &str) -> bool {
         .any(|(name, dependency)| dependency.get("package").and_then(Item::as_str).unwrap_or(name) == package)
 }
 
-/// Whether the library of a package declares the generated module.
+/// Returns whether the package's library declares the generated module.
 pub fn declares_generated(dir: &Path) -> bool {
     let text = fs_err::read_to_string(dir.join(library(dir))).ok();
     let parsed = text.and_then(|text| syn::parse_file(&text).ok());
     parsed.is_some_and(|parsed| module::is_declared(&parsed, "generated"))
 }
 
-/// Whether a library is of the kind that worker-build takes; none where the manifest does not say which kind it is.
+/// Returns whether a library has the crate type that worker-build needs, or `None` if the manifest does not set a crate
+/// type.
 pub fn is_of_a_worker(text: &str) -> Option<bool> {
     let document = text.parse::<Document<String>>().ok()?;
     let lib = document.get("lib")?;
-    // cargo takes both spellings.
+    // cargo accepts both spellings.
     let kinds = lib.get("crate-type").or_else(|| lib.get("crate_type"))?.as_array()?;
     Some(kinds.iter().any(|kind| kind.as_str() == Some("cdylib")))
 }
 
-/// The path of the library's root: the one that the manifest names, else the usual one.
+/// Returns the path of the library root: the one in the manifest, or the default.
 pub fn library(dir: &Path) -> String {
     let named = || {
         let text = fs_err::read_to_string(dir.join("Cargo.toml")).ok()?;
@@ -110,13 +114,14 @@ pub fn library(dir: &Path) -> String {
     named().unwrap_or_else(|| LIBRARY.to_owned())
 }
 
-/// A manifest with the dependency on the crate `koze` at a path, where one is given, and with a library of the kind
-/// that worker-build takes, where it does not say which kind it is.
+/// Returns a manifest with a path dependency on the crate `koze`, if a path is given, and a library of the crate type
+/// that
+/// worker-build needs, unless the manifest already sets one.
 ///
-/// Lines are added and none is changed; comments stay in the section they stand in.
+/// Adds lines without changing any; comments stay in their section.
 ///
 /// # Errors
-/// Where it does not parse, or has something else where these belong.
+/// Returns a message if the manifest does not parse or contains something else in place of these entries.
 pub fn of_a_worker(text: &str, koze: Option<&str>) -> Result<String, String> {
     let mut edited = text.to_owned();
     if let Some(path) = koze {
@@ -129,11 +134,11 @@ pub fn of_a_worker(text: &str, koze: Option<&str>) -> Result<String, String> {
     Ok(edited)
 }
 
-/// A manifest with one more line in a section, which is made at the end where there is none.
+/// Adds a line to a section. Appends the section if it does not exist.
 fn with_line(text: &str, section: &str, line: &str) -> Result<String, String> {
     let document: Document<String> =
         text.parse().map_err(|error: toml_edit::TomlError| error.message().trim().to_owned())?;
-    // The parser counts without a byte order mark.
+    // The parser's offsets do not count a byte order mark.
     let (mark, _) = split_mark(text);
     let mark = if document.raw().len() < text.len() { mark.len() } else { 0 };
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
@@ -150,7 +155,7 @@ fn with_line(text: &str, section: &str, line: &str) -> Result<String, String> {
             ));
         }
     };
-    // Behind the last entry of the section itself: those with a header of their own stand elsewhere.
+    // After the section's last key; subtables with their own headers may be elsewhere.
     let entries = table.iter().filter(|(_, item)| item.is_value());
     let last = entries.filter_map(|(_, item)| item.span()).map(|span| span.end).max();
     let end = mark + last.or(table.span().map(|span| span.end)).unwrap_or_default();
@@ -166,7 +171,7 @@ mod tests {
     const PLAIN: &str = "[package] # mine\nname = \"a\"\n\n[dependencies]\nworker = \"0.8\"   # the Worker\n";
 
     #[test]
-    fn a_dependency_and_a_library() {
+    fn dependency_and_library_are_added() {
         assert_eq!(
             of_a_worker(PLAIN, Some("../koze")).unwrap(),
             "[package] # mine\nname = \"a\"\n\n[dependencies]\nworker = \"0.8\"   # the Worker\nkoze = { path = \"../koze\" }\n\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n"
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_stays() {
+    fn existing_entries_are_kept() {
         let text = of_a_worker(PLAIN, Some("../koze")).unwrap();
         assert_eq!(of_a_worker(&text, None).unwrap(), text);
         assert!(depends(&text, "koze") && !depends(PLAIN, "koze"));
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_stays_in_its_section() {
+    fn comments_stay_in_their_section() {
         let text =
             "[dependencies]\nworker = \"0.8\"\n# serde = \"1\"\n\n[dependencies.other]\npath = \"x\"\n# end";
         assert_eq!(
@@ -204,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_and_a_byte_order_mark_stay() {
+    fn line_endings_and_byte_order_mark_are_kept() {
         let text = format!("\u{feff}{}", PLAIN.replace('\n', "\r\n"));
         let edited = of_a_worker(&text, Some("x")).unwrap();
         assert!(edited.starts_with(text.trim_end()), "{edited:?}");
@@ -212,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_section_is_an_error() {
+    fn a_non_table_in_place_of_a_section_is_an_error() {
         for text in ["dependencies = 1\n", "dependencies = { a = \"1\" }\n", "dependencies.a = \"1\"\n", "["]
         {
             assert!(of_a_worker(text, Some("x")).is_err(), "{text}");

@@ -1,10 +1,10 @@
-//! Paths as they are written to files: relative, with `/`.
+//! Formats paths for files: relative, with `/`.
 
 use std::path::Path;
 
 pub use koze_model::paths::normal;
 
-/// `path` as seen from the directory `base`; both absolute. `.` where they are the same.
+/// Returns `path` relative to the directory `base`, or `.` if they are equal. Both must be absolute.
 pub fn relative(path: &Path, base: &Path) -> String {
     let (path, base) = (normal(path), normal(base));
     let common = path.components().zip(base.components()).take_while(|(one, other)| one == other).count();
@@ -14,7 +14,7 @@ pub fn relative(path: &Path, base: &Path) -> String {
     if parts.is_empty() { ".".to_owned() } else { parts.join("/") }
 }
 
-/// The same, with `./` in front of what lies below `base`: the way wrangler's own documentation writes paths.
+/// Returns the relative path, with `./` before paths below `base`, as in wrangler's documentation.
 pub fn dotted(path: &Path, base: &Path) -> String {
     let relative = relative(path, base);
     if relative.starts_with("../") || relative == ".." || relative == "." {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_seen_from_a_directory() {
+    fn paths_are_relative_to_a_directory() {
         let see = |path: &str, base: &str| relative(Path::new(path), Path::new(base));
         assert_eq!(see("/a/b/c", "/a"), "b/c");
         assert_eq!(see("/a/b/../c", "/a"), "c");

@@ -1,7 +1,7 @@
-//! What can be told of a lost `koze.lock`: the generated Worker entry names the classes of the last build.
+//! Restores what it can of a lost `koze.lock`: the generated entry point names the classes of the last build.
 //!
-//! Declared sandboxes need none of this, for their entries are adopted. What is at stake are classes that no file
-//! declares: without a record nobody would ask what is to become of their storage, and nothing would export them.
+//! Declared sandboxes need no recovery, because their entries are adopted. Classes that no file declares do: without a
+//! record, koze would neither ask about their storage nor export them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::generate;
 use crate::lock::{Kept, Lock, Locked};
 use crate::wrangler::locate::Config;
 
-/// Adds the classes that no file declares to a lock, where there was no file of it.
+/// Adds the undeclared classes to the lock if there was no lock file.
 pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, config: &Config) {
     let entry = project.dir.join(generate::ENTRY);
     let Ok(text) = fs_err::read_to_string(entry) else { return };
@@ -51,7 +51,7 @@ pub fn undeclared(lock: &mut Lock, project: &Project, sandboxes: &Sandboxes, con
     }
 }
 
-/// The binding of a class at the top level.
+/// Returns the binding of a class at the top level.
 fn bound(class: &str, config: &Config) -> Option<String> {
     let bindings = config.document.value()["durable_objects"]["bindings"].as_array()?;
     let local = |binding: &&Value| binding["class_name"] == class && binding.get("script_name").is_none();

@@ -1,4 +1,4 @@
-//! Waits for changes of what a build reads.
+//! Watches the inputs of a build for changes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::plan::Planned;
 use crate::sdk;
 use crate::write;
 
-/// How long nothing must happen after a change: an editor, git or npm changes several files at once.
+/// How long to wait for further changes: editors, git and npm change several files at once.
 pub const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// How long changes may go on before a build runs among them.
+/// How long to wait for continuous changes to end before building anyway.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Watches the directories that a build reads from.
@@ -24,15 +24,15 @@ pub struct Watcher {
     system: RecommendedWatcher,
     events: Receiver<notify::Result<Event>>,
     watched: BTreeSet<PathBuf>,
-    /// What koze itself writes, whole.
+    /// The directory whose files only koze writes.
     generated: PathBuf,
 }
 
 impl Watcher {
-    /// Watches a package, and what the SDK version of its surroundings follows from.
+    /// Watches a package and the directories that determine its SDK version.
     ///
     /// # Errors
-    /// Where the operating system does not watch, for there is a limit on it.
+    /// Returns an error if the operating system cannot watch, for example because a limit is reached.
     pub fn new(package: &Path) -> notify::Result<Self> {
         let (sender, events) = mpsc::channel();
         let system = notify::recommended_watcher(sender)?;
@@ -42,15 +42,15 @@ impl Watcher {
         Ok(watcher)
     }
 
-    /// Watches what has come into being since, and what the last build has read elsewhere; whether there was any.
+    /// Watches newly created directories and those that the last build read elsewhere. Returns whether there were any.
     ///
     /// # Errors
-    /// As [`Watcher::new`].
+    /// Returns the errors of [`Watcher::new`].
     pub fn follow(&mut self, package: &Path, build: &Build) -> notify::Result<bool> {
         let mut grown = self.add(&package.join("src"), RecursiveMode::Recursive)?;
         let mut dirs = vec![package.to_owned()];
         for dir in package.ancestors() {
-            // One level after the other: npm makes them in this order.
+            // One level at a time, because npm creates them in this order.
             let modules = dir.join("node_modules");
             let package = modules.join(sdk::PACKAGE);
             if modules.is_dir() || dir.join("package.json").is_file() {
@@ -70,7 +70,7 @@ impl Watcher {
         Ok(grown)
     }
 
-    /// Waits until something has changed, and then has not for [`DEBOUNCE`]. `false`: nothing will ever come.
+    /// Waits for a change, followed by [`DEBOUNCE`] without one. Returns `false` if watching has ended.
     pub fn wait(&mut self) -> bool {
         loop {
             let Ok(event) = self.events.recv() else { return false };
@@ -87,7 +87,7 @@ impl Watcher {
             }
             match self.events.recv_timeout(left) {
                 Ok(event) => {
-                    // Only what matters counts: somebody may be reading the files all the time.
+                    // Count only relevant events: some programs access the files all the time.
                     if self.matters(event) {
                         quiet = Instant::now() + DEBOUNCE;
                     }
@@ -98,10 +98,11 @@ impl Watcher {
         }
     }
 
-    /// Whether a build might find something else now. A directory that goes is forgotten: the next one of its name has
-    /// to be watched anew.
+    /// Returns whether an event may affect a build. Forgets deleted directories, because they have to be watched again
+    /// when they
+    /// are recreated.
     fn matters(&mut self, event: notify::Result<Event>) -> bool {
-        // What was lost may have been a change.
+        // A lost event may have been a change.
         let Ok(event) = event else { return true };
         if matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(notify::event::ModifyKind::Name(_)))
         {
@@ -111,7 +112,7 @@ impl Watcher {
         !matches!(event.kind, EventKind::Access(_)) && !event.paths.iter().all(ours)
     }
 
-    /// Watches a directory, if it is there and not watched yet.
+    /// Watches a directory if it exists and is not watched yet.
     fn add(&mut self, dir: &Path, mode: RecursiveMode) -> notify::Result<bool> {
         if self.watched.contains(dir) || !dir.is_dir() {
             return Ok(false);

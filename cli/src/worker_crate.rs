@@ -1,4 +1,4 @@
-//! The crate `worker` of a project: which version it has, and which one the generated code compiles with.
+//! Checks the project's version of the crate `worker` against the one that the generated code needs.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -14,33 +14,33 @@ use crate::paths;
 use crate::rules::Rule;
 use crate::source::split_mark;
 
-/// The version that the crate `koze` depends on, and with it the generated code.
+/// The version that the crate `koze` and the generated code depend on.
 pub const NEEDED: &str = "0.8.7";
 
 const NAME: &str = "worker";
 
-/// The crates that are released with it, under the same version.
+/// The crates that are released together with it under the same version.
 const FAMILY: [&str; 3] = [NAME, "worker-macros", "worker-sys"];
 
-/// The crate `worker` of a project, where it has one and something says its version.
+/// The project's dependency on the crate `worker`.
 #[derive(Debug)]
 pub struct WorkerCrate {
-    /// The version, or what `Cargo.toml` asks for where none is chosen yet.
+    /// The locked version, or the requirement in `Cargo.toml` if none is locked yet.
     pub found: String,
-    /// The file that says so.
+    /// The file that determines it.
     pub source: String,
     /// Whether the generated code compiles with it.
     pub fits: bool,
-    /// Whether it is older than that.
+    /// Whether it is older than the needed version.
     old: bool,
-    /// The manifest that asks for it, relative to the package.
+    /// The manifest with the requirement, relative to the package.
     manifest: String,
-    /// Where.
+    /// The location of the requirement.
     place: Place,
 }
 
 impl WorkerCrate {
-    /// The one of a project, with the manifest as it is to be.
+    /// Finds the dependency in the manifest, as the draft leaves it.
     pub fn find(project: &Project, draft: &Draft) -> Option<Self> {
         let path = project.dir.join("Cargo.toml");
         let drafted = draft.file(&path).flatten().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -69,7 +69,7 @@ impl WorkerCrate {
             Some(WorkerCrate { found, source, fits, old, manifest: manifest.clone(), place: place.clone() })
         };
         let request = asked.version.as_deref().and_then(|version| VersionReq::parse(version).ok());
-        // What is asked for may decide by itself; only then the lock file need not be read.
+        // The requirement alone may decide, so that the lock file need not be read.
         if let (Some(request), Some(text)) = (&request, &asked.version)
             && !admits_others(request)
         {
@@ -95,7 +95,7 @@ impl WorkerCrate {
         }
     }
 
-    /// What is wrong with it.
+    /// Returns the finding if the version does not fit.
     pub fn finding(&self) -> Option<(Rule, Place)> {
         let (found, source, manifest) = (&self.found, &self.source, &self.manifest);
         let edit = if self.old {
@@ -110,8 +110,7 @@ impl WorkerCrate {
     }
 }
 
-/// A manifest that asks for the needed version of the crate and of those that belong to it, wherever it asks for an
-/// older one; no other byte moves.
+/// Raises older requirements for the crate and its companions to the needed version, and keeps all other bytes.
 pub fn raised(text: &str) -> String {
     let body = without_mark(text);
     let mark = text.len() - body.len();
@@ -125,7 +124,7 @@ pub fn raised(text: &str) -> String {
             let is_old = |request: &VersionReq| {
                 !candidates(request).iter().any(|v| *v >= needed && request.matches(v))
             };
-            // A range that goes on to what is needed, such as `*`, has to be narrowed, too.
+            // A range that also admits the needed version, such as `*`, has to be narrowed, too.
             if request.is_ok_and(|request| {
                 is_old(&request) || (admits_others(&request) && request.matches(&needed))
             }) {
@@ -141,7 +140,7 @@ pub fn raised(text: &str) -> String {
     raised
 }
 
-/// What a manifest asks for.
+/// The requirement in a manifest.
 struct Asked {
     path: PathBuf,
     text: String,
@@ -153,14 +152,14 @@ fn needed() -> Version {
     Version::parse(NEEDED).expect("a version")
 }
 
-/// Whether cargo can choose a version that the generated code compiles with in place of this one: it takes one crate for
-/// all versions that begin alike.
+/// Returns whether cargo can choose a compatible version in place of this one: it unifies all semver-compatible
+/// versions.
 fn is_of_line(version: &Version) -> bool {
     let needed = needed();
     (version.major, version.minor) == (needed.major, needed.minor)
 }
 
-/// The versions among which a request decides.
+/// Returns the versions at the boundaries of a requirement.
 fn candidates(request: &VersionReq) -> Vec<Version> {
     let mut all =
         vec![needed(), Version::new(needed().major, needed().minor, u64::MAX), Version::new(u64::MAX, 0, 0)];
@@ -172,13 +171,13 @@ fn candidates(request: &VersionReq) -> Vec<Version> {
     all
 }
 
-/// Whether a request admits a version that the generated code compiles with.
+/// Returns whether a requirement admits a version that the generated code compiles with.
 fn admits(request: &VersionReq) -> bool {
     let fits = |version: &Version| is_of_line(version) && *version >= needed() && request.matches(version);
     candidates(request).iter().any(fits)
 }
 
-/// Whether a request admits versions that the generated code does not compile with.
+/// Returns whether a requirement admits a version that the generated code does not compile with.
 fn admits_others(request: &VersionReq) -> bool {
     let line = VersionReq::parse(&format!("^{}.{}", needed().major, needed().minor)).expect("a request");
     let inside = request.comparators.iter().any(|comparator| {
@@ -191,7 +190,7 @@ fn admits_others(request: &VersionReq) -> bool {
     !(inside && admits(request))
 }
 
-/// What a manifest asks for under `dependencies`, for every target or for some.
+/// Returns all declarations of a dependency, for every target or for some.
 fn all_declared<'d>(document: &'d Document<&str>, name: &str) -> Vec<(&'d str, &'d Item)> {
     let targets = document.get("target").and_then(Item::as_table_like);
     let targets = targets
@@ -206,7 +205,7 @@ fn declared<'d>(document: &'d Document<&str>, name: &str) -> Option<(&'d str, &'
     all_declared(document, name).into_iter().next()
 }
 
-/// The version in a dependency, and where it stands.
+/// Returns the version in a dependency and its range.
 fn version(item: &Item) -> (Option<String>, Option<Range<usize>>) {
     let own = if item.is_str() { Some(item) } else { item.get("version") };
     let text = own.and_then(Item::as_str).map(str::to_owned);
@@ -217,7 +216,7 @@ fn is_inherited(item: &Item) -> bool {
     item.get("workspace").and_then(Item::as_bool) == Some(true)
 }
 
-/// What the workspace around a project asks for.
+/// Returns the requirement of the surrounding workspace.
 fn inherited(key: &str, project: &Project) -> Option<Asked> {
     for dir in project.dir.ancestors() {
         let path = dir.join("Cargo.toml");
@@ -233,7 +232,7 @@ fn inherited(key: &str, project: &Project) -> Option<Asked> {
     None
 }
 
-/// The version that a `Cargo.lock` has chosen for a project, and the file.
+/// Returns the version that the project's `Cargo.lock` contains, and the file.
 fn locked(project: &Project) -> Option<(Version, PathBuf)> {
     let path = project.dir.ancestors().map(|dir| dir.join("Cargo.lock")).find(|path| path.is_file())?;
     let text = fs_err::read_to_string(&path).ok()?;
@@ -241,7 +240,7 @@ fn locked(project: &Project) -> Option<(Version, PathBuf)> {
     Some((version, path))
 }
 
-/// The version of the crate that a package depends on. Others of the same graph may have other ones.
+/// Returns the locked version that a package depends on. Other packages of the graph may use different ones.
 fn chosen(lock: &str, package: &str) -> Option<Version> {
     let document = Document::parse(lock).ok()?;
     let packages = document.get("package")?.as_array_of_tables()?;
@@ -250,7 +249,7 @@ fn chosen(lock: &str, package: &str) -> Option<Version> {
         .iter()
         .find(|table| text(table, "name").as_deref() == Some(package) && !table.contains_key("source"))?;
     let dependencies = own.get("dependencies")?.as_array()?;
-    // `worker`, or with its version where the graph has several: `worker 0.8.7`.
+    // `worker`, or `worker 0.8.7` if the graph has several versions.
     let mut named = dependencies.iter().filter_map(|dependency| dependency.as_str());
     let words: Vec<&str> = named.find(|text| text.split(' ').next() == Some(NAME))?.split(' ').collect();
     if let Some(version) = words.get(1) {
@@ -271,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_version_that_this_workspace_builds_with() {
+    fn the_needed_version_is_that_of_this_workspace() {
         let manifest =
             fs_err::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml")).unwrap();
         let document = Document::parse(manifest.as_str()).unwrap();
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_fit() {
+    fn compatible_requirements_are_recognized() {
         for (request, fits, decides) in [
             ("0.8", true, true),
             ("0.8.7", true, true),
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lock_file_says_which_one_the_package_has() {
+    fn the_lock_file_determines_the_version() {
         let lock = |dependencies: &str| {
             format!(
                 "version = 4\n\n[[package]]\nname = \"app\"\nversion = \"0.1.0\"\ndependencies = [{dependencies}]\n\n[[package]]\nname = \"worker\"\nversion = \"0.6.7\"\nsource = \"registry\"\n\n[[package]]\nname = \"worker\"\nversion = \"0.8.7\"\nsource = \"registry\"\n"
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_too_old_is_raised() {
+    fn only_older_requirements_are_raised() {
         let text = "\u{feff}[package]\r\nname = \"worker\"\r\n\r\n[dependencies]\r\nworker = { version='0.6', features=[\"d1\"] } # kept\r\nworker-macros.version = \"0.6.1\"\r\nw = { package = \"worker\", version = \"0.4\" }\r\nworker-kv = \"0.6\"\r\n\r\n[target.'cfg(unix)'.dependencies.worker-sys]\r\nversion = \"*\"\r\n";
         let expected = text
             .replace("'0.6'", "\"0.8.7\"")

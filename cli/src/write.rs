@@ -1,10 +1,10 @@
-//! Writes the outputs: each whole or not at all, and none before all are on the disk.
+//! Writes the files of a build: each atomically, and none before the content of all is on disk.
 //!
 //! | module | job |
 //! |---|---|
 //! | `disk` | the operations that change the disk |
-//! | `fault` | makes them fail where a test asks for it |
-//! | `journal` | finishes what a run that was killed had begun |
+//! | `fault` | makes them fail on request, for tests |
+//! | `journal` | finishes the writes of a killed run |
 
 pub(crate) mod disk;
 mod fault;
@@ -17,34 +17,34 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
-/// A file as it is and as it is to be.
+/// A file, before and after the change.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// The same as messages show it.
+    /// Its path in messages.
     pub shown: String,
-    /// What stands in it; `None` where there is no file.
+    /// The current content; `None` if the file does not exist.
     pub before: Option<Vec<u8>>,
-    /// What is to stand in it; `None` takes the file away.
+    /// The new content; `None` deletes the file.
     pub after: Option<Vec<u8>>,
 }
 
 /// What a change does to its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// There was no file.
+    /// Creates the file.
     Create,
-    /// Its bytes differ.
+    /// Changes the content.
     Update,
-    /// Its bytes are the same: it is not written.
+    /// Leaves the content as it is; the file is not written.
     Unchanged,
-    /// The file goes.
+    /// Deletes the file.
     Remove,
 }
 
 impl Action {
-    /// The word for it.
+    /// Returns the word for the action.
     pub fn word(self) -> &'static str {
         match self {
             Action::Create => "create",
@@ -56,15 +56,19 @@ impl Action {
 }
 
 impl Change {
-    /// A change of the file at `path`, which is read; of a symbolic link, a change of the file it leads to, but where it
-    /// is to go: then the link goes.
+    /// Creates a change of the file at `path` and reads its current content. A symbolic link is followed, unless the
+    /// file is
+    /// deleted: then the link itself is deleted.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read.
     pub fn of(path: PathBuf, shown: String, after: Option<Vec<u8>>) -> io::Result<Change> {
         let path = if path.is_symlink() && after.is_some() { fs_err::canonicalize(&path)? } else { path };
         let before = disk::read(&path)?;
         Ok(Change { path, shown, before, after })
     }
 
-    /// What it does.
+    /// Returns what the change does.
     pub fn action(&self) -> Action {
         match (&self.before, &self.after) {
             (None, Some(_)) => Action::Create,
@@ -75,23 +79,23 @@ impl Change {
     }
 }
 
-/// Writing failed.
+/// A failed write.
 #[derive(Debug)]
 pub struct Failed {
-    /// What the operating system said, the file's name in it.
+    /// The error of the operating system, with the file's name.
     pub error: io::Error,
-    /// The files that were written before, as messages show them.
+    /// The files that were written before, as paths in messages.
     pub written: Vec<String>,
 }
 
-/// A change whose new content is on the disk.
+/// A change whose new content is on disk.
 struct Staged<'a> {
     change: &'a Change,
-    /// The new content, beside its place; none where the file is to go.
+    /// The new content, in a temporary file next to its destination; `None` for a deletion.
     file: Option<TempPath>,
 }
 
-/// A file that is to be replaced, or to go.
+/// A file to replace or delete.
 #[derive(Debug)]
 struct Step {
     target: PathBuf,
@@ -99,11 +103,16 @@ struct Step {
     staged: Option<PathBuf>,
 }
 
-/// Brings the changes about, in their order. `dir` is the package, and this run the only one that writes to it.
+/// Applies the changes in order. `dir` is the package, which the caller must have locked.
 ///
-/// Every new content is on the disk, in a temporary file beside its place, before the first file is replaced: a full
-/// disk or a directory without permission leaves everything as it was. From then on all of it is done, where not by
-/// this run then by the next, which [finishes](finish) what this one leaves.
+/// Every new content is written to a temporary file next to its destination before the first file is replaced, so a
+/// full disk
+/// or a read-only directory leaves everything unchanged. From then on all changes are made: if this run is interrupted,
+/// the
+/// next one [finishes](finish) them.
+///
+/// # Errors
+/// Returns the error and the files that were already written.
 pub fn apply(dir: &Path, changes: &[Change]) -> Result<(), Failed> {
     for change in changes {
         sweep(&change.path);
@@ -123,7 +132,10 @@ pub fn apply(dir: &Path, changes: &[Change]) -> Result<(), Failed> {
     })
 }
 
-/// Finishes what a run that was interrupted had begun, and returns the files that were written, as messages show them.
+/// Finishes the writes of an interrupted run and returns the files that were written, as paths in messages.
+///
+/// # Errors
+/// Returns the error and the files that were already written.
 pub fn finish(dir: &Path) -> Result<Vec<String>, Failed> {
     let nothing = |error| Failed { error, written: Vec::new() };
     let Some(steps) = journal::read(dir).map_err(nothing)? else { return Ok(Vec::new()) };
@@ -131,11 +143,11 @@ pub fn finish(dir: &Path) -> Result<Vec<String>, Failed> {
     Ok(steps.into_iter().map(|step| step.shown).collect())
 }
 
-/// Puts every new content on the disk, and where there are several on record that they belong together.
+/// Writes every new content to disk, and a journal if several files belong together.
 fn stage<'a>(dir: &Path, changes: &'a [Change], made: &mut Vec<PathBuf>) -> io::Result<Vec<Staged<'a>>> {
     let changes = changes.iter().filter(|change| change.action() != Action::Unchanged);
     let staged = changes.map(|change| prepare(change, made)).collect::<io::Result<Vec<_>>>()?;
-    // Staging takes time, in which somebody may have saved a file.
+    // Staging takes time, in which the user may have saved a file.
     for Staged { change, .. } in &staged {
         if disk::read(&change.path)? != change.before {
             return Err(io::Error::other(format!("`{}` has changed since koze read it", change.shown)));
@@ -148,7 +160,7 @@ fn stage<'a>(dir: &Path, changes: &'a [Change], made: &mut Vec<PathBuf>) -> io::
     Ok(staged)
 }
 
-/// The new content in a temporary file beside its place; none where the file is to go.
+/// Writes the new content to a temporary file next to its destination. Writes nothing for a deletion.
 fn prepare<'a>(change: &'a Change, made: &mut Vec<PathBuf>) -> io::Result<Staged<'a>> {
     let present = fs_err::metadata(&change.path).ok().map(|metadata| metadata.permissions());
     // A rename would replace a file that its owner made read-only.
@@ -164,7 +176,7 @@ fn prepare<'a>(change: &'a Change, made: &mut Vec<PathBuf>) -> io::Result<Staged
 }
 
 impl Staged<'_> {
-    /// From here on the temporary file stays where the step fails.
+    /// Converts to a step. From here on, the temporary file is kept if the step fails.
     fn into_step(self) -> Step {
         let file = self.file.map(|file| {
             let path = file.to_path_buf();
@@ -175,7 +187,7 @@ impl Staged<'_> {
     }
 }
 
-/// Takes the steps in their order, then the journal away.
+/// Performs the steps in order, then deletes the journal.
 fn take(dir: &Path, steps: &[Step], journal: bool) -> Result<(), Failed> {
     let mut written = Vec::new();
     for step in steps {
@@ -195,7 +207,7 @@ fn take(dir: &Path, steps: &[Step], journal: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Leaves everything as it was.
+/// Undoes the staging, so that nothing is changed.
 fn give_up(dir: &Path, steps: &[Step], journal: bool) {
     if journal {
         let _ = journal::remove(dir);
@@ -204,12 +216,13 @@ fn give_up(dir: &Path, steps: &[Step], journal: bool) {
     staged.for_each(|file| drop(disk::remove_file(file)));
 }
 
-/// Whether a file is one of those that stand beside a file while it is written, or the journal.
+/// Returns whether a file is one of koze's temporary files or the journal.
 pub fn is_temporary(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "koze-tmp") || path.ends_with(journal::FILE)
 }
 
-/// Takes away what a run that was killed left beside a file. Builds take turns, so no other is writing now.
+/// Deletes the temporary files that a killed run left next to a file. No other run is writing, because builds hold a
+/// lock.
 fn sweep(target: &Path) {
     for entry in std::fs::read_dir(disk::split(target).0).into_iter().flatten().flatten() {
         if disk::is_staged(&entry.file_name().to_string_lossy(), target) {
@@ -218,12 +231,15 @@ fn sweep(target: &Path) {
     }
 }
 
-/// Takes directories away that are empty, the deepest, which comes last, first.
+/// Deletes directories that are empty, starting with the last one, which is the deepest.
 pub fn remove_empty(dirs: &[PathBuf]) {
     dirs.iter().rev().for_each(|dir| drop(std::fs::remove_dir(dir)));
 }
 
-/// Makes a directory and those above it that are missing; `made` gets their paths.
+/// Creates a directory and its missing parents, and adds their paths to `made`.
+///
+/// # Errors
+/// Returns an error if a directory cannot be created.
 pub fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
     for dir in missing.into_iter().rev() {
@@ -233,7 +249,7 @@ pub fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes what happened to files last, each directory once.
+/// Syncs the directories of files to disk, each once.
 fn sync_dirs<'p>(files: impl Iterator<Item = &'p Path>) {
     let dirs: BTreeSet<&Path> = files.map(|file| disk::split(file).0).collect();
     dirs.into_iter().for_each(disk::sync_dir);
@@ -243,9 +259,9 @@ fn sync_dirs<'p>(files: impl Iterator<Item = &'p Path>) {
 mod tests {
     use super::*;
 
-    /// What somebody saves while koze is at work is not lost.
+    /// Changes that the user saves while koze is running are not lost.
     #[test]
-    fn a_file_that_has_changed_meanwhile_stays() {
+    fn a_file_that_changed_meanwhile_is_kept() {
         let dir = tempfile::tempdir().unwrap();
         let change = |name: &str, before: Option<&str>| Change {
             path: dir.path().join(name),

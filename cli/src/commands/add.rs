@@ -1,4 +1,4 @@
-//! `koze add`: a new sandbox file, built.
+//! `koze add`: creates a sandbox file and builds.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use crate::wrangler::create;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{self, Scope};
 
-/// Where the first sandbox of a project stands.
+/// The default directory for a project's first sandbox.
 pub(super) const DIR: &str = "src/server";
 
 pub(super) fn run(args: &args::Add) -> ExitCode {
@@ -42,9 +42,9 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
     })
 }
 
-/// The names that follow from a base name.
+/// Derives the names of a sandbox from its base name.
 pub(super) fn names(base: &str, findings: &mut Findings) -> Result<Names, Stop> {
-    // A user who names the file means the same.
+    // Accept the name of the file, too.
     let base = base.strip_suffix(SUFFIX).unwrap_or(base);
     Names::of_file(&format!("{}{SUFFIX}", base.replace('/', " "))).or_else(|rule| match rule {
         koze_model::Rule::BadFileName { suggestion, .. } => {
@@ -54,8 +54,10 @@ pub(super) fn names(base: &str, findings: &mut Findings) -> Result<Names, Stop> 
     })
 }
 
-/// The name for the container of a new sandbox: the Worker's name begins it, for applications have names that are unique in
-/// an account, and two Workers may both have a `shell`. None where a container of the class is there, which has its own.
+/// Returns the container name of a new sandbox, or `None` if the configuration already has a container of the class.
+///
+/// The name starts with the Worker's name: application names are unique in an account, and two Workers may both have a
+/// `shell`.
 pub(super) fn container(
     names: &Names,
     class: &str,
@@ -73,19 +75,19 @@ pub(super) fn container(
     let mut taken: Vec<String> = containers().filter_map(|entry| text(entry, "name")).collect();
     taken.extend(lock.sandboxes.iter().map(|locked| locked.container.clone()));
     let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
-    // An environment puts its own name behind it.
+    // wrangler appends the name of the environment.
     let suffix = scopes.iter().map(|scope| scope.container("").len()).max().unwrap_or(0);
     let name = |base: &str| application(worker, base, LONGEST.saturating_sub(suffix));
     let wanted = name(&names.base);
-    // Of one more name than there are taken ones, one is free.
+    // With one more candidate than there are taken names, at least one is free.
     let numbered = (2..=taken.len() + 2).map(|number| name(&format!("{}-{number}", names.base)));
     Ok(std::iter::once(wanted).chain(numbered).find(|name| !taken.contains(name)))
 }
 
-/// What wrangler takes for the name of an application.
+/// The maximum length of an application name in wrangler.
 const LONGEST: usize = 63;
 
-/// The name of an application: that of the Worker, cut where it is too long, and that of the sandbox.
+/// Joins the names of the Worker and the sandbox, truncating the Worker's name to fit.
 fn application(worker: &str, base: &str, longest: usize) -> String {
     let base = base.replace('_', "-");
     let worker = create::worker_name(worker).replace('_', "-");
@@ -93,13 +95,13 @@ fn application(worker: &str, base: &str, longest: usize) -> String {
     format!("{worker}-{base}").trim_matches('-').to_owned()
 }
 
-/// A sandbox file with these keys in its attribute.
+/// Renders a sandbox file whose attribute has these keys.
 pub(super) fn text(keys: &[String], class: &str) -> String {
     let keys = if keys.is_empty() { String::new() } else { format!("({})", keys.join(", ")) };
     format!("use koze::prelude::*;\n\n#[sandbox{keys}]\npub struct {class};\n")
 }
 
-/// Adds a file to the draft, which must not be there.
+/// Adds a new file to the draft. Fails if the file exists.
 pub(super) fn create(
     project: &Project,
     file: &str,
@@ -111,7 +113,7 @@ pub(super) fn create(
     if path.symlink_metadata().is_ok() {
         return findings.fail(Rule::SandboxExists { file: file.to_owned() }, None);
     }
-    // A link may lead out of the package, where no build looks.
+    // A symbolic link may lead out of the package, where builds do not look.
     let there = path.ancestors().skip(1).find_map(|dir| fs_err::canonicalize(dir).ok());
     if !there.is_some_and(|dir| dir.starts_with(&project.dir)) {
         let dir = file.rsplit_once('/').map_or(file, |(dir, _)| dir).to_owned();
@@ -121,7 +123,7 @@ pub(super) fn create(
     Ok(())
 }
 
-/// The directory that all sandboxes of the project stand in, else the usual one.
+/// Returns the directory that contains all sandboxes of the project, or the default one.
 pub(super) fn usual_dir(project: &Project, findings: &mut Findings) -> Result<String, Stop> {
     let sandboxes = project.sandboxes(&Draft::default(), findings);
     findings.checked()?;
@@ -134,7 +136,7 @@ pub(super) fn usual_dir(project: &Project, findings: &mut Findings) -> Result<St
     })
 }
 
-/// A directory that `koze build` looks into, relative to the package.
+/// Validates a directory below `src` and returns it relative to the package.
 fn below_src(dir: &str, findings: &mut Findings) -> Result<String, Stop> {
     let normal = paths::normal(Path::new(dir));
     let parts: Option<Vec<&str>> = normal.iter().map(|part| part.to_str()).collect();

@@ -1,4 +1,4 @@
-//! `koze migrate --backend`: sandboxes move from the SDK to koze's own guest, or back; class, binding and storage stay.
+//! `koze migrate --backend`: moves sandboxes between the SDK and koze's guest. Classes, bindings and storage are kept.
 
 use koze_model::attrs::Attributes;
 use koze_model::image::{self, Image, ImageSource};
@@ -16,7 +16,7 @@ use crate::sdk;
 use crate::source::attribute::{self, Change};
 use crate::source::split_mark;
 
-/// Drafts the move of a sandbox, or of all, and returns what the user is to know of it.
+/// Drafts the move of one sandbox or all of them, and returns the notes for the user.
 pub(super) fn draft(
     to: Backend,
     name: Option<&str>,
@@ -35,7 +35,7 @@ pub(super) fn draft(
         let known = sandboxes.list.iter().map(|sandbox| sandbox.names.base.clone()).collect();
         return findings.fail(Rule::NoSuchSandbox { name: name.to_owned(), known }, None);
     }
-    // One whose attribute was changed by hand is to be moved as well.
+    // A sandbox whose attribute was edited by hand moves, too.
     let stays = |sandbox: &Sandbox| {
         let locked = lock.class(&sandbox.class.value).is_none_or(|locked| locked.backend == to.word());
         locked && sandbox.attributes.backend() == to
@@ -78,7 +78,7 @@ pub(super) fn draft(
     Ok(said)
 }
 
-/// The sandboxes as they are.
+/// Returns the sandboxes as a build plans them today.
 fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Result<Vec<Planned>, Stop> {
     let draft = Draft { moved: moved.to_vec(), ..Draft::default() };
     let options = Options { write: false, draft, ..options.clone() };
@@ -86,13 +86,13 @@ fn summaries(options: &Options, moved: &[String], findings: &mut Findings) -> Re
     let mut found = Findings::default();
     let done = build::run(&options, &mut build, &mut found);
     if done.is_err() {
-        // What only warns, the build that follows finds again.
+        // The build that follows reports the warnings again.
         found.iter().for_each(|finding| findings.push(finding.clone()));
     }
     done.map(|()| build.sandboxes)
 }
 
-/// What changes in the attribute of a sandbox, and its image in words; `image` is its image as an attribute says it.
+/// Returns the changes to a sandbox's attribute and a description of its image. `image` is the attribute value for it.
 fn changes(sandbox: &Sandbox, now: Option<&Planned>, image: &str, to: Backend) -> (Vec<Change>, String) {
     let attributes = &sandbox.attributes;
     match to {
@@ -101,7 +101,7 @@ fn changes(sandbox: &Sandbox, now: Option<&Planned>, image: &str, to: Backend) -
     }
 }
 
-/// The image stays what it is: what runs in it is koze's guest.
+/// Keeps the image; koze's guest is added to it.
 fn to_native(attributes: &Attributes, now: Option<&Planned>, image: &str) -> (Vec<Change>, String) {
     let entry = format!("image = {image:?}");
     let mut changes = Vec::new();
@@ -117,7 +117,7 @@ fn to_native(attributes: &Attributes, now: Option<&Planned>, image: &str) -> (Ve
     (changes, format!("its image is {image}, with koze's guest added"))
 }
 
-/// Only images of the SDK have its program in them; the default one follows its version.
+/// Resets the image unless it is one of the SDK's: only those contain its server.
 fn to_sdk(attributes: &Attributes) -> (Vec<Change>, String) {
     let mut changes = vec![Change::Remove("backend"), Change::Remove("entrypoint")];
     let words = match attributes.image.as_ref().map(|image| &image.value) {
@@ -134,7 +134,7 @@ fn to_sdk(attributes: &Attributes) -> (Vec<Change>, String) {
     (changes, words)
 }
 
-/// What is left to the user.
+/// Returns the steps that are left to the user.
 fn next(to: Backend, moving: &[&Sandbox], all: &[Planned]) -> Vec<String> {
     let mut lines = Vec::new();
     match to {

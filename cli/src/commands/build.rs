@@ -27,7 +27,7 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
     code
 }
 
-/// The options of a build that writes.
+/// Returns the options of a build that writes.
 pub(super) fn options(place: &Where) -> Options {
     Options {
         project: place.project.clone(),
@@ -39,7 +39,7 @@ pub(super) fn options(place: &Where) -> Options {
     }
 }
 
-/// Builds and shows what came of it; with `check`, drift is a failure.
+/// Builds and shows the result. With `check`, pending changes are a failure.
 pub(super) fn run_with(place: &Where, options: &Options, check: bool) -> ExitCode {
     built(place, options, check).0
 }
@@ -58,7 +58,7 @@ fn built(place: &Where, options: &Options, check: bool) -> (ExitCode, Build) {
     (code, build)
 }
 
-/// Shows what a build found and did.
+/// Shows the result of a build.
 pub(super) fn show(
     place: &Where,
     options: &Options,
@@ -82,7 +82,7 @@ pub(super) fn show(
     ExitCode::from(u8::from(!done))
 }
 
-/// Whether a build would change anything.
+/// Returns whether a build would change anything.
 pub(super) fn drifted(build: &Build) -> bool {
     let mut changes = build.plan.iter().flat_map(|plan| &plan.changes);
     changes.any(|change| change.action() != Action::Unchanged)

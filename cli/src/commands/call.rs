@@ -1,4 +1,4 @@
-//! `koze call`: one tool call, from a shell.
+//! `koze call`: runs one tool call from a shell.
 
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
     Ok(ExitCode::from(u8::from(result.is_error)))
 }
 
-/// The input as JSON, or what comes of the tool without it; `-` is what comes on standard input.
+/// Parses the input as JSON, or returns the tool's error for invalid JSON. `-` reads standard input.
 fn input(text: &str) -> Result<koze::Result<Value>, ExitCode> {
     let usage = |why: String| {
         show::err(&format!("error: {why}\n"));

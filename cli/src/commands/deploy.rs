@@ -1,8 +1,8 @@
-//! `koze deploy`: `wrangler deploy` of what is in step.
+//! `koze deploy`: runs `wrangler deploy` on a project that is up to date.
 //!
-//! What a deployment does to storage stands in the migrations, and those a build answers for: a class that is declared
-//! lives, what was written stays, nothing is deleted but what the user said. So a project that a build would change, or
-//! refuse, is not deployed.
+//! The migrations decide what a deployment does to storage, and the build keeps them correct: declared classes exist,
+//! released migrations stay unchanged, and storage is deleted only on request. A project that a build would change or
+//! reject is therefore not deployed.
 
 use std::process::{Command, ExitCode, ExitStatus};
 
@@ -52,7 +52,7 @@ fn deploy(args: &args::Deploy) -> Result<ExitCode, ExitCode> {
     finished(command, &built, &config, &project)
 }
 
-/// The environment must be one that koze keeps in step: of another, nobody has looked at what it would do to storage.
+/// Checks that koze manages the environment. Nothing has checked what deploying another one does to storage.
 fn known(environment: Option<&str>, config: &Config, project: &Project) -> Result<(), ExitCode> {
     let Some(name) = environment else { return Ok(()) };
     let mut findings = Findings::new(false);
@@ -71,7 +71,7 @@ fn known(environment: Option<&str>, config: &Config, project: &Project) -> Resul
     }))
 }
 
-/// Runs wrangler, and explains what it refuses where its own words do not say what to do in a project of koze's.
+/// Runs wrangler, and explains errors whose own text does not say what to do in a koze project.
 fn finished(
     command: Command,
     built: &Build,
@@ -89,7 +89,7 @@ fn finished(
     Ok(code(status))
 }
 
-/// The exit code of a program, as a shell gives it.
+/// Converts an exit status to the exit code that a shell reports.
 fn code(status: ExitStatus) -> ExitCode {
     #[cfg(unix)]
     let signal = std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| 128 + signal);

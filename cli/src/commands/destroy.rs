@@ -1,4 +1,4 @@
-//! `koze destroy`: ends sandboxes of this machine, and takes their files away.
+//! `koze destroy`: destroys sandboxes on this machine and deletes their files.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ pub(super) fn run(args: &args::Destroy) -> ExitCode {
 fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     let here = Here::find(&args.here)?;
     if !here.state.has(&here.session) {
-        // Looking makes nothing.
+        // Listing does not create a session.
         for name in &args.names {
             here::failed(&session::no_sandbox(name));
         }

@@ -48,7 +48,7 @@ fn prove(_: &args::Doctor) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A line for each check, and one below it that says what to do.
+/// Renders each check as a line, followed by its remedy.
 fn lines(checks: &[Check]) -> String {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What the commands have in common that change sources: a draft, which is built and written with the rest.
+//! Runs the commands that change sources: builds with a draft and writes both together.
 
 use std::process::ExitCode;
 
@@ -9,20 +9,20 @@ use crate::discover::Project;
 use crate::finding::{Findings, Stop};
 use crate::output;
 
-/// Runs a build with what `draft` adds to its options. The lines it returns say what is left to the user.
+/// Runs a build with the changes that `draft` adds to its options. `draft` returns the steps left to the user.
 pub(super) fn run(
     args: &Edit,
     draft: impl FnOnce(&Project, &mut Options, &mut Findings) -> Result<Vec<String>, Stop>,
 ) -> ExitCode {
     let place = &args.place;
     let mut options = Options { write: !args.dry_run, ..build::options(place) };
-    // What stops the draft is shown; what only warns, the build that follows finds again.
+    // Only errors of the draft are shown; the build that follows reports the warnings again.
     let mut findings = Findings::new(false);
     let left = Project::find(&place.project, &mut findings).and_then(|project| {
-        // What the draft starts from must not change before it is written.
+        // The files that the draft is based on must not change before it is written.
         options.turn = Some(builds::take_turn(&project.dir, &mut findings)?);
         if options.write {
-            // Nor is it made of what an interrupted run left half done.
+            // The draft must not be based on the files of an interrupted run.
             let finished = builds::finish(&project, &mut findings)?;
             if place.format == Format::Human {
                 show::out(&output::human::finished(&finished));

@@ -1,4 +1,4 @@
-//! `koze guard`: what `koze dev` puts between itself and wrangler.
+//! `koze guard`: the process that `koze dev` places between itself and wrangler.
 
 use std::process::ExitCode;
 

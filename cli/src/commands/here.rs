@@ -1,4 +1,4 @@
-//! What the commands share that work with sandboxes of this machine.
+//! The code shared by commands that work with sandboxes on this machine.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ pub(super) struct Here {
 }
 
 impl Here {
-    /// The session that the arguments name; what is wrong is shown.
+    /// Returns the session that the arguments select. Shows what is wrong with them.
     pub(super) fn find(args: &args::Here) -> Result<Self, ExitCode> {
         let usage = |why: String| {
             show::err(&format!("error: {why}\n"));
@@ -38,18 +38,18 @@ impl Here {
         Ok(Here { state, session })
     }
 
-    /// The way to its sandboxes.
+    /// Returns the client of the session's sandboxes.
     pub(super) fn client(&self) -> Client {
         Client::new(self.state.clone(), self.session.clone())
     }
 }
 
-/// The images of the project that the arguments name, as its sandbox files say now; what is wrong is shown.
+/// Returns the images that the project's sandbox files declare. Shows errors.
 pub(super) fn images(args: &args::Here) -> Result<Images, ExitCode> {
     Ok(offered(args)?.images)
 }
 
-/// The same, with the files that say it.
+/// Returns the images and the files that declare them. Shows errors.
 pub(super) fn offered(args: &args::Here) -> Result<Offered, ExitCode> {
     let place = Where {
         project: args.project.clone(),
@@ -68,7 +68,7 @@ fn found<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, Ex
     })
 }
 
-/// Runs something that waits, to its end.
+/// Runs a future to completion.
 pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map(|runtime| runtime.block_on(work)).map_err(|error| {
@@ -76,7 +76,7 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
     })
 }
 
-/// Shows an error of a sandbox.
+/// Shows the error of a sandbox and returns the exit code.
 pub(super) fn failed(error: &Error) -> ExitCode {
     show::err(&format!("error[{}]: {}\n", error.code, error.message));
     ExitCode::FAILURE

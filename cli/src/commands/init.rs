@@ -1,8 +1,7 @@
-//! `koze init`: makes an existing package one that koze builds.
+//! `koze init`: sets up an existing package for koze.
 //!
-//! What it needs of koze is added where it is missing, and nothing that is there is changed into something else: the
-//! dependency, `mod generated;`, a first sandbox, and in the wrangler configuration the Worker's entry and the build
-//! command.
+//! Adds whatever is missing and changes nothing that exists: the dependency, `mod generated;`, a first sandbox, and the
+//! Worker's entry point and build command in the wrangler configuration.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -30,7 +29,7 @@ use crate::wrangler::legacy::Legacy;
 use crate::wrangler::scope;
 use crate::wrangler::settings::Settings;
 
-/// A `package.json` that holds nothing yet.
+/// An empty `package.json`.
 const PACKAGE_JSON: &str = "{\n  \"private\": true\n}\n";
 
 pub(super) fn run(args: &args::Init) -> ExitCode {
@@ -51,7 +50,7 @@ fn init(
     let sandboxes = project.sandboxes(&Draft::default(), findings);
     findings.checked()?;
     if sandboxes.list.is_empty() && Lock::read(project, findings)?.is_empty() {
-        // A class `Sandbox` has storage, which a new sandbox would leave behind.
+        // The class `Sandbox` has storage, which a new sandbox would orphan.
         if !Legacy::find(&scopes).containers.is_empty() {
             return findings.fail(Rule::LegacyFirst { config: config.shown.clone() }, None);
         }
@@ -79,7 +78,7 @@ fn init(
     Ok(left)
 }
 
-/// The dependency, and a library of the kind that a Worker is.
+/// Adds the dependency and the library target of a Worker.
 fn manifest(
     args: &args::Init,
     project: &Project,
@@ -121,7 +120,7 @@ fn manifest(
     Ok(())
 }
 
-/// The SDK in `package.json`, where nothing says yet which one there is.
+/// Adds the SDK to `package.json` if nothing determines its version yet.
 fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Result<(), Stop> {
     if sdk::find(project, findings)?.is_some() {
         return Ok(());
@@ -133,7 +132,7 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
         Err(error) => return findings.io(&error),
     };
     let text = there.clone().unwrap_or_else(|| PACKAGE_JSON.to_owned());
-    // That it is JSON, the search for the SDK has seen.
+    // The search for the SDK has already reported invalid JSON.
     let Ok(document) = Document::parse(Format::Jsonc, text) else { return Ok(()) };
     for (key, value) in std::iter::once(("package.json", document.value()))
         .chain(document.value().get("dependencies").map(|value| ("dependencies", value)))
@@ -145,7 +144,7 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
     }
     let named = |kind: &str| document.value().get(kind).is_some_and(|list| list.get(sdk::PACKAGE).is_some());
     if ["dependencies", "devDependencies", "optionalDependencies"].into_iter().any(named) {
-        // A range that nothing is installed for: the build says what to do.
+        // `package.json` has a range, but nothing is installed: the build explains what to do.
         return Ok(());
     }
     let edit = Edit::Set { path: path!["dependencies", sdk::PACKAGE], value: Value::from(sdk::RECOMMENDED) };
@@ -158,7 +157,7 @@ fn sdk(project: &Project, options: &mut Options, findings: &mut Findings) -> Res
     Ok(())
 }
 
-/// `mod generated;` in the library.
+/// Adds `mod generated;` to the library.
 fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Result<(), Stop> {
     let file = manifest::library(&project.dir);
     let path = project.dir.join(&file);
@@ -179,7 +178,7 @@ fn library(project: &Project, draft: &mut Draft, findings: &mut Findings) -> Res
             return findings.fail(koze_model::Rule::NotRust { message: error.to_string() }, Some(place));
         }
     }
-    // `mod generated;` of a root elsewhere would be looked for beside it.
+    // Rust resolves `mod generated;` relative to the library's root file.
     if Path::new(&file).parent() != Some(Path::new("src")) {
         return findings.fail(Rule::NoLibrary { file: manifest::LIBRARY.to_owned() }, None);
     }

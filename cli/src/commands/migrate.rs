@@ -1,5 +1,6 @@
-//! `koze migrate`: the class `Sandbox` of earlier versions becomes a sandbox with a file, or sandboxes move to another
-//! backend; storage stays.
+//! `koze migrate`: converts the class `Sandbox` of earlier versions to a sandbox with a file, or moves sandboxes to
+//! another
+//! backend. Storage is kept.
 
 use std::process::ExitCode;
 
@@ -27,7 +28,7 @@ pub(super) fn run(args: &args::Migrate) -> ExitCode {
     })
 }
 
-/// What the class `Sandbox` becomes where nobody says.
+/// The default name for the sandbox that replaces the class `Sandbox`.
 const NAME: &str = "shell";
 
 fn migrate(

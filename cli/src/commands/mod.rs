@@ -46,7 +46,7 @@ use clap::ColorChoice;
 
 use crate::args::{Cli, Command};
 
-/// Runs a command: 0 is done or nothing to do, 1 errors or drift.
+/// Runs a command. The exit code is 0 on success and 1 on errors or pending changes.
 pub fn run(cli: &Cli) -> ExitCode {
     match cli.color {
         ColorChoice::Auto => anstream::ColorChoice::Auto,

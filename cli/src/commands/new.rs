@@ -1,4 +1,4 @@
-//! `koze new`: a complete project, which appears whole or not at all.
+//! `koze new`: creates a complete project atomically.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,24 +19,24 @@ use crate::sdk::{self, Sdk};
 use crate::wrangler::create;
 use crate::write::{self, Failed, disk};
 
-/// What begins the name of the directory in which a project is made.
+/// The prefix of the staging directory's name.
 const STAGING: &str = ".koze-new-";
 
-/// What `npm install` brings, in words.
+/// Describes the packages that `npm install` installs.
 const NPM: &str = "wrangler and the sandbox SDK";
-/// The same with koze's own guest.
+/// Describes the packages of a project with koze's own guest.
 const NPM_OF_NATIVE: &str = "wrangler";
 
-/// When Docker is needed.
+/// Says when Docker is required.
 const DOCKER: &str = "A deployment that builds images from a Dockerfile needs Docker, too; the\n\
                       prebuilt images do not. `koze dev` runs containers with Docker, and pulls a prebuilt image only with a login\n\
                       (`npx wrangler login`): a `src/server/shell.Dockerfile` with the line `FROM docker.io/cloudflare/sandbox:__KOZE_SDK__`\n\
                       needs none. `koze dev --local` needs neither.";
-/// The same with koze's own guest.
+/// Says when Docker is required with koze's own guest.
 const DOCKER_OF_NATIVE: &str = "wrangler builds the image with Docker, for koze's guest is added to it;\n\
                                 `koze dev --local` does without.";
 
-/// A project to be made.
+/// A project to create.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     dir: &'a Path,
@@ -107,7 +107,7 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
     done.map(|build| (build, name))
 }
 
-/// Those who make projects in one directory take turns. What another has left there, that was killed, goes.
+/// Locks the parent directory against other runs, and deletes what a killed run left in it.
 fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
     let turn = build::take_turn(parent, findings)?;
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
@@ -119,7 +119,9 @@ fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
     Ok(turn)
 }
 
-/// Fills a directory beside its place, so that what is found upward is the same there and here, and moves it there.
+/// Builds the project in a staging directory next to its destination, so that lookups in parent directories give the
+/// same
+/// results, and moves it into place.
 fn fill(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build, Stop> {
     let staging = match disk::temp_dir(parent, STAGING) {
         Ok(staging) => staging,
@@ -139,7 +141,7 @@ fn fill(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build
 fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<Build, Stop> {
     let mut build = Build::default();
     let sdk = Sdk { version: sdk::RECOMMENDED.to_owned(), source: "package.json".to_owned() };
-    // The project says itself which configuration and which SDK it has, whatever lies around it.
+    // Pass the configuration and the SDK explicitly, so that files in parent directories have no effect.
     let options = Options {
         project: dir.to_owned(),
         config: Some(dir.join("wrangler.jsonc")),
@@ -152,8 +154,9 @@ fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<
     Ok(build)
 }
 
-/// Moves a finished project to its place. An empty directory that is there stays the one it is, for somebody may
-/// stand in it: it is filled entry by entry.
+/// Moves a finished project into place. An existing empty directory is filled entry by entry, not replaced, because it
+/// may
+/// be somebody's working directory.
 fn settle(staging: &Path, dir: &Path) -> Result<(), Failed> {
     let nothing = |error| Failed { error, written: Vec::new() };
     if !dir.is_dir() {
@@ -168,7 +171,7 @@ fn settle(staging: &Path, dir: &Path) -> Result<(), Failed> {
     })
 }
 
-/// Where a finished project lies while its entries are moved to an empty directory.
+/// Returns the path of a finished project whose entries are being moved into an empty directory.
 fn moving(dir: &Path) -> PathBuf {
     dir.with_file_name(format!(
         ".koze-into-{}.koze-tmp",
@@ -193,7 +196,7 @@ fn move_in(moving: &Path, dir: &Path) -> Result<(), Failed> {
     move_all().map_err(|error| Failed { error, written })
 }
 
-/// Goes on where a run stopped that was killed while it moved its project; `None` where none was.
+/// Resumes the move that a killed run left unfinished. Returns `None` if there was none.
 fn resume(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Option<Result<Build, Stop>> {
     let moving = moving(dir);
     if !dir.is_dir() || !moving.is_dir() {
@@ -228,7 +231,7 @@ fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
     disk::write(&staging.join("wrangler.jsonc"), create::config(name).as_bytes())
 }
 
-/// Whether a manifest above a directory begins a workspace.
+/// Returns whether a manifest in a parent directory declares a workspace.
 fn in_workspace(dir: &Path) -> bool {
     dir.ancestors().skip(1).any(|dir| {
         let manifest = fs_err::read_to_string(dir.join("Cargo.toml")).unwrap_or_default();
@@ -238,7 +241,7 @@ fn in_workspace(dir: &Path) -> bool {
     })
 }
 
-/// A name like this one that is a package's.
+/// Returns a valid package name that resembles this one.
 fn suggest(name: &str) -> String {
     let stem: String = create::worker_name(name)
         .trim_start_matches(|c: char| !c.is_ascii_alphabetic())
@@ -250,12 +253,12 @@ fn suggest(name: &str) -> String {
     [stem, agent].into_iter().find(|name| is_package_name(name)).unwrap_or_else(|| "my-agent".to_owned())
 }
 
-/// What cargo takes for a package, and what leaves room for `-shell` in the container's name.
+/// Returns whether cargo accepts the name and it leaves room for `-shell` in the container's name.
 fn is_package_name(name: &str) -> bool {
     let characters = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     let crate_name = name.replace('-', "_");
-    // cargo refuses these: keywords, and names of its own.
+    // cargo rejects keywords and its reserved names.
     let taken = syn::parse_str::<syn::Ident>(&crate_name).is_err()
         || [
             "test",
@@ -275,7 +278,7 @@ fn is_package_name(name: &str) -> bool {
     characters && !taken && names::is_container_name(&container)
 }
 
-/// A path as a shell reads it.
+/// Quotes a path for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "_./-".contains(c);
     if path.chars().all(plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', r"'\''")) }

@@ -1,4 +1,4 @@
-//! What a command looks up in a project that it does not change.
+//! Reads a project for commands that do not change it.
 
 use std::path::PathBuf;
 
@@ -10,17 +10,18 @@ use crate::finding::{Findings, Stop};
 use crate::generate;
 use crate::rules::Rule;
 
-/// What a project offers to agents.
+/// The images that a project offers to agents.
 pub(super) struct Offered {
-    /// The images that they may name.
+    /// The images that agents may name.
     pub(super) images: Images,
     /// The sandbox files.
     pub(super) files: Vec<PathBuf>,
-    /// What a build writes anew when these say something else, or are others.
+    /// The generated file that a build rewrites when the images change.
     pub(super) generated: PathBuf,
 }
 
-/// What a project offers to agents: as its sandbox files have it, whether or not it is built. No image at all is an error.
+/// Returns the images that a project's sandbox files offer to agents, whether or not the project is built. Fails if no
+/// sandbox serves agents.
 pub(super) fn offered(place: &Where, findings: &mut Findings) -> Result<Offered, Stop> {
     let mut build = Build::default();
     let options = Options { write: false, ..super::build::options(place) };

@@ -45,7 +45,7 @@ fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
     Ok(ExitCode::from(u8::from(proof.open > 0)))
 }
 
-/// The kernel, and the user who runs koze.
+/// Returns the kernel version and the user ID.
 fn this_machine() -> (String, u32) {
     let name = rustix::system::uname();
     let words = [name.sysname(), name.release(), name.machine()].map(|word| word.to_string_lossy());

@@ -1,4 +1,4 @@
-//! `koze remove`: a build that takes sandboxes out.
+//! `koze remove`: builds without the named sandboxes.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::build::Options;
 use crate::draft::{Draft, Removal, Storage};
 
 pub(super) fn run(args: &args::Remove) -> ExitCode {
-    // The command line demands one of the three: nothing else says what is to become of the storage.
+    // clap requires exactly one of the three flags.
     let storage = match (args.delete_storage, args.never_deployed) {
         (true, _) => Storage::Delete,
         (false, true) => Storage::Never,

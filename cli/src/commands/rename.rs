@@ -1,4 +1,4 @@
-//! `koze rename`: the file, the class or both, with everything that follows; storage stays.
+//! `koze rename`: renames the file, the class or both, and everything derived from them. Storage is kept.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,7 +59,7 @@ fn rename(
     Ok(left(project, sandbox, &args.new, draft))
 }
 
-/// The class that a sandbox gets with its new name: a class that follows its file goes on to do so.
+/// Returns the class for the new name. A class that was derived from the file name is derived again.
 fn new_class(sandbox: &Sandbox, new: &str, findings: &mut Findings) -> Result<String, Stop> {
     if is_base_name(new) {
         let follows = sandbox.class.value == sandbox::class_of(&sandbox.names);
@@ -77,7 +77,7 @@ fn new_class(sandbox: &Sandbox, new: &str, findings: &mut Findings) -> Result<St
     }
 }
 
-/// The Dockerfile beside the sandbox goes along, for it decides the image by its name.
+/// Renames the Dockerfile next to the sandbox, because its name selects the image.
 fn take_dockerfile(
     project: &Project,
     sandbox: &Sandbox,
@@ -107,13 +107,13 @@ fn take_dockerfile(
     Ok(())
 }
 
-/// The path of a file of another name in the same directory.
+/// Returns the path of a file with another name in the same directory.
 fn sibling(file: &str, base: &str, ending: &str) -> String {
     let dir = Path::new(file).parent().map(PathBuf::from).unwrap_or_default();
     dir.join(format!("{base}{ending}")).to_string_lossy().into_owned()
 }
 
-/// What speaks of the old names, and is the user's to change.
+/// Lists the mentions of the old names that the user has to update.
 fn left(project: &Project, sandbox: &Sandbox, new: &str, draft: &Draft) -> Vec<String> {
     let names = &sandbox.names;
     let module = format!("generated::{}", names.module);
@@ -125,11 +125,11 @@ fn left(project: &Project, sandbox: &Sandbox, new: &str, draft: &Draft) -> Vec<S
     if is_base_name(new) && new != names.base {
         words.extend([names.accessor.as_str(), names.binding.as_str(), module.as_str(), image.as_str()]);
     }
-    // The file itself as it will be: its comments and strings stay as they are.
+    // The draft contains the renamed file, whose comments and strings are unchanged.
     show(&words, &mentions::of(project, draft, &words))
 }
 
-/// The lines that list call sites.
+/// Renders a list of mentions as lines.
 pub(super) fn show(words: &[&str], mentions: &[Mention]) -> Vec<String> {
     let lines: Vec<String> = mentions
         .iter()

@@ -1,4 +1,4 @@
-//! The crate `koze` that a project depends on.
+//! Locates the crate `koze` that a project depends on.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,9 @@ use crate::finding::{Findings, Stop};
 use crate::paths;
 use crate::rules::Rule;
 
-/// The directory of the crate `koze`: as given, else in the checkout that this program runs from or was built from.
+/// Returns the directory of the crate `koze`: the given one, or that of the checkout from which this program runs or
+/// was
+/// built.
 pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<PathBuf, Stop> {
     if let Some(given) = given {
         let path = fs_err::canonicalize(given).unwrap_or_else(|_| given.to_owned());
@@ -16,8 +18,9 @@ pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<Path
         let why = format!("`{}` does not contain a crate of that name", given.display());
         return findings.fail(Rule::NoRuntime { why }, None);
     }
-    // `cargo run` names the package it runs; else the program lies in the checkout's `target`, or the user in it, or
-    // `cargo install --path` built it.
+    // `cargo run` sets the package's directory. Otherwise the program is in the checkout's `target`, the working
+    // directory is
+    // in the checkout, or `cargo install --path` built the program.
     let places = [
         std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
         std::env::current_exe().ok(),
@@ -46,7 +49,7 @@ fn is_runtime(dir: &Path) -> bool {
     name == Some("koze")
 }
 
-/// A path as a manifest should hold it: relative within one checkout, absolute across.
+/// Returns the path for a manifest: relative within one checkout, otherwise absolute.
 pub(super) fn dependency_path(runtime: &Path, dir: &Path) -> String {
     let checkout = runtime.parent().unwrap_or(runtime);
     if dir.starts_with(checkout) { paths::relative(runtime, dir) } else { runtime.display().to_string() }

@@ -1,4 +1,4 @@
-//! `koze sandboxes`: which there are on this machine, and where they went.
+//! `koze sandboxes`: lists the sandboxes on this machine and their network access.
 
 mod egress;
 
@@ -18,7 +18,7 @@ pub(super) fn run(args: &args::Sandboxes) -> ExitCode {
     list(args).unwrap_or_else(|code| code)
 }
 
-/// A sandbox, as a line.
+/// A line of the list.
 struct Row {
     session: String,
     name: String,
@@ -43,7 +43,7 @@ fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looking makes nothing.
+/// Returns the rows. Does not create sessions.
 fn rows(state: &State, only: Option<&SessionId>) -> koze::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for dir in state.sessions()? {

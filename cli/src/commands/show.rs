@@ -1,4 +1,4 @@
-//! Where output goes: results to standard output, findings to standard error.
+//! Prints results to standard output and findings to standard error.
 
 use std::io::{ErrorKind, Write};
 
@@ -10,13 +10,14 @@ pub(super) fn out(text: &str) {
     told(text);
 }
 
-/// Prints to standard output; whether anybody still reads it. A reader that has gone away is no reason to fail, but
-/// output that is lost for another cause is.
+/// Prints to standard output and returns whether the reader is still there. A closed pipe is no failure; any other
+/// write
+/// error is.
 pub(super) fn told(text: &str) -> bool {
     told_to(&mut anstream::stdout(), text)
 }
 
-/// The same for what is data to the last byte: a stream that takes colours out would take control characters with them.
+/// Prints data to standard output byte for byte, because the color-stripping stream would remove control characters.
 pub(super) fn data(text: &str) {
     told_to(&mut std::io::stdout().lock(), text);
 }
@@ -37,22 +38,22 @@ pub(super) fn err(text: &str) {
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
-/// Prints what was found, and how much it was, to standard error.
+/// Prints the findings and their number to standard error.
 pub(super) fn findings(findings: &Findings) {
     if findings.iter().next().is_none() {
         return;
     }
-    // The stream takes the colours out again where nobody sees them.
+    // The stream strips the colors if standard error is no terminal.
     let text = output::findings::render(findings, true, width());
     let mut stderr = anstream::stderr();
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.write_all(output::human::verdict(findings).as_bytes());
 }
 
-/// Columns of the terminal: `COLUMNS`, or what the terminal says.
+/// Returns the width of the terminal: `COLUMNS`, or the terminal's own answer.
 fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || terminal_size::terminal_size_of(std::io::stderr()).map(|(width, _)| usize::from(width.0));
-    // A width that nobody has would overflow the renderer's sums.
+    // Absurd widths would overflow the renderer's arithmetic.
     told.or_else(asked).filter(|width| (40..=1000).contains(width)).unwrap_or(100)
 }

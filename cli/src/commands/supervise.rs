@@ -1,4 +1,4 @@
-//! `koze supervise`: what `koze call` starts in the background.
+//! `koze supervise`: the background process that `koze call` starts.
 
 use std::process::ExitCode;
 
@@ -8,6 +8,6 @@ use crate::session::{self, State, supervisor};
 pub(super) fn run(args: &args::Supervise) -> ExitCode {
     let state = State::handed(args.state.clone());
     let done = session::session(&args.session).and_then(|session| supervisor::run(&state, &session));
-    // It has said on standard output what was wrong.
+    // The error was reported on standard output.
     ExitCode::from(u8::from(done.is_err()))
 }

@@ -1,4 +1,4 @@
-//! `koze build --watch`: builds again whenever something changes that a build reads, and survives what it finds.
+//! `koze build --watch`: rebuilds whenever an input of the build changes, also after errors.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,8 +19,9 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
     follow(&args.place, None, heard)
 }
 
-/// Builds after each change, for as long as `heard` wants more: it is told of each build, and whether that was shown.
-/// What was found `last` is not shown again.
+/// Builds after each change until `heard` returns false. Passes it each build and whether the findings were shown;
+/// findings
+/// that equal `last` are not shown again.
 pub(super) fn follow(
     place: &Where,
     mut last: Option<String>,
@@ -37,12 +38,12 @@ pub(super) fn follow(
         }
     };
     loop {
-        // The parser keeps every text for its spans: those of the last build are of no use any more.
+        // The parser keeps the source text of all spans. Those of the last build are no longer needed.
         proc_macro2::extra::invalidate_current_thread_spans();
         let mut findings = Findings::new(place.strict);
         let mut built = Build::default();
         let done = builds::run(options, &mut built, &mut findings).is_ok();
-        // The same errors once more would push what the user wants to read out of sight.
+        // Repeating the same errors would scroll away what the user wants to read.
         let found = found(&findings);
         let shown = build::drifted(&built) || last.as_ref() != Some(&found);
         if shown {
@@ -53,7 +54,7 @@ pub(super) fn follow(
             return ExitCode::SUCCESS;
         }
         match watcher.follow(&package, &built) {
-            // What it did not watch a moment ago may have changed since the build read it.
+            // A path that is newly watched may have changed since the build read it.
             Ok(true) => {}
             Ok(false) if watcher.wait() => {}
             Ok(false) => return ExitCode::FAILURE,
@@ -65,12 +66,12 @@ pub(super) fn follow(
     }
 }
 
-/// What a build found, to be compared with what the next one finds.
+/// Renders the findings of a build for comparison with those of the next one.
 pub(super) fn found(findings: &Findings) -> String {
     output::findings::render(findings, false, 100)
 }
 
-/// The directory of the package that is watched, be it whole or broken.
+/// Returns the directory to watch, whether or not the package is valid.
 fn package(project: &Path) -> notify::Result<PathBuf> {
     let dir = fs_err::canonicalize(project)?;
     let package = dir.ancestors().find(|dir| dir.join("Cargo.toml").is_file());

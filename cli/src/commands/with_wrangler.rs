@@ -1,4 +1,4 @@
-//! What `koze dev` and `koze deploy` share.
+//! The code shared by `koze dev` and `koze deploy`.
 
 use std::process::ExitCode;
 
@@ -12,12 +12,13 @@ use crate::doctor::Status;
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
 
-/// Where the project is. What decides which configuration is read must not be said to wrangler alone.
+/// Returns the options that locate the project. Rejects arguments that would make only wrangler read another
+/// configuration.
 pub(super) fn place(run: &args::Run, strict: bool) -> Result<Where, ExitCode> {
     for (name, short, ours) in
         [("config", "c", "--config"), ("env", "e", "--env"), ("cwd", "cwd", "--project")]
     {
-        // wrangler takes one hyphen for two, and a value behind a sign of equality.
+        // wrangler also accepts a single hyphen, and a value after `=`.
         let says = |arg: &String| {
             let said = arg.strip_prefix("--").or_else(|| arg.strip_prefix('-'));
             said.and_then(|said| said.split('=').next()).is_some_and(|said| said == name || said == short)
@@ -30,7 +31,7 @@ pub(super) fn place(run: &args::Run, strict: bool) -> Result<Where, ExitCode> {
     Ok(Where { project: run.project.clone(), config: run.config.clone(), strict, format: Format::Human })
 }
 
-/// The package, and the configuration as it stands now.
+/// Returns the package and its current configuration.
 pub(super) fn opened(place: &Where) -> Result<(Project, Config), ExitCode> {
     let mut findings = Findings::new(false);
     let found = Project::find(&place.project, &mut findings).and_then(|project| {
@@ -43,8 +44,7 @@ pub(super) fn opened(place: &Where) -> Result<(Project, Config), ExitCode> {
     })
 }
 
-/// Whether everything is there that wrangler needs; what is missing is shown, and what `koze doctor` only warns of is no
-/// reason to stop.
+/// Checks that everything wrangler needs is present, and shows what is missing. Warnings of `koze doctor` do not count.
 pub(super) fn ready(project: &Project, config: &Config, environment: Option<&str>) -> Result<(), ExitCode> {
     if !config.exists {
         return Err(failed(
@@ -60,7 +60,7 @@ pub(super) fn ready(project: &Project, config: &Config, environment: Option<&str
     if stops { Err(ExitCode::FAILURE) } else { Ok(()) }
 }
 
-/// The environment that is meant: the one that is named, or else the one that wrangler would find.
+/// Returns the selected environment: the named one, or the one that wrangler would choose.
 pub(super) fn environment(run: &args::Run, project: &Project) -> Result<Option<String>, ExitCode> {
     match &run.env {
         Some(name) => Ok(Some(name.clone()).filter(|name| !name.is_empty())),
@@ -68,12 +68,14 @@ pub(super) fn environment(run: &args::Run, project: &Project) -> Result<Option<S
     }
 }
 
-/// What says it to wrangler, also where it is the top level: it would look for another one by itself.
+/// Returns wrangler's argument for the environment. It is passed for the top level, too, because wrangler would
+/// otherwise
+/// choose an environment itself.
 pub(super) fn environment_argument(name: Option<&str>) -> String {
     format!("--env={}", name.unwrap_or_default())
 }
 
-/// Shows why a command cannot go on.
+/// Shows an error and returns the exit code.
 pub(super) fn failed(why: &str) -> ExitCode {
     show::err(&format!("error: {why}\n"));
     ExitCode::FAILURE

@@ -1,28 +1,28 @@
-//! The configuration of a local run: the project's own, seen from another directory and without containers.
+//! Derives the configuration of a local run: the project's, relocated to another directory and without containers.
 
 use serde_json::{Map, Value, json};
 
 use crate::wrangler::settings::CHECK;
 
-/// What the configuration of a local run says in place of the project's.
+/// The values that replace or extend those of the project.
 #[derive(Debug, Clone, Copy)]
 pub struct Local<'a> {
-    /// The way from its directory to that of the project's configuration: `../..`.
+    /// The path from the staging directory to that of the project's configuration: `../..`.
     pub up: &'a str,
-    /// The Worker entry, in its own directory.
+    /// The entry point in the staging directory.
     pub main: &'a str,
-    /// What stands beside the project's own variables, at every level.
+    /// Variables to add at every level.
     pub vars: &'a [(&'a str, Value)],
 }
 
-/// The entry of the project, relative to its configuration: that of an environment, where it has one.
+/// Returns the entry point, relative to the configuration: the environment's own, or the top level's.
 pub fn main<'v>(config: &'v Value, environment: Option<&str>) -> Option<&'v str> {
     let of = |level: &'v Value| level.get("main")?.as_str();
     let level = environment.and_then(|name| config.get("env")?.get(name));
     level.and_then(of).or_else(|| of(config))
 }
 
-/// The configuration of a local run.
+/// Derives the configuration of a local run.
 pub fn local(config: &Value, local: &Local) -> Value {
     let mut config = config.clone();
     let Value::Object(root) = &mut config else { return config };
@@ -39,14 +39,14 @@ pub fn local(config: &Value, local: &Local) -> Value {
 }
 
 fn level(level: &mut Map<String, Value>, local: &Local) {
-    // Where modules are looked for beside the entry, that is beside the project's.
+    // By default wrangler looks for modules next to the entry point, so point it to the project's.
     if level.get("find_additional_modules") == Some(&json!(true)) && !level.contains_key("base_dir") {
         let main = level.get("main").and_then(Value::as_str).unwrap_or_default();
         let dir = main.rsplit_once('/').map_or(".", |(dir, _)| dir).to_owned();
         level.insert("base_dir".to_owned(), json!(dir));
     }
     level.shift_remove("containers");
-    // Of a route, wrangler puts the host in place of the one that was asked for, by which a preview is known.
+    // With a route, wrangler replaces the requested host by the route's, but previews are recognized by their host.
     level.shift_remove("route");
     level.shift_remove("routes");
     if let Some(Value::Object(dev)) = level.get_mut("dev") {
@@ -68,13 +68,13 @@ fn level(level: &mut Map<String, Value>, local: &Local) {
             lead_up(value, local.up);
         }
     }
-    // Only what is a path; else it is the name of a package.
+    // Only paths change; other values are package names.
     for value in at(level, &["alias", "*"]) {
         if value.as_str().is_some_and(|name| name.starts_with('.')) {
             lead_up(value, local.up);
         }
     }
-    // What is a variable here must not be a secret, too.
+    // A name must not be both a variable and a secret.
     if let Some(Value::Array(required)) =
         level.get_mut("secrets").and_then(|secrets| secrets.get_mut("required"))
     {
@@ -86,8 +86,9 @@ fn level(level: &mut Map<String, Value>, local: &Local) {
     }
 }
 
-/// A build command without the [`CHECK`] that guards a deployment. Here a file that is not in step is about to
-/// be: koze builds after each change, and wrangler, which sees the same change, ends where its first build fails.
+/// Removes the [`CHECK`] that guards a deployment from a build command. In a local run, koze rebuilds after each
+/// change, and
+/// wrangler, which sees the same change, would exit if its first build failed on a stale file.
 fn unchecked(command: &str) -> &str {
     match command.split_once("&&") {
         Some((check, rest)) if check.split_whitespace().eq(CHECK.split_whitespace()) => rest.trim_start(),
@@ -95,7 +96,7 @@ fn unchecked(command: &str) -> &str {
     }
 }
 
-/// Where paths stand that are relative to the configuration; `*` is each of an object or array.
+/// The settings that hold paths relative to the configuration; `*` matches each element of an object or array.
 const PATHS: [&[&str]; 11] = [
     &["base_dir"],
     &["tsconfig"],
@@ -110,7 +111,7 @@ const PATHS: [&[&str]; 11] = [
     &["d1_databases", "*", "migrations_dir"],
 ];
 
-/// The values at a place.
+/// Returns the values at a path of keys.
 fn at<'v>(level: &'v mut Map<String, Value>, place: &[&str]) -> Vec<&'v mut Value> {
     let Some((first, rest)) = place.split_first() else { return Vec::new() };
     let mut found: Vec<&mut Value> = match *first {
@@ -131,7 +132,7 @@ fn at<'v>(level: &'v mut Map<String, Value>, place: &[&str]) -> Vec<&'v mut Valu
     found
 }
 
-/// Leads a relative path from the other directory to the same place.
+/// Rewrites a relative path so that it leads to the same file from the staging directory.
 fn lead_up(value: &mut Value, up: &str) {
     if let Value::String(path) = value
         && !path.starts_with('/')
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn it_means_the_same_files() {
+    fn paths_lead_to_the_same_files() {
         let config = json!({
             "$schema": "./node_modules/wrangler/config-schema.json",
             "name": "app",
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn it_builds_without_the_check() {
+    fn the_build_command_omits_the_check() {
         for (command, unchecked) in [
             ("koze build --check && worker-build --release", "worker-build --release"),
             ("koze  build --check &&a && b; c", "a && b; c"),
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn it_has_no_containers() {
+    fn containers_are_removed() {
         let class = json!({ "type": "durable-object", "storage": "sqlite", "container": "x" });
         let config = json!({
             "containers": [{ "class_name": "A" }],
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn it_answers_at_every_host() {
+    fn routes_are_removed() {
         let config = json!({
             "routes": ["example.com/*"],
             "dev": { "port": 1, "host": "example.com" },
@@ -236,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_variable_is_no_secret() {
+    fn a_variable_is_not_a_required_secret() {
         let config = json!({ "secrets": { "required": ["TOKEN", "KEY"] } });
         assert_eq!(made(&config)["secrets"], json!({ "required": ["KEY"] }));
     }
 
     #[test]
-    fn modules_are_looked_for_beside_the_projects_entry() {
+    fn modules_are_found_next_to_the_projects_entry() {
         let config = json!({ "main": "src/index.js", "find_additional_modules": true });
         assert_eq!(made(&config)["base_dir"], "../../src");
         let config = json!({ "main": "index.js", "base_dir": "lib", "find_additional_modules": true });
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_may_have_an_entry_of_its_own() {
+    fn an_environment_may_have_its_own_entry() {
         let config = json!({ "main": "a", "env": { "b": { "main": "b" }, "c": {} } });
         assert_eq!(main(&config, None), Some("a"));
         assert_eq!(main(&config, Some("b")), Some("b"));

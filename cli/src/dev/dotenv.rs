@@ -1,7 +1,6 @@
-//! Files such as `.env`, as far as koze has to know what wrangler finds in them.
+//! Parses files such as `.env` as far as koze needs to know what wrangler reads from them.
 
-/// What a file of such lines gives a variable: as it stands there, with its quotes and what is behind them. The last line
-/// counts.
+/// Returns the raw value of a variable, including quotes and anything after them. The last assignment wins.
 pub fn given<'t>(text: &'t str, wanted: &str) -> Option<&'t str> {
     let of = |line: &'t str| {
         let line = line.trim_start();
@@ -12,7 +11,8 @@ pub fn given<'t>(text: &'t str, wanted: &str) -> Option<&'t str> {
     text.lines().filter_map(of).next_back()
 }
 
-/// The value that is meant; nothing where only wrangler could tell, for it depends on others or goes on elsewhere.
+/// Returns the value without its quotes, or `None` if only wrangler could tell: the value refers to other variables or
+/// spans several lines.
 pub fn plain(given: &str) -> Option<&str> {
     let value = match given.chars().next().filter(|first| "'\"`".contains(*first)) {
         Some(quote) => given[1..].split_once(quote)?.0,
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_found_by_their_names() {
+    fn variables_are_found_by_name() {
         for (text, expected) in [
             ("A=1\n B = x y \n", Some("x y")),
             ("export B=1\r\n", Some("1")),
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_what_is_meant() {
+    fn plain_values_are_unquoted() {
         for (given, expected) in [
             ("staging", Some("staging")),
             ("staging # where we try", Some("staging")),

@@ -1,20 +1,21 @@
-//! Which environment of the configuration wrangler takes where no argument names one.
+//! Determines the environment that wrangler selects if no argument names one.
 
 use std::fs;
 use std::path::Path;
 
 use super::dotenv;
 
-/// The variable that names it.
+/// The variable that names the environment.
 const NAME: &str = "CLOUDFLARE_ENV";
-/// Where wrangler looks for it beside this program's own environment, in the directory that it runs in: the later one
-/// counts.
+/// The files that wrangler reads the variable from, next to its own environment, in its working directory. The later
+/// file
+/// wins.
 const FILES: [&str; 2] = [".env", ".env.local"];
 
-/// The environment that wrangler would take in this directory; nothing for the top level.
+/// Returns the environment that wrangler would select in this directory, or `None` for the top level.
 ///
 /// # Errors
-/// Where a file names one in a way that only wrangler could tell.
+/// Returns a message if a file names the environment in a way that only wrangler can interpret.
 pub fn found(dir: &Path) -> Result<Option<String>, String> {
     let own = std::env::var(NAME).ok();
     let name = match own {
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_later_file_counts() {
+    fn the_later_file_wins() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(in_files(dir.path()), Ok(None));
         fs::write(dir.path().join(".env"), "CLOUDFLARE_ENV=one\n").unwrap();

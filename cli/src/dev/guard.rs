@@ -1,5 +1,6 @@
-//! A process between koze and wrangler. wrangler starts others, which start others: all of them end with this one,
-//! which ends with koze, however that ends.
+//! A process between koze and wrangler that kills all descendants of wrangler when wrangler ends, and wrangler when
+//! koze
+//! ends for any reason.
 
 use std::ffi::OsString;
 use std::io;
@@ -11,14 +12,15 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long a program that is told to end may take for it.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Starts a program under a guard of its own. It is to be waited for on the thread that calls this, which must not end
-/// before.
+/// Starts a program under its own guard process.
+///
+/// Wait for the child on the calling thread and keep that thread alive: the guard watches for its end.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// Returns an error if the guard cannot be started.
 pub fn start(program: &std::path::Path, configure: impl FnOnce(&mut Command)) -> io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["guard", &std::process::id().to_string(), "--"]).arg(program);
@@ -26,15 +28,15 @@ pub fn start(program: &std::path::Path, configure: impl FnOnce(&mut Command)) ->
     command.spawn()
 }
 
-/// Waits for a program under its guard; told to end, it tells it so.
+/// Waits for a guarded program, and passes SIGTERM on to it.
 ///
 /// # Errors
-/// Where the system does not say.
+/// Returns an error if waiting fails.
 pub async fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    // After Ctrl-C wrangler ends by itself, for it was told, too.
+    // Ctrl-C reaches wrangler, too, so give it time to exit on its own.
     let mut tell_at = None;
     loop {
         tokio::select! {
@@ -50,15 +52,15 @@ pub async fn wait(child: &mut Child) -> io::Result<ExitStatus> {
     }
 }
 
-/// The guard: runs a program, and ends with its exit code, and with nothing left that it has started.
+/// Runs a program as its guard, kills all its descendants when it ends, and returns its exit code.
 ///
 /// # Errors
-/// Where the program cannot be started.
+/// Returns an error if the program cannot be started.
 pub async fn run(parent: u32, program: &[OsString]) -> io::Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
-    // What loses its parent becomes a child of this process, and this one is told when it loses its own.
+    // Orphaned descendants become children of this process, and the kernel signals it when its own parent ends.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     let alone = || rustix::process::getppid().map(Pid::as_raw_pid) != i32::try_from(parent).ok();
@@ -72,7 +74,7 @@ pub async fn run(parent: u32, program: &[OsString]) -> io::Result<ExitCode> {
     let status = loop {
         tokio::select! {
             status = child.wait() => break Some(status?),
-            // In a terminal, the program has heard it, too.
+            // In a terminal, the program has received it, too.
             _ = interrupt.recv() => {}
             Some(()) = async { tokio::select! { told = terminate.recv() => told, told = hang_up.recv() => told } } => {
                 tell(&child, Signal::TERM);
@@ -85,14 +87,14 @@ pub async fn run(parent: u32, program: &[OsString]) -> io::Result<ExitCode> {
     Ok(status.map_or(ExitCode::FAILURE, code))
 }
 
-/// The exit code of a program as a shell gives it: 128 + n after the signal n.
+/// Returns the exit code that a shell reports: 128 + n after signal n.
 pub fn code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt as _;
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// Kills all children, and their children, which are this process's then, until there are none.
+/// Kills all children, and the orphans that they leave to this process, until none remain.
 async fn end_all() {
     loop {
         for child in children() {
@@ -106,14 +108,14 @@ async fn end_all() {
     }
 }
 
-/// The children of this process.
+/// Returns the children of this process.
 fn children() -> Vec<Pid> {
     let ours = rustix::process::getpid().as_raw_pid().to_string();
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_ours = |id: &i32| {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        // Behind the name, which may hold anything: the state, then the parent.
+        // The name may contain anything, so parse after its closing parenthesis: the state, then the parent.
         stat.rsplit_once(')').is_some_and(|(_, rest)| rest.split_whitespace().nth(1) == Some(&ours))
     };
     ids.filter(is_ours).filter_map(Pid::from_raw).collect()
@@ -125,7 +127,7 @@ fn tell(child: &Child, what: Signal) {
     }
 }
 
-/// At that time; never, where there is none.
+/// Waits until a point in time, or forever if there is none.
 async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

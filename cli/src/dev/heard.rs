@@ -1,4 +1,4 @@
-//! A program whose errors are shown as they come, and kept, so that they can be explained.
+//! Runs a program, shows its standard error as it arrives, and keeps the end of it so that errors can be explained.
 
 use std::io::{self, Write as _};
 use std::process::{ExitStatus, Stdio};
@@ -8,16 +8,16 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep_until};
 
-/// How much of what a program says is kept: its end.
+/// How many bytes of the output are kept, counted from its end.
 const KEPT: usize = 1 << 20;
 
-/// How long the output is waited for of what a program has left running.
+/// How long to wait for the end of the output if a descendant keeps it open.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Runs a program to its end, which gets the signals that this one gets, and returns what it said on standard error.
+/// Runs a program, forwards signals to it, and returns its exit status and the end of its standard error.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// Returns an error if the program cannot be started.
 pub async fn run(command: std::process::Command) -> io::Result<(ExitStatus, String)> {
     let mut signals = Signals::new()?;
     let mut child = Command::from(command).stderr(Stdio::piped()).spawn()?;
@@ -73,7 +73,7 @@ impl Signals {
         ]))
     }
 
-    /// Passes on the next signal. Ctrl-C in a terminal the program has got by itself.
+    /// Forwards the next signal. The terminal itself delivers Ctrl-C to the program.
     async fn pass(&mut self, id: Option<u32>) {
         use rustix::process::{Pid, Signal, kill_process};
         let [(_, interrupt), (_, terminate), (_, hang_up)] = &mut self.0;
@@ -99,7 +99,7 @@ impl Signals {
         Ok(Signals)
     }
 
-    /// The program gets what is said in its console by itself; this one waits for its end.
+    /// Does nothing: the console delivers its signals to the program, and koze waits for it to exit.
     async fn pass(&mut self, _: Option<u32>) {
         let _ = tokio::signal::ctrl_c().await;
     }

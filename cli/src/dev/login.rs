@@ -1,4 +1,4 @@
-//! Whether wrangler has a login at Cloudflare, as far as can be told without asking it.
+//! Detects whether wrangler is logged in to Cloudflare, without running it.
 
 use std::env;
 use std::fs;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::dotenv;
 
-/// The variables that are a login.
+/// The variables that hold credentials.
 const VARIABLES: [&str; 3] = ["CLOUDFLARE_API_TOKEN", "CLOUDFLARE_API_KEY", "CF_API_TOKEN"];
-/// Where wrangler reads them, too, in the directory that it runs in.
+/// The files in the working directory from which wrangler also reads the variables.
 const FILES: [&str; 2] = [".env", ".env.local"];
-/// What stands in the files that `wrangler login` writes.
+/// The keys in the files that `wrangler login` writes.
 const TOKENS: [&str; 2] = ["oauth_token", "refresh_token"];
 
-/// Whether there is one for wrangler in this directory.
+/// Returns whether wrangler finds credentials in this directory.
 pub fn is_there(dir: &Path) -> bool {
     let set = |name: &&str| env::var_os(name).is_some_and(|value| !value.is_empty());
     let in_files = || {
@@ -23,7 +23,7 @@ pub fn is_there(dir: &Path) -> bool {
     VARIABLES.iter().any(set) || in_files() || remembered()
 }
 
-/// Whether `wrangler login` has left one.
+/// Returns whether `wrangler login` has stored credentials.
 fn remembered() -> bool {
     homes().iter().any(|home| {
         let files = fs::read_dir(home.join("config")).into_iter().flatten().flatten();
@@ -32,7 +32,7 @@ fn remembered() -> bool {
     })
 }
 
-/// Where it may have left it: below the home directory, or where programs keep their settings.
+/// The directories that may hold them: the home directory and the platform's configuration directories.
 fn homes() -> Vec<PathBuf> {
     let named = |name| env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let home = named("HOME").or_else(|| named("USERPROFILE"));

@@ -1,18 +1,18 @@
-//! What `koze dev` and `koze deploy` put around wrangler.
+//! The part of `koze dev` and `koze deploy` around wrangler.
 //!
 //! | module | job |
 //! |---|---|
-//! | [`wrangler`] | the program: whether it and what a build of the Worker needs are there, and how it is started |
-//! | [`config`] | the configuration of a local run, made of the project's |
-//! | [`stage`] | the directory of a local run: configuration, entry, the base of the classes |
-//! | [`secrets`] | where a Worker's secrets are in development |
-//! | [`environment`] | which environment wrangler takes where nobody names one |
-//! | [`login`] | whether wrangler has a login at Cloudflare |
-//! | [`dotenv`] | files such as `.env` |
-//! | [`token`] | the bearer token of a local run, where the project has none |
-//! | [`heard`] | a program whose errors are shown as they come, and kept |
-//! | [`refusal`] | what wrangler refuses, in koze's words |
-//! | [`guard`] | a process that ends all that wrangler has started, however koze ends |
+//! | [`wrangler`] | checks that wrangler and the build tools of the Worker are installed, and starts wrangler |
+//! | [`config`] | derives the configuration of a local run from the project's |
+//! | [`stage`] | writes the directory of a local run: configuration, entry point, base of the classes |
+//! | [`secrets`] | finds a Worker's secrets in development |
+//! | [`environment`] | determines the environment that wrangler selects by default |
+//! | [`login`] | detects whether wrangler is logged in to Cloudflare |
+//! | [`dotenv`] | parses files such as `.env` |
+//! | [`token`] | stores the bearer token of a local run if the project has none |
+//! | [`heard`] | runs a program, shows its standard error and keeps the end of it |
+//! | [`refusal`] | explains wrangler's errors in terms of the project |
+//! | [`guard`] | kills all descendants of wrangler, however koze ends |
 
 pub mod config;
 pub mod dotenv;

@@ -1,14 +1,14 @@
-//! What wrangler and Cloudflare refuse in words that do not say what to do about it in a project of koze's.
+//! Explains errors of wrangler and Cloudflare whose own text does not say what to do in a koze project.
 
 use crate::plan::Planned;
 
-/// How wrangler begins what it says of an application's name.
+/// The beginning of wrangler's error about an application name that is taken.
 const TAKEN: &str = "There is already an application with the name ";
 
-/// What Cloudflare calls it that a class is deleted or renamed which it never had.
+/// Cloudflare's errors about a migration that deletes or renames a class that the account never had.
 const NEVER_THERE: [&str; 2] = ["code: 10074", "was not exported in the previous version"];
 
-/// What to say once wrangler has said this; nothing where it needs no more words.
+/// Returns the explanation of an error in wrangler's output, if it needs one.
 pub fn explained(stderr: &str, sandboxes: &[Planned], config: &str, worker: &str) -> Option<String> {
     let said = plain(stderr);
     if let Some((_, rest)) = said.split_once(TAKEN) {
@@ -24,7 +24,7 @@ pub fn explained(stderr: &str, sandboxes: &[Planned], config: &str, worker: &str
 }
 
 fn taken(name: &str, sandboxes: &[Planned], config: &str, worker: &str) -> String {
-    // An environment puts its own name behind it.
+    // wrangler appends the environment's name.
     let is_of = |sandbox: &&Planned| {
         name.strip_prefix(&sandbox.container).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
@@ -45,7 +45,7 @@ fn taken(name: &str, sandboxes: &[Planned], config: &str, worker: &str) -> Strin
     )
 }
 
-/// What was said without colours and line breaks.
+/// Strips colors and joins wrapped lines.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_and_line_breaks_do_not_matter() {
+    fn colors_and_line_breaks_are_ignored() {
         assert_eq!(plain("\u{1b}[31ma\n  b\u{1b}[0m c\u{1b}["), "a b c");
         let said = "\u{1b}[31m✘ \u{1b}[41;31m[\u{1b}[41;97mERROR\u{1b}[0m There is already an application with\n  the name \u{1b}[1mapp-shell\u{1b}[0m deployed that";
         let explained = explained(said, &[], "wrangler.jsonc", "app").unwrap();

@@ -1,4 +1,4 @@
-//! Where a Worker's secrets are in development.
+//! Finds a Worker's secrets in development.
 
 use std::fs;
 use std::path::Path;
@@ -7,16 +7,17 @@ use serde_json::Value;
 
 use super::dotenv;
 
-/// The secrets that let clients in.
+/// The secrets that hold bearer tokens.
 const SECRETS: [&str; 2] = ["KOZE_TOKEN", "KOZE_TOKENS"];
 
-/// Whether a Worker finds a token in development, in an environment or, where none is named, at the top level: among the
-/// variables of its configuration, or where wrangler looks for secrets.
+/// Returns whether a Worker has a token in development, in the given environment or at the top level: as a variable of
+/// its
+/// configuration, or in the files where wrangler looks for secrets.
 pub fn have_token(config: &Value, environment: Option<&str>, dir: &Path) -> bool {
     let named = environment.and_then(|name| config.get("env")?.get(name));
     let level = named.unwrap_or(config);
     let secrets = level.get("secrets");
-    // Where some are named, no others are handed over.
+    // If the configuration names required secrets, wrangler loads no others.
     let taken = |name: &str| {
         let required =
             |secrets: &Value| secrets["required"].as_array().is_some_and(|all| all.contains(&name.into()));
@@ -28,8 +29,8 @@ pub fn have_token(config: &Value, environment: Option<&str>, dir: &Path) -> bool
     })
 }
 
-/// Whether wrangler loads a secret of this name: from the one file of its own, or else from several that others read, too,
-/// and where secrets are `named`, from this program's own environment.
+/// Returns whether wrangler loads a secret of this name: from `.dev.vars`, or else from the `.env` files and, if the
+/// configuration names required secrets, from this program's environment.
 fn is_loaded(name: &str, environment: Option<&str>, dir: &Path, named: bool) -> bool {
     let read = |file: &str| fs::read_to_string(dir.join(file)).ok();
     let says = |text: &String| dotenv::given(text, name).is_some();
@@ -45,7 +46,7 @@ fn is_loaded(name: &str, environment: Option<&str>, dir: &Path, named: bool) -> 
         || named && std::env::var_os(name).is_some()
 }
 
-/// The names of the files in which wrangler looks for secrets: `.dev.vars`, `.env`, and those of environments.
+/// Returns the names of the files in which wrangler looks for secrets: `.dev.vars`, `.env`, and those of environments.
 pub fn files(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_of_the_projects_own() {
+    fn the_projects_token_is_found_in_files() {
         for (files, environment, expected) in [
             (&[(".dev.vars", "A=1\n KOZE_TOKEN = x\n")][..], None, true),
             (&[(".dev.vars.staging", "export KOZE_TOKENS='{}'")], Some("staging"), true),
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_in_the_configuration() {
+    fn the_projects_token_is_found_in_the_configuration() {
         let dir = tempfile::tempdir().unwrap();
         let config = json!({
             "vars": { "KOZE_TOKEN": "x" },
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_secrets_that_are_named_are_handed_over() {
+    fn only_named_secrets_are_loaded() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(".dev.vars"), "KOZE_TOKEN=x").unwrap();
         for (required, expected) in

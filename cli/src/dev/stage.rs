@@ -1,4 +1,4 @@
-//! The directory of a local run, `.wrangler/koze-dev`: what wrangler reads in place of the project's configuration.
+//! The staging directory of a local run, `.wrangler/koze-dev`, which wrangler reads instead of the project's directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -12,53 +12,53 @@ use super::secrets;
 use crate::generate;
 use crate::paths;
 
-/// The directory, beside the project's configuration.
+/// The directory, relative to that of the project's configuration.
 const DIR: &str = ".wrangler/koze-dev";
-/// The configuration in it.
+/// The configuration file in it.
 const CONFIG: &str = "wrangler.json";
-/// The Worker entry in it.
+/// The entry point in it.
 const ENTRY: &str = "worker.mjs";
 
-/// The directory, for this run alone. It goes with this, or when it is cleared.
+/// The staging directory, locked by this run. It is deleted on drop or by [`Stage::clear`].
 #[derive(Debug)]
 pub struct Stage {
     dir: PathBuf,
     _ours: File,
 }
 
-/// Why there is no directory.
+/// An error from creating the directory.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// Another run has it.
+    /// Another run uses it.
     #[error("another `koze dev --local` is running in this project: stop it first")]
     Taken,
-    /// The operating system refused.
+    /// An error of the operating system.
     #[error("`{DIR}` cannot be written: {0}")]
     Io(#[from] io::Error),
 }
 
-/// What is written to it.
+/// The content of the directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Content<'a> {
     /// The project's configuration.
     pub config: &'a Value,
-    /// The environment that runs.
+    /// The environment to run.
     pub environment: Option<&'a str>,
-    /// The classes of sandboxes.
+    /// The classes of the sandboxes.
     pub classes: &'a [&'a str],
-    /// What the Worker finds beside its own variables.
+    /// Variables to add to the Worker's own.
     pub vars: &'a [(&'a str, Value)],
 }
 
 impl Stage {
-    /// Takes the directory beside a configuration, with nothing in it but the secrets of development.
+    /// Creates and locks the directory next to a configuration, with only the development secrets in it.
     ///
     /// # Errors
-    /// Where another run has it, or it cannot be made.
+    /// Returns an error if another run uses it or it cannot be created.
     pub fn new(beside: &Path) -> Result<Self, Failed> {
         let dir = beside.join(DIR);
         fs::create_dir_all(dir.parent().unwrap_or(beside))?;
-        // Outside of it: what is in it goes.
+        // Outside the directory, whose content is deleted.
         let ours = File::create(dir.with_extension("lock"))?;
         match ours.try_lock() {
             Ok(()) => {}
@@ -69,25 +69,25 @@ impl Stage {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => {}
         }
-        // The tokens in it are for this user alone.
+        // The directory contains tokens, so only this user may read it.
         DirBuilder::new().mode(0o700).create(&dir)?;
-        // wrangler looks for secrets beside the configuration it reads.
+        // wrangler looks for secrets next to its configuration.
         for name in secrets::files(beside) {
             symlink(Path::new("../..").join(&name), dir.join(&name))?;
         }
         Ok(Stage { dir, _ours: ours })
     }
 
-    /// Writes it, or writes it anew: wrangler reads its configuration again when it is written, and builds.
+    /// Writes the directory. wrangler reloads its configuration and rebuilds when the file changes.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn write(&self, content: &Content) -> io::Result<()> {
         let Content { config, environment, classes, vars } = *content;
         let main = config::main(config, environment).unwrap_or(generate::ENTRY);
         let main = paths::dotted(&self.dir.join("../..").join(main), &self.dir);
         let config = config::local(config, &Local { up: "../..", main: ENTRY, vars });
-        // No version control is to take it for a part of the project.
+        // Keep the directory out of version control.
         self.put(".gitignore", "*\n")?;
         self.put("local.mjs", koze_templates::LOCAL)?;
         self.put("calls.mjs", koze_templates::CALLS)?;
@@ -96,12 +96,12 @@ impl Stage {
         self.put(CONFIG, &format!("{config:#}\n"))
     }
 
-    /// The configuration.
+    /// Returns the path of the configuration.
     pub fn config(&self) -> PathBuf {
         self.dir.join(CONFIG)
     }
 
-    /// Takes it away.
+    /// Deletes the directory.
     pub fn clear(&self) {
         let _ = fs::remove_dir_all(&self.dir);
     }

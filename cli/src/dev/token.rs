@@ -1,14 +1,14 @@
-//! The bearer token of a Worker that runs on this machine.
+//! The bearer token of a Worker on this machine.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// The token that is remembered in a directory; the first time a new one.
+/// Returns the token stored in a directory, generating it on first use.
 ///
 /// # Errors
-/// Where it can be neither read nor written, or the system has no random numbers.
+/// Returns an error if the token can be neither read nor written, or if the system has no random numbers.
 pub fn remembered(dir: &Path) -> io::Result<String> {
     let file = dir.join("dev-token");
     match fs::read_to_string(&file) {
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_stays() {
+    fn the_token_persists() {
         let dir = tempfile::tempdir().unwrap();
         let token = remembered(dir.path()).unwrap();
         assert_eq!(token.len(), 64);

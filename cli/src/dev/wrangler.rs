@@ -1,4 +1,4 @@
-//! wrangler: what it needs, and how it is started.
+//! Checks wrangler's requirements and starts it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,23 +7,23 @@ use crate::doctor::{Check, tools};
 use crate::wrangler::locate::Config;
 use crate::wrangler::settings;
 
-/// What is missing of what wrangler needs to run a project, and to build it with the `build.command` of this environment.
+/// Returns the missing requirements for running a project with wrangler and the `build.command` of this environment.
 pub fn missing(dir: &Path, config: &Config, environment: Option<&str>) -> Vec<Check> {
     let command = settings::build_command(config.document.value(), environment);
     tools::needed(dir, command.unwrap_or_default())
 }
 
-/// The program of the project. What it starts finds the project's Node first, as in npm's scripts, and this koze last.
+/// The project's wrangler. Its child processes find the project's Node first, as in npm scripts, and this koze last.
 #[derive(Debug)]
 pub struct Wrangler {
-    /// It.
+    /// The program's path.
     pub program: PathBuf,
-    /// Its `PATH`.
+    /// The program's `PATH`.
     pub path: OsString,
 }
 
 impl Wrangler {
-    /// That of a package. [`missing`] has looked whether there is one.
+    /// Returns the wrangler of a package. Call [`missing`] first to check that it is installed.
     pub fn of(dir: &Path) -> Self {
         let bins = || tools::modules(dir).map(|modules| modules.join(".bin")).filter(|bin| bin.is_dir());
         let program = bins().map(|bin| bin.join("wrangler")).find(|program| program.is_file());

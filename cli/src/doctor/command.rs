@@ -1,30 +1,30 @@
-//! What a `build.command` does about a program: whether it looks for it on the `PATH`, and whether it installs it first.
+//! Determines whether a `build.command` expects a program on the `PATH` or installs it first.
 
-/// How a build command comes by a program.
+/// How a build command obtains a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Supply {
-    /// It does not run the program by its bare name.
+    /// The command does not run the program by its bare name.
     Unused,
-    /// `cargo install` comes first.
+    /// The command runs `cargo install` for it first.
     Installed,
-    /// Something comes first that may install it, or say where it is: only the shell can tell.
+    /// The command may install it first or change the `PATH`; only a shell can tell.
     Unknown,
-    /// It expects the program on the `PATH`.
+    /// The command expects the program on the `PATH`.
     Expected,
 }
 
-/// Words of the shell and programs that come before the program of a command.
+/// Shell keywords and programs that may precede the program of a command.
 const PREFIXES: [&str; 13] =
     ["if", "then", "else", "elif", "while", "until", "do", "!", "{", "exec", "time", "command", "env"];
 
-/// How this command comes by `program`. This is no shell: where it cannot tell, it says so.
+/// Determines how a command obtains `program`. Returns [`Supply::Unknown`] where only a shell could tell.
 pub(crate) fn supply(command: &str, program: &str) -> Supply {
     let mut before = Supply::Expected;
     for part in command.split(['&', '|', ';', '\n', '(', ')', '`']) {
         let mut words = part.split_whitespace().map(unquoted).peekable();
         let mut sets = false;
         while let Some(word) = words.peek() {
-            // `PATH=… program` looks elsewhere.
+            // `PATH=… program` changes where the program is found.
             let assigns = word.split_once('=').is_some_and(|(name, _)| is_name(name));
             if !assigns && !PREFIXES.contains(word) {
                 break;
@@ -38,7 +38,7 @@ pub(crate) fn supply(command: &str, program: &str) -> Supply {
         let Some(first) = words.next() else { continue };
         let rest: Vec<&str> = words.collect();
         if first == program {
-            // `command -v program` and its like only ask.
+            // `command -v program` and the like only query.
             return before;
         }
         if installs(first, &rest, program) {
@@ -51,13 +51,13 @@ pub(crate) fn supply(command: &str, program: &str) -> Supply {
 }
 
 impl Supply {
-    /// What is certain of an installation stays so.
+    /// Returns `Installed` if that is certain, otherwise `Unknown`.
     fn or_unknown(self) -> Supply {
         if self == Supply::Installed { self } else { Supply::Unknown }
     }
 }
 
-/// `cargo +stable install -q "worker-build@^0.8"`, or the same by `cargo binstall`.
+/// Returns whether a command is `cargo +stable install -q "worker-build@^0.8"`, or the same with `cargo binstall`.
 fn installs(first: &str, rest: &[&str], program: &str) -> bool {
     let subcommand = rest.iter().position(|word| !word.starts_with(['+', '-']));
     first.rsplit('/').next() == Some("cargo")
@@ -67,7 +67,7 @@ fn installs(first: &str, rest: &[&str], program: &str) -> bool {
         })
 }
 
-/// Programs that neither install anything nor change where programs are looked for.
+/// Returns whether a program neither installs anything nor changes the `PATH`.
 fn asks(program: &str) -> bool {
     ["-v", "-V", "which", "type", "echo", "test", "[", "true", ":", "cd", "fi", "done", "}"]
         .contains(&program)
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_installs_what_it_runs_or_expects_it() {
+    fn supply_of_build_commands() {
         for (command, expected) in [
             (r#"cargo install -q "worker-build@^0.8" && worker-build --release"#, Supply::Installed),
             ("cargo install -q worker-build && worker-build --release", Supply::Installed),

@@ -1,4 +1,4 @@
-//! The supplementary groups of the user, in sandboxes on this machine.
+//! Checks the user's supplementary groups, which sandboxes on this machine may inherit.
 
 use koze::provider::local::{Groups, groups};
 
@@ -6,8 +6,9 @@ use super::Check;
 
 const NAME: &str = "groups";
 
-/// Says where files that only one of the user's groups may read are readable in sandboxes; none where groups are dropped.
-/// No warning: it is a fact about the machine, and `--strict` judges the project.
+/// Reports if sandboxes can read files that only one of the user's groups may read; `None` if groups are dropped. This
+/// is
+/// not a warning, because it describes the machine and `--strict` judges the project.
 pub(super) fn check() -> Option<Check> {
     of(groups())
 }
@@ -30,7 +31,7 @@ mod tests {
     use crate::doctor::Status;
 
     #[test]
-    fn a_check_says_what_is_missing() {
+    fn the_check_names_the_missing_tool() {
         assert_eq!(of(Groups::Dropped), None);
         for (groups, missing) in [(Groups::NoHelper, "newgidmap"), (Groups::NoSubordinate, "/etc/subgid")] {
             let check = of(groups).unwrap();

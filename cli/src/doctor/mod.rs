@@ -1,6 +1,6 @@
-//! What `koze doctor` looks at: the project, and the tools that building, checking and deploying it need.
+//! The checks of `koze doctor`: the project, and the tools that build, check and deploy it.
 //!
-//! Each check is data; the command shows them. No check changes anything, and none reaches the network.
+//! Each check is data; the command shows it. No check changes anything or uses the network.
 
 mod command;
 #[cfg(target_os = "linux")]
@@ -20,21 +20,21 @@ use crate::plan::Planned;
 use crate::wrangler::locate::Config;
 use crate::wrangler::settings;
 
-/// How a check came out.
+/// The outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// As it should be.
+    /// Nothing to do.
     Ok,
-    /// It works today, or it is needed for some tasks only.
+    /// Works today, or is needed only for some tasks.
     Warning,
-    /// A build or a deployment will fail.
+    /// Builds or deployments will fail.
     Error,
 }
 
 impl Status {
-    /// The word for it.
+    /// Returns the word for the outcome.
     pub fn word(self) -> &'static str {
         match self {
             Status::Ok => "ok",
@@ -44,17 +44,17 @@ impl Status {
     }
 }
 
-/// One thing that was looked at.
+/// A check and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Check {
-    /// What: one word.
+    /// The subject, in one word.
     pub name: &'static str,
-    /// How it came out.
+    /// The outcome.
     pub status: Status,
     /// What was found.
     pub found: String,
-    /// What to do; none where it is as it should be.
+    /// The remedy, if one is needed.
     pub help: Option<String>,
 }
 
@@ -72,7 +72,8 @@ impl Check {
     }
 }
 
-/// All checks, after a build that wrote nothing: `build` and `findings` are what came of it, and `config` is what it
+/// Runs all checks after a dry-run build. `build` and `findings` are its results, and `config` is the configuration
+/// that it
 /// would edit.
 pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now: SystemTime) -> Vec<Check> {
     let mut checks = project::checks(build, findings, now);

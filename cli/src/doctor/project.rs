@@ -1,4 +1,4 @@
-//! The project: whether it builds, is in step, and what its SDK and images are.
+//! Checks the project: whether it builds, is up to date, and uses supported versions of the SDK and images.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +18,7 @@ use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
 use crate::write::Action;
 
-/// The end of 2026-12-31, UTC, in seconds: from then on Cloudflare mends nothing in `@cloudflare/sandbox` 0.x.
+/// The end of 2026-12-31, UTC, in seconds: the end of Cloudflare's support for `@cloudflare/sandbox` 0.x.
 const END_OF_SUPPORT: u64 = 1_798_761_600;
 
 pub(super) fn checks(build: &Build, findings: &Findings, now: SystemTime) -> Vec<Check> {
@@ -30,7 +30,7 @@ pub(super) fn checks(build: &Build, findings: &Findings, now: SystemTime) -> Vec
     checks
 }
 
-/// Whether a build would succeed, and change nothing.
+/// Checks whether a build would succeed without changes.
 fn state(build: &Build, findings: &Findings) -> Check {
     let errors = findings.count(Level::Error);
     let changes = build.plan.iter().flat_map(|plan| &plan.changes);
@@ -49,7 +49,7 @@ fn state(build: &Build, findings: &Findings) -> Check {
     }
 }
 
-/// How long the SDK is supported.
+/// Checks how long the SDK is supported.
 fn support(version: &str, source: &str, now: SystemTime) -> Check {
     let found = format!("@cloudflare/sandbox {version}, from {source}");
     let ended = now >= UNIX_EPOCH + Duration::from_secs(END_OF_SUPPORT);
@@ -61,7 +61,7 @@ fn support(version: &str, source: &str, now: SystemTime) -> Check {
     }
 }
 
-/// Whether images of the SDK's have its version. Of Dockerfiles the build has spoken already.
+/// Checks whether the SDK's images have its version. The build itself reports Dockerfiles.
 fn images(build: &Build) -> Option<Check> {
     let version = &build.sdk.as_ref()?.version;
     let astray = |sandbox: &&Planned| {
@@ -89,8 +89,8 @@ fn images(build: &Build) -> Option<Check> {
     ))
 }
 
-/// Whether Node's modules are on at every level: the sandbox SDK imports them, and without them the Worker does not
-/// start. Without the SDK, nothing of koze's needs them.
+/// Checks that Node's modules are enabled at every level. The SDK imports them, and without them the Worker does not
+/// start. Without the SDK, koze does not need them.
 pub(super) fn flags(config: &Config) -> Check {
     let root = config.document.value();
     let environments = root.get("env").and_then(Value::as_object).into_iter().flatten();
@@ -111,7 +111,7 @@ pub(super) fn flags(config: &Config) -> Check {
     )
 }
 
-/// Whether the generated code compiles with the project's crate `worker`.
+/// Checks whether the generated code compiles with the project's crate `worker`.
 fn worker(worker: &WorkerCrate) -> Check {
     let found = format!("{}, from {}", worker.found, worker.source);
     match worker.finding() {
@@ -124,7 +124,7 @@ fn worker(worker: &WorkerCrate) -> Check {
     }
 }
 
-/// Whether the library declares the generated module.
+/// Checks whether the library declares the generated module.
 fn module(build: &Build) -> Option<Check> {
     let dir = build.project.as_ref()?;
     let file = manifest::library(dir);
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_support_is_a_day() {
+    fn support_ends_at_the_end_of_2026() {
         let before = UNIX_EPOCH + Duration::from_secs(END_OF_SUPPORT - 1);
         let found = |now| support("0.12.10", "package.json", now).found;
         assert_eq!(

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-/// The files that rustup looks for, from a directory upward.
+/// The files that rustup looks for, in a directory and its parents.
 const FILES: [&str; 2] = ["rust-toolchain.toml", "rust-toolchain"];
 
-/// What to do where the toolchain of a directory does not run.
+/// Returns the remedy for a directory whose toolchain does not run.
 pub(super) fn help(dir: &Path, target: &str) -> String {
     match pinned(dir) {
         Some((file, channel)) => {
@@ -17,7 +17,7 @@ pub(super) fn help(dir: &Path, target: &str) -> String {
     }
 }
 
-/// The file that pins a toolchain, and which; the nearest one counts.
+/// Returns the nearest file that pins a toolchain, and the toolchain.
 fn pinned(dir: &Path) -> Option<(&'static str, String)> {
     dir.ancestors().find_map(|dir| {
         FILES.iter().find_map(|file| {
@@ -27,7 +27,7 @@ fn pinned(dir: &Path) -> Option<(&'static str, String)> {
     })
 }
 
-/// The channel that a file names: in TOML, or in its older form as the only line.
+/// Returns the channel that a file names, in TOML or in the older single-line form.
 fn channel(text: &str) -> Option<String> {
     if let Ok(file) = text.parse::<toml_edit::Document<String>>() {
         return Some(file.get("toolchain")?.get("channel")?.as_str()?.to_owned());

@@ -1,4 +1,4 @@
-//! The tools around: which are there, and whether they are the right ones.
+//! Checks which tools are installed, and their versions.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use super::command::{Supply, supply};
 use super::{Check, Status, toolchain};
 use crate::build::Build;
 
-/// The oldest Node that wrangler runs on.
+/// The oldest Node version that wrangler supports.
 const NODE: Version = Version::new(22, 12, 0);
 
-/// The oldest wrangler that knows containers as koze writes them.
+/// The oldest wrangler version that supports containers as koze writes them.
 const WRANGLER: Version = Version::new(4, 0, 0);
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// What builds a Rust Worker.
+/// The program that builds a Rust Worker.
 const WORKER_BUILD: &str = "worker-build";
 
-/// How long a tool may think about what it is.
+/// The timeout for asking a tool about its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The same of an engine that is needed now: it may have containers to start and to end first.
+/// The timeout for a container engine that is needed now: it may have to start and stop containers first.
 const PATIENCE_WITH_ENGINES: Duration = Duration::from_secs(30);
 
 pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
@@ -36,8 +36,7 @@ pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
     vec![node(dir), wrangler(dir), docker(build), target(dir), worker_build(dir, command), koze()]
 }
 
-/// What is missing for wrangler to run in a package and build it by this command; none where all is there. Only an error
-/// stops what comes next.
+/// Returns what is missing for wrangler to run in a package and build it with this command. Only errors count.
 pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
     let mut checks = vec![node(dir), wrangler(dir)];
     if build.contains(WORKER_BUILD) {
@@ -47,7 +46,7 @@ pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
     checks
 }
 
-/// Whether an engine answers that runs containers.
+/// Returns whether a container engine answers.
 pub(crate) fn runs_containers() -> bool {
     engine(PATIENCE_WITH_ENGINES).is_some()
 }
@@ -55,7 +54,7 @@ pub(crate) fn runs_containers() -> bool {
 fn node(dir: &Path) -> Check {
     let help =
         format!("wrangler needs Node {NODE} or newer: install it, or run `npm install --save-dev node@22`");
-    // npm scripts find the project's own first.
+    // npm scripts find the project's own Node first.
     let local = modules(dir).map(|modules| modules.join(".bin/node")).find(|node| node.is_file());
     let program = local.unwrap_or_else(|| PathBuf::from("node"));
     let Some(said) = said(Command::new(&program).arg("--version")) else {
@@ -86,7 +85,7 @@ fn wrangler(dir: &Path) -> Check {
     }
 }
 
-/// wrangler builds Dockerfiles with it; prebuilt images do without.
+/// Checks for Docker, which wrangler needs to build Dockerfiles but not for prebuilt images.
 fn docker(build: &Build) -> Check {
     let from_dockerfiles: Vec<&str> = build
         .sandboxes
@@ -111,14 +110,15 @@ fn docker(build: &Build) -> Check {
     }
 }
 
-/// The version of the engine that wrangler would use, where it answers: Docker, or podman under its name, which has no
-/// such word in what it says of itself to `info`.
+/// Returns the version of the engine that wrangler would use: Docker, or podman under Docker's name, whose `info` has
+/// no
+/// `ServerVersion`.
 fn engine(patience: Duration) -> Option<String> {
     let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
     said_within(patience, Command::new(program).args(["version", "--format", "{{.Server.Version}}"]))
 }
 
-/// Which toolchain is meant, the directory decides. What asks must not have rustup download it.
+/// Checks the wasm target. The directory selects the toolchain; the check must not make rustup download it.
 fn target(dir: &Path) -> Check {
     let ask = || {
         let mut rustc = Command::new("rustc");
@@ -130,7 +130,8 @@ fn target(dir: &Path) -> Check {
         Some(dir) if Path::new(&dir).is_dir() => Check::ok("target", format!("{TARGET} is installed")),
         Some(dir) => {
             let (found, help) = (format!("no {TARGET}"), format!("run `rustup target add {TARGET}`"));
-            // worker-build itself adds it where the toolchain is one of rustup's, which it knows by this word.
+            // worker-build installs the target itself if the toolchain is rustup's. It recognizes that by this word in
+            // the path.
             let added = dir.contains("rustup") && on_path("rustup");
             if added { Check::warning("target", found, help) } else { Check::error("target", found, help) }
         }
@@ -145,9 +146,9 @@ fn target(dir: &Path) -> Check {
     }
 }
 
-/// Whether the build command finds worker-build, which it may install itself.
+/// Checks whether the build command finds worker-build or installs it.
 fn worker_build(dir: &Path, command: Option<&str>) -> Check {
-    // What wrangler starts finds the project's programs, too.
+    // Processes started by wrangler also find the project's npm programs.
     let own = || modules(dir).any(|modules| modules.join(".bin").join(WORKER_BUILD).is_file());
     if on_path(WORKER_BUILD) || own() {
         return Check::ok(WORKER_BUILD, "on the PATH");
@@ -170,7 +171,7 @@ fn koze() -> Check {
     Check::warning("koze", found, "run `cargo install --path cli` in a checkout of koze")
 }
 
-/// The `node_modules` that a package sees, the nearest first.
+/// Returns the `node_modules` directories that a package can see, the nearest first.
 pub(crate) fn modules(dir: &Path) -> impl Iterator<Item = PathBuf> {
     dir.ancestors().map(|dir| dir.join("node_modules"))
 }
@@ -180,19 +181,19 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// The line that a command prints; none where it is missing, fails, or does not come to an end.
+/// Returns the first line that a command prints, or `None` if it is missing, fails or times out.
 fn said(command: &mut Command) -> Option<String> {
     said_within(PATIENCE, command)
 }
 
-/// The same of one that may think for as long as this.
+/// Returns the first line that a command prints within a timeout.
 fn said_within(patience: Duration, command: &mut Command) -> Option<String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let (succeeded, text) = printed(patience, child)?;
     (succeeded && !text.is_empty()).then_some(text)
 }
 
-/// The first line that a command complains with; none where it is missing, succeeds, or does not come to an end.
+/// Returns the first line of a failing command's errors, or `None` if it is missing, succeeds or times out.
 fn complained(patience: Duration, command: &mut Command) -> Option<String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().ok()?;
     let (succeeded, text) = printed(patience, child)?;
@@ -200,12 +201,12 @@ fn complained(patience: Duration, command: &mut Command) -> Option<String> {
     Some(line.strip_prefix("error: ").unwrap_or(line).to_owned())
 }
 
-/// Whether a program succeeds, and what it prints to the stream that is piped.
+/// Waits for a program and returns whether it succeeded and what it wrote to the piped stream.
 fn printed(patience: Duration, mut child: Child) -> Option<(bool, String)> {
     let stdout = child.stdout.take().map(|stdout| Box::new(stdout) as Box<dyn Read + Send>);
     let mut stream = stdout.or_else(|| Some(Box::new(child.stderr.take()?)))?;
     let (send, printed) = mpsc::channel();
-    // Something that the command leaves behind may hold its output open: that is not waited for.
+    // A descendant may keep the output open, so do not wait for the reader.
     thread::spawn(move || {
         let mut text = String::new();
         let _ = stream.read_to_string(&mut text);

@@ -1,4 +1,4 @@
-//! The accessors of `Env` for the bindings that are no sandbox's.
+//! Generates the accessors of `Env` for bindings that belong to no sandbox.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use super::template::Fill;
 use crate::wrangler::bindings::kinds::Gives;
 use crate::wrangler::bindings::{self, Bindings, Level, Use};
 
-/// A JavaScript value, as the crate has it.
+/// The Rust type of a JavaScript value.
 const VALUE: &str = "::koze::__private::worker::wasm_bindgen::JsValue";
 
-/// What fills the template for each binding, in the order of their names. A sandbox's binding has its accessor already.
+/// Returns the template values for each binding, ordered by name. The bindings of sandboxes have their own accessors.
 pub(super) fn fills(bindings: &Bindings, sandboxes: &[Sandbox]) -> Vec<Fill> {
     let own: HashSet<&str> = sandboxes.iter().map(|sandbox| sandbox.names.binding.as_str()).collect();
     let list: Vec<(&str, &[Use])> = bindings
@@ -29,7 +29,7 @@ pub(super) fn fills(bindings: &Bindings, sandboxes: &[Sandbox]) -> Vec<Fill> {
         .collect()
 }
 
-/// The prefix of the kind, where it is one.
+/// Returns the accessor prefix of the binding kind, if it has one.
 fn prefix(uses: &[Use]) -> &'static str {
     match uses {
         [first, rest @ ..] if rest.iter().all(|one| one.kind == first.kind) => first.kind.prefix,
@@ -67,7 +67,7 @@ fn fill(name: &str, accessor: String, uses: &[Use], levels: &[Level]) -> Fill {
     fill
 }
 
-/// Where a binding is and where not, in a sentence, unless it is everywhere.
+/// Describes the levels that have or lack a binding, unless all levels have it.
 fn somewhere(uses: &[Use], levels: &[Level]) -> Option<String> {
     let bound: HashSet<usize> = uses.iter().map(|one| one.level).collect();
     let (there, missing): (Vec<usize>, Vec<usize>) =
@@ -80,7 +80,7 @@ fn somewhere(uses: &[Use], levels: &[Level]) -> Option<String> {
     }
 }
 
-/// What a binding is, in a sentence.
+/// Describes a binding in one sentence.
 fn describe(name: &str, uses: &[Use]) -> String {
     let mut nouns: Vec<String> = Vec::new();
     for one in uses {
@@ -108,12 +108,13 @@ fn place(level: Level) -> String {
     }
 }
 
-/// A text of the configuration in a comment, where no line end and no backtick may end what it stands in.
+/// Formats configuration text as inline code for a comment. Newlines and backticks are escaped so that it cannot end
+/// early.
 pub(super) fn code(text: &str) -> String {
     format!("`{}`", text.escape_debug().to_string().replace('`', "\\u{60}"))
 }
 
-/// `a, b and c`.
+/// Joins parts as `a, b and c`.
 fn and(parts: &[String]) -> String {
     match parts {
         [init @ .., last] if !init.is_empty() => format!("{} and {last}", init.join(", ")),

@@ -1,11 +1,11 @@
-//! The Worker entry of `koze dev --local`.
+//! Generates the Worker's entry point for `koze dev --local`.
 
 use koze_templates::LOCAL_WORKER;
 use serde_json::json;
 
 use super::template::{Fill, Template};
 
-/// The entry of a local run: the project's own, with the classes of sandboxes replaced.
+/// Renders the entry point of a local run: the project's own, with the sandbox classes replaced.
 pub(super) fn render(main: &str, classes: &[&str]) -> String {
     let main = json!(main).to_string();
     let main = main.trim_matches('"').to_owned();

@@ -1,4 +1,5 @@
-//! `mod.rs` and `env.rs`: a module for every sandbox file, and a typed accessor for every sandbox and binding.
+//! Generates `mod.rs` and `env.rs`: a module for every sandbox file, and a typed accessor for every sandbox and
+//! binding.
 
 use koze_model::Sandbox;
 use koze_templates::{ENV, MODULE};
@@ -7,7 +8,8 @@ use super::env;
 use super::template::{Fill, Template};
 use crate::wrangler::bindings::Bindings;
 
-/// `mod.rs` and `env.rs`, whose templates have the same placeholders; `served` says whether agents get tools, `registry`
+/// Renders `mod.rs` and `env.rs`, whose templates share placeholders. `served` says whether agents get tools,
+/// `registry`
 /// whether their sandboxes are recorded.
 pub(super) fn render(
     sandboxes: &[Sandbox],
@@ -32,11 +34,11 @@ pub(super) fn render(
 }
 
 fn sandbox(sandbox: &Sandbox) -> Fill {
-    // From `src/generated` to a file below `src`.
+    // Relative to `src/generated`.
     let path = format!("../{}", sandbox.file.strip_prefix("src/").unwrap_or(&sandbox.file));
     Fill {
         holes: vec![
-            // A line end in a directory's name would end the comment or the string it stands in.
+            // A newline in a directory name would end the comment or string.
             ("__KOZE_SOURCE__", sandbox.file.escape_debug().to_string()),
             ("__KOZE_PATH__", path.escape_debug().to_string()),
             ("__KOZE_MODULE__", sandbox.names.module.clone()),
@@ -44,7 +46,7 @@ fn sandbox(sandbox: &Sandbox) -> Fill {
             ("__KOZE_ACCESSOR__", sandbox.names.accessor.clone()),
             ("__KOZE_BINDING__", sandbox.names.binding.clone()),
         ],
-        // A struct that is not public cannot be made so from outside.
+        // Code outside the module cannot construct a private struct.
         regions: vec![if sandbox.public { "public" } else { "private" }],
     }
 }

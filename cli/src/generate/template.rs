@@ -1,15 +1,15 @@
-//! Fills in a template: placeholders `__KOZE_…__`, and parts between `//#region NAME` and `//#endregion`.
+//! Renders a template: placeholders `__KOZE_…__`, and regions between `//#region NAME` and `//#endregion`.
 
-/// What one standing of a region holds.
+/// The values for one copy of a region.
 #[derive(Debug, Default)]
 pub(super) struct Fill {
-    /// What stands in place of each placeholder.
+    /// The value of each placeholder.
     pub(super) holes: Vec<(&'static str, String)>,
-    /// The regions inside it that stand.
+    /// The nested regions to include.
     pub(super) regions: Vec<&'static str>,
 }
 
-/// A template line by line, with its regions.
+/// A template, parsed into lines and regions.
 pub(super) struct Template<'a> {
     parts: Vec<Part<'a>>,
 }
@@ -20,16 +20,16 @@ enum Part<'a> {
 }
 
 impl<'a> Template<'a> {
-    /// Reads a template.
+    /// Parses a template.
     ///
     /// # Panics
-    /// Where a region is not closed: templates are tested.
+    /// Panics if a region is not closed.
     pub(super) fn new(text: &'a str) -> Self {
         Template { parts: parts(&mut text.lines(), false) }
     }
 
-    /// The text, with `outer` filling what is in no region, and `region` saying how often each region stands, and
-    /// with what.
+    /// Renders the template. `outer` fills the text outside regions; `region` returns the values for each copy of a
+    /// region.
     pub(super) fn render<'f>(&self, outer: &Fill, region: &dyn Fn(&str) -> &'f [Fill]) -> String {
         let mut text = String::new();
         for part in &self.parts {
@@ -56,7 +56,7 @@ impl<'a> Template<'a> {
     }
 }
 
-/// Writes a line in one pass, so that a value that looks like a placeholder stays what it is.
+/// Fills in a line in a single pass, so that values that look like placeholders are not replaced.
 fn fill(line: &str, filled: &Fill, text: &mut String) {
     let mut rest = line;
     while let Some(start) = rest.find("__KOZE_") {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn regions_stand_as_often_as_they_are_filled() {
+    fn regions_repeat_once_per_fill() {
         let template = Template::new(
             "a __KOZE_X__\n//#region r\nb __KOZE_X__\n  //#region s\nc\n  //#endregion\n//#endregion\nd\n",
         );

@@ -13,7 +13,7 @@ fn sandbox(file: &str, text: &str) -> Sandbox {
     Sandbox::read(file, text, &|_| true, &mut report).unwrap_or_else(|| panic!("{report:?}"))
 }
 
-/// The files, with an image for each sandbox whose reference is its directory.
+/// Renders the files. Each sandbox gets an image whose reference is its directory.
 fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(&'static str, String)> {
     let image = |sandbox: &Sandbox| Resolved::new(sandbox.file.clone(), ImageSource::Attribute);
     let first = sandboxes.iter().find(|sandbox| serves(sandbox)).map(|sandbox| sandbox.names.base.as_str());
@@ -27,11 +27,11 @@ fn made(sandboxes: &[Sandbox], kept: &[&str], root: &Value) -> Vec<(&'static str
     })
 }
 
-/// Names of directories that would end a comment or a string, were they pasted.
+/// Directory names that would end a comment or a string if they were not escaped.
 const NASTY: [&str; 5] = ["a*/b", "q\"q", "n\nl", "b\\s", "ü 'x'"];
 
 #[test]
-fn generated_rust_parses_whatever_a_directory_is_called() {
+fn generated_rust_parses_with_any_directory_name() {
     for (index, dir) in NASTY.iter().enumerate() {
         let file = format!("src/{dir}/type.sandbox.rs");
         let text = format!("#[sandbox] {} struct T{index};", ["pub", ""][index % 2]);
@@ -51,7 +51,7 @@ fn generated_rust_parses_whatever_a_directory_is_called() {
 }
 
 #[test]
-fn generated_rust_parses_whatever_a_binding_is_called() {
+fn generated_rust_parses_with_any_binding_name() {
     let names = NASTY.into_iter().chain([
         "type",
         "self",
@@ -74,7 +74,7 @@ fn generated_rust_parses_whatever_a_binding_is_called() {
     let parsed = syn::parse_file(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let methods: Vec<String> = parsed.items.iter().flat_map(methods).collect();
     let distinct: HashSet<&String> = methods.iter().collect();
-    // `inner`, and all but the variable without a name.
+    // `inner`, and an accessor for each variable with a name.
     assert_eq!((methods.len(), distinct.len()), (2 * names.count(), methods.len()), "{text}");
     let strings = literals(text);
     for name in NASTY {
@@ -85,7 +85,7 @@ fn generated_rust_parses_whatever_a_binding_is_called() {
 
 proptest::proptest! {
     #[test]
-    fn every_binding_has_an_accessor_of_its_own(
+    fn every_binding_has_a_distinct_accessor(
         names in proptest::collection::btree_set("[aAbx1_.\\-`é\n]{1,6}|kv_[aA_]{1,3}|(type|self|inner|session|t_sandbox)", 1..16),
         split in 0_usize..16,
     ) {
@@ -99,14 +99,14 @@ proptest::proptest! {
         let (_, text) = files.iter().find(|(name, _)| *name == "env.rs").unwrap();
         let methods: Vec<String> = syn::parse_file(text).unwrap().items.iter().flat_map(methods).collect();
         let distinct: HashSet<&String> = methods.iter().collect();
-        // `inner`, `session`, and the sandbox's.
+        // `inner`, `session`, and the accessor of the sandbox.
         assert_eq!((methods.len(), distinct.len()), (names.len() + 3, methods.len()), "{text}");
         let strings = literals(text);
         assert!(names.iter().all(|name| strings.contains(name)), "{text}");
     }
 }
 
-/// The methods of an `impl`.
+/// Returns the methods of an `impl` block.
 fn methods(item: &syn::Item) -> Vec<String> {
     let syn::Item::Impl(item) = item else { return Vec::new() };
     let name = |item: &syn::ImplItem| match item {
@@ -116,7 +116,7 @@ fn methods(item: &syn::Item) -> Vec<String> {
     item.items.iter().filter_map(name).collect()
 }
 
-/// The texts in a source, as the program would have them, but for those in attributes.
+/// Returns the values of the string literals in a source, except those in attributes.
 fn literals(text: &str) -> HashSet<String> {
     struct Literals(HashSet<String>);
     impl<'ast> syn::visit::Visit<'ast> for Literals {
@@ -129,7 +129,7 @@ fn literals(text: &str) -> HashSet<String> {
     found.0
 }
 
-/// The value of a module's `#[path]`.
+/// Returns the value of a module's `#[path]`.
 fn path(item: &syn::Item) -> Option<String> {
     let syn::Item::Mod(item) = item else { return None };
     let attribute = item.attrs.iter().find(|attribute| attribute.path().is_ident("path"))?;
@@ -139,14 +139,14 @@ fn path(item: &syn::Item) -> Option<String> {
 }
 
 #[test]
-fn the_templates_are_rust_as_they_stand() {
+fn the_templates_are_valid_rust() {
     for template in [koze_templates::MODULE, koze_templates::ENV, koze_templates::TOOLS] {
         syn::parse_file(template).unwrap();
     }
 }
 
 #[test]
-fn every_file_says_who_wrote_it() {
+fn every_file_starts_with_the_mark() {
     for (name, text) in made(&[], &["Kept"], &json!({})) {
         let first = if name == "tools.json" {
             format!("{{\n  \"$comment\": \"{MARK}\",\n")
@@ -158,7 +158,7 @@ fn every_file_says_who_wrote_it() {
 }
 
 #[test]
-fn files_of_an_earlier_version_are_ours() {
+fn files_of_earlier_versions_are_ours() {
     let earlier =
         b"// Generated by `koze build`. Do not edit: the next build writes this file anew.\nmod a;\n";
     assert!(super::is_ours(earlier));
@@ -167,7 +167,7 @@ fn files_of_an_earlier_version_are_ours() {
 }
 
 #[test]
-fn what_an_attribute_says_of_an_image_is_in_the_tools() {
+fn attribute_text_about_images_reaches_the_tools() {
     let all = r#"#[sandbox(
         instance(memory_mib = 512), sleep_after = "120s", internet = true, allowed_hosts = ["a.example"],
         denied_hosts = ["b.example"], env_vars(A = "q\"\n\\")
@@ -201,7 +201,7 @@ fn what_an_attribute_says_of_an_image_is_in_the_tools() {
 }
 
 #[test]
-fn without_a_sandbox_that_serves_agents_there_are_no_tools() {
+fn no_tools_without_a_sandbox_that_serves_agents() {
     let none = [sandbox("src/c.sandbox.rs", "#[sandbox(tools = [])] pub struct C;")];
     for sandboxes in [&none[..], &[]] {
         for (name, text) in made(sandboxes, &[], &json!({})) {

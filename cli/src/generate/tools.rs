@@ -1,4 +1,4 @@
-//! `tools.rs` and `tools.json`: what agents call, and what they get to know of it.
+//! Generates `tools.rs` and `tools.json`: the handlers and definitions of the agents' tools.
 
 use koze::Images;
 use koze::provider::Image;
@@ -12,7 +12,7 @@ use super::MARK;
 use super::env::code;
 use super::template::{Fill, Template};
 
-/// The handlers and the definitions; `offered` are the images that agents may name, none where no sandbox serves agents.
+/// Renders the handlers and definitions. `offered` holds the images that agents may name, if any sandbox serves agents.
 pub(super) fn render(sandboxes: &[Sandbox], offered: Option<&Images>) -> [(&'static str, String); 2] {
     [("tools.rs", handlers(sandboxes, offered)), ("tools.json", definitions(offered))]
 }
@@ -34,7 +34,7 @@ fn handlers(sandboxes: &[Sandbox], offered: Option<&Images>) -> String {
     })
 }
 
-/// What stands once, where there are tools at all.
+/// Returns the values of the template outside its repeated regions.
 fn whole(images: &Images) -> Fill {
     let names: Vec<&str> = images.list().iter().map(|image| image.name.as_str()).collect();
     let tools: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
@@ -83,7 +83,7 @@ fn one(sandbox: &Sandbox, image: &Image, default: bool) -> Fill {
     fill
 }
 
-/// Seconds in the largest unit they are a whole number of, with the constructor that takes it.
+/// Converts seconds to the largest unit that divides them, with its constructor.
 fn largest(seconds: u64) -> (&'static str, u64) {
     match seconds {
         _ if seconds.is_multiple_of(3600) => ("from_hours", seconds / 3600),
@@ -97,7 +97,7 @@ fn tool((name, ty): &(&'static str, &'static str)) -> Fill {
     Fill { holes, regions: Vec::new() }
 }
 
-/// Texts as Rust has them, one after the other.
+/// Joins texts as Rust literals.
 fn literals<T: std::fmt::Debug>(texts: &[T]) -> String {
     texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! `worker.mjs` and `worker.d.mts`: the Worker entry, and its types; and what its classes extend, each with its types.
+//! Generates `worker.mjs` and `worker.d.mts`, the Worker's entry point and its types, and the base classes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::MARK;
 use super::template::{Fill, Template};
 
-/// The Rust Worker as worker-build leaves it, seen from `src/generated`.
+/// The Rust Worker that worker-build produces, relative to `src/generated`.
 const RUST_WORKER: &str = "../../build/index.js";
 
-/// The entry and its types, whose templates have the same regions.
+/// Renders the entry point and its types, whose templates share regions.
 pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, String); 2] {
     let outer = Fill { holes: vec![("__KOZE_WORKER__", RUST_WORKER.to_owned())], regions: Vec::new() };
     let of = |backend| sandboxes.iter().filter(move |sandbox| sandbox.attributes.backend() == backend);
@@ -42,7 +42,7 @@ pub(super) fn render(sandboxes: &[Sandbox], kept: &[&str]) -> [(&'static str, St
     })
 }
 
-/// The classes that those of sandboxes extend, one a backend, with what they need; each is the same for all.
+/// Returns the files of the base classes, one per backend. They are the same for all projects.
 pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
     let uses = |backend| sandboxes.iter().any(|sandbox| sandbox.attributes.backend() == backend);
     let mut files = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn bases(sandboxes: &[Sandbox]) -> Vec<(&'static str, String)> {
     files
 }
 
-/// Whether a sandbox has an egress policy, which needs its traffic intercepted.
+/// Returns whether a sandbox has an egress policy, which requires intercepting its traffic.
 fn has_policy(sandbox: &Sandbox) -> bool {
     sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()
 }
@@ -84,7 +84,7 @@ fn class(sandbox: &Sandbox) -> Fill {
         holes: vec![
             ("__KOZE_CLASS__", sandbox.class.value.clone()),
             ("__KOZE_NATIVE__", sandbox.class.value.clone()),
-            // A directory's name could otherwise end the comment it stands in.
+            // A directory name could otherwise end the comment.
             ("__KOZE_SOURCE__", sandbox.file.replace("*/", "*\\/")),
             ("__KOZE_BINDING__", sandbox.names.binding.clone()),
             ("__KOZE_INTERNET__", internet.to_string()),
@@ -115,7 +115,7 @@ fn class(sandbox: &Sandbox) -> Fill {
     fill
 }
 
-/// Data as JavaScript on one line; JSON is a part of it.
+/// Renders data as a JavaScript literal on one line. JSON is a subset of JavaScript.
 fn literal(value: &Value) -> String {
     match value {
         Value::Object(object) => {

@@ -1,5 +1,5 @@
-//! The images of sandboxes with koze's own guest: the Dockerfile that is written for each, and where the guest lies when
-//! it is built.
+//! The images of sandboxes with koze's guest: the Dockerfile generated for each, and the guest's place in the build
+//! context.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,32 +17,32 @@ use crate::rules::Rule;
 /// The directory of the Dockerfiles, below that of all generated files.
 pub const DIR: &str = "native";
 
-/// The guest beside them, and in a directory of the user's that an image is built in.
+/// The guest's file name, next to the Dockerfiles and in a user's build context.
 const GUEST: &str = "koze-guest";
 const HIDDEN_GUEST: &str = ".koze-guest";
 
-/// How an image with the guest in it is built.
+/// How to build an image that contains the guest.
 #[derive(Debug, Clone)]
 pub struct Guest {
-    /// The Dockerfile, absolute.
+    /// The absolute path of the Dockerfile.
     pub dockerfile: PathBuf,
-    /// What stands in it.
+    /// The content of the Dockerfile.
     pub text: String,
-    /// The directory it is built in, absolute, where it is not the Dockerfile's own.
+    /// The absolute path of the build context, if it is not the Dockerfile's directory.
     pub context: Option<PathBuf>,
-    /// Where the guest lies in that directory, absolute.
+    /// The absolute path of the guest in the build context.
     pub guest: PathBuf,
 }
 
-/// What an image is built from.
+/// The base of an image.
 pub(super) enum From<'a> {
-    /// A reference to a registry.
+    /// A registry reference.
     Registry(&'a str),
-    /// A Dockerfile of the user's, and the directory it is built in; both absolute.
+    /// A user's Dockerfile and its build context, both absolute.
     Dockerfile(PathBuf, PathBuf),
 }
 
-/// How the image of a sandbox is built; `package` is the package's directory.
+/// Returns how to build the image of a sandbox. `package` is the package's directory.
 pub(super) fn of(
     sandbox: &Sandbox,
     from: From,
@@ -54,7 +54,7 @@ pub(super) fn of(
     let dockerfile = dir.join(format!("{}.Dockerfile", sandbox.names.base));
     match from {
         From::Registry(reference) => {
-            // A line end in a directory's name would end the comment.
+            // A newline in a directory name would end the comment.
             let file = sandbox.file.escape_debug();
             let text = format!(
                 "# {MARK}\n#\n# The image of `{file}`.\nFROM {reference}\n\n{}",
@@ -78,7 +78,7 @@ pub(super) fn of(
     }
 }
 
-/// A file as it will be when the command is done.
+/// Reads a file as the command's draft leaves it.
 fn read(path: &Path, draft: &Draft) -> std::io::Result<String> {
     let bytes = match draft.file(path).flatten() {
         Some(bytes) => bytes.to_vec(),
@@ -88,7 +88,7 @@ fn read(path: &Path, draft: &Draft) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(wrong)
 }
 
-/// The lines that install the guest, which lies under a name in the directory that the image is built in.
+/// Returns the Dockerfile lines that install the guest from the build context.
 fn install(sandbox: &Sandbox, guest: &str) -> String {
     let kept = sandbox.attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
     let separator = (!kept.is_empty()).then_some("--");
@@ -98,7 +98,7 @@ fn install(sandbox: &Sandbox, guest: &str) -> String {
     NATIVE_DOCKERFILE.replace("__KOZE_GUEST__", guest).replace("__KOZE_ENTRYPOINT__", &entrypoint)
 }
 
-/// The user's Dockerfile with more behind its last stage. What it says to the parser has to stay in front.
+/// Appends lines to the last stage of a user's Dockerfile. Parser directives stay at the top.
 fn continued(text: &str, shown: &str, more: &str, findings: &mut Findings) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let count = lines.iter().take_while(|line| directive(line).is_some()).count();
@@ -117,7 +117,7 @@ fn continued(text: &str, shown: &str, more: &str, findings: &mut Findings) -> St
     } else if let Some(last) = lines.iter().rev().find(|line| is_said(line))
         && last.trim_end().ends_with(escape)
     {
-        // The line is a slice of the text, so its place follows from the addresses.
+        // The line is a slice of the text, so the addresses give its offset.
         let start = last.as_ptr() as usize - text.as_ptr() as usize;
         let message = format!("the last instruction of `{shown}` continues on a line that does not exist");
         findings.add(Rule::BadDockerfile { message }, place(Some(start..start + last.trim_end().len())));
@@ -128,7 +128,7 @@ fn continued(text: &str, shown: &str, more: &str, findings: &mut Findings) -> St
     format!("{front}# {MARK}\n#\n# The rest is `{file}`, followed by what koze needs.\n{rest}{end}\n{more}")
 }
 
-/// What a line at the beginning of a Dockerfile says to its parser: `# syntax=…`.
+/// Parses a parser directive at the top of a Dockerfile: `# syntax=…`.
 fn directive(line: &str) -> Option<(String, &str)> {
     let (name, value) = line.trim_start_matches('\u{feff}').trim().strip_prefix('#')?.split_once('=')?;
     let name = name.trim().to_ascii_lowercase();
@@ -136,7 +136,7 @@ fn directive(line: &str) -> Option<(String, &str)> {
     known.then(|| (name, value.trim()))
 }
 
-/// The directory an image is built in has to be there, and to hand the guest over.
+/// Checks that the build context exists and does not exclude the guest.
 fn check_context(context: &Path, dockerfile: &str, package: &Path, findings: &mut Findings) {
     if !context.is_dir() {
         let message = format!(
@@ -156,7 +156,7 @@ fn check_context(context: &Path, dockerfile: &str, package: &Path, findings: &mu
     findings.add(rule, Some(Place { file, text: Arc::from(text.as_str()), range }));
 }
 
-/// The line of a `.dockerignore` that leaves a file of the directory itself out; the last one that matches decides.
+/// Returns the line of a `.dockerignore` that excludes a top-level file. The last matching line decides.
 fn ignoring<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut decides = None;
     for line in text.trim_start_matches('\u{feff}').lines() {
@@ -171,7 +171,7 @@ fn ignoring<'t>(text: &'t str, name: &str) -> Option<&'t str> {
         let pattern = pattern.trim_start_matches('/').trim_end_matches('/');
         let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
         let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
-        // What is no pattern, Docker refuses by itself.
+        // Docker itself rejects invalid patterns.
         if glob.is_ok_and(|glob| glob.compile_matcher().is_match(name)) {
             decides = (!keeps).then_some(line);
         }
@@ -183,7 +183,7 @@ fn ignoring<'t>(text: &'t str, name: &str) -> Option<&'t str> {
 mod tests {
     use super::*;
 
-    /// A Dockerfile with `MORE` behind it, or what is wrong with it.
+    /// Appends `MORE` to a Dockerfile, or returns the error.
     fn with_more(text: &str) -> Result<String, String> {
         let mut findings = Findings::default();
         let made = continued(text, "x.Dockerfile", "MORE\n", &mut findings);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_the_parser_stays_in_front() {
+    fn parser_directives_stay_at_the_top() {
         let made = with_more("# syntax=docker/dockerfile:1\n#escape = `\n# a = b\nFROM x").unwrap();
         let expected = format!(
             "# syntax=docker/dockerfile:1\n#escape = `\n# {MARK}\n#\n# The rest is `x.Dockerfile`, followed by what koze needs.\n# a = b\nFROM x\n\nMORE\n"
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_can_be_written_behind() {
+    fn dockerfiles_that_cannot_be_extended_are_rejected() {
         assert_eq!(with_more("RUN x\n").unwrap_err(), "`x.Dockerfile` has no `FROM`");
         let open = "the last instruction of `x.Dockerfile` continues on a line that does not exist";
         assert_eq!(with_more("FROM x\nRUN a && \\  \n\n# end\n").unwrap_err(), open);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_that_matches_decides() {
+    fn the_last_matching_line_decides() {
         let ignored = |text: &'static str| ignoring(text, ".koze-guest");
         assert_eq!(ignored("*\n"), Some("*"));
         assert_eq!(ignored("**\n"), Some("**"));

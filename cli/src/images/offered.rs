@@ -1,4 +1,4 @@
-//! The images that agents may name: the sandboxes that serve them, as the tools know them.
+//! The images that agents may name: those of the sandboxes that serve agents.
 
 use koze::Images;
 use koze::provider::{Image, Size};
@@ -6,18 +6,17 @@ use koze_model::{Sandbox, instance};
 
 use super::Resolved;
 
-/// Whether agents get tools in a sandbox.
+/// Returns whether a sandbox serves agents.
 pub fn serves(sandbox: &Sandbox) -> bool {
     sandbox.attributes.serves("agent")
 }
 
-/// Returns the images of the sandboxes that serve agents, in the order of their files; none where no sandbox does.
+/// Returns the images of the sandboxes that serve agents, ordered by file, or `None` if no sandbox serves agents.
 ///
-/// An agent that names none gets the sandbox with `default`, else the `first` ever built.
+/// The default is the sandbox with the key `default`, or else `first`, the first one ever built.
 ///
 /// # Panics
-///
-/// Panics if `first` is a sandbox that serves none.
+/// Panics if `first` does not serve agents.
 pub fn offered<'a>(
     sandboxes: impl Iterator<Item = (&'a Sandbox, Resolved)>,
     first: Option<&str>,
@@ -29,14 +28,14 @@ pub fn offered<'a>(
     Some(Images::new(list, default).expect("the default is one of them"))
 }
 
-/// Returns the image of a sandbox as a provider of sandboxes takes it, with all that its attribute says of it.
+/// Converts the image of a sandbox and its attribute to the type that sandbox providers take.
 pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Image {
     let attributes = &sandbox.attributes;
     let instance::Size { memory_mib, disk_mb } = instance::size(attributes);
     let hosts = |list: &Option<koze_model::Spanned<Vec<String>>>| {
         list.as_ref().map_or_else(Vec::new, |list| list.value.clone())
     };
-    // A list of hosts that is there and empty allows none; to a provider, an empty one says nothing.
+    // In the attribute, an empty list allows no hosts. For a provider, an empty list means that there is no allowlist.
     let none = attributes.allowed_hosts.as_ref().is_some_and(|allowed| allowed.value.is_empty());
     Image {
         internet: !none && attributes.internet.as_ref().is_some_and(|internet| internet.value),

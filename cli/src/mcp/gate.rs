@@ -1,5 +1,5 @@
-//! The streams of a client that another process is to serve from some moment on: nothing of what it says may get lost
-//! between the two, and no answer may be cut.
+//! Pauses the streams of a client so that another process can take it over without losing input or truncating a
+//! response.
 
 use std::io;
 use std::pin::Pin;
@@ -8,69 +8,69 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How much is read at once, in bytes.
+/// The size of a read, in bytes.
 const CHUNK: usize = 8192;
 
-/// How far a gate is shut.
+/// The phase of a takeover.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     #[default]
     Open,
-    /// Nothing goes through but the rest of the line that is going through.
+    /// Finishes the current line; later input is buffered.
     Shut,
-    /// That is through, too, and whoever reads waits for more.
+    /// The last line was read, and the reader waits for more.
     Still,
-    /// Whoever reads hears that nothing more comes.
+    /// The reader sees end of file.
     Ended,
 }
 
 #[derive(Debug, Default)]
 struct State {
     phase: Phase,
-    /// What came from the client, and did not go through.
+    /// Input from the client that was not passed on.
     unread: Vec<u8>,
-    /// Who waits at the gate.
+    /// The task that waits for input.
     reader: Option<Waker>,
-    /// Whether something is written that the client has not taken.
+    /// Whether a write is in progress.
     writing: bool,
 }
 
-/// Whoever opens and shuts.
+/// Controls the gated streams.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Keeper(Arc<Mutex<State>>);
 
 impl Keeper {
-    /// What a client says, through a gate of this keeper's.
+    /// Wraps the client's input.
     pub(crate) fn input<R>(&self, inner: R) -> Input<R> {
         Input { inner, mid_line: false, keeper: self.clone() }
     }
 
-    /// What a client is told, with this keeper looking on.
+    /// Wraps the client's output to observe its writes.
     pub(crate) fn output<W>(&self, inner: W) -> Output<W> {
         Output { inner, keeper: self.clone() }
     }
 
-    /// Lets no further line through.
+    /// Stops passing on input after the current line.
     pub(crate) fn shut(&self) {
         self.turn(Phase::Shut);
     }
 
-    /// Whether whoever reads has had every line that went through.
+    /// Returns whether the gate is shut and the reader has consumed everything that was passed on.
     pub(crate) fn is_still(&self) -> bool {
         self.state().phase == Phase::Still
     }
 
-    /// Whether something is written that the client has not taken so far.
+    /// Returns whether a write is in progress.
     pub(crate) fn is_writing(&self) -> bool {
         self.state().writing
     }
 
-    /// Ends what is read, which must be still.
+    /// Ends the input. It must be still.
     pub(crate) fn end(&self) {
         self.turn(Phase::Ended);
     }
 
-    /// What came from the client and did not go through, where it was not the client that has ended.
+    /// Returns the input that was not passed on, or `None` if the client itself ended the stream.
     pub(crate) fn left(&self) -> Option<Vec<u8>> {
         let mut state = self.state();
         (state.phase == Phase::Ended).then(|| std::mem::take(&mut state.unread))
@@ -89,11 +89,11 @@ impl Keeper {
     }
 }
 
-/// What a client says.
+/// The gated input of a client.
 #[derive(Debug)]
 pub(crate) struct Input<R> {
     inner: R,
-    /// Whether what went through so far ends within a line.
+    /// Whether the input passed on so far ends in the middle of a line.
     mid_line: bool,
     keeper: Keeper,
 }
@@ -137,7 +137,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Input<R> {
     }
 }
 
-/// What a client is told.
+/// The observed output of a client.
 #[derive(Debug)]
 pub(crate) struct Output<W> {
     inner: W,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_is_lost_and_no_line_is_cut() {
+    fn no_byte_is_lost_and_no_line_is_truncated() {
         block_on(async {
             let (mut client, here) = duplex(1 << 16);
             let keeper = Keeper::default();
@@ -187,7 +187,7 @@ mod tests {
             client.write_all(b"one\ntwo\nthr").await.unwrap();
             assert_eq!(server.next_line().await.unwrap().as_deref(), Some("one"));
             assert_eq!(server.next_line().await.unwrap().as_deref(), Some("two"));
-            // The third has begun to go through: it comes to its end, and the fourth waits.
+            // Half of the third line was passed on, so the rest follows; the fourth line is buffered.
             let third = tokio::spawn(async move { (server.next_line().await.unwrap(), server) });
             tokio::time::sleep(Duration::from_millis(20)).await;
             keeper.shut();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_line_hears_that_it_is_shut() {
+    fn a_waiting_reader_notices_the_shutdown() {
         block_on(async {
             let (_client, here) = duplex(16);
             let keeper = Keeper::default();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_client_has_not_taken_is_known() {
+    fn pending_writes_are_observed() {
         block_on(async {
             let (mut client, here) = duplex(4);
             let keeper = Keeper::default();

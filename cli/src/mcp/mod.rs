@@ -1,7 +1,8 @@
-//! The Model Context Protocol: its server, apart from what it runs on.
+//! The Model Context Protocol server, independent of the process that runs its tools.
 //!
-//! A client that starts `koze mcp` talks to the supervisor of the session itself: `koze mcp` hands its streams over, and a
-//! call then takes no other way than from the client to the sandboxes. See [`crate::session`].
+//! A client that starts `koze mcp` talks directly to the supervisor of the session: `koze mcp` passes its streams on,
+//! so
+//! calls take no detour through another process. See [`crate::session`].
 
 pub(crate) mod gate;
 pub(crate) mod offering;
@@ -10,5 +11,5 @@ pub(crate) mod server;
 pub(crate) mod stdio;
 mod transport;
 
-/// The largest request in bytes: a file that a model writes, as JSON.
+/// The maximum size of a request in bytes. It limits the files that a model can write.
 pub(crate) const MAX_REQUEST: usize = 64 << 20;

@@ -1,5 +1,6 @@
-//! What a project offers, and how its files looked when they were read. A server runs for long, and what was shut in a
-//! file must not be open for it.
+//! The images that a project offers, and a stamp of the files that declare them. A server runs for long, so it must
+//! notice
+//! when a file restricts what it offers.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -7,37 +8,37 @@ use std::time::SystemTime;
 use koze::Images;
 use serde::{Deserialize, Serialize};
 
-/// What a project offers.
+/// The images of a project and the files they depend on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Offering {
     /// The images.
     pub images: Images,
-    /// The sandbox files, and what `koze build` writes when there are others.
+    /// The sandbox files, and the generated file that `koze build` rewrites when sandboxes are added or removed.
     files: Vec<(Stamp, PathBuf)>,
 }
 
-/// How a file looks from outside; nothing where it is gone.
+/// The modification time and size of a file; `None` if it does not exist.
 type Stamp = Option<(SystemTime, u64)>;
 
 impl Offering {
-    /// What these files say, which look so now.
+    /// Creates an offering and stamps its files.
     pub(crate) fn new(images: Images, files: impl IntoIterator<Item = PathBuf>) -> Self {
         let stamped = |file: PathBuf| (stamp_of(&file), file);
         Offering { images, files: files.into_iter().map(stamped).collect() }
     }
 
-    /// Whether the files still look as they did.
+    /// Returns whether the files are unchanged.
     pub(crate) fn holds(&self) -> bool {
         self.files.iter().all(|(stamp, file)| stamp_of(file) == *stamp)
     }
 
-    /// Takes the files for read as they are.
+    /// Accepts the files as they are now.
     pub(crate) fn look_again(&mut self) {
         self.files.iter_mut().for_each(|(stamp, file)| *stamp = stamp_of(file));
     }
 }
 
-/// How a file looks.
+/// Returns the stamp of a file.
 fn stamp_of(file: &Path) -> Stamp {
     let about = std::fs::metadata(file).ok()?;
     Some((about.modified().ok()?, about.len()))

@@ -1,13 +1,13 @@
-//! Calls of tools whose input has a key twice. Who reads messages for the protocol takes the last of the two and tells
-//! nobody, so such a call is found before: in place of its input stands what is wrong with it, and the server says so.
+//! Detects tool calls whose input has a duplicate key. The protocol library would silently use the last value, so such
+//! calls are found before it parses the message, and their input is replaced by an error that the server reports.
 
 use koze::tool::{self, Unread};
 use serde_json::{Map, Value, json};
 
-/// No tool takes this: the error of an input in place of it.
+/// The key of the error that replaces an input. No tool has such a key.
 const TWICE: &str = "koze:twice";
 
-/// The message to read in place of one that calls a tool with a key twice; nothing where that is not so.
+/// Returns the message to parse in place of a tool call with a duplicate key, or `None` for other messages.
 pub(crate) fn marked(message: &[u8]) -> Option<Vec<u8>> {
     let Err(Unread::Twice(error)) = tool::read(message) else { return None };
     let mut message: Value = serde_json::from_slice(message).ok()?;
@@ -18,7 +18,7 @@ pub(crate) fn marked(message: &[u8]) -> Option<Vec<u8>> {
     serde_json::to_vec(&message).ok()
 }
 
-/// What is wrong with an input, where that stands in its place.
+/// Returns the error if one replaced the input.
 pub(crate) fn mark(input: &Map<String, Value>) -> Option<koze::Error> {
     serde_json::from_value(input.get(TWICE)?.clone()).ok()
 }
@@ -30,7 +30,7 @@ mod tests {
     const TWO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"a","command":"b"}}}"#;
 
     #[test]
-    fn a_call_with_a_key_twice_is_marked() {
+    fn a_call_with_a_duplicate_key_is_marked() {
         let marked: Value = serde_json::from_slice(&marked(TWO.as_bytes()).unwrap()).unwrap();
         assert_eq!((&marked["id"], &marked["params"]["name"]), (&json!(1), &json!("shell")));
         let error = mark(marked["params"]["arguments"].as_object().unwrap()).unwrap();
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_is_as_it_was() {
+    fn other_messages_are_unchanged() {
         for text in [
             TWO.replace("\"command\":\"b\"", "\"x\":1"),
             TWO.replace("tools/call", "ping"),

@@ -1,4 +1,4 @@
-//! What the protocol asks, answered by the sandboxes of a session.
+//! The MCP server, backed by the sandboxes of a session.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::offering::Offering;
 use super::once;
 
-/// How often a client that asks for progress hears that a call still runs.
+/// The interval of progress notifications.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// What the tools of a server are, and who runs them.
+/// Provides the tools and runs the calls of a server.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
-    /// What is offered at the moment.
+    /// Returns the current offer.
     fn offer(&self) -> impl Future<Output = Arc<Offer>> + Send;
 
-    /// Calls a tool. Dropped before it is done, the call is cancelled.
+    /// Calls a tool. Dropping the future cancels the call.
     fn call(&self, tool: &str, input: Value) -> impl Future<Output = CallToolResult> + Send;
 }
 
-/// What a project offers, and the tools over it.
+/// A project's offering and the tool definitions for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Offer {
     pub(crate) offering: Offering,
@@ -38,19 +38,19 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// The tools over the images of a project.
+    /// Creates the tool definitions for an offering.
     pub(crate) fn new(offering: Offering) -> Self {
         let tools = mcp::tools(agent::definitions(&offering.images));
         Offer { offering, tools }
     }
 }
 
-/// The tools of one session.
+/// An MCP server for the tools of one session.
 #[derive(Debug, Clone)]
 pub(crate) struct Server<B>(pub(crate) B);
 
 impl<B: Backend> Server<B> {
-    /// Says every now and then that a call still runs.
+    /// Notifies the client periodically that a call is still running, if it asked for progress.
     async fn tell_progress(context: &RequestContext<RoleServer>) {
         let Some(token) = context.meta.get_progress_token() else { return std::future::pending().await };
         let since = Instant::now();
@@ -62,7 +62,7 @@ impl<B: Backend> Server<B> {
             let seconds = since.elapsed().as_secs();
             let progress = ProgressNotificationParam::new(token.clone(), since.elapsed().as_secs_f64())
                 .with_message(format!("running for {seconds} s"));
-            // Whoever does not hear it may still want the result.
+            // A client that misses a notification may still want the result.
             let _ = context.peer.notify_progress(progress).await;
         }
     }
@@ -95,7 +95,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         tokio::select! {
             result = call => Ok(result.into()),
             () = Self::tell_progress(&context) => unreachable!("it runs without a time limit"),
-            // Dropped, the call is cancelled. Nobody reads the answer.
+            // Dropping the call cancels it. Nobody reads the response.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
     }

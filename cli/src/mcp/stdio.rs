@@ -1,4 +1,4 @@
-//! A server on two streams, without a thread that waits for each.
+//! Serves a client on two streams without a blocking thread for each.
 
 use std::fs::OpenOptions;
 use std::io::{self, Cursor};
@@ -16,39 +16,39 @@ use tokio::net::unix::pipe;
 use super::server::{Backend, Server};
 use super::transport::Lines;
 
-/// What a client says.
+/// The client's input stream.
 pub(crate) type Input = Box<dyn AsyncRead + Send + Unpin>;
-/// Where it hears the answer.
+/// The client's output stream.
 pub(crate) type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// The two streams of a client: sockets, as Node programs make them, or pipes.
+/// The two streams of a client: sockets, which Node creates, or pipes.
 #[derive(Debug)]
 pub(crate) struct Streams {
     pub(crate) input: OwnedFd,
     pub(crate) output: OwnedFd,
 }
 
-/// How far a client is.
+/// The state of a client's connection.
 #[derive(Debug)]
 pub(crate) enum Begin {
-    /// It has said nothing so far.
+    /// The client has sent nothing yet.
     Anew,
-    /// Another server has talked to it before.
+    /// Another server has already talked to the client.
     Midway {
-        /// What that one has read, and not served.
+        /// The input that the other server read but did not process.
         unread: Vec<u8>,
     },
 }
 
 impl Streams {
-    /// Standard input and output, where they are sockets or pipes. A terminal, or a file, is neither.
+    /// Returns standard input and output if they are sockets or pipes. Returns `None` for terminals and files.
     pub(crate) fn standard() -> io::Result<Option<Self>> {
         let input = usable(io::stdin().as_fd(), false)?;
         let output = usable(io::stdout().as_fd(), true)?;
         Ok(input.zip(output).map(|(input, output)| Streams { input, output }))
     }
 
-    /// What the client says, and where it hears the answer.
+    /// Opens the streams.
     pub(crate) fn open(self) -> io::Result<(Input, Output)> {
         let input: Input = if is_pipe(&self.input)? {
             Box::new(pipe::Receiver::from_owned_fd(self.input)?)
@@ -64,7 +64,7 @@ impl Streams {
     }
 }
 
-/// Serves a client until it ends.
+/// Serves a client until it disconnects.
 pub(crate) async fn serve<B: Backend>(
     server: Server<B>,
     streams: Streams,
@@ -74,12 +74,12 @@ pub(crate) async fn serve<B: Backend>(
     on(server, input, output, begin).await
 }
 
-/// The same on whatever standard input and output are.
+/// Serves a client on any kind of standard input and output.
 pub(crate) async fn serve_blocking<B: Backend>(server: Server<B>) -> Result<(), String> {
     on(server, tokio::io::stdin(), tokio::io::stdout(), Begin::Anew).await
 }
 
-/// The same on streams that are open already.
+/// Serves a client on open streams.
 pub(crate) async fn on<B: Backend>(
     server: Server<B>,
     input: impl AsyncRead + Send + Unpin + 'static,
@@ -94,7 +94,7 @@ pub(crate) async fn on<B: Backend>(
     } else {
         match server.serve(transport).await {
             Ok(running) => running,
-            // It only looked whether somebody is here.
+            // The client only probed the connection.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         }
@@ -102,11 +102,11 @@ pub(crate) async fn on<B: Backend>(
     running.waiting().await.map(drop).map_err(|error| error.to_string())
 }
 
-/// A stream that this program was given, as one that can be waited for; nothing where it is none.
+/// Returns a stream that can be polled, or `None` if the descriptor is neither a socket nor a pipe.
 fn usable(stream: BorrowedFd, write: bool) -> io::Result<Option<OwnedFd>> {
     Ok(match file_type(stream)? {
         FileType::Socket => Some(stream.try_clone_to_owned()?),
-        // Another user's cannot be opened once more.
+        // Another user's pipe cannot be reopened.
         FileType::Fifo => reopened(stream, write).ok(),
         _ => None,
     })
@@ -120,14 +120,14 @@ fn file_type(stream: BorrowedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(rustix::fs::fstat(stream)?.st_mode))
 }
 
-/// A pipe once more: one that does not block, while it goes on blocking for whoever else has this end of it.
+/// Reopens a pipe in non-blocking mode, without affecting other holders of this end.
 fn reopened(stream: BorrowedFd, write: bool) -> io::Result<OwnedFd> {
     let mut options = OpenOptions::new();
     options.read(!write).write(write).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     Ok(options.open(format!("/proc/self/fd/{}", stream.as_raw_fd()))?.into())
 }
 
-/// A socket. It no longer blocks from here on, for whoever else has this end of it, too: no program that koze starts.
+/// Makes a socket non-blocking. This affects its other holders, but none of them is a program that koze starts.
 fn socket(stream: OwnedFd) -> io::Result<UnixStream> {
     let stream = StdStream::from(stream);
     stream.set_nonblocking(true)?;

@@ -1,5 +1,6 @@
-//! The messages of a client on two streams, one a line. A call of a tool is most of them, so it is read at once, as what
-//! it is; all others are left to the SDK.
+//! Reads and writes messages on two streams, one per line. Most messages are tool calls, which are decoded directly;
+//! the
+//! SDK decodes all others.
 
 use std::io;
 use std::pin::Pin;
@@ -27,11 +28,11 @@ use super::{MAX_REQUEST, once};
 type Read = RxJsonRpcMessage<RoleServer>;
 type Written = TxJsonRpcMessage<RoleServer>;
 
-/// A client on two streams.
+/// The transport of a client on two streams.
 pub(crate) struct Lines<R, W> {
     input: FramedRead<R, Splitter>,
     output: Arc<Mutex<Option<TransportWriter<RoleServer, W>>>>,
-    /// What the client is being told of a line that was none. Nothing more is read until it has that.
+    /// The pending error response to an invalid line. Nothing more is read until it is written.
     refusing: Option<Pin<Box<dyn Future<Output = io::Result<()>> + Send>>>,
 }
 
@@ -60,7 +61,7 @@ where
         }
     }
 
-    /// May be given up at any point, and goes on from there the next time.
+    /// Receives a message. Cancel safe: a later call resumes.
     async fn receive(&mut self) -> Option<Read> {
         loop {
             if let Some(refusing) = &mut self.refusing {
@@ -89,19 +90,19 @@ where
     }
 }
 
-/// A line that came, without its end.
+/// A received line, without its line ending.
 #[derive(Debug, PartialEq)]
 enum Line {
     Whole(Bytes),
     TooLong,
 }
 
-/// Splits what comes into lines. What has no end when all has come is no line.
+/// Splits input into lines. An unterminated line at the end of the input is dropped.
 #[derive(Debug, Default)]
 struct Splitter {
-    /// How far what has come was looked through.
+    /// How many bytes of the buffer have been searched.
     searched: usize,
-    /// Whether the line is too long, and nothing of it is kept.
+    /// Whether the current line is too long and is being discarded.
     skipping: bool,
 }
 
@@ -139,9 +140,9 @@ impl Decoder for Splitter {
     }
 }
 
-/// The message in a line; nothing where it has none, or one that is not for a server of tools.
+/// Decodes the message in a line. Returns `None` for an empty line or a message that is not for a tool server.
 fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
-    // Some write a mark of the byte order, which JSON may do without.
+    // Some clients write a byte order mark, which JSON parsers may ignore.
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
     let twice = match tool::read(line) {
         Ok(value) => match call(value) {
@@ -154,7 +155,7 @@ fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
     let mut line = BytesMut::from(twice.as_deref().unwrap_or(line));
     match JsonRpcMessageCodec::default().decode_eof(&mut line) {
         Ok(message) => Ok(message),
-        // Whose it was cannot be known, and two who each answer what they cannot read would never end.
+        // Its request ID is unknown. Two peers that each answer unreadable messages would loop forever.
         Err(JsonRpcMessageCodecError::Serde(error))
             if matches!(error.classify(), Category::Syntax | Category::Eof) =>
         {
@@ -164,7 +165,7 @@ fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
     }
 }
 
-/// A call of a tool, as clients write them; nothing where it is anything else.
+/// Decodes a tool call in the form that clients use, or returns `None` for anything else.
 fn call(message: Value) -> Option<Read> {
     let Value::Object(mut message) = message else { return None };
     if message.remove("jsonrpc")? != "2.0" || message.remove("method")? != "tools/call" {
@@ -201,13 +202,13 @@ mod tests {
 
     use super::*;
 
-    /// As the SDK reads it.
+    /// Decodes a message with the SDK.
     fn read(message: &Value) -> Read {
         serde_json::from_value(message.clone()).unwrap()
     }
 
     #[test]
-    fn a_call_is_what_the_sdk_would_have_read() {
+    fn a_call_decodes_as_the_sdk_would_decode_it() {
         for params in [
             json!({ "name": "shell", "arguments": { "command": "true", "x": [1, 1.5, null, { "ä": "\u{0}" }] } }),
             json!({ "name": "shell", "arguments": {}, "_meta": { "progressToken": 7, "a/b": {} } }),
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_call_is_left_to_the_sdk() {
+    fn unusual_calls_are_left_to_the_sdk() {
         let plain =
             json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "shell" } });
         assert!(call(plain.clone()).is_some());
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_message() {
+    fn invalid_lines_are_rejected() {
         for line in ["", "\r", "nonsense", "{"] {
             assert!(matches!(message(line.as_bytes()), Ok(None)), "{line}");
         }
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_twice_is_told_also_behind_a_mark_of_the_byte_order() {
+    fn a_duplicate_key_is_reported_after_a_byte_order_mark_too() {
         let line = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"shell\",\
                     \"arguments\":{\"command\":\"a\",\"command\":\"b\"}}}";
         let (request, _) = message(line.as_bytes()).unwrap().unwrap().into_request().unwrap();
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_out_as_they_went_in() {
+    fn lines_are_split_unchanged() {
         let (mut splitter, mut bytes) = (Splitter::default(), BytesMut::new());
         let whole = |text: &'static str| Line::Whole(Bytes::from_static(text.as_bytes()));
         let mut feed = |more: &[u8]| {
@@ -292,7 +293,7 @@ mod tests {
         let most = vec![b'x'; MAX_REQUEST];
         assert_eq!(feed(&most), []);
         assert_eq!(feed(b"\n").len(), 1, "as long as it may be");
-        // Told once, however it comes, and what follows is not lost with it.
+        // An overlong line is reported once, and the next line is not lost.
         assert_eq!(feed(&most), []);
         assert_eq!(feed(b"x"), [Line::TooLong]);
         assert_eq!(feed(&most), []);
@@ -302,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_answered_before_more_is_read() {
+    fn invalid_messages_are_answered_before_more_is_read() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (input, mut client) = tokio::io::duplex(1 << 20);
@@ -310,7 +311,7 @@ mod tests {
             let mut lines = Lines::new(input, output);
             client.write_all("1\n".repeat(1000).as_bytes()).await.unwrap();
             client.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n").await.unwrap();
-            // Nobody takes the answers: it waits with the first, however often it is asked.
+            // Nobody reads the responses, so it blocks on the first one, however often it is polled.
             for _ in 0..3 {
                 assert!(timeout(Duration::from_millis(10), lines.receive()).await.is_err());
                 assert!(lines.refusing.is_some());

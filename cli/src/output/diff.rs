@@ -1,10 +1,10 @@
-//! Changes as a unified diff.
+//! Renders changes as a unified diff.
 
 use similar::TextDiff;
 
 use crate::write::{Action, Change};
 
-/// The diff of all changes, empty where there are none.
+/// Renders the diff of all changes. Returns an empty string if there are none.
 pub fn render(changes: &[Change]) -> String {
     changes.iter().filter(|change| change.action() != Action::Unchanged).map(one).collect()
 }
@@ -26,7 +26,7 @@ fn one(change: &Change) -> String {
         .to_string()
 }
 
-/// The sizes of a file before and after.
+/// Describes the sizes of a binary file before and after.
 fn sizes(change: &Change) -> String {
     match (&change.before, &change.after) {
         (None, Some(after)) => format!("{} bytes", after.len()),

@@ -1,11 +1,11 @@
-//! Findings as rustc shows its own: the place underlined, then the help.
+//! Renders findings in the style of rustc: the source location underlined, then the help.
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use koze_model::Level as Badness;
 
 use crate::finding::{Finding, Findings, Place};
 
-/// All findings, each followed by an empty line.
+/// Renders all findings, each followed by an empty line.
 pub fn render(findings: &Findings, colour: bool, width: usize) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() }.term_width(width);
     findings.iter().fold(String::new(), |text, finding| text + &one(finding, findings, &renderer) + "\n\n")
@@ -25,7 +25,7 @@ fn one(finding: &Finding, findings: &Findings, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// The snippets of all places, one for each file, the first place's in front.
+/// Adds the snippets of all locations, one per file, starting with that of the first location.
 fn places<'a>(mut group: Group<'a>, first: &'a Place, also: &'a [(Place, String)]) -> Group<'a> {
     let mut files: Vec<(&Place, Vec<Annotation>)> = Vec::new();
     let also = also.iter().map(|(place, label)| (place, AnnotationKind::Context, Some(label.as_str())));

@@ -1,4 +1,4 @@
-//! A few lines: what was found, what changed, what to do next.
+//! Renders results as text: what was found, what changed, what to do next.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::rules::Rule;
 use crate::write::Action;
 
-/// What a build found and did; `written` says whether the changes were made or only would be.
+/// Renders the result of a build; `written` says whether the changes were made or only planned.
 pub fn build(build: &Build, written: bool) -> String {
     let mut text = list(build);
     let Some(plan) = &build.plan else { return text };
@@ -24,7 +24,7 @@ pub fn build(build: &Build, written: bool) -> String {
     text
 }
 
-/// The files that an interrupted run had left to be written, and this one wrote first; empty where there were none.
+/// Lists the files that an interrupted run left unwritten and this one wrote first. Empty if there were none.
 pub fn finished(files: &[String]) -> String {
     if files.is_empty() {
         return String::new();
@@ -33,12 +33,12 @@ pub fn finished(files: &[String]) -> String {
     format!("completed an interrupted run: wrote {}\n", listed(&files))
 }
 
-/// The sandboxes with their images in every environment, or how to make the first one.
+/// Lists the sandboxes with their images in every environment, or explains how to create the first one.
 pub fn listing(build: &Build) -> String {
     if build.plan.is_some() { table(build, true) } else { list(build) }
 }
 
-/// The sandboxes, or how to make the first one.
+/// Lists the sandboxes, or explains how to create the first one.
 pub fn list(build: &Build) -> String {
     if build.plan.is_some() {
         return sandboxes(build);
@@ -48,7 +48,7 @@ pub fn list(build: &Build) -> String {
         .to_owned()
 }
 
-/// The sandboxes as a table.
+/// Renders the sandboxes as a table.
 pub fn sandboxes(build: &Build) -> String {
     table(build, false)
 }
@@ -108,7 +108,7 @@ fn changes(plan: &Plan, written: bool, hidden: &[Hidden]) -> String {
     text
 }
 
-/// What to commit, and what stands in the way.
+/// Says what to commit, and which of it git ignores.
 fn commit(hidden: &[Hidden]) -> String {
     let mut text = String::new();
     for Hidden { what, file, pattern } in hidden {
@@ -122,7 +122,7 @@ fn commit(hidden: &[Hidden]) -> String {
     text
 }
 
-/// The last line where something was found: what to do next.
+/// Renders the last line after findings: what to do next.
 pub fn verdict(findings: &Findings) -> String {
     let (errors, warnings) = (findings.count(Level::Error), findings.count(Level::Warning));
     let rest = if findings

@@ -1,7 +1,8 @@
 //! The document of `--format json`.
 //!
-//! The files in `schema` describe it for other programs and are made from these types: `KOZE_BLESS=1 cargo test -p
-//! koze-cli schema` writes them anew.
+//! The files in `schema` describe it for other programs. To regenerate them from these types, run `KOZE_BLESS=1 cargo
+//! test
+//! -p koze-cli schema`.
 
 use std::collections::BTreeMap;
 
@@ -18,43 +19,44 @@ pub mod proof;
 #[cfg(test)]
 mod schema;
 
-/// What `koze build` and all commands that build print with `--format json`: what was found, what changed, what is
-/// wrong. A run that stops early leaves null or empty what it did not reach.
+/// The output of `koze build`, and of all commands that build, with `--format json`: what was found, what changed, and
+/// the
+/// diagnostics. If a run stops early, the parts that it did not reach are null or empty.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 struct Document<'a> {
-    /// The package's directory, absolute; null where no package was found.
+    /// The absolute path of the package's directory; null if no package was found.
     project: Option<String>,
     /// The wrangler configuration, relative to the package.
     config: Option<&'a str>,
-    /// The version of `@cloudflare/sandbox`; null where it was not looked for.
+    /// The version of `@cloudflare/sandbox`; null if it was not determined.
     sdk: Option<Sdk<'a>>,
     /// The sandboxes, in the order of their files.
     sandboxes: Vec<Sandbox<'a>>,
-    /// Every file that koze writes, in the order of writing. Empty where nothing could be planned.
+    /// Every file that koze writes, in the order of writing. Empty if nothing could be planned.
     changes: Vec<Change<'a>>,
-    /// What was found wrong, in the order it was found.
+    /// The diagnostics, in the order they were found.
     diagnostics: Vec<Diagnostic<'a>>,
 }
 
-/// What `koze doctor` prints with `--format json`.
+/// The output of `koze doctor` with `--format json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 struct Examination<'a> {
-    /// What was looked at.
+    /// The checks.
     checks: &'a [Check],
-    /// What a build would find wrong.
+    /// The diagnostics of a build.
     diagnostics: Vec<Diagnostic<'a>>,
 }
 
-/// The version of `@cloudflare/sandbox`, and what said so.
+/// The version of `@cloudflare/sandbox`, and what determined it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 struct Sdk<'a> {
     /// An exact version.
     #[cfg_attr(test, schemars(regex(pattern = r"^\d+\.\d+\.\d+")))]
     version: &'a str,
-    /// The file that answered, relative to the package, or the crate.
+    /// The file that determined it, relative to the package, or the crate.
     source: &'a str,
 }
 
@@ -73,15 +75,15 @@ struct Sandbox<'a> {
     /// Its image at the top level: a reference, or the path of a Dockerfile relative to the configuration; with the
     /// backend `native`, the one that koze's guest is added to.
     image: &'a str,
-    /// What decided the image.
+    /// Where the image was configured.
     image_source: Source,
-    /// What runs behind the class.
+    /// The backend.
     backend: Backend,
-    /// Its image in each named environment that koze keeps in step, by the environment's name.
+    /// Its image in each named environment that koze manages, by the environment's name.
     environments: BTreeMap<&'a str, &'a str>,
 }
 
-/// What runs behind a class.
+/// The backend of a class.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -92,7 +94,7 @@ enum Backend {
     Native,
 }
 
-/// What decided an image.
+/// Where an image was configured.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -101,11 +103,11 @@ enum Source {
     Attribute,
     /// The key `variant`.
     Variant,
-    /// A Dockerfile of the sandbox's name beside its source.
+    /// A Dockerfile with the sandbox's name next to its source.
     SiblingDockerfile,
-    /// Nothing: it is the image of the SDK version.
+    /// The default: the image of the SDK version.
     Default,
-    /// The entry was in the configuration before koze, with an image of its own.
+    /// A container entry that existed before koze, with its own image.
     Configuration,
 }
 
@@ -115,39 +117,39 @@ enum Source {
 struct Change<'a> {
     /// The file, relative to the package.
     path: &'a str,
-    /// What was done to it; with `--check`, `--dry-run` and `koze list`, what would be.
+    /// The change; with `--check`, `--dry-run` and `koze list`, the planned change.
     action: Action,
 }
 
-/// What is done to a file.
+/// The change to a file.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 enum Action {
-    /// There was no file.
+    /// The file did not exist.
     Create,
-    /// Its bytes differ.
+    /// The content differs.
     Update,
-    /// It is in step.
+    /// The file is up to date.
     Unchanged,
-    /// It goes.
+    /// The file is deleted.
     Remove,
 }
 
-/// Something that is wrong.
+/// A diagnostic.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 struct Diagnostic<'a> {
-    /// Its stable code, which `koze explain` knows.
+    /// Its stable code, which `koze explain` explains.
     #[cfg_attr(test, schemars(regex(pattern = r"^K\d{3}$")))]
     code: &'a str,
-    /// Whether it stopped the run.
+    /// Its severity.
     level: Level,
     /// What is wrong.
     message: String,
-    /// The file it is in, relative to the package; null where no file is to blame.
+    /// The file it is in, relative to the package; null if it belongs to no file.
     file: Option<&'a str>,
-    /// The line, from 1; null where the file as a whole is meant.
+    /// The line, from 1; null for the whole file.
     #[cfg_attr(test, schemars(range(min = 1)))]
     line: Option<usize>,
     /// The column in characters, from 1.
@@ -157,18 +159,18 @@ struct Diagnostic<'a> {
     help: String,
 }
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 enum Level {
     /// Nothing was written.
     Error,
-    /// The run went on.
+    /// The run continued.
     Warning,
 }
 
-/// One document: what was found, what changed, what is wrong.
+/// Renders the result of a build as one document.
 ///
 /// # Panics
 /// Never: the document is plain data.
@@ -184,7 +186,7 @@ pub fn render(build: &Build, findings: &Findings) -> String {
     text(&document)
 }
 
-/// The document of `koze doctor`.
+/// Renders the document of `koze doctor`.
 ///
 /// # Panics
 /// Never: the document is plain data.
@@ -232,7 +234,7 @@ fn of<'a>(change: &'a write::Change, build: &Build) -> Change<'a> {
         write::Action::Create => Action::Create,
         write::Action::Update => Action::Update,
         write::Action::Remove => Action::Remove,
-        // What an interrupted run had left to be written was written by this one, before it looked.
+        // The change was written when this run finished the interrupted one, before it compared the files.
         write::Action::Unchanged if build.finished.contains(&change.shown) => Action::Update,
         write::Action::Unchanged => Action::Unchanged,
     };

@@ -1,4 +1,4 @@
-//! What a person or a program gets to see.
+//! Renders results for people and for programs.
 
 pub mod diff;
 pub mod findings;

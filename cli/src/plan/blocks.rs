@@ -1,4 +1,4 @@
-//! The blocks themselves: those that koze made go with their last entry.
+//! Removes the blocks that koze created together with their last entry.
 
 use koze_edit::{Edit, Path, Step};
 use serde_json::Value;
@@ -6,12 +6,12 @@ use serde_json::Value;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::{Scope, dotted};
 
-/// The lists that koze writes to, each with the objects around it.
+/// The lists that koze writes to, each with its parent objects.
 const LISTS: [&[&str]; 2] = [&["containers"], &["durable_objects", "bindings"]];
 
-/// Turns edits that would leave a block of koze's empty into its removal, and keeps `made` true.
+/// Replaces edits that would leave one of koze's blocks empty by its removal, and updates `made`.
 ///
-/// `made` are the blocks, of all levels, that koze made.
+/// `made` lists the blocks of all levels that koze created.
 pub(super) fn tidy(
     scope: &Scope,
     config: &Config,
@@ -24,7 +24,7 @@ pub(super) fn tidy(
         let removes = |edit: &Edit| matches!(edit, Edit::Remove { path } if path.len() == list.len() + 1 && path.starts_with(&list));
         let count = edits.iter().filter(|edit| removes(edit)).count();
         if pushes {
-            // Every object around the list that is missing is made with it.
+            // Missing parent objects are created with the list.
             let missing =
                 (1..=keys.len()).map(|length| &keys[..length]).filter(|keys| value(scope, keys).is_none());
             for block in missing.map(|keys| dotted(&at(scope, keys))) {
@@ -52,7 +52,7 @@ pub(super) fn tidy(
     edits
 }
 
-/// Whether the user has written a comment into a block, beside the entries of its list: then the block stays for it.
+/// Returns whether the user has added a comment to a block outside the entries of its list. Such a block is kept.
 fn has_comment(config: &Config, block: &[Step], list: &[Step]) -> bool {
     let document = &config.document;
     let Some(range) = document.range(block) else { return false };

@@ -1,4 +1,4 @@
-//! Containers and bindings: what each level gets, and what koze owns of it.
+//! Plans the containers and bindings of each level, and records what koze owns of them.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::wrangler::blocks::{self, Wanted};
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
 
-/// The edits of containers and bindings at one level.
+/// Returns the edits of containers and bindings at one level.
 pub(super) fn of_level(
     level: &Level,
     sandboxes: &mut [Planning],
@@ -24,7 +24,7 @@ pub(super) fn of_level(
 ) -> Vec<Edit> {
     let scope = level.scope;
     let mut edits = Vec::new();
-    // Bindings that belong to sandboxes, or go: their names are free for others.
+    // Bindings of sandboxes, and those that are removed; other bindings may use their names.
     let mut moving: BTreeSet<usize> =
         sandboxes.iter().filter_map(|planning| planning.wanted.own_binding(level)).collect();
     let going = fate.dropped.iter().map(|locked| (&locked.class, &locked.binding));
@@ -72,7 +72,7 @@ pub(super) fn of_level(
     edits
 }
 
-/// Which sandboxes an environment got entries of.
+/// Describes which sandboxes an environment got entries for.
 fn added(classes: &[&str], environment: &str) -> Option<String> {
     let which = match classes {
         [] => return None,
@@ -82,7 +82,7 @@ fn added(classes: &[&str], environment: &str) -> Option<String> {
     Some(format!("added entries of {which} to `env.{environment}`"))
 }
 
-/// No two containers of one level may have one name: neither two of koze's nor one of koze's and one of the user's.
+/// Reports containers of one level that have the same name, whether koze or the user wrote them.
 fn unique_names(
     level: &Level,
     sandboxes: &[Planning],

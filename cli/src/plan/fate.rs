@@ -1,4 +1,4 @@
-//! What became of the classes since the last build: renamed, gone, or as they were.
+//! Determines what happened to the classes since the last build: renamed, removed, or unchanged.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +11,30 @@ use crate::lock::{Kept, Lock, Locked};
 use crate::rules::Rule;
 use crate::wrangler::lifecycle::Lifecycle;
 
-/// What became of the classes.
+/// What happened to the classes.
 #[derive(Debug, Default)]
 pub(super) struct Fate<'a> {
-    /// Classes that go on under another name: old, new.
+    /// Renamed classes, as pairs of old and new name.
     pub(super) renames: Vec<(String, String)>,
-    /// Sandboxes of the last build whose class no longer lives: their entries go.
+    /// Sandboxes of the last build whose class no longer exists. Their entries are removed.
     pub(super) dropped: Vec<&'a Locked>,
-    /// Sandboxes of the last build that go while their storage stays: only the container goes.
+    /// Sandboxes of the last build that are removed while their storage is kept. Only the container is removed.
     pub(super) shelved: Vec<&'a Locked>,
-    /// Classes kept by an earlier build that no longer live: their binding goes.
+    /// Classes kept by an earlier build that no longer exist. Their binding is removed.
     pub(super) unbound: Vec<&'a Kept>,
     /// Classes kept by an earlier build that are declared again.
     declared_again: Vec<&'a Kept>,
-    /// Whether the registry goes while its storage stays.
+    /// Whether the registry is removed while its storage is kept.
     pub(super) shelved_registry: bool,
 }
 
 impl Fate<'_> {
-    /// The former name of a class that was renamed.
+    /// Returns the former name of a renamed class.
     pub(super) fn old(&self, class: &str) -> Option<&str> {
         self.renames.iter().find(|(_, new)| new == class).map(|(old, _)| old.as_str())
     }
 
-    /// The classes that are kept from now on.
+    /// Returns the classes that are kept from now on.
     pub(super) fn kept(&self, lock: &Lock) -> Vec<Kept> {
         let goes = |kept: &Kept| self.unbound.contains(&kept) || self.declared_again.contains(&kept);
         let registry = self.shelved_registry.then(registry::kept);
@@ -47,8 +47,9 @@ impl Fate<'_> {
     }
 }
 
-/// Compares the declared sandboxes with the lock. A class that is gone while it has storage is an error, unless the
-/// user said what is to become of it.
+/// Compares the declared sandboxes with the lock. A removed class that has storage is an error, unless the user decided
+/// what
+/// happens to the storage.
 pub(super) fn resolve<'a>(
     inputs: &Inputs<'a>,
     lifecycles: &[Lifecycle],
@@ -61,7 +62,7 @@ pub(super) fn resolve<'a>(
     judge.declared_renames(&mut fate, findings);
     let new = judge.newcomers(&fate);
     let mut gone = judge.gone(&mut fate);
-    // One class for another in the same file is a rename; with any other candidate it would be a guess.
+    // One class replaced another one in the same file, so this is a rename. Any other candidate would be a guess.
     if let ([locked], [sandbox]) = (gone.as_slice(), new.as_slice())
         && locked.file == sandbox.file
     {
@@ -76,7 +77,7 @@ pub(super) fn resolve<'a>(
     fate
 }
 
-/// What the questions are asked of.
+/// The inputs for determining what happened to each class.
 struct Judge<'i, 'a> {
     inputs: &'i Inputs<'a>,
     lifecycles: &'i [Lifecycle<'i>],
@@ -84,17 +85,17 @@ struct Judge<'i, 'a> {
 }
 
 impl<'a> Judge<'_, 'a> {
-    /// Whether a class lives anywhere.
+    /// Returns whether a class exists in any lifecycle.
     fn lives(&self, class: &str) -> bool {
         self.lifecycles.iter().any(|lifecycle| lifecycle.lives(class))
     }
 
-    /// Whether a class goes on, under its own name or another.
+    /// Returns whether a class continues to exist, under its own name or another.
     fn goes_on(&self, class: &str, fate: &Fate) -> bool {
         self.declared.contains(class) || fate.renames.iter().any(|(old, _)| old == class)
     }
 
-    /// What `renamed_from` says.
+    /// Applies `renamed_from`.
     fn declared_renames(&self, fate: &mut Fate, findings: &mut Findings) {
         for sandbox in &self.inputs.sandboxes.list {
             let Some(old) = &sandbox.attributes.renamed_from else { continue };
@@ -123,7 +124,8 @@ impl<'a> Judge<'_, 'a> {
         }
     }
 
-    /// The sandboxes that are not locked and somewhere do not live: each may be what a missing one was renamed to.
+    /// Returns the sandboxes that are not locked and do not exist everywhere. Each may be the new name of a missing
+    /// one.
     fn newcomers(&self, fate: &Fate) -> Vec<&'a Sandbox> {
         let locked: BTreeSet<&str> =
             self.inputs.lock.sandboxes.iter().map(|locked| locked.class.as_str()).collect();
@@ -135,8 +137,9 @@ impl<'a> Judge<'_, 'a> {
         self.inputs.sandboxes.list.iter().filter(is_new).collect()
     }
 
-    /// The locked sandboxes that are gone while their class lives, but for those of which the user said what is to
-    /// become of them; these go to `fate`.
+    /// Returns the locked sandboxes that no file declares while their class exists. Those whose removal the user
+    /// requested are
+    /// added to `fate` instead.
     fn gone(&self, fate: &mut Fate<'a>) -> Vec<&'a Locked> {
         for kept in &self.inputs.lock.kept {
             if self.goes_on(&kept.class, fate) {
@@ -161,7 +164,7 @@ impl<'a> Judge<'_, 'a> {
         gone
     }
 
-    /// A rename needs a name that is free.
+    /// Checks that the new names of renames are free.
     fn check_renames(&self, fate: &Fate, findings: &mut Findings) {
         for (old, new) in &fate.renames {
             let Some(both) = self.lifecycles.iter().find(|list| list.lives(old) && list.lives(new)) else {
@@ -176,7 +179,7 @@ impl<'a> Judge<'_, 'a> {
         }
     }
 
-    /// A class that is gone while it has storage.
+    /// Reports a removed class that has storage.
     fn missing(&self, locked: &Locked, new: &[&Sandbox]) -> Finding {
         let sandboxes = self.inputs.sandboxes;
         let (class, file, name) = (locked.class.clone(), locked.file.clone(), locked.name.clone());

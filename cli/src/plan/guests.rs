@@ -1,4 +1,4 @@
-//! The files that images with koze's guest are built from: Dockerfiles, and the guest itself.
+//! Plans the files for building images with koze's guest: Dockerfiles, and the guest itself.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use crate::lock::Lock;
 use crate::paths;
 use crate::write::Change;
 
-/// The files, in the order of their paths.
+/// Returns the files, ordered by path.
 pub(super) fn files(images: impl Iterator<Item = Resolved>) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = BTreeMap::new();
     for guest in images.filter_map(|image| image.guest) {
         files.insert(guest.dockerfile, guest.text.into_bytes());
-        // Several images may be built in one directory.
+        // Several images may share a build context.
         files.insert(guest.guest, GUEST.to_vec());
     }
     files.into_iter().collect()
 }
 
-/// Whether a file is the guest, which does not say of itself that koze wrote it.
+/// Returns whether a file is the guest, which has no generated-file header.
 pub(super) fn is_guest(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "koze-guest" || name == ".koze-guest")
 }
 
-/// What an earlier build wrote and this one does not: it goes.
+/// Plans the deletion of files that an earlier build wrote and that are no longer needed.
 pub(super) fn leftovers(
     project: &Project,
     lock: &Lock,
@@ -50,7 +50,7 @@ pub(super) fn leftovers(
             Err(error) => return findings.io(&error),
         }
     }
-    // Of what is not there any more nothing need be said; and what has become somebody else's stays.
+    // Skip files that no longer exist, and files that koze did not write.
     changes.retain(|change| {
         change.before.as_deref().is_some_and(|before| is_guest(&change.path) || generate::is_ours(before))
     });

@@ -1,4 +1,4 @@
-//! Hand-written entries that name a class which no longer lives: wrangler would refuse the deployment.
+//! Reports hand-written entries that name a class which no longer exists. wrangler would reject the deployment.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::wrangler::lifecycle::Lifecycle;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::Scope;
 
-/// The lists whose entries name a class, and what one is called.
+/// The lists whose entries name a class, and the noun for an entry.
 const LISTS: [(&[&str], &str); 2] =
     [(&["containers"], "container"), (&["durable_objects", "bindings"], "binding")];
 
-/// Reports what names a dead class once the edits are made; `dead` are the dead classes of each lifecycle.
+/// Reports entries that name a deleted class after the edits; `dead` holds the deleted classes of each lifecycle.
 pub(super) fn check(
     scopes: &[Scope],
     lifecycles: &[Lifecycle],
@@ -25,7 +25,7 @@ pub(super) fn check(
     findings: &mut Findings,
 ) {
     for scope in scopes {
-        // An environment without a list of its own has the top level's.
+        // An environment without its own list inherits that of the top level.
         let own = lifecycles.iter().position(|list| list.environment == scope.environment);
         let Some(dead) = dead.get(own.unwrap_or_default()) else { continue };
         for Leftover { what, class, path } in of_level(scope, dead) {
@@ -41,7 +41,7 @@ pub(super) fn check(
     check_others(scopes, &dead[0], config, findings);
 }
 
-/// Warns of environments that koze does not look at, and that name a dead class of the top level.
+/// Warns about environments that koze does not manage and that name a deleted class of the top level.
 fn check_others(scopes: &[Scope], dead: &BTreeSet<String>, config: &Config, findings: &mut Findings) {
     let all = config.document.value().get("env").and_then(Value::as_object);
     for (name, value) in all.into_iter().flatten() {
@@ -56,15 +56,15 @@ fn check_others(scopes: &[Scope], dead: &BTreeSet<String>, config: &Config, find
     }
 }
 
-/// An entry to a class that is no more.
+/// An entry that names a deleted class.
 struct Leftover {
-    /// The entry, in words.
+    /// A description of the entry.
     what: String,
     class: String,
     path: Path,
 }
 
-/// The entries of a level to classes of this Worker that are dead.
+/// Returns the entries of a level that name deleted classes of this Worker.
 fn of_level(scope: &Scope, dead: &BTreeSet<String>) -> Vec<Leftover> {
     let mut found = Vec::new();
     for (keys, what) in LISTS {
@@ -83,7 +83,7 @@ fn of_level(scope: &Scope, dead: &BTreeSet<String>) -> Vec<Leftover> {
     found
 }
 
-/// Whether an edit takes an entry out, or gives it another class.
+/// Returns whether an edit removes an entry or changes its class.
 fn mends(edit: &Edit, entry: &Path) -> bool {
     match edit {
         Edit::Remove { path } => entry.starts_with(path),

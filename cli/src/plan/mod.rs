@@ -1,16 +1,18 @@
-//! What a build would change: the project and its disk in, the new content of every file out. Nothing is written here.
+//! Computes the changes of a build: takes the project and the files on disk, returns the new content of every file.
+//! Writes
+//! nothing.
 //!
-//! | module | decides |
+//! | module | job |
 //! |---|---|
-//! | `fate` | what became of the classes since the last build |
-//! | `storage` | migrations or exports |
-//! | `entries` | containers and bindings |
-//! | `guests` | the files that images with koze's guest are built from |
-//! | `registry` | the class that records sandboxes |
-//! | `sandbox` | nothing: a sandbox, with what the others decide of it |
-//! | `leftovers` | nothing: reports entries of the user's to classes that no longer live |
-//! | `blocks` | which of koze's blocks go with their last entry |
-//! | `surroundings` | nothing: warns of what koze does not write |
+//! | `fate` | determines what happened to the classes since the last build |
+//! | `storage` | plans migrations or exports |
+//! | `entries` | plans containers and bindings |
+//! | `guests` | plans the files that images with koze's guest are built from |
+//! | `registry` | plans the class that records sandboxes |
+//! | `sandbox` | holds a sandbox and what the other modules decide about it |
+//! | `leftovers` | reports the user's entries for classes that no longer exist |
+//! | `blocks` | removes koze's blocks with their last entry |
+//! | `surroundings` | warns about settings that koze does not write |
 
 mod blocks;
 mod entries;
@@ -51,7 +53,7 @@ use crate::write::{Action, Change};
 
 pub use sandbox::Planned;
 
-/// What the plan is made from.
+/// The inputs of the plan.
 pub struct Inputs<'a> {
     /// The package.
     pub project: &'a Project,
@@ -59,49 +61,52 @@ pub struct Inputs<'a> {
     pub sandboxes: &'a Sandboxes,
     /// The wrangler configuration.
     pub config: &'a Config,
-    /// What koze owns in it.
+    /// The contents of `koze.lock`.
     pub lock: &'a Lock,
-    /// The SDK version; none where no sandbox needs it.
+    /// The SDK version; `None` if no sandbox needs it.
     pub sdk: Option<&'a Sdk>,
-    /// What the command changes beside.
+    /// The changes of the command.
     pub draft: &'a Draft,
-    /// The classes that the user said to take out, and what is to become of their storage.
+    /// The classes that the user asked to remove, and what happens to their storage.
     pub removal: Option<(&'a [String], Storage)>,
 }
 
 impl Inputs<'_> {
-    /// The classes to take out of which the user said this.
+    /// Returns the classes to remove with this treatment of their storage.
     fn removed(&self, storage: Storage) -> impl Iterator<Item = &str> {
         let classes =
             self.removal.filter(|(_, said)| *said == storage).map_or(&[][..], |(classes, _)| classes);
         classes.iter().map(String::as_str)
     }
 
-    /// Whether the user said that a class goes, and leaves no storage behind.
+    /// Returns whether the user asked to remove a class without keeping its storage.
     fn drops(&self, class: &str) -> bool {
         self.removes(class, Storage::Delete) || self.removes(class, Storage::Never)
     }
 
-    /// Whether the user said so of a class.
+    /// Returns whether the user asked to remove a class with this treatment of its storage.
     fn removes(&self, class: &str, storage: Storage) -> bool {
         self.removed(storage).any(|removed| removed == class)
     }
 }
 
-/// What a build would change.
+/// The changes of a build.
 #[derive(Debug)]
 pub struct Plan {
-    /// Every file koze writes, in the order of writing; `koze.lock` last.
+    /// Every file that koze writes, in the order of writing; `koze.lock` is last.
     pub changes: Vec<Change>,
     /// The sandboxes, in the order of their files.
     pub sandboxes: Vec<Planned>,
-    /// The images that agents may name; none where no sandbox serves agents.
+    /// The images that agents may name; `None` if no sandbox serves agents.
     pub offered: Option<Images>,
-    /// What a person should know of: what was taken over, renamed, removed.
+    /// Notes for the user: what was adopted, renamed, removed.
     pub notes: Vec<String>,
 }
 
-/// What is to be said of a project without sandboxes.
+/// Reports findings that apply to a project without sandboxes.
+///
+/// # Errors
+/// Returns [`Stop`] if there are errors.
 pub fn of_nothing(project: &Project, config: &Config, findings: &mut Findings) -> Result<(), Stop> {
     for scope in &scope::all(config, project, findings)? {
         surroundings::check_legacy(&Level::new(scope), config, findings);
@@ -110,6 +115,9 @@ pub fn of_nothing(project: &Project, config: &Config, findings: &mut Findings) -
 }
 
 /// Computes the plan.
+///
+/// # Errors
+/// Returns [`Stop`] if there are errors.
 pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     let Inputs { project, config, lock, sdk, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
@@ -162,7 +170,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         edits.extend(blocks::tidy(scope, config, more, &mut made));
         surroundings::check(inputs, &level, findings);
     }
-    // New blocks stand in the order in which they are read: containers, bindings, then migrations.
+    // Add new blocks in reading order: containers, bindings, then migrations.
     let storage::Outcome { edits: more, tags, new: [new, new_registry], notes: renames, dead } =
         storage::edits(&lifecycles, inputs, &fate, findings);
     leftovers::check(&scopes, &lifecycles, &dead, &edits, config, findings);
@@ -200,7 +208,8 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
     Ok(Plan { changes, sandboxes: planned, offered, notes })
 }
 
-/// A class changes its backend where the command says so, and not by a word in its source: its containers go.
+/// Reports a class whose backend was changed in the source only. Changing it removes the containers, so it takes a
+/// command.
 fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: &Locked, findings: &mut Findings) {
     let (class, attributes) = (&sandbox.class, &sandbox.attributes);
     let to = attributes.backend();
@@ -217,8 +226,9 @@ fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: &Locked, findings: 
     findings.add(rule, Some(inputs.sandboxes.place(sandbox, span)));
 }
 
-/// The first sandbox ever built, of those that serve agents: what an agent gets when it names none and no attribute
-/// says `default`.
+/// Returns the first sandbox ever built among those that serve agents: the one that an agent gets by default if no
+/// attribute
+/// has the key `default`.
 fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
     let served = || sandboxes.iter().filter(|sandbox| images::serves(sandbox));
     let first =
@@ -233,10 +243,10 @@ fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
     still.or_else(|| served().next()).map(|sandbox| sandbox.names.base.clone())
 }
 
-/// The new content of every file.
+/// Returns the new content of every file.
 ///
 /// # Panics
-/// Never: what koze edited parses.
+/// Never: edited configurations parse.
 fn outputs(
     inputs: &Inputs,
     edits: &[Edit],
@@ -248,17 +258,17 @@ fn outputs(
     let Inputs { project, config, lock, .. } = inputs;
     let sandboxes = inputs.sandboxes.list.as_slice();
     let mut changes = Vec::new();
-    // Sources come first: whatever the configuration says then, the next build starts from what they declare.
+    // Write sources first, so that after an interruption the next build starts from what they declare.
     for drafted in &inputs.draft.files {
         let shown = paths::relative(&drafted.path, &project.dir);
         match Change::of(drafted.path.clone(), shown, drafted.after.clone()) {
-            // What the command started from counts, not what stands there by now.
+            // Compare with the content that the command started from, not with the current one.
             Ok(change) => changes.push(Change { before: drafted.before.clone(), ..change }),
             Err(error) => return findings.io(&error),
         }
     }
     let text = config.document.apply(edits);
-    // The bindings are read as they will stand, so that the next build finds them the same.
+    // Read the bindings from the edited text, so that the next build finds the same ones.
     let edited = (text != config.document.text())
         .then(|| Document::parse(config.document.format(), text.clone()).expect("what koze edited parses"));
     let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
@@ -285,7 +295,7 @@ fn outputs(
     files.push((project.dir.join(lock::FILE), new_lock.render_after(lock).into_bytes()));
     for (path, content) in files {
         let shown = paths::relative(&path, &project.dir);
-        // Of a link to a configuration the target is written; what koze makes itself is never somebody's link.
+        // A symlinked configuration is written through the link. Files that koze creates must not be links.
         if path != config.path && path.is_symlink() {
             findings.add(Rule::NotOurs { path: shown.clone() }, Some(Place::file(shown)));
             continue;
@@ -296,7 +306,7 @@ fn outputs(
         };
         let foreign = change.before.as_deref().is_some_and(|before| !generate::is_ours(before));
         let foreign = match (change.path.starts_with(&generated), guests::is_guest(&change.path)) {
-            // It cannot say of itself whose it is: outside, the lock does.
+            // The guest has no header. Outside the generated directory, the lock records whether koze wrote it.
             (false, true) => change.action() == Action::Update && !lock.files.contains(&change.shown),
             (true, true) | (false, false) => false,
             (true, false) => foreign,

@@ -1,5 +1,6 @@
-//! The class that records the sandboxes of sessions: `registry = true` in `Cargo.toml` makes it, and nothing but a word of
-//! the user takes it away again.
+//! Plans the class that records the sandboxes of sessions. `registry = true` in `Cargo.toml` creates it, and only an
+//! explicit
+//! command removes it.
 
 use koze::provider::cloudflare::registry::BINDING;
 use koze_edit::{Edit, Step};
@@ -17,13 +18,14 @@ use crate::wrangler::lifecycle::Lifecycle;
 /// The class.
 pub(crate) const CLASS: &str = "KozeSessions";
 
-/// What the lock says of it once it is kept without being used.
+/// Returns the lock entry for the class after it was removed while its storage is kept.
 pub(super) fn kept() -> Kept {
     Kept { name: CLASS.to_owned(), class: CLASS.to_owned(), binding: BINDING.to_owned() }
 }
 
-/// Whether it goes while its storage stays. One that is gone and has storage is an error, unless the user said what is to
-/// become of it.
+/// Returns whether the class is removed while its storage is kept. It is an error if it has storage and is no longer
+/// enabled,
+/// unless the user decided what happens to the storage.
 pub(super) fn is_shelved(inputs: &Inputs, lifecycles: &[Lifecycle], findings: &mut Findings) -> bool {
     let living = lifecycles.iter().find(|list| list.lives(CLASS));
     let (Some(list), Some(_), false) = (living, &inputs.lock.registry, inputs.project.registry) else {
@@ -36,7 +38,7 @@ pub(super) fn is_shelved(inputs: &Inputs, lifecycles: &[Lifecycle], findings: &m
     shelved
 }
 
-/// The edits of its binding at one level.
+/// Returns the edits of its binding at one level.
 pub(super) fn edits(
     inputs: &Inputs,
     level: &Level,
@@ -87,7 +89,7 @@ pub(super) fn edits(
     vec![Edit::Push { path: level.scope.path(&keys), value }]
 }
 
-/// What the lock says of it from now on; `new` is the tag under which this build makes it.
+/// Returns its new lock entry; `new` is the tag under which this build creates it.
 pub(super) fn locked(
     inputs: &Inputs,
     lifecycles: &[Lifecycle],

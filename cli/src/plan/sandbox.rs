@@ -1,4 +1,4 @@
-//! One sandbox: while it is planned, and what the plan says of it in the end.
+//! A sandbox during planning, and its result in the plan.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::lock::{self, Locked};
 use crate::wrangler::blocks::Wanted;
 use crate::wrangler::lifecycle::Lifecycle;
 
-/// A sandbox as the plan leaves it.
+/// A sandbox in the finished plan.
 #[derive(Debug, Clone)]
 pub struct Planned {
     /// Its file, relative to the package.
@@ -21,17 +21,17 @@ pub struct Planned {
     pub binding: String,
     /// Its class.
     pub class: String,
-    /// Its container application at the top level, as wrangler calls it.
+    /// Its container application at the top level, by wrangler's name.
     pub container: String,
     /// Its image at the top level.
     pub image: String,
-    /// What decided the image.
+    /// Where the image was configured.
     pub image_source: ImageSource,
-    /// What runs behind the class.
+    /// The backend.
     pub backend: Backend,
-    /// Its image in each environment that koze keeps in step.
+    /// Its image in each environment that koze manages.
     pub environments: Vec<(String, String)>,
-    /// Its image as a provider of sandboxes takes it.
+    /// Its image in the form that sandbox providers take.
     pub provided: Image,
 }
 
@@ -48,19 +48,19 @@ impl Planned {
     }
 }
 
-/// A sandbox while its entries are planned, level by level.
+/// A sandbox whose entries are being planned, level by level.
 pub(super) struct Planning<'a> {
     pub(super) wanted: Wanted<'a>,
-    /// What koze owns of its container entries, by environment.
+    /// The parts of its container entries that koze owns, by environment.
     pub(super) entries: BTreeMap<Option<String>, lock::Entry>,
-    /// The image of the top level's entry, where it is the user's, with the keys that belong to it.
+    /// The image of the top level's entry and its related keys, if the user owns them.
     pub(super) kept: Option<Map<String, Value>>,
-    /// The images of entries that are the user's, by environment.
+    /// The images that the user owns, by environment.
     pub(super) kept_images: BTreeMap<Option<String>, String>,
 }
 
 impl<'a> Planning<'a> {
-    /// Starts with the entries that the lock records: those of environments that koze does not look at stay recorded.
+    /// Starts with the entries in the lock. Those of environments that koze does not manage stay recorded.
     pub(super) fn new(wanted: Wanted<'a>) -> Self {
         let environments = wanted.locked.map(|locked| locked.environments.clone()).unwrap_or_default();
         let entries =
@@ -72,7 +72,7 @@ impl<'a> Planning<'a> {
         self.wanted.sandbox
     }
 
-    /// Returns its image at the top level: that of the entry where it is the user's.
+    /// Returns its image at the top level: the user's, if the user owns it.
     pub(super) fn image(&self) -> Resolved {
         match self.kept_images.get(&None) {
             Some(kept) => Resolved::new(kept.clone(), ImageSource::Configuration),
@@ -86,8 +86,9 @@ impl<'a> Planning<'a> {
         kept.unwrap_or(&self.wanted.image.image).clone()
     }
 
-    /// Returns what the plan says of it; `container` names the application where the lock does not, `environments` are
-    /// those that koze keeps in step.
+    /// Returns its result in the plan. `container` names the application if the lock does not; `environments` are those
+    /// that
+    /// koze manages.
     pub(super) fn planned<'e>(
         &self,
         locked: &Locked,
@@ -110,7 +111,7 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Returns what the lock says of it; `new` is the tag under which this build makes classes.
+    /// Returns its new lock entry; `new` is the tag under which this build creates classes.
     pub(super) fn locked(&self, lifecycles: &[Lifecycle], new: Option<&str>) -> Locked {
         let sandbox = self.sandbox();
         let top = self.entries.get(&None).cloned();

@@ -1,4 +1,4 @@
-//! Storage: the migrations or exports that make the declared classes live.
+//! Plans the migrations or exports that create the declared classes.
 
 use std::collections::BTreeSet;
 
@@ -13,21 +13,21 @@ use crate::lock::Tag;
 use crate::rules::Rule;
 use crate::wrangler::lifecycle::{Lifecycle, Unmade};
 
-/// What came of the storage.
+/// The planned storage changes.
 pub(super) struct Outcome {
     /// The edits of migrations or exports.
     pub(super) edits: Vec<Edit>,
-    /// The tags that koze answers for from now on.
+    /// The tags that koze owns from now on.
     pub(super) tags: Vec<Tag>,
-    /// The tags that this build writes at the top level: that of the sandboxes, and that of the registry.
+    /// The tags that this build adds at the top level: for the sandboxes, and for the registry.
     pub(super) new: [Option<String>; 2],
-    /// What a person should know of.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
-    /// The classes that lived once and do not from now on, of each lifecycle.
+    /// The classes of each lifecycle that existed before and are deleted now.
     pub(super) dead: Vec<BTreeSet<String>>,
 }
 
-/// The edits of migrations or exports that make the declared classes live.
+/// Plans the migrations or exports that create the declared classes.
 pub(super) fn edits(
     lifecycles: &[Lifecycle],
     inputs: &Inputs,
@@ -50,7 +50,7 @@ pub(super) fn edits(
         let mut renames = fate.renames.clone();
         renames.extend(others.flat_map(|(_, other)| other.renamed()));
         let changes = lifecycle.changes(&declared, &renames, &deleted);
-        // With a tag of its own, the registry comes and goes alone.
+        // The registry has its own tag, so that it can be added and removed independently.
         let registry: &[&str] = if inputs.project.registry { &[registry::CLASS] } else { &[] };
         let more = lifecycle.changes(registry, &[], &[]);
         let gone = lifecycle.dead(&changes.and(&more)).into_iter().chain(unmade.iter().copied());
@@ -78,12 +78,12 @@ pub(super) fn edits(
             new = written.each_ref().map(|written| written.as_ref().map(|written| written.tag.clone()));
         }
         let locked = inputs.lock.migrations.iter().filter(|tag| tag.environment == lifecycle.environment);
-        // What is left of a tag that a class was taken out of is koze's, as it is now.
+        // If a class was taken out of one of koze's tags, the rest of the tag still belongs to koze.
         tags.extend(locked.filter_map(|locked| match unmade.get(&locked.tag) {
             Some(left) => left.clone().map(|hash| Tag { hash, ..locked.clone() }),
             None => Some(locked.clone()),
         }));
-        // A class that koze takes over brings the tag that made it, under whichever name it lives here.
+        // Adopting a class also adopts the tag that created it, under its current or former name.
         let former = changes.renamed.iter().map(|(old, _)| old.as_str());
         let made: BTreeSet<&str> = names
             .iter()
@@ -99,7 +99,7 @@ pub(super) fn edits(
         }
         tags.extend(written.into_iter().flatten());
     }
-    // What koze wrote to an environment that it does not look at this time is koze's all the same.
+    // Tags of environments that are not managed this time stay recorded.
     let root = inputs.config.document.value();
     let skipped = |tag: &&Tag| {
         let there = tag.environment.as_ref().and_then(|name| root.get("env")?.get(name));
@@ -109,7 +109,7 @@ pub(super) fn edits(
     Outcome { edits, tags, new, notes, dead }
 }
 
-/// What the user should know of a class that koze made and now deletes.
+/// Notes that koze created a class and now deletes it.
 fn never_deployed(class: &str, lifecycle: &Lifecycle, inputs: &Inputs) -> Option<String> {
     let tag = lifecycle.live.get(class)?.tag.as_deref()?;
     let written =
@@ -123,21 +123,21 @@ fn never_deployed(class: &str, lifecycle: &Lifecycle, inputs: &Inputs) -> Option
     })
 }
 
-/// What was done because the user said so, which koze cannot know.
+/// Notes what was done on the user's word, because koze cannot check it.
 fn on_your_word(class: &str, at: &str) -> String {
     format!(
         "removed `{class}` from the migrations{at} because you stated that it was never deployed; if it was, Cloudflare rejects the next deployment and keeps its storage: in that case restore these files from version control"
     )
 }
 
-/// The declared classes, each followed by its former name.
+/// Returns the declared classes, each followed by its former name.
 fn names<'a>(inputs: &Inputs<'a>, fate: &'a Fate) -> Vec<&'a str> {
     let classes = inputs.sandboxes.list.iter().map(|sandbox| sandbox.class.value.as_str());
     let registry = inputs.project.registry.then_some(registry::CLASS);
     classes.flat_map(|class| std::iter::once(class).chain(fate.old(class))).chain(registry).collect()
 }
 
-/// What stands in the way of a class's storage.
+/// Reports problems with the storage of a class.
 fn check(lifecycle: &Lifecycle, names: &[&str], inputs: &Inputs, findings: &mut Findings) {
     lifecycle.check_exports(names, inputs.config, findings);
     for class in names {

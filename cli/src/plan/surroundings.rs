@@ -1,4 +1,4 @@
-//! What koze does not write, and wrangler would trip over.
+//! Warns about settings that koze does not write but that break the project.
 
 use koze_edit::{Edit, Step};
 
@@ -10,7 +10,7 @@ use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
 use crate::{generate, paths};
 
-/// Warns of what wrangler would trip over, and koze does not write.
+/// Warns about settings that koze does not write but that break the project.
 pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     let Inputs { project, config, sandboxes, .. } = inputs;
     let declared = sandboxes.list.iter().filter_map(|sandbox| sandbox.attributes.renamed_from.as_ref());
@@ -41,14 +41,14 @@ pub(super) fn check(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     }
 }
 
-/// Whether a file, as the configuration names it, exports the classes of the sandboxes.
+/// Returns whether a file named in the configuration exports the sandbox classes.
 fn exports(inputs: &Inputs, main: &str) -> bool {
     let path = paths::normal(&inputs.config.dir().join(main));
     let re_exports = |text: String| text.contains("generated/worker.mjs");
     path == inputs.project.dir.join(generate::ENTRY) || fs_err::read_to_string(path).is_ok_and(re_exports)
 }
 
-/// Warns of the entry point of a site, which is that of the Worker where there is no `main`. Whether there is one.
+/// Warns about the entry point of a site, which is the Worker's if there is no `main`. Returns whether there is one.
 fn check_site(inputs: &Inputs, level: &Level, main: Option<&str>, findings: &mut Findings) -> bool {
     let site = level.scope.get("site").filter(|_| level.scope.environment.is_none());
     let Some(site) = site.and_then(|site| site.get("entry-point")?.as_str()) else { return false };
@@ -61,7 +61,7 @@ fn check_site(inputs: &Inputs, level: &Level, main: Option<&str>, findings: &mut
     true
 }
 
-/// Warns of a container of the class that earlier versions had.
+/// Warns about a container of the class of earlier versions.
 pub(super) fn check_legacy(level: &Level, config: &Config, findings: &mut Findings) {
     if let Some(index) = level.containers.of_classes([legacy::CLASS].into_iter()).first() {
         let path = level.scope.path(&[Step::from("containers"), Step::from(*index)]);
@@ -69,10 +69,12 @@ pub(super) fn check_legacy(level: &Level, config: &Config, findings: &mut Findin
     }
 }
 
-/// From this day on workerd intercepts a container's HTTPS traffic.
+/// The compatibility date from which workerd intercepts a container's HTTPS traffic.
 const INTERCEPTION: &str = "2026-04-21";
 
-/// An egress policy holds only where traffic is intercepted. An environment has the top level's date unless it says so.
+/// Checks the compatibility date: an egress policy is enforced only if traffic is intercepted. Environments inherit the
+/// date
+/// of the top level.
 fn check_date(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     let policy = inputs.sandboxes.list.iter().any(|sandbox| {
         sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()
@@ -81,7 +83,7 @@ fn check_date(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     if !policy || (level.scope.environment.is_some() && date.is_none()) {
         return;
     }
-    // Dates of this form are in the order of their letters.
+    // Dates in this format sort alphabetically.
     if date.is_none_or(|date| date < INTERCEPTION) {
         let mut place = inputs.config.place(&level.scope.path(&[Step::from("compatibility_date")]));
         if date.is_none() {

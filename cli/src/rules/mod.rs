@@ -1,12 +1,12 @@
-//! Every diagnostic of the command line: those of [`koze_model`], which the macro shares, and its own.
+//! The diagnostics of the command line: those of [`koze_model`], which it shares with the macro, and its own.
 //!
-//! A code is never given to another rule, in neither table.
+//! Codes are unique over both tables and never reused.
 
 mod table;
 
 pub use table::Rule;
 
-/// `` `a` or `b` ``.
+/// Joins words as `` `a` or `b` ``.
 fn either(words: &[String]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ")
 }

@@ -1,4 +1,4 @@
-//! The rules that only the command line can find broken.
+//! The rules that only the command line checks.
 
 use koze_model::Backend;
 use koze_model::rules::listed;
@@ -6,13 +6,13 @@ use koze_model::rules::listed;
 use super::either;
 
 koze_model::rule_table! {
-    /// What can be found wrong, with what the message needs.
+    /// A rule, with the data for its message.
     pub enum Rule {
         include Model(koze_model::Rule);
 
         // The project.
 
-        /// The directory is not in a cargo package.
+        /// The directory is not in a Cargo package.
         "K027" Error NoPackage { dir: String, why: String }
             format!("`{dir}` is not a Cargo package: {why}")
             => "run koze in a package, pass one with `--project DIR`, or create one with `koze new DIR`",
@@ -25,12 +25,12 @@ koze_model::rule_table! {
 
         // The SDK and the image.
 
-        /// Nothing says which SDK version the project runs.
+        /// Nothing determines the SDK version of the project.
         "K030" Error NoSdk { looked: String, recommended: String }
             format!("the version of `@cloudflare/sandbox`, which determines the image, is unknown: {looked}")
             => format!("the image tag must equal the SDK version: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again"),
             eg r#"a project without `node_modules`, without a lock file, and with `"@cloudflare/sandbox": "^0.12.0"` in `package.json`"#;
-        /// The SDK version is one that koze cannot build for.
+        /// The SDK version is not supported.
         "K031" Error SdkOutOfRange { version: String, source: String, recommended: String }
             format!("`@cloudflare/sandbox` {version} ({source}) is outside the supported range, 0.8.11 to 0.12.x")
             => format!("koze needs the `Sandbox` class, which 0.13 and 1.0 removed: run `npm install --save-exact @cloudflare/sandbox@{recommended}`, then `koze build` again"),
@@ -40,12 +40,12 @@ koze_model::rule_table! {
             format!("`@cloudflare/sandbox` {version} ({source}) is older than the tools of this version of koze expect")
             => format!("the configuration is correct, but tool calls that need a newer SDK return `unsupported`: run `npm install --save-exact @cloudflare/sandbox@{recommended}`"),
             eg "npm install @cloudflare/sandbox@0.9.2";
-        /// A Dockerfile builds on another sandbox image than the SDK's.
+        /// A Dockerfile is based on a sandbox image of another version than the SDK's.
         "K033" Warning FromOutOfStep { from: String, version: String }
             format!("the Dockerfile is based on `{from}`, but the SDK is {version}")
             => format!("image and SDK must have the same version: use a tag that starts with `{version}`"),
             eg "FROM docker.io/cloudflare/sandbox:0.12.9   # and 0.12.10 in node_modules";
-        /// A file that should say which SDK version is used cannot be read as what it is.
+        /// A file that should determine the SDK version has an invalid format.
         "K034" Error BadManifest { message: String }
             message
             => "correct the file, then run `koze build` again",
@@ -58,7 +58,7 @@ koze_model::rule_table! {
             format!("cannot parse this file: {message}")
             => "correct the syntax, then run `koze build` again",
             eg r#"{ "name": "app" "main": "src/generated/worker.mjs" }"#;
-        /// A part of the wrangler configuration that koze edits is not of the form wrangler takes.
+        /// A part of the wrangler configuration that koze edits has an invalid form.
         "K041" Error ConfigShape { path: String, expected: &'static str }
             format!("`{path}` is not {expected}")
             => format!("make it {expected}, or remove it, then run `koze build` again"),
@@ -68,7 +68,7 @@ koze_model::rule_table! {
             message
             => remedy,
             eg r#"{ "durable_objects": { "bindings": [{ "name": "SHELL_SANDBOX", "class_name": "Other" }] } }"#;
-        /// No file declares a class that has storage.
+        /// A class has storage, but no file declares it.
         "K043" Error ClassGone { class: String, file: String, name: String, now: Option<String> }
             match now {
                 Some(now) => format!("`{file}` now declares `{now}`, but its class `{class}` still has storage"),
@@ -79,7 +79,7 @@ koze_model::rule_table! {
                 None => format!("a build never deletes storage: restore the file, or run `koze remove {name}` with `--keep-storage` or `--delete-storage`"),
             },
             eg "rm src/server/shell.sandbox.rs\nkoze build";
-        /// A class may have been renamed, but it is not certain to what.
+        /// A class may have been renamed, but the new name is ambiguous.
         "K044" Error AmbiguousRename { class: String, file: String, name: String, candidates: Vec<String> }
             format!("the class `{class}`, which was in `{file}` and has storage, is no longer declared, and koze cannot tell which class replaced it")
             => format!("if the class was renamed, write `#[sandbox(renamed_from = \"{class}\")]` on {}; otherwise restore the file, or run `koze remove {name}` with `--keep-storage` or `--delete-storage`", either(candidates)),
@@ -89,17 +89,17 @@ koze_model::rule_table! {
             message
             => remedy,
             eg r#""migrations": [{ "tag": "v1", .. }, { "tag": "v1", .. }]"#;
-        /// A form of configuration that this version of koze does not edit.
+        /// This version of koze does not support editing this form of configuration.
         "K046" Error ConfigNotServed { what: String, remedy: String }
             format!("this version of koze does not edit {what}")
             => remedy,
             eg "koze build --config wrangler.yaml";
-        /// The configuration that wrangler would read lies outside the package.
+        /// The configuration that wrangler would read is outside the package.
         "K047" Error ConfigElsewhere { found: String, why: &'static str, remedy: String }
             format!("wrangler would read `{found}`, {why}")
             => remedy,
             eg "a `wrangler.json` in a directory above the package, which wrangler prefers to a `wrangler.jsonc` in it";
-        /// A container of the class `Sandbox`, the pattern of earlier versions.
+        /// There is a container of the class `Sandbox`, the pattern of earlier versions.
         "K048" Warning LegacySandbox {}
             "this container has the class `Sandbox`, which earlier versions used"
             => "run `koze migrate`, which writes a sandbox file for these entries, renames the class so that it keeps its storage, and lists the call sites to change",
@@ -112,12 +112,12 @@ koze_model::rule_table! {
             }
             => format!("set `main` to `{entry}`, or add `export * from` that file to yours"),
             eg r#"{ "main": "build/index.js" }"#;
-        /// `renamed_from` has done its work, or names a class that never was.
+        /// `renamed_from` was already applied, or names a class that never existed.
         "K050" Warning RenameDone { old: String, why: &'static str }
             format!("`renamed_from = \"{old}\"` has no effect: {why}")
             => "remove the key",
             eg r#"#[sandbox(renamed_from = "OldSandbox")]   // after the build that renamed it"#;
-        /// The compatibility date is older than what an egress policy needs.
+        /// The compatibility date is too old for an egress policy.
         "K051" Warning DateTooOld { date: Option<String>, needed: &'static str }
             match date {
                 Some(date) => format!("the compatibility date {date} is too old for `allowed_hosts` and `denied_hosts`"),
@@ -125,7 +125,7 @@ koze_model::rule_table! {
             }
             => format!("set `compatibility_date` to {needed} or later, which traffic interception needs"),
             eg r#"{ "compatibility_date": "2025-01-01" }   // and #[sandbox(allowed_hosts = ["api.example.com"])]"#;
-        /// An environment that koze does not look at names a class that no longer lives.
+        /// An environment that koze does not manage names a class that no longer exists.
         "K052" Warning Stranded { what: String, class: String, environment: String }
             format!("{what} in `env.{environment}` refers to the class `{class}`, which no longer exists")
             => format!("koze does not manage this environment, and Cloudflare rejects such a deployment: add `{environment}` to `package.metadata.koze.environments` in Cargo.toml, or remove the entry"),
@@ -138,7 +138,7 @@ koze_model::rule_table! {
             format!("`koze.lock` cannot be used: {message}")
             => remedy,
             eg "a `koze.lock` with the marks of a merge conflict";
-        /// A file that koze would write was not written by koze.
+        /// koze did not write the file that it would overwrite.
         "K056" Error NotOurs { path: String }
             format!("`{path}` was not written by koze, and koze would overwrite it")
             => "move your file elsewhere, then run `koze build` again",
@@ -148,17 +148,17 @@ koze_model::rule_table! {
             message
             => if written.is_empty() { "resolve the cause, then run the command again".to_owned() } else { format!("{} were already written, each completely: resolve the cause, then run the command again to write the rest", listed(&written.iter().map(String::as_str).collect::<Vec<_>>())) },
             eg "the disk is full";
-        /// The configuration that koze wrote to is gone.
+        /// The configuration that koze wrote to no longer exists.
         "K058" Error ConfigGone { file: String }
             format!("`{file}` does not exist, but `koze.lock` records entries in it")
             => format!("it holds the migrations, which determine the storage: restore it from version control, or pass its new name with `--config FILE`; if nothing was ever deployed, delete `koze.lock` to start over"),
             eg "rm wrangler.jsonc\nkoze build";
-        /// A sandbox to be removed is still declared, or never was.
+        /// A sandbox to remove is still declared, or never existed.
         "K059" Error NotRemovable { name: String, why: String, remedy: String }
             format!("`{name}` cannot be removed: {why}")
             => remedy,
             eg "koze remove shell --delete-storage   # and src/server/shell.sandbox.rs is there";
-        /// The operating system refused.
+        /// The operating system reported an error.
         "K060" Error Io { message: String }
             message
             => "resolve the cause, then run the command again",
@@ -166,7 +166,7 @@ koze_model::rule_table! {
 
         // New projects.
 
-        /// The directory for a new project holds something.
+        /// The directory for a new project is not empty.
         "K061" Error DirOccupied { dir: String }
             format!("`{dir}` already exists and is not empty")
             => "choose another directory",
@@ -184,7 +184,7 @@ koze_model::rule_table! {
 
         // Commands that change sources.
 
-        /// A file that koze would create is there.
+        /// The file that koze would create already exists.
         "K064" Error SandboxExists { file: String }
             format!("`{file}` already exists")
             => "choose another name for the sandbox, or edit that file",
@@ -194,27 +194,27 @@ koze_model::rule_table! {
             format!("there is no sandbox `{name}`")
             => if known.is_empty() { "the project has no sandboxes: create one with `koze add shell`".to_owned() } else { format!("use the name of a file or a class: the files are those of {}", listed(&known.iter().map(String::as_str).collect::<Vec<_>>())) },
             eg "koze rename bash zsh   # in a project without src/server/bash.sandbox.rs";
-        /// A directory in which koze does not look for sandboxes.
+        /// koze does not look for sandboxes in this directory.
         "K066" Error BadSandboxDir { dir: String }
             format!("koze does not search `{dir}` for sandboxes")
             => "choose a directory of the package below `src`, such as `src/server`, that is neither hidden nor `src/generated`",
             eg "koze add shell --dir ../other/src";
-        /// A new name is neither that of a file nor that of a class.
+        /// A new name is neither a file name nor a class name.
         "K067" Error BadNewName { name: String, suggestion: String }
             format!("`{name}` is not a valid sandbox name")
             => format!("a sandbox has the name of its file without `.sandbox.rs`, which must match `{}` and be a valid module name, such as `{suggestion}`; `koze rename` also takes the name of a struct, in upper camel case", koze_model::names::BASE_PATTERN),
             eg "koze rename shell 'My Shell'";
-        /// There is no container of the class `Sandbox` to migrate.
+        /// No container of the class `Sandbox` needs to be migrated.
         "K068" Error NothingToMigrate { config: String }
             format!("`{config}` has no container of the class `Sandbox`")
             => "there is nothing to migrate: `koze build` updates other containers, and `koze add NAME` creates a new sandbox",
             eg "koze migrate   # for a second time";
-        /// The package has no library to declare the generated module in.
+        /// The package has no library that could declare the generated module.
         "K069" Error NoLibrary { file: String }
             format!("`{file}` does not exist: a Rust Worker is a library")
             => format!("create `{file}`, then run `koze init` again; `koze new` creates a complete Worker as an example"),
             eg "koze init   # in a package with src/main.rs alone";
-        /// A container of the class `Sandbox` has to be migrated before there are other sandboxes.
+        /// A container of the class `Sandbox` must be migrated before other sandboxes are added.
         "K070" Error LegacyFirst { config: String }
             format!("`{config}` has a container of the class `Sandbox`, which earlier versions used")
             => "run `koze migrate` first, which turns it into a sandbox and keeps its storage; then run `koze init` again",
@@ -230,7 +230,7 @@ koze_model::rule_table! {
 
         // The registry.
 
-        /// Nothing asks for the registry, which has storage.
+        /// The registry has storage, but is no longer enabled.
         "K072" Error RegistryGone { class: String }
             format!("`Cargo.toml` no longer enables the registry of sandboxes, but its class `{class}` still has storage")
             => format!("a build never deletes storage: set `registry = true` under `[package.metadata.koze]` again, or run `koze remove {class}` with `--keep-storage` or `--delete-storage`"),
@@ -238,32 +238,32 @@ koze_model::rule_table! {
 
         // The backend.
 
-        /// Nothing says which image a sandbox with koze's own guest runs.
+        /// A sandbox with koze's own guest has no image.
         "K074" Error NoNativeImage { class: String, base: String }
             format!("`{class}` has no image: with `backend = \"native\"` there is no default image")
             => format!("set `image` to any Linux image, such as `image = \"debian:12-slim\"` or `image = \"python:3.12-slim\"`, or add `{base}.Dockerfile` next to the source file"),
             eg r#"#[sandbox(backend = "native")]   // and no Dockerfile beside the source"#;
-        /// The backend of a class was changed in the source alone.
+        /// The backend of a class was changed in the source only.
         "K075" Error BackendChanged { class: String, name: String, from: String, to: Backend }
             format!("`{class}` was built with the backend `{from}`, but its attribute now says `{to}`")
             => format!("new containers replace the running ones, and files in them are lost: run `koze migrate --backend {to} {name}`, which lists the changes, or set the attribute back to `{from}`"),
             eg r#"#[sandbox(backend = "native", image = "debian:12-slim")]   // where koze.lock says `backend = "sdk"`"#;
-        /// A `.dockerignore` keeps koze's guest out of the build of an image.
+        /// A `.dockerignore` excludes koze's guest from the build of an image.
         "K076" Error GuestIgnored { pattern: String, guest: String }
             format!("`{pattern}` excludes `{guest}`, which the image's build copies into the image")
             => format!("add a line `!/{guest}` after it"),
             eg "*   # the only line of src/server/.dockerignore, beside shell.Dockerfile";
-        /// A Dockerfile that nothing can be written behind.
+        /// The lines that install koze's guest cannot be appended to a Dockerfile.
         "K077" Error BadDockerfile { message: String }
             message
             => "with `backend = \"native\"` koze adds its guest after the last stage: correct the Dockerfile, then run `koze build` again",
             eg "RUN apt-get update && \\   # the last line of a Dockerfile";
-        /// The scheduling policy of a container is one that koze does not serve.
+        /// koze does not support the scheduling policy of a container.
         "K078" Error SchedulingPolicy { policy: String }
             format!("this version of koze does not support `scheduling_policy` {policy}")
             => "koze needs the default policy, which takes image and instance from the configuration: remove `scheduling_policy`; if the application is already deployed, its policy cannot be changed, so give the sandbox another `name`",
             eg r#"{ "containers": [{ "class_name": "ShellSandbox", "scheduling_policy": "durable_object" }] }"#;
-        /// The sandboxes are on the backend that they should be moved to.
+        /// The sandboxes already use the requested backend.
         "K079" Error NothingToMove { backend: Backend, names: Vec<String> }
             match names.as_slice() {
                 [] => format!("every sandbox already has the backend `{backend}`"),
@@ -272,24 +272,24 @@ koze_model::rule_table! {
             => "there is nothing to migrate: `koze list` shows the sandboxes",
             eg "koze migrate --backend native   # for a second time";
 
-        // What real projects hold.
+        // Problems of existing projects.
 
-        /// The configuration is one of a Pages project, which cannot have containers.
+        /// The configuration belongs to a Pages project, which cannot have containers.
         "K080" Error PagesProject { config: String }
             format!("`{config}` configures a Pages project (`pages_build_output_dir`), but containers need a Worker")
             => "`wrangler pages deploy` rejects containers: create a configuration for a Worker and pass it with `--config FILE`, or convert this project to a Worker with `assets` instead of `pages_build_output_dir`",
             eg r#"{ "name": "site", "pages_build_output_dir": "dist" }"#;
-        /// The crate `worker` is of a version that the generated code does not compile with.
+        /// The generated code does not compile with the project's version of the crate `worker`.
         "K081" Warning WorkerCrate { found: String, source: String, needed: &'static str, edit: String }
             format!("the crate `worker` is {found} in {source}, but the generated code needs {needed}")
             => format!("the Worker will not compile: {edit}"),
             eg "[dependencies]\nworker = \"0.6\"";
-        /// wrangler refuses the list of migrations.
+        /// wrangler rejects the list of migrations.
         "K082" Warning RefusedHistory { tag: String, what: String, remedy: String }
             format!("wrangler rejects the migration `{tag}`: {what}")
             => format!("with containers, wrangler checks all migrations again: {remedy}"),
             eg r#""migrations": [{ "tag": "v1", "deleted_classes": ["Unknown"] }]"#;
-        /// The entry point of a site, which wrangler no longer takes beside `main`.
+        /// A site has an entry point, which wrangler no longer accepts together with `main`.
         "K090" Warning SiteEntryPoint { site: String, main: Option<String>, entry: String }
             match main {
                 Some(main) => format!("`site.entry-point` is `{site}` and `main` is `{main}`, but wrangler accepts only one of them"),
@@ -300,7 +300,7 @@ koze_model::rule_table! {
                 None => format!("`main` has replaced it: remove it and set `main` to `{entry}`, or to a file of yours that contains `export * from` that entry"),
             },
             eg "[site]\nbucket = \"./public\"\nentry-point = \"workers-site\"";
-        /// There is no configuration that wrangler finds by itself, but others that koze could keep in step.
+        /// wrangler finds no configuration by default, but the package has others that koze could manage.
         "K091" Error ConfigUnnamed { files: Vec<String> }
             format!("`wrangler.jsonc` does not exist, but {} does", listed(&files.iter().map(String::as_str).collect::<Vec<_>>()))
             => format!("choose the file that koze manages with `--config {}`; `koze.lock` records it", files.first().map_or("FILE", String::as_str)),

@@ -1,4 +1,4 @@
-//! Which version of `@cloudflare/sandbox` the project runs: the image's tag must equal it.
+//! Determines the project's version of `@cloudflare/sandbox`. The image's tag must equal it.
 
 mod pinned;
 mod pnpm;
@@ -18,26 +18,30 @@ use crate::rules::Rule;
 
 use self::pinned::{Importer, Wrong};
 
-/// The version this koze was made for; what messages recommend.
+/// The version that this koze was developed for and that messages recommend.
 pub const RECOMMENDED: &str = "0.12.10";
 
-/// From the end of this day on, Cloudflare mends nothing in 0.x.
+/// The last day on which Cloudflare supports 0.x.
 pub const END_OF_SUPPORT: &str = "2026-12-31";
 
 /// The npm package.
 pub const PACKAGE: &str = "@cloudflare/sandbox";
 
-/// The SDK version and the file that said so.
+/// The SDK version and where it was found.
 #[derive(Debug, Clone)]
 pub struct Sdk {
     /// An exact version: `0.12.10`.
     pub version: String,
-    /// The file that answered, relative to the package, or the crate.
+    /// The file that determines it, relative to the package, or the crate.
     pub source: String,
 }
 
-/// Asks, in this order: `node_modules` from the package upward; an exact version in a lock file or a
-/// `package.json`; the `koze` crate in the dependency graph.
+/// Determines the SDK version from, in this order: `node_modules` in the package or a parent directory; an exact
+/// version in a
+/// lock file or a `package.json`; the `koze` crate in the dependency graph.
+///
+/// # Errors
+/// Returns [`Stop`] if the version is unknown or not supported, or a file is invalid.
 pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> {
     let Some(sdk) = find(project, findings)? else {
         let looked = "there is no `node_modules/@cloudflare/sandbox`, no lock file or `package.json` with an exact \
@@ -49,7 +53,10 @@ pub fn resolve(project: &Project, findings: &mut Findings) -> Result<Sdk, Stop> 
     Ok(sdk)
 }
 
-/// The first that answers, whether or not koze builds for that version.
+/// Determines the SDK version without checking that it is supported.
+///
+/// # Errors
+/// Returns [`Stop`] if a file is invalid.
 pub fn find(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     Ok(match installed(project, findings)? {
         Some(sdk) => Some(sdk),
@@ -60,7 +67,7 @@ pub fn find(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, S
     })
 }
 
-/// The range that this version of koze builds for.
+/// Checks that the version is supported.
 fn check(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
     let (version, source) = (sdk.version.clone(), sdk.source.clone());
     let recommended = RECOMMENDED.to_owned();
@@ -75,7 +82,10 @@ fn check(sdk: &Sdk, findings: &mut Findings) -> Result<(), Stop> {
     }
 }
 
-/// The installed package, if there is one, from the directory of the project upward, as Node looks for it.
+/// Finds the installed package in the project's directory or a parent, as Node does.
+///
+/// # Errors
+/// Returns [`Stop`] if its `package.json` is invalid.
 pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
         let path = dir.join("node_modules").join(PACKAGE).join("package.json");
@@ -94,7 +104,7 @@ pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sd
     Ok(None)
 }
 
-/// An exact version in a lock file or, failing that, in `package.json`, from the project upward.
+/// Finds an exact version in a lock file or `package.json`, in the project's directory or a parent.
 fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Stop> {
     for dir in project.dir.ancestors() {
         for file in pinned::FILES {
@@ -111,9 +121,10 @@ fn pinned(project: &Project, findings: &mut Findings) -> Result<Option<Sdk>, Sto
     Ok(None)
 }
 
-/// The version that the `koze` crate of the dependency graph was made for.
+/// Returns the version that the `koze` crate of the dependency graph was made for.
 ///
-/// The graph is asked for as it is locked and cached: a build must not create a `Cargo.lock` nor reach the network.
+/// The graph is read as it is locked and cached, because a build must neither create a `Cargo.lock` nor use the
+/// network.
 fn of_crate(project: &Project) -> Option<Sdk> {
     let metadata = cargo_metadata::MetadataCommand::new()
         .manifest_path(project.dir.join("Cargo.toml"))
@@ -126,7 +137,7 @@ fn of_crate(project: &Project) -> Option<Sdk> {
     Some(Sdk { version: version.to_owned(), source: format!("the crate koze {}", koze.version) })
 }
 
-/// A file that may be missing, without a byte order mark.
+/// Reads a file that may be missing, without a byte order mark.
 fn read(path: &Path, findings: &mut Findings) -> Result<Option<String>, Stop> {
     match fs_err::read_to_string(path) {
         Ok(text) => Ok(Some(text.trim_start_matches('\u{feff}').to_owned())),
@@ -144,7 +155,7 @@ fn unreadable<T>(file: String, text: &str, wrong: Wrong, findings: &mut Findings
     findings.fail(Rule::BadManifest { message }, Some(place))
 }
 
-/// The byte at a line and column as `serde_json` counts them.
+/// Converts a line and column of `serde_json` to a byte offset.
 fn offset(text: &str, line: usize, column: usize) -> usize {
     let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let mut at = (start + column.saturating_sub(1)).min(text.len());

@@ -1,4 +1,4 @@
-//! Exact versions in what package managers write: their lock files, and `package.json`.
+//! Exact versions in the files of package managers: lock files and `package.json`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,42 +10,43 @@ use serde_json::Value;
 use super::{PACKAGE, pnpm, yarn};
 use crate::paths;
 
-/// The files that may pin a version, in the order they are asked in one directory.
+/// The files that may pin a version, in the order of precedence within a directory.
 pub(super) const FILES: [&str; 5] =
     ["package-lock.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "package.json"];
 
-/// The dependency lists of a `package.json`, and of what lock files copy from it.
+/// The dependency lists of a `package.json`, which lock files copy.
 const LISTS: [&str; 3] = ["dependencies", "devDependencies", "optionalDependencies"];
 
-/// A file that should be of a format, and is not.
+/// A file with an invalid format.
 #[derive(Debug)]
 pub(super) struct Wrong {
-    /// The format.
+    /// The expected format.
     pub(super) format: &'static str,
-    /// The byte, where the parser tells it.
+    /// The byte offset, if the parser reports one.
     pub(super) at: Option<usize>,
-    /// What the parser says.
+    /// The parser's message.
     pub(super) message: Option<String>,
 }
 
-/// Who imports the SDK: a lock file of a workspace may hold several versions, one for each of its packages.
+/// The package that imports the SDK. The lock file of a workspace may contain several versions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Importer<'a> {
     /// The project's directory.
     pub(super) project: &'a Path,
-    /// The directory of the lock file, which is the project's or lies above it.
+    /// The directory of the lock file: the project's or a parent.
     pub(super) root: &'a Path,
 }
 
 impl Importer<'_> {
-    /// The directories in which Node looks for the SDK, from the project upward, relative to the lock file; its own
-    /// is `.`.
+    /// Returns the directories in which Node looks for the SDK, from the project upward, relative to the lock file; `.`
+    /// is the
+    /// lock file's own directory.
     pub(super) fn dirs(&self) -> impl Iterator<Item = String> {
         let within = self.project.ancestors().take_while(|dir| dir.starts_with(self.root));
         within.map(|dir| paths::relative(dir, self.root))
     }
 
-    /// The range that the nearest `package.json` asks for.
+    /// Returns the range that the nearest `package.json` requests.
     pub(super) fn range(&self) -> Option<String> {
         self.dirs().find_map(|dir| {
             let text = fs_err::read_to_string(self.root.join(dir).join("package.json")).ok()?;
@@ -55,23 +56,23 @@ impl Importer<'_> {
     }
 }
 
-/// The version that a file pins for this importer, if it pins one.
+/// Returns the version that a file pins for this importer, if any.
 ///
 /// # Errors
-/// Where a file is not of its format.
+/// Returns an error if a file has an invalid format.
 pub(super) fn version(file: &str, text: &str, importer: &Importer) -> Result<Option<String>, Wrong> {
     Ok(match file {
         "package-lock.json" => locked(&json(text)?, importer),
         "package.json" => exact(&json(text)?),
         "bun.lock" => bun(&jsonc(text)?, importer),
-        // A large lock file without the SDK is not worth parsing.
+        // Parsing a large lock file without the SDK would be a waste of time.
         _ if !text.contains(PACKAGE) => None,
         "pnpm-lock.yaml" => pnpm::version(text, importer)?,
         _ => yarn::version(text, importer)?,
     })
 }
 
-/// JSON.
+/// Parses JSON.
 pub(super) fn json(text: &str) -> Result<Value, Wrong> {
     serde_json::from_str(text).map_err(|error| Wrong {
         format: "JSON",
@@ -80,7 +81,7 @@ pub(super) fn json(text: &str) -> Result<Value, Wrong> {
     })
 }
 
-/// JSON with the trailing commas that bun allows itself.
+/// Parses JSON with trailing commas, which bun writes.
 fn jsonc(text: &str) -> Result<Value, Wrong> {
     match Document::parse(Format::Jsonc, text) {
         Ok(document) => Ok(document.value().clone()),
@@ -90,7 +91,7 @@ fn jsonc(text: &str) -> Result<Value, Wrong> {
     }
 }
 
-/// npm's: one entry for each installed directory, where Node would find it.
+/// Reads npm's lock file, which has an entry for each installed directory.
 fn locked(lock: &Value, importer: &Importer) -> Option<String> {
     let Some(packages) = lock.get("packages") else {
         return Some(lock.get("dependencies")?.get(PACKAGE)?.get("version")?.as_str()?.to_owned());
@@ -102,12 +103,12 @@ fn locked(lock: &Value, importer: &Importer) -> Option<String> {
     })
 }
 
-/// What a `package.json` asks for.
+/// Returns the range that a `package.json` requests.
 fn asked(package: &Value) -> Option<&str> {
     LISTS.iter().find_map(|kind| package.get(kind)?.get(PACKAGE)?.as_str())
 }
 
-/// A version in `package.json` that is no range.
+/// Returns the requested version if it is exact.
 fn exact(package: &Value) -> Option<String> {
     LISTS.iter().find_map(|kind| {
         let version = package.get(kind)?.get(PACKAGE)?.as_str()?;
@@ -116,8 +117,9 @@ fn exact(package: &Value) -> Option<String> {
     })
 }
 
-/// `"packages": { "@cloudflare/sandbox": ["@cloudflare/sandbox@0.12.10", …] }`; where a workspace's package has a version
-/// of its own, its name stands in front.
+/// Reads bun's lock file: `"packages": { "@cloudflare/sandbox": ["@cloudflare/sandbox@0.12.10", …] }`. A workspace
+/// package
+/// with another version has its own key, which starts with its name.
 fn bun(lock: &Value, importer: &Importer) -> Option<String> {
     let packages = lock.get("packages")?;
     let nested = |dir: String| {
@@ -130,7 +132,7 @@ fn bun(lock: &Value, importer: &Importer) -> Option<String> {
     Version::parse(version).ok().map(|_| version.to_owned())
 }
 
-/// The one version; where there are several and nothing tells which is meant, none of them is the answer.
+/// Returns the version if all are equal. Several different versions are ambiguous.
 pub(super) fn only(versions: impl Iterator<Item = String>) -> Option<String> {
     let versions: BTreeSet<String> = versions.collect();
     let mut versions = versions.into_iter();
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn only_exact_versions_of_a_package_json_answer() {
+    fn only_exact_versions_of_a_package_json_count() {
         let version = |text: &str| exact(&serde_json::json!({ "devDependencies": { PACKAGE: text } }));
         assert_eq!(version("0.12.10").as_deref(), Some("0.12.10"));
         assert_eq!(version("=0.12.10").as_deref(), Some("0.12.10"));
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn every_lock_file_answers() {
+    fn every_kind_of_lock_file_is_read() {
         for (file, text) in [
             (
                 "package-lock.json",
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pin_one_version_does_not_answer() {
+    fn ambiguous_lock_files_pin_nothing() {
         for (file, text) in [
             ("package-lock.json", "{}"),
             ("bun.lock", "{}"),
@@ -208,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_told() {
+    fn invalid_json_is_reported() {
         assert_eq!(read("package.json", "{,}").unwrap_err().at, Some(1));
         assert_eq!(read("bun.lock", "{,}").unwrap_err().at, Some(1));
     }
 
-    /// The nearest directory in which Node finds the SDK decides.
+    /// The nearest directory in which Node finds the SDK counts.
     #[test]
-    fn the_package_decides_which_of_several() {
+    fn the_package_selects_one_of_several_versions() {
         let of = |file: &str, text: &str, project: &str| {
             let importer = Importer { project: Path::new(project), root: Path::new("/w") };
             version(file, text, &importer).unwrap().unwrap_or_default()

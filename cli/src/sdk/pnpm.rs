@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::PACKAGE;
 use super::pinned::{Importer, Wrong, only};
 
-/// The parts of a lock file that tell a version.
+/// The parts of a lock file that determine a version.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Lock {
-    /// Each package of a workspace, by its directory; what has no workspace may have none.
+    /// The packages of a workspace, by directory. Lock files without a workspace may have none.
     importers: Option<BTreeMap<String, Imports>>,
-    // The lists of the one package, where there are no importers.
+    // The lists of the only package if there are no importers.
     dependencies: Imported,
     #[serde(rename = "devDependencies")]
     dev_dependencies: Imported,
@@ -27,7 +27,7 @@ struct Lock {
     snapshots: Option<BTreeMap<String, IgnoredAny>>,
 }
 
-/// What a package imports.
+/// The dependency lists of a package.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Imports {
@@ -38,10 +38,10 @@ struct Imports {
     optional_dependencies: Imported,
 }
 
-/// Packages with their versions: as text in format 5, else as an object with `version`.
+/// Packages with their versions: strings in format 5, otherwise objects with `version`.
 type Imported = Option<BTreeMap<String, Value>>;
 
-/// The version of the nearest package that imports the SDK; else the only one there is.
+/// Returns the version of the nearest package that imports the SDK, or the only version in the file.
 pub(super) fn version(text: &str, importer: &Importer) -> Result<Option<String>, Wrong> {
     let locks = parse(text)?;
     let own = locks.iter().find_map(|lock| {
@@ -57,14 +57,14 @@ pub(super) fn version(text: &str, importer: &Importer) -> Result<Option<String>,
     Ok(own.or_else(|| only(keys().flat_map(BTreeMap::keys).filter_map(|key| of_key(key)))))
 }
 
-/// A file may hold several documents: pnpm keeps what configures it in one of its own, in front.
+/// Parses the YAML documents of a file. pnpm puts its own configuration dependencies in a separate document at the top.
 fn parse(text: &str) -> Result<Vec<Lock>, Wrong> {
-    // The budget guards against hostile input; this file is the user's own, and may be large.
+    // The budget is for hostile input. This file is the user's own and may be large.
     let options = serde_saphyr::options! { budget: None };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| wrong(text, &error))
 }
 
-/// What is wrong with a text that is not YAML.
+/// Converts a YAML error.
 pub(super) fn wrong(text: &str, error: &serde_saphyr::Error) -> Wrong {
     let at = error.location().and_then(|location| {
         let line = usize::try_from(location.line()).ok()?;
@@ -81,14 +81,15 @@ fn imported(lists: [&Imported; 3]) -> Option<String> {
     })
 }
 
-/// A version without the peers behind it: `(@xterm/xterm@5.5.0)`, in format 5 `_<hash>`.
+/// Strips the peer dependencies from a version: `(@xterm/xterm@5.5.0)`, or `_<hash>` in format 5.
 fn plain(version: &str) -> Option<String> {
     let version = version.split(['(', '_']).next()?;
     Version::parse(version).ok().map(|_| version.to_owned())
 }
 
-/// The version in the key of a package: `@cloudflare/sandbox@0.12.10`, with a `/` in front before format 9, and another
-/// before the version in format 5.
+/// Returns the version in a package's key: `@cloudflare/sandbox@0.12.10`, with a leading `/` before format 9, and with
+/// a `/`
+/// instead of the second `@` in format 5.
 fn of_key(key: &str) -> Option<String> {
     let rest = key.trim_start_matches('/').strip_prefix(PACKAGE)?;
     plain(rest.strip_prefix(['@', '/'])?)
@@ -148,18 +149,18 @@ snapshots:
 ";
 
     #[test]
-    fn the_importer_of_the_package_decides() {
+    fn the_importer_of_the_package_counts() {
         assert_eq!(of(NINE, "/w/apps/a").as_deref(), Some("0.12.2"));
         assert_eq!(of(NINE, "/w/apps/a/crates/worker").as_deref(), Some("0.12.2"));
         assert_eq!(of(NINE, "/w/apps/b").as_deref(), Some("0.12.3"));
-        // These import none of the two, and nothing else says which is meant.
+        // These import neither version, so the file is ambiguous.
         for project in ["/w", "/w/apps/c", "/w/apps/linked"] {
             assert_eq!(of(NINE, project), None, "{project}");
         }
     }
 
     #[test]
-    fn a_package_without_the_sdk_has_that_of_the_package_above() {
+    fn a_package_without_the_sdk_inherits_that_of_the_parent() {
         let text = NINE
             .replace("  .:\n", "  .:\n    dependencies:\n      '@cloudflare/sandbox': {version: 0.12.1}\n");
         assert_eq!(of(&text, "/w/apps/c").as_deref(), Some("0.12.1"));
@@ -167,7 +168,7 @@ snapshots:
     }
 
     #[test]
-    fn older_formats() {
+    fn older_formats_are_read() {
         let six = "lockfileVersion: '6.0'\ndependencies:\n  '@cloudflare/sandbox':\n    specifier: ^0.12.0\n    version: 0.12.4(ws@8)\npackages:\n  /@cloudflare/sandbox@0.12.4(ws@8):\n    dev: false\n  /@cloudflare/sandbox@0.11.0:\n    dev: true\n";
         assert_eq!(of(six, "/w").as_deref(), Some("0.12.4"));
         let five = "lockfileVersion: 5.4\nimporters:\n  apps/a:\n    specifiers:\n      '@cloudflare/sandbox': ^0.12.0\n    devDependencies:\n      '@cloudflare/sandbox': 0.12.5_ws@8\npackages:\n  /@cloudflare/sandbox/0.12.5_ws@8:\n    dev: true\n  /@cloudflare/sandbox/0.11.0:\n    dev: true\n";
@@ -175,13 +176,13 @@ snapshots:
     }
 
     #[test]
-    fn what_configures_pnpm_is_a_document_of_its_own() {
+    fn the_configuration_document_is_skipped() {
         let text = format!("---\nlockfileVersion: env-1.0\nimporters:\n  .: {{}}\n---\n{NINE}");
         assert_eq!(of(&text, "/w/apps/b").as_deref(), Some("0.12.3"));
     }
 
     #[test]
-    fn what_is_not_yaml_is_told() {
+    fn invalid_yaml_is_reported() {
         let importer = Importer { project: Path::new("/w"), root: Path::new("/w") };
         let text = "a: 1\n<<<<<<< ours\nb: {\n";
         let wrong = version(text, &importer).unwrap_err();

@@ -1,4 +1,4 @@
-//! A command's side: reaches the supervisor of a session, and starts it where there is none.
+//! The client side of a command: connects to the supervisor of a session and starts it if necessary.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -20,30 +20,30 @@ use super::wire::{self, Act, Answer, Ask, Request};
 use crate::mcp::offering::Offering;
 use crate::mcp::stdio::Streams;
 
-/// How often a supervisor that is just ending is tried again.
+/// The number of attempts to reach a supervisor that is just exiting.
 const TRIES: usize = 50;
-/// How long in between.
+/// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a supervisor that is started says when it listens.
+/// The line that a supervisor prints when it listens.
 pub(super) const READY: &str = "ready";
 
 /// A connection to a supervisor.
 type Stream = BufStream<UnixStream>;
 
-/// How long the supervisor served a client.
+/// The outcome of serving a client through the supervisor.
 #[derive(Debug)]
 pub(crate) enum Served {
-    /// Until the client ended, or until something went wrong with it.
+    /// The client disconnected or failed.
     ToItsEnd(std::result::Result<(), String>),
-    /// Until the supervisor ended.
+    /// The supervisor exited before the client did.
     ForAWhile {
-        /// What the client had said by then that was not served.
+        /// The client's input that was not processed.
         unread: Vec<u8>,
     },
 }
 
-/// The way to the sandboxes of a session.
+/// A client of a session's sandboxes.
 #[derive(Debug, Clone)]
 pub struct Client {
     state: State,
@@ -51,12 +51,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// The way to the sandboxes of a session that are kept in a state directory.
+    /// Creates a client for a session in a state directory.
     pub fn new(state: State, session: SessionId) -> Self {
         Client { state, session }
     }
 
-    /// Calls a tool. Dropped before it is done, the call is cancelled: a command is killed.
+    /// Calls a tool. Dropping the future cancels the call and kills its command.
     pub async fn call(&self, images: Images, tool: &str, input: Value) -> ToolResult {
         match self.ask(Act::Call { images, tool: tool.to_owned(), input }).await {
             Ok(Answer::Result(result)) => result,
@@ -65,10 +65,10 @@ impl Client {
         }
     }
 
-    /// Destroys a sandbox, its files with it.
+    /// Destroys a sandbox and deletes its files.
     ///
     /// # Errors
-    /// [`Code::NotFound`] where there is none of this name, and those of the supervisor.
+    /// Returns [`Code::NotFound`] if no sandbox has this name, and the errors of the supervisor.
     pub async fn destroy(&self, name: &str) -> Result<()> {
         match self.ask(Act::Destroy { name: name.to_owned() }).await? {
             Answer::Done => Ok(()),
@@ -76,10 +76,10 @@ impl Client {
         }
     }
 
-    /// Ends the supervisor, if there is one; its sandboxes sleep.
+    /// Stops the supervisor if it runs. Its sandboxes go to sleep.
     ///
     /// # Errors
-    /// Where it cannot be reached.
+    /// Returns an error if the supervisor cannot be reached.
     pub async fn stop(&self) -> Result<()> {
         match self.connect() {
             Ok(stream) => {
@@ -94,10 +94,10 @@ impl Client {
         }
     }
 
-    /// Has the supervisor serve a client of the Model Context Protocol. `read` says what the project offers now.
+    /// Passes a client of the Model Context Protocol to the supervisor. `read` returns the project's current offering.
     ///
     /// # Errors
-    /// Where there is no supervisor that could; the client has not been heard then.
+    /// Returns an error if no supervisor is available. Nothing has been read from the client then.
     pub(crate) async fn serve_mcp(&self, streams: &Streams, read: impl Fn() -> Offering) -> Result<Served> {
         let mut stream = self.begin(Ask::Serve { offering: read() }).await?;
         let descriptors = [streams.input.as_fd(), streams.output.as_fd()];
@@ -111,7 +111,7 @@ impl Client {
                         wire::send(&mut stream, &read()).await?;
                         stream.flush().await
                     };
-                    // Where nobody is there any more, the next answer says so.
+                    // If the supervisor is gone, the next answer says so.
                     let _ = sent.await;
                 }
                 Ok(Some(Answer::HandedBack { unread })) => return Ok(Served::ForAWhile { unread }),
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Asks, and has it begun.
+    /// Sends a request and waits until the supervisor begins.
     async fn begin(&self, ask: Ask) -> Result<Stream> {
         let request = Request { program: program().to_owned(), ask };
         for _ in 0..TRIES {
@@ -144,7 +144,7 @@ impl Client {
             if let Some(stream) = begun(stream, &request).await? {
                 return Ok(stream);
             }
-            // It was about to end: the next one is asked.
+            // The supervisor was about to exit. Try again with the next one.
             tokio::time::sleep(PAUSE).await;
         }
         Err(Error::new(Code::Unavailable, "the supervisor of this session keeps ending"))
@@ -154,7 +154,7 @@ impl Client {
         UnixStream::from_std(connect(&self.state, &self.session)?)
     }
 
-    /// Starts the supervisor, or waits for another command that does, and connects to it.
+    /// Starts the supervisor, or waits for another command that is starting it, and connects.
     async fn start(&self) -> Result<UnixStream> {
         let (state, session) = (self.state.clone(), self.session.clone());
         let started = tokio::task::spawn_blocking(move || start(&state, &session)).await;
@@ -166,13 +166,13 @@ impl Client {
 fn connect(state: &State, session: &SessionId) -> io::Result<StdStream> {
     let (_dir, socket) = state.short_socket(session)?;
     let stream = StdStream::connect(socket)?;
-    // Before anything is sent.
+    // Check before sending anything.
     served_by_us(&stream)?;
     stream.set_nonblocking(true)?;
     Ok(stream)
 }
 
-/// Fails where it is not this user who listens at the other end.
+/// Returns an error if the listener belongs to another user.
 fn served_by_us(stream: &StdStream) -> io::Result<()> {
     let peer = rustix::net::sockopt::socket_peercred(stream)?.uid;
     if peer == rustix::process::geteuid() {
@@ -195,9 +195,9 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     }
     let mut command = Command::new("/proc/self/exe");
     command.arg("supervise").arg("--state").arg(state.dir());
-    // In one piece, for a session's name may begin with a hyphen.
+    // As one argument, because a session's name may start with a hyphen.
     command.arg(format!("--session={}", session.session()));
-    // It outlives this command: nothing of the shell it was typed into is its business.
+    // The supervisor outlives this command, so it must not inherit the shell's environment.
     command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     if let Some(idle) = std::env::var_os(super::supervisor::IDLE) {
         command.env(super::supervisor::IDLE, idle);
@@ -207,7 +207,7 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     if let Some(stdout) = child.stdout.as_mut() {
         stdout.read_to_string(&mut said).map_err(|error| unreachable(&error))?;
     }
-    // Somebody must take note of its end, should this program still be there.
+    // Reap the child if this program is still running when it exits.
     std::thread::spawn(move || child.wait());
     match said.trim_end() {
         READY => connect(state, session).map_err(|error| unreachable(&error)),
@@ -216,14 +216,14 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     }
 }
 
-/// Sends a request; gives nothing where the supervisor ended, or is to end, before it did anything.
+/// Sends a request. Returns `None` if the supervisor exited, or is about to, without doing anything.
 async fn begun(stream: UnixStream, request: &Request<Ask>) -> Result<Option<Stream>> {
     let mut stream = BufStream::new(stream);
     let sent = async {
         wire::send(&mut stream, request).await?;
         stream.flush().await
     };
-    // An answer may be there all the same.
+    // The answer may have arrived even if sending failed.
     let _ = sent.await;
     match wire::receive::<Answer>(&mut stream).await {
         Ok(Some(Answer::Begun)) => Ok(Some(stream)),
@@ -233,7 +233,7 @@ async fn begun(stream: UnixStream, request: &Request<Ask>) -> Result<Option<Stre
     }
 }
 
-/// This very program: its version, and the file it was started from, which a newer one may have replaced.
+/// Identifies this program: its version, and the file it was started from, which an upgrade may have replaced.
 pub(super) fn program() -> &'static str {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -247,7 +247,8 @@ pub(super) fn program() -> &'static str {
     })
 }
 
-/// Whether the error says that nobody listens; where nobody can, making the state directory will say why.
+/// Returns whether the error means that nothing listens. If listening is impossible, creating the state directory
+/// reports why.
 fn nobody(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
     matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused)

@@ -1,5 +1,6 @@
-//! A client of the Model Context Protocol that the supervisor serves itself, over the streams that `koze mcp` has handed
-//! over: a call takes no way through another process.
+//! Serves a client of the Model Context Protocol in the supervisor, over the streams that `koze mcp` passed on. Calls
+//! take no
+//! detour through another process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,13 +21,13 @@ use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer, Server};
 use crate::mcp::stdio::{self, Begin, Streams};
 
-/// How often it is looked whether the last call has ended, and for how many looks nothing may have happened.
+/// How often to check whether the last call has ended, and how many checks must find no activity.
 const LOOK: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 2;
-/// How often a project is read again that changes all the while.
+/// How often to read a project again that keeps changing.
 const READINGS: usize = 3;
 
-/// Serves the client; nothing where `koze mcp` ended, or the supervisor is to end.
+/// Serves the client. Returns `None` if `koze mcp` exited or the supervisor is about to.
 pub(super) async fn serve(
     supervisor: Arc<Supervisor>,
     offering: Offering,
@@ -61,12 +62,13 @@ pub(super) async fn serve(
     }
 }
 
-/// Ends the serving of a client once this process is to end. What runs already comes to its end, and is answered;
-/// `koze mcp` itself serves what is asked next.
+/// Stops serving a client before this process exits. Running calls finish and are answered; `koze mcp` serves the
+/// requests
+/// that follow.
 async fn hand_back(supervisor: &Supervisor, calls: &AtomicUsize, keeper: &Keeper) {
     supervisor.retiring().await;
     keeper.shut();
-    // Of what came through last, the call begins a moment later, and so does the writing of what it gives.
+    // The last input may start a call, and its response a write, a moment later.
     let mut quiet = 0;
     while quiet < LOOKS {
         tokio::time::sleep(LOOK).await;
@@ -74,7 +76,7 @@ async fn hand_back(supervisor: &Supervisor, calls: &AtomicUsize, keeper: &Keeper
         quiet = if busy { 0 } else { quiet + 1 };
     }
     keeper.end();
-    // Then the serving ends by itself.
+    // The server then ends on its own.
     std::future::pending::<()>().await;
 }
 
@@ -82,16 +84,16 @@ fn stream_of(read: &BufReader<OwnedReadHalf>) -> &UnixStream {
     read.get_ref().as_ref()
 }
 
-/// The sandboxes of this process.
+/// The backend for the sandboxes of this process.
 #[derive(Clone)]
 struct Here {
     supervisor: Arc<Supervisor>,
     now: Arc<Mutex<Now>>,
-    /// How many calls there are.
+    /// The number of running calls.
     calls: Arc<AtomicUsize>,
 }
 
-/// A call that counts for as long as this is kept.
+/// Counts a call until it is dropped.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -107,7 +109,7 @@ impl Drop for Counted {
     }
 }
 
-/// What the project offers, and the way to `koze mcp`, which reads its files.
+/// The current offer, and the connection to `koze mcp`, which reads the project's files.
 struct Now {
     offer: Arc<Offer>,
     offerings: mpsc::Receiver<Offering>,
@@ -121,10 +123,10 @@ impl Backend for Here {
             if now.offer.offering.holds() {
                 break;
             }
-            // What a call asked for that was given up since is old.
+            // Discard answers to calls that were cancelled meanwhile.
             while now.offerings.try_recv().is_ok() {}
             let asked = wire::send(&mut *now.write.lock().await, &Answer::Changed).await;
-            // Where `koze mcp` has gone, this ends, too.
+            // If `koze mcp` is gone, this ends, too.
             if asked.is_ok()
                 && let Some(offering) = now.offerings.recv().await
             {

@@ -1,19 +1,21 @@
 //! The sandboxes of a session on this machine.
 //!
-//! Sandboxes end with the process that runs them. So that they live on from one command to the next, each session has
-//! a supervisor, a process in the background: the first command starts it, and it ends when nobody has needed it for a
-//! while and all its sandboxes sleep. Commands reach it over a socket in the project's state directory, one connection
-//! for one call; a connection that is closed early cancels its call. `koze mcp` hands the streams of its client over, and is
-//! one long call.
+//! Sandboxes end with the process that runs them. To keep them across commands, each session has a supervisor, a
+//! background
+//! process that the first command starts. It exits when it has been idle for a while and all its sandboxes sleep.
+//! Commands
+//! connect to a socket in the project's state directory, with one connection per call; closing the connection cancels
+//! the
+//! call. `koze mcp` passes its client's streams on, as one long call.
 //!
 //! | module | job |
 //! |---|---|
 //! | [`state`] | the state directory |
 //! | `trust` | whether it is this user's alone |
-//! | [`wire`] | what commands and supervisor say to each other |
-//! | [`client`] | a command's side; starts the supervisor where there is none |
-//! | [`supervisor`] | the process in the background |
-//! | `mcp` | a client of the Model Context Protocol that it serves itself |
+//! | [`wire`] | the messages between commands and the supervisor |
+//! | [`client`] | connects commands to the supervisor, and starts it if necessary |
+//! | [`supervisor`] | the background process |
+//! | `mcp` | serves a client of the Model Context Protocol in the supervisor |
 
 pub mod client;
 mod descriptors;
@@ -28,18 +30,18 @@ pub use state::State;
 
 use koze::{Code, Error, Result, SessionId};
 
-/// Whose sandboxes those of this machine are: there is nobody else.
+/// The only tenant of this machine's sandboxes.
 const TENANT: &str = "local";
 
-/// The session of a name.
+/// Returns the session of a name.
 ///
 /// # Errors
-/// [`koze::Code::InvalidInput`] where it is no name.
+/// Returns [`koze::Code::InvalidInput`] if the name is invalid.
 pub fn session(name: &str) -> Result<SessionId> {
     SessionId::new(TENANT, name)
 }
 
-/// What is said of a sandbox that nobody has made.
+/// Returns the error for a sandbox that does not exist.
 pub fn no_sandbox(name: &str) -> Error {
     Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session"))
 }

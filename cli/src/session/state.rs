@@ -1,6 +1,6 @@
 //! The state directory of a project: the files and registry of its sandboxes, and the sockets of their supervisors.
 //!
-//! It does not lie in the project: what comes with a repository, a link say, must not decide where sandboxes write.
+//! It is outside the project, because files in a repository, such as links, must not decide where sandboxes write.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -20,10 +20,10 @@ pub struct State {
 }
 
 impl State {
-    /// That of a project: below `$XDG_STATE_HOME`, or `~/.local/state`.
+    /// Returns the state directory of a project, below `$XDG_STATE_HOME` or `~/.local/state`.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where neither that variable nor `HOME` is set, and those of [`State::at`].
+    /// Returns [`Code::Unavailable`] if neither that variable nor `HOME` is set, and the errors of [`State::at`].
     pub fn of(project: &Path) -> Result<Self> {
         let named = |variable| std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
         let home = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
@@ -35,33 +35,34 @@ impl State {
         Self::at(home.join("koze").join(name))
     }
 
-    /// One that lies elsewhere.
+    /// Returns a state directory at a given path.
     ///
     /// # Errors
-    /// [`Code::PermissionDenied`] where another user owns it, or may write it or a directory above it.
+    /// Returns [`Code::PermissionDenied`] if another user owns it, or can write to it or to a parent directory.
     pub fn at(dir: PathBuf) -> Result<Self> {
         let state = State { dir };
         state.check().map_err(|why| Error::new(Code::PermissionDenied, why.to_string()))?;
         Ok(state)
     }
 
-    /// One that the command which starts this program has checked. [`State::make`] checks it again.
+    /// Returns a state directory that the starting command has checked. [`State::make`] checks it again.
     pub(crate) fn handed(dir: PathBuf) -> Self {
         State { dir }
     }
 
-    /// Whether it is this user's alone, as far as it exists.
+    /// Checks that the existing part of the path belongs to this user alone.
     fn check(&self) -> std::result::Result<(), Distrust> {
         trust::way_to(&self.dir)?;
         trust::inside(&self.supervisors())?;
         trust::inside(&self.sessions_dir())
     }
 
-    /// Makes it, for this user alone.
+    /// Creates the directory for this user alone.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where it cannot be made, [`Code::PermissionDenied`] where another user was faster. A model may
-    /// read them, so they do not say where.
+    /// Returns [`Code::Unavailable`] if it cannot be created, and [`Code::PermissionDenied`] if another user created it
+    /// first.
+    /// The messages do not contain the path, because a model may read them.
     pub fn make(&self) -> Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(self.supervisors()).map_err(
             |error: io::Error| {
@@ -71,30 +72,31 @@ impl State {
                 Error::new(Code::Unavailable, text)
             },
         )?;
-        // Somebody may have made it since it was looked at, where everybody may make directories.
+        // In a directory that everybody can write to, somebody may have created it since the first check.
         self.check().map_err(|why| Error::new(Code::PermissionDenied, trust::changed(&why)))
     }
 
-    /// Whether a session has ever had sandboxes.
+    /// Returns whether a session has ever had sandboxes.
     pub fn has(&self, session: &SessionId) -> bool {
         self.sandboxes(session).is_dir()
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where the local provider keeps the sandboxes of a session. Each has a directory of its own, for each has a
-    /// supervisor of its own.
+    /// Returns the directory in which the local provider keeps the sandboxes of a session. Each session has its own,
+    /// because it
+    /// has its own supervisor.
     pub fn sandboxes(&self, session: &SessionId) -> PathBuf {
         self.sessions_dir().join(stem(session))
     }
 
-    /// The same of all sessions.
+    /// Returns those directories of all sessions.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where the directory cannot be read.
+    /// Returns [`Code::Unavailable`] if the directory cannot be read.
     pub fn sessions(&self) -> Result<Vec<PathBuf>> {
         let unreadable = |error: io::Error| {
             Error::new(Code::Unavailable, format!("the state directory cannot be read: {}", error.kind()))
@@ -112,18 +114,19 @@ impl State {
         self.dir.join("sessions")
     }
 
-    /// Where the sockets are.
+    /// Returns the directory of the sockets.
     pub(super) fn supervisors(&self) -> PathBuf {
         self.dir.join("supervisors")
     }
 
-    /// The socket of a session's supervisor.
+    /// Returns the socket of a session's supervisor.
     pub(super) fn socket(&self, session: &SessionId) -> PathBuf {
         self.supervisors().join(socket_name(session))
     }
 
-    /// The same by way of the directory's descriptor, for as long as that is kept: the path of a socket is 107 bytes at
-    /// most. The directory is checked once it is open, so nobody can put another in its place.
+    /// Returns a path of the socket through the directory's descriptor, which must stay open: socket paths are limited
+    /// to 107
+    /// bytes. The directory is checked after it is opened, so nobody can replace it.
     pub(super) fn short_socket(&self, session: &SessionId) -> io::Result<(File, String)> {
         let dir = File::open(self.supervisors())?;
         trust::opened(&dir)?;
@@ -136,12 +139,12 @@ fn socket_name(session: &SessionId) -> String {
     format!("{}.socket", stem(session))
 }
 
-/// What the files of a session are called: a session's name may hold anything, and be long.
+/// Returns the file name stem of a session. The session's name itself may be long and contain any character.
 pub(super) fn stem(session: &SessionId) -> String {
     hex(session.key().as_bytes())
 }
 
-/// Sixteen digits that stand for a text of any length.
+/// Hashes a text to sixteen hexadecimal digits.
 fn hex(text: &[u8]) -> String {
     Sha256::digest(text).iter().take(8).fold(String::new(), |mut name, byte| {
         use std::fmt::Write;

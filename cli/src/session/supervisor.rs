@@ -1,4 +1,4 @@
-//! The process that runs the sandboxes of a session.
+//! The background process that runs the sandboxes of a session.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -25,19 +25,23 @@ use super::state::State;
 use super::wire::{self, Act, Answer, Ask, Request};
 use super::{descriptors, mcp, no_sandbox};
 
-/// The variable that says how long a supervisor stays without a call, in milliseconds.
+/// The variable for the idle timeout of a supervisor, in milliseconds.
 pub const IDLE: &str = "KOZE_SUPERVISOR_IDLE_MS";
-/// How long that is where nobody says.
+/// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
-/// How often it looks whether it may end.
+/// The interval of the idle check.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Runs the sandboxes of a session, and returns when it is no longer needed any more. Says on standard output that it listens,
-/// or why it cannot.
+/// Runs the sandboxes of a session until they are no longer needed. Prints on standard output that it listens, or why
+/// it
+/// cannot.
+///
+/// # Errors
+/// Returns an error if the state directory or the socket cannot be used.
 pub fn run(state: &State, session: &SessionId) -> Result<()> {
-    // First of all, for it closes what is open.
+    // Call this first, because it closes all open descriptors.
     descriptors::close_inherited();
-    // A terminal that is closed, or Ctrl-C in it, is not meant for this process.
+    // Ignore a closing terminal and its Ctrl-C.
     let _ = rustix::process::setsid();
     let (state, session) = (state.clone(), session.clone());
     let null = fs::File::open("/dev/null").map_err(|error| failed(&error))?;
@@ -48,7 +52,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
             Err(error) => serde_json::to_string(error).unwrap_or_default(),
         };
         let _ = writeln!(io::stdout(), "{said}");
-        // Whoever started it waits for the end of its output.
+        // The starting command waits for the end of this output.
         rustix::stdio::dup2_stdout(&null).map_err(|error| failed(&error.into()))?;
         let (supervisor, listener) = started?;
         supervisor.serve(listener).await;
@@ -60,11 +64,11 @@ pub(super) struct Supervisor {
     state: State,
     session: SessionId,
     provider: Local,
-    /// The sandboxes, with the images that the last call brought.
+    /// The sandboxes, with the images of the last call.
     pool: AsyncMutex<Option<(Images, Arc<Pool<Local>>)>>,
     calls: AtomicUsize,
     used: Mutex<Instant>,
-    /// The socket, as the file system knows it: at its path there may be another's by now.
+    /// The socket's device and inode. Its path may belong to another supervisor by now.
     place: Option<(u64, u64)>,
     retired: watch::Sender<bool>,
     idle: Duration,
@@ -100,7 +104,7 @@ impl Supervisor {
             }
         }
         self.retire();
-        // Those who have come already are served.
+        // Serve the connections that are already queued.
         loop {
             tokio::select! {
                 biased;
@@ -110,19 +114,19 @@ impl Supervisor {
         }
     }
 
-    /// From here on, a new call starts a new supervisor.
+    /// Removes the socket, so that new calls start a new supervisor.
     fn retire(&self) {
         if !self.retired.send_replace(true) && self.is_found() {
             let _ = fs::remove_file(self.state.socket(&self.session));
         }
     }
 
-    /// Until it is to end.
+    /// Waits until the supervisor is about to exit.
     pub(super) async fn retiring(&self) {
         let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
     }
 
-    /// Whether the socket at the path is still this one's: somebody may have taken the state directory away.
+    /// Returns whether the path still leads to this socket. The state directory may have been deleted.
     fn is_found(&self) -> bool {
         self.place.is_some() && self.place == place(&self.state, &self.session)
     }
@@ -140,12 +144,14 @@ impl Supervisor {
                 ));
                 tokio::spawn(async move { wire::send(&mut stream, &answer).await });
             }
-            // Too much is open; a moment later less may be.
+            // Too many open files. Some may be closed in a moment.
             Err(_) => tokio::time::sleep(LOOK).await,
         }
     }
 
-    /// Whether it was told to end, nobody can find it, or it is no longer needed: no call for a while, and no sandbox runs.
+    /// Returns whether to exit: on request, if no client can find the socket, or if no call arrived for a while and no
+    /// sandbox
+    /// runs.
     async fn needless(&self) -> bool {
         if *self.retired.borrow() || !self.is_found() {
             return true;
@@ -154,7 +160,7 @@ impl Supervisor {
         if self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < self.idle {
             return false;
         }
-        // A registry that cannot be read is none to wait for.
+        // Do not wait for a registry that cannot be read.
         let list = self.provider.list(&self.session).await.unwrap_or_default();
         list.iter().all(|info| info.status == Status::Sleeping)
     }
@@ -181,14 +187,14 @@ impl Supervisor {
         self.calls.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Says that it begins, and does what is asked.
+    /// Confirms the start of a request and performs it.
     async fn begin(
         self: &Arc<Self>,
         ask: Ask,
         read: BufReader<OwnedReadHalf>,
         write: &Arc<AsyncMutex<OwnedWriteHalf>>,
     ) -> Option<Answer> {
-        // A binding of its own: the lock must be free again before there is an answer.
+        // A separate binding releases the lock before the answer is written.
         let begun = wire::send(&mut *write.lock().await, &Answer::Begun).await;
         match ask {
             _ if begun.is_err() => None,
@@ -197,7 +203,7 @@ impl Supervisor {
         }
     }
 
-    /// Does what is asked, for as long as the one who asked is there.
+    /// Performs a request until it is done or the client disconnects.
     async fn until_gone(&self, act: Act, mut read: BufReader<OwnedReadHalf>) -> Option<Answer> {
         let mut nothing = [0];
         tokio::select! {
@@ -225,7 +231,7 @@ impl Supervisor {
         }
     }
 
-    /// The sandboxes, with these images. Where they are others than before, what is there follows them.
+    /// Returns the sandboxes with these images. Running sandboxes are updated if the images changed.
     pub(super) async fn pool(&self, images: Images) -> Result<Arc<Pool<Local>>> {
         let mut known = self.pool.lock().await;
         if let Some((same, pool)) = &*known
@@ -240,18 +246,18 @@ impl Supervisor {
     }
 }
 
-/// Whether it is this user who has connected.
+/// Returns whether the client belongs to this user.
 fn ours(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw())
 }
 
-/// What is at the path of the socket, as the file system knows it.
+/// Returns the device and inode at the path of the socket.
 fn place(state: &State, session: &SessionId) -> Option<(u64, u64)> {
     let about = fs::symlink_metadata(state.socket(session)).ok()?;
     Some((about.dev(), about.ino()))
 }
 
-/// Listens in the place of a supervisor that was killed. Whoever starts this one has seen to it that none runs.
+/// Listens, replacing the socket of a killed supervisor. The starting command has made sure that none runs.
 fn listen(state: &State, session: &SessionId) -> io::Result<UnixListener> {
     match fs::remove_file(state.socket(session)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -1,7 +1,8 @@
-//! Whether a state directory is this user's alone.
+//! Checks that a state directory belongs to this user alone.
 //!
-//! What a command sends to a session's supervisor, and every file of its sandboxes, goes by way of this directory. A user
-//! who owns it, or may write it or a directory above it, could put a socket or a link of their own there.
+//! All requests to a session's supervisor and all files of its sandboxes pass through this directory. Other users who
+//! own it,
+//! or can write to it or to a parent directory, could place their own socket or link there.
 
 use std::fmt;
 use std::fs::{self, File, Metadata};
@@ -9,19 +10,19 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The most symbolic links on the way to a directory, as many as the kernel follows.
+/// The maximum number of symbolic links in a path, as in the kernel.
 const LINKS: usize = 40;
-/// Permission to write, of the group and of everybody.
+/// Write permission for the group, and for everybody.
 const GROUP: u32 = 0o020;
 const OTHERS: u32 = 0o002;
 const STICKY: u32 = 0o1000;
-/// The user that owners outside of this user namespace appear as.
+/// The user ID that stands for users outside this user namespace.
 const UNMAPPED: u32 = 65_534;
 
-/// Why a state directory is not safe to use.
+/// The reason why a state directory is not safe.
 #[derive(Debug)]
 pub(super) struct Distrust {
-    /// The directory or link that is not safe.
+    /// The unsafe directory or link.
     place: PathBuf,
     owner: u32,
     mode: u32,
@@ -30,15 +31,15 @@ pub(super) struct Distrust {
 
 #[derive(Debug, Clone, Copy)]
 enum Fault {
-    /// The state directory, or one within it, is another user's.
+    /// Another user owns the state directory or one inside it.
     Owner,
-    /// Other users may write it.
+    /// Other users can write to it.
     Writable,
-    /// A directory above it is another user's.
+    /// Another user owns a parent directory.
     OwnerAbove,
-    /// Other users may replace what is in a directory above it.
+    /// Other users can replace the entries of a parent directory.
     WritableAbove,
-    /// A symbolic link on the way to it is another user's.
+    /// Another user owns a symbolic link in the path.
     Link,
 }
 
@@ -78,26 +79,26 @@ impl fmt::Display for Distrust {
     }
 }
 
-/// Checks every directory above this one and every link on the way, and the directory itself, as far as they exist.
+/// Checks all existing parent directories, links and the directory itself.
 pub(super) fn way_to(dir: &Path) -> Result<(), Distrust> {
     walk(dir, &mut 0, owned)
 }
 
-/// Checks a directory within one that was checked, if it exists.
+/// Checks a directory inside one that was checked, if it exists.
 pub(super) fn inside(dir: &Path) -> Result<(), Distrust> {
     fs::symlink_metadata(dir).map_or(Ok(()), |found| owned(dir, &found))
 }
 
-/// Checks a directory that is open.
+/// Checks an open directory.
 ///
 /// # Errors
-/// One for other users' eyes as well: it does not name the directory.
+/// Returns an error without the directory's path, because other users may see it.
 pub(super) fn opened(dir: &File) -> io::Result<()> {
     let safe = owned(Path::new(""), &dir.metadata()?);
     safe.map_err(|why| io::Error::new(io::ErrorKind::PermissionDenied, changed(&why)))
 }
 
-/// The same text without a path, for those who may not know where the directory is.
+/// Formats the reason without a path, for readers who must not learn where the directory is.
 pub(super) fn changed(why: &Distrust) -> String {
     let Distrust { owner, mode, .. } = why;
     format!(
@@ -106,13 +107,13 @@ pub(super) fn changed(why: &Distrust) -> String {
     )
 }
 
-/// What a directory must be.
+/// Checks one directory of the path.
 type Check = fn(&Path, &Metadata) -> Result<(), Distrust>;
 
 fn walk(path: &Path, links: &mut usize, check: Check) -> Result<(), Distrust> {
     let ways: Vec<&Path> = path.ancestors().filter(|way| !way.as_os_str().is_empty()).collect();
     for way in ways.into_iter().rev() {
-        // What is missing is made by this user; what cannot be looked at cannot be used, and that is said then.
+        // This user creates missing directories. Inaccessible ones fail later, with an error that says so.
         let Ok(found) = fs::symlink_metadata(way) else { return Ok(()) };
         let check = if way == path { check } else { above };
         if !found.is_symlink() {
@@ -123,7 +124,7 @@ fn walk(path: &Path, links: &mut usize, check: Check) -> Result<(), Distrust> {
             return Err(distrust(way, &found, Fault::Link));
         }
         *links += 1;
-        // Over more links than the kernel follows, nothing can be opened.
+        // The kernel does not follow more links.
         if *links <= LINKS
             && let Ok(target) = fs::read_link(way)
         {
@@ -133,16 +134,16 @@ fn walk(path: &Path, links: &mut usize, check: Check) -> Result<(), Distrust> {
     Ok(())
 }
 
-/// The state directory itself, or one in it.
+/// Checks the state directory itself or one inside it.
 fn owned(dir: &Path, found: &Metadata) -> Result<(), Distrust> {
-    // A file is refused where it is used, with a better word.
+    // A file gets a better error where it is used.
     if found.is_file() {
         return Ok(());
     }
     if found.uid() != euid() {
         return Err(distrust(dir, found, Fault::Owner));
     }
-    // Links that stand in the place of one of our directories have every permission.
+    // Symbolic links in place of a directory always have all permissions.
     if writable(found) {
         return Err(distrust(dir, found, Fault::Writable));
     }
@@ -168,14 +169,14 @@ fn ours_or_roots(found: &Metadata) -> bool {
     owner == euid() || owner == 0 || (owner == UNMAPPED && in_user_namespace())
 }
 
-/// Whether anybody but the owner may write it.
+/// Returns whether anybody but the owner can write.
 fn writable(found: &Metadata) -> bool {
     let mode = found.mode();
     !found.is_symlink() && (mode & OTHERS != 0 || (mode & GROUP != 0 && !is_own_group(found.gid())))
 }
 
-/// Whether a group is the one that many systems make for each user, with the same number and nobody else in it: there a
-/// directory that its group may write is nothing unusual.
+/// Returns whether a group is the private group of its user, with the same number and no other member. Group-writable
+/// directories are common on systems that create such groups.
 fn is_own_group(group: u32) -> bool {
     let own = rustix::process::getegid().as_raw() == group && euid() == group;
     own && fs::read_to_string("/etc/group").is_ok_and(|groups| {
@@ -187,7 +188,7 @@ fn is_own_group(group: u32) -> bool {
     })
 }
 
-/// Whether owners may be users that this process has no number for, such as the host's root in a container without root.
+/// Returns whether some owners have no number in this user namespace, such as the host's root in a rootless container.
 fn in_user_namespace() -> bool {
     fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| {
         let first: Vec<&str> = map.split_whitespace().take(3).collect();

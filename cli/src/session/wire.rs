@@ -1,4 +1,4 @@
-//! What commands and supervisor say to each other: lines of JSON, one request and its answers on each connection.
+//! The messages between commands and the supervisor: lines of JSON, one request and its answers per connection.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -20,99 +20,99 @@ use tokio::net::UnixStream;
 
 use crate::mcp::offering::Offering;
 
-/// The longest line in bytes: what a model writes, and what it gets, escaped.
+/// The maximum length of a line in bytes, for the escaped input and output of a model.
 const LONGEST: u64 = 512 << 20;
 
-/// What a command asks for.
+/// A request of a command.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Request<A> {
-    /// The program that asks: another one must not answer, for the two may not mean the same.
+    /// The requesting program. A different one must not answer, because the messages may have another meaning in it.
     pub program: String,
-    /// What is to be done: an [`Ask`], which the supervisor looks at only where the program is its own.
+    /// The request: an [`Ask`], which the supervisor parses only if it runs the same program.
     pub ask: A,
 }
 
-/// What is to be done.
+/// A request.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Ask {
-    /// Something that has one answer.
+    /// A request with a single answer.
     Do(Act),
-    /// Serve a client of the Model Context Protocol, whose streams come as descriptors once this has begun.
+    /// Serve a client of the Model Context Protocol, whose streams follow as descriptors after [`Answer::Begun`].
     Serve {
-        /// What the project offers.
+        /// The project's offering.
         offering: Offering,
     },
 }
 
-/// What has one answer.
+/// A request with a single answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Act {
     /// Call a tool.
     Call {
-        /// The images of the project, as they are now.
+        /// The current images of the project.
         images: Images,
         /// The tool.
         tool: String,
-        /// Its input.
+        /// The tool's input.
         input: Value,
     },
     /// Destroy a sandbox.
     Destroy {
-        /// Its name.
+        /// The sandbox's name.
         name: String,
     },
-    /// End.
+    /// Exit.
     Stop,
 }
 
-/// What the supervisor answers: [`Answer::Begun`], then one of the others.
+/// An answer of the supervisor: first [`Answer::Begun`], then one of the others.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It has begun. Whoever gets nothing after this cannot know how much was done.
+    /// The request was started. If the connection ends after this, its outcome is unknown.
     Begun,
-    /// The supervisor is of another program, and ends. Nothing was done.
+    /// The supervisor runs another version of the program and exits. Nothing was done.
     Stale,
-    /// What a tool gave.
+    /// The result of a tool.
     Result(ToolResult),
-    /// The files of the project look different: what it offers now is to come on this connection.
+    /// The project's files changed. The supervisor expects the new offering on this connection.
     Changed,
-    /// A client was served to its end, or why not.
+    /// The client disconnected or failed.
     Served(std::result::Result<(), String>),
-    /// A client was served for a while, and every answer given.
+    /// The supervisor stops serving a client. Every request was answered.
     HandedBack {
-        /// What the client has said since.
+        /// The client's input since then.
         unread: Vec<u8>,
     },
-    /// It is done.
+    /// The request succeeded.
     Done,
-    /// It could not be done.
+    /// The request failed.
     Failed(Error),
 }
 
-/// Writes a line.
+/// Writes a message as a line.
 ///
 /// # Errors
-/// Where the other side is gone.
+/// Returns an error if the peer disconnected.
 pub async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     stream.write_all(&line).await
 }
 
-/// Reads a line; nothing where the other side has ended.
+/// Reads a message. Returns `None` at the end of the stream.
 ///
 /// # Errors
-/// Where the other side is gone, or what it says is no message.
+/// Returns an error if the peer disconnected or sent something else.
 pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     stream.take(LONGEST).read_until(b'\n', &mut line).await?;
     if line.last() == Some(&b'\n') { Ok(Some(serde_json::from_slice(&line)?)) } else { Ok(None) }
 }
 
-/// Hands two descriptors over. The other side must read nothing else meanwhile.
+/// Sends two file descriptors. The peer must not read anything else at the same time.
 ///
 /// # Errors
-/// Where the other side is gone.
+/// Returns an error if the peer disconnected.
 pub async fn hand_over(stream: &UnixStream, descriptors: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     stream
         .async_io(Interest::WRITABLE, || {
@@ -125,10 +125,10 @@ pub async fn hand_over(stream: &UnixStream, descriptors: [BorrowedFd<'_>; 2]) ->
         .await
 }
 
-/// Takes two descriptors.
+/// Receives two file descriptors.
 ///
 /// # Errors
-/// Where the other side is gone, or sent something else.
+/// Returns an error if the peer disconnected or sent something else.
 pub async fn take_over(stream: &UnixStream) -> io::Result<[OwnedFd; 2]> {
     stream
         .async_io(Interest::READABLE, || {

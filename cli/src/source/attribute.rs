@@ -10,25 +10,25 @@ use syn::parse::Parser as _;
 use syn::punctuated::Punctuated;
 use syn::{Meta, Token};
 
-/// What becomes of a key.
+/// A change to a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It says this, `key = value`, where it stood or at the end.
+    /// Sets `key = value`, in its current place or at the end.
     Set(&'static str, String),
-    /// It goes.
+    /// Removes a key.
     Remove(&'static str),
-    /// Another key stands in its place.
+    /// Replaces a key by another entry.
     Replace(&'static str, String),
 }
 
-/// The text with the changes, one after the other; no other byte moves. A text without a sandbox stays whole.
+/// Applies the changes in order and keeps all other bytes. Returns text without a sandbox unchanged.
 ///
-/// `text` comes without a byte order mark.
+/// `text` must not contain a byte order mark.
 pub fn edit(text: &str, changes: &[Change]) -> String {
     changes.iter().fold(text.to_owned(), |text, change| one(&text, change).unwrap_or(text))
 }
 
-/// An entry of the attribute: its key, where it stands, and where the comma behind it ends.
+/// An entry of the attribute: its key, its range, and the end of the following comma.
 struct Entry {
     key: String,
     range: Range<usize>,
@@ -50,7 +50,7 @@ fn one(text: &str, change: &Change) -> Option<String> {
         Change::Remove(key) => {
             let Some(index) = at(key) else { return Some(text) };
             match &attribute.meta {
-                // Nothing is left to say.
+                // The list becomes empty.
                 Meta::List(list) if entries.len() == 1 => {
                     let span = list.delimiter.span();
                     let (open, close) = (span.open().byte_range(), span.close().byte_range());
@@ -80,7 +80,7 @@ fn entry(meta: &Meta, comma: Option<Span>) -> Option<Entry> {
     Some(Entry { key, range: range(meta)?, comma: comma.map(|comma| comma.byte_range().end) })
 }
 
-/// Where some tokens stand, from the first to the last.
+/// Returns the range that tokens span.
 fn range(tokens: &impl ToTokens) -> Option<Range<usize>> {
     let mut spans = tokens.to_token_stream().into_iter().map(|token| token.span().byte_range());
     let first = spans.next()?;
@@ -88,7 +88,7 @@ fn range(tokens: &impl ToTokens) -> Option<Range<usize>> {
     Some(first.start..end)
 }
 
-/// Adds an entry behind the last one, in a line of its own where that has one.
+/// Appends an entry after the last one, on its own line if the last one has its own.
 fn append(text: &mut String, last: &Entry, entry: &str) {
     let line = text[..last.range.start].rfind('\n').map_or(0, |newline| newline + 1);
     let indent = &text[line..last.range.start];
@@ -99,7 +99,7 @@ fn append(text: &mut String, last: &Entry, entry: &str) {
     }
 }
 
-/// Takes an entry away with the comma that parts it from the others, and with its line where nothing else is in it.
+/// Removes an entry, the comma that separates it, and its line if nothing else is on it.
 fn remove(text: &mut String, entries: &[Entry], index: usize) {
     let Entry { range, comma, .. } = &entries[index];
     if let (None, Some(before)) = (comma, index.checked_sub(1)) {
@@ -138,7 +138,7 @@ pub struct A;
     }
 
     #[test]
-    fn keys_come_as_the_others_stand() {
+    fn new_keys_follow_the_existing_layout() {
         let native = "backend = \"native\"";
         let of = |attribute: &str| edit(&format!("#[{attribute}]\nstruct A;\n"), &[set(native)]);
         assert_eq!(of("sandbox"), "#[sandbox(backend = \"native\")]\nstruct A;\n");
@@ -159,7 +159,7 @@ pub struct A;
     }
 
     #[test]
-    fn keys_go_with_their_comma_and_their_line() {
+    fn keys_are_removed_with_their_comma_and_line() {
         let without = |key| edit(LINES, &[Change::Remove(key)]);
         assert_eq!(without("default"), LINES.replace("    default,\n", ""));
         assert_eq!(without("variant"), LINES.replace("variant = \"python\", // ü", "// ü"));
@@ -181,7 +181,7 @@ pub struct A;
     }
 
     #[test]
-    fn one_key_stands_where_another_stood() {
+    fn a_key_replaces_another_in_place() {
         let changes = [Change::Replace("variant", "image = \"x:1\"".to_owned()), set("backend = \"native\"")];
         let expected = LINES
             .replace("variant = \"python\"", "image = \"x:1\"")

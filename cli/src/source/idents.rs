@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use proc_macro2::{TokenStream, TokenTree};
 
-/// The text with every identifier `old` replaced; comments and strings stay. A text that is not Rust stays whole.
+/// Replaces every identifier `old`. Keeps comments and strings, and returns text that is not Rust unchanged.
 ///
-/// `text` comes without a byte order mark.
+/// `text` must not contain a byte order mark.
 pub fn rename(text: &str, old: &str, new: &str) -> String {
     let mut found = Vec::new();
     collect(text.parse().unwrap_or_default(), old, &mut found);
@@ -17,7 +17,7 @@ pub fn rename(text: &str, old: &str, new: &str) -> String {
     renamed
 }
 
-/// The places of an identifier, in the order of the text.
+/// Collects the ranges of an identifier, in the order of the text.
 fn collect(tokens: TokenStream, name: &str, found: &mut Vec<Range<usize>>) {
     for token in tokens {
         match token {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifiers_alone() {
+    fn only_identifiers_are_renamed() {
         let text = "// Old\n/* ü */ struct Old;\nimpl X for Old { const A: &str = \"Old\"; }\nfn old() { m!(Old, Older) }\n";
         assert_eq!(
             rename(text, "Old", "Newer"),
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_rust_stays() {
+    fn text_that_is_not_rust_is_unchanged() {
         assert_eq!(rename("struct Old { \"", "Old", "New"), "struct Old { \"");
     }
 }

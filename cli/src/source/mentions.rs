@@ -1,4 +1,4 @@
-//! Where the sources of a package speak of a name: the places a person has to change by hand.
+//! Finds mentions of a name in the sources of a package, which the user has to change by hand.
 
 use std::path::Path;
 
@@ -9,25 +9,26 @@ use crate::draft::Draft;
 use crate::generate;
 use crate::paths;
 
-/// A line that speaks of a name.
+/// A line that mentions a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
     /// The file, relative to the package.
     pub file: String,
     /// The line's number, from 1.
     pub line: usize,
-    /// The line, without the space around it.
+    /// The line, trimmed.
     pub text: String,
 }
 
-/// The languages a Worker is written in.
+/// The file extensions of the languages that Workers are written in.
 const ENDINGS: [&str; 6] = [".rs", ".ts", ".mts", ".js", ".mjs", ".tsx"];
 
-/// What tools make.
+/// Directories of build output.
 const BUILT: [&str; 2] = ["build", "dist"];
 
-/// Every line of the package with one of the words in it, as the draft will leave it; what is generated or built is left
-/// out, and so are packages of their own below.
+/// Returns every line of the package that contains one of the words, after the draft's changes. Skips generated files,
+/// build
+/// output, and nested packages.
 pub fn of(project: &Project, draft: &Draft, words: &[&str]) -> Vec<Mention> {
     let generated = project.dir.join(generate::DIR);
     let wanted = |entry: &DirEntry| {
@@ -45,12 +46,12 @@ pub fn of(project: &Project, draft: &Draft, words: &[&str]) -> Vec<Mention> {
     let mut mentions = Vec::new();
     for path in files.chain(draft.ending(".rs").map(Path::to_owned)).filter(|path| is_source(path)) {
         let text = match draft.file(&path) {
-            // One that is changed comes with the drafted ones.
+            // Renamed files are listed with the drafted ones.
             Some(Some(bytes)) if !mentions_file(&mentions, &path, project) => bytes.to_vec(),
             Some(_) => continue,
             None => fs_err::read(&path).unwrap_or_default(),
         };
-        // What cannot be read as text has no call sites.
+        // A binary file contains no mentions.
         let Ok(text) = String::from_utf8(text) else { continue };
         let file = paths::relative(&path, &project.dir);
         let lines = text.lines().enumerate().filter(|(_, line)| words.iter().any(|word| has(line, word)));
@@ -63,13 +64,13 @@ pub fn of(project: &Project, draft: &Draft, words: &[&str]) -> Vec<Mention> {
     mentions
 }
 
-/// Whether the lines of a file are there already.
+/// Returns whether the lines of a file are already in the list.
 fn mentions_file(mentions: &[Mention], path: &Path, project: &Project) -> bool {
     let file = paths::relative(path, &project.dir);
     mentions.iter().any(|mention| mention.file == file)
 }
 
-/// Whether a line has a word, not as a part of another.
+/// Returns whether a line contains a whole word.
 fn has(line: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(start, _)| {
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_whole() {
+    fn only_whole_words_match() {
         assert!(has("env.Sandbox.get()", "Sandbox"));
         assert!(has("(\"Sandbox\")", "Sandbox"));
         assert!(!has("ShellSandbox", "Sandbox"));

@@ -1,23 +1,24 @@
-//! Declares a module in a crate's root.
+//! Declares a module in a crate root.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::{Attribute, File, Item};
 
-/// Whether a module is declared at the top of a file.
+/// Returns whether a file declares a module at its top level.
 pub fn is_declared(file: &File, name: &str) -> bool {
     file.items.iter().any(|item| matches!(item, Item::Mod(item) if item.ident == name))
 }
 
-/// The text with `mod <name>;` in it, which stays as it is where the module is declared already.
+/// Adds `mod <name>;` to a text. Returns the text unchanged if it already declares the module.
 ///
-/// The declaration stands behind the last module that has a file of its own; else behind the imports the file begins
-/// with; else behind the attributes of the crate.
+/// The declaration goes after the last module that has its own file, or else after the leading imports, or else after
+/// the
+/// crate's attributes.
 ///
-/// `text` comes without a byte order mark.
+/// `text` must not contain a byte order mark.
 ///
 /// # Errors
-/// Where the text is not Rust.
+/// Returns an error if the text is not Rust.
 pub fn declare(text: &str, name: &str) -> syn::Result<String> {
     let file = syn::parse_file(text)?;
     if is_declared(&file, name) {
@@ -32,7 +33,7 @@ pub fn declare(text: &str, name: &str) -> syn::Result<String> {
         (None, Some(import)) => (Some(import.span()), true),
         (None, None) => (file.attrs.last().map(Attribute::span), true),
     };
-    // syn counts from behind a `#!` line.
+    // syn counts offsets after the `#!` line.
     let first = file.shebang.as_ref().map_or(0, String::len);
     let end = before.map_or(first, |span| first + span.byte_range().end);
     let (head, tail) = text.split_at(if end == 0 { 0 } else { line_end(text, end) });
@@ -40,7 +41,7 @@ pub fn declare(text: &str, name: &str) -> syn::Result<String> {
     let above = if apart && !head.is_empty() { newline } else { "" };
     let below = if apart && !tail.trim().is_empty() && !tail.starts_with(newline) { newline } else { "" };
     let declared = format!("{head}{ended}{above}{declaration}{below}{tail}");
-    // A macro or a comment of a form that nobody thought of must not swallow the declaration.
+    // Verify the result, in case an unusual macro or comment swallowed the declaration.
     if is_declared(&syn::parse_file(&declared)?, name) {
         Ok(declared)
     } else {
@@ -48,8 +49,9 @@ pub fn declare(text: &str, name: &str) -> syn::Result<String> {
     }
 }
 
-/// Where the line ends that an item ends on; a comment behind it on that line is its own. Where more stands there, it is
-/// the end of the item itself.
+/// Returns the end of the line on which an item ends, including a trailing comment. If other code follows on the line,
+/// returns
+/// the end of the item.
 fn line_end(text: &str, end: usize) -> usize {
     let line = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
     let rest = text[end..line].trim();
@@ -68,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_last_module() {
+    fn after_the_last_module() {
         assert_eq!(
             declared("mod a; // first\nuse x::y;\nmod b;\nmod c { fn f() {} }\nfn f() {}\n"),
             "mod a; // first\nuse x::y;\nmod b;\nmod generated;\nmod c { fn f() {} }\nfn f() {}\n"
@@ -76,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_imports() {
+    fn after_the_imports() {
         assert_eq!(
             declared("//! Doc.\n\nuse x::{\n  y,\n};\n\nfn f() {}\n"),
             "//! Doc.\n\nuse x::{\n  y,\n};\n\nmod generated;\n\nfn f() {}\n"
@@ -101,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn between_things_on_one_line() {
+    fn between_items_on_one_line() {
         for text in [
             "use worker::*; use x::y; fn f() {} /* one\ntwo */ fn g() {}\n",
             "/*! docs */ /* license\n*/\nfn f() {}\n",
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_are_those_of_the_file() {
+    fn line_endings_follow_the_file() {
         assert_eq!(
             declared("use x::y;\r\n\r\nfn f() {}\r\n"),
             "use x::y;\r\n\r\nmod generated;\r\n\r\nfn f() {}\r\n"
@@ -124,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn a_module_of_that_name_is_enough() {
+    fn an_existing_declaration_suffices() {
         for text in ["pub mod generated;\n", "#[path = \"x.rs\"]\nmod generated;\n", "mod generated { }\n"] {
             assert_eq!(declared(text), text);
         }
     }
 
     #[test]
-    fn what_is_not_rust_is_an_error() {
+    fn text_that_is_not_rust_is_an_error() {
         assert!(declare("fn f( {", "generated").is_err());
     }
 }

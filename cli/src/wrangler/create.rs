@@ -1,13 +1,14 @@
-//! The configuration of a project that has none.
+//! Creates the configuration of a project that has none.
 
 use koze_templates::WRANGLER;
 
-/// A complete, deployable configuration but for the blocks of the sandboxes.
+/// Returns a complete, deployable configuration without the blocks of sandboxes.
 pub fn config(package: &str) -> String {
     WRANGLER.replace("__KOZE_NAME__", &worker_name(package))
 }
 
-/// A cargo package's name as the name of a Worker: lower-case letters, digits, `_` and `-`, no hyphen in front.
+/// Converts a Cargo package's name to a Worker's name: lower-case letters, digits, `_` and `-`, without a leading
+/// hyphen.
 pub fn worker_name(package: &str) -> String {
     let name: String = package
         .to_lowercase()

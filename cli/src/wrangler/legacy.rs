@@ -1,13 +1,13 @@
-//! The pattern of earlier versions: one container of the SDK's own class, `Sandbox`, written by hand.
+//! The pattern of earlier versions: a hand-written container of the SDK's own class, `Sandbox`.
 
 use serde_json::Value;
 
 use super::scope::Scope;
 
-/// The class, which no sandbox of koze's can have.
+/// The class. Sandboxes of koze cannot have this name.
 pub const CLASS: &str = "Sandbox";
 
-/// What stands in the configuration of the class.
+/// The entries of the class in a configuration.
 #[derive(Debug)]
 pub struct Legacy<'a> {
     /// Its containers, at all levels.
@@ -17,7 +17,7 @@ pub struct Legacy<'a> {
 }
 
 impl<'a> Legacy<'a> {
-    /// Looks through the levels.
+    /// Finds the entries at all levels.
     pub fn find(scopes: &[Scope<'a>]) -> Self {
         let of_class = |list: &'a [Value]| {
             list.iter().filter(|entry| entry.get("class_name").and_then(Value::as_str) == Some(CLASS))

@@ -1,4 +1,4 @@
-//! The blocks of one level, indexed: a project may have a thousand sandboxes.
+//! Indexes the blocks of one level, because a project may have a thousand sandboxes.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use super::scope::Scope;
 
 /// The blocks of one level.
 pub struct Level<'a> {
-    /// Which level.
+    /// The level.
     pub scope: &'a Scope<'a>,
     /// `containers`.
     pub containers: Entries<'a>,
     /// `durable_objects.bindings`.
     pub bindings: Entries<'a>,
-    /// The names of all other bindings and variables, and where they stand.
+    /// The names of all other bindings and variables, and their paths.
     pub others: HashMap<&'a str, Path>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Entries<'a> {
         Entries { list, classes: index("class_name"), names: index("name") }
     }
 
-    /// The indices of the entries of any of these classes, ascending.
+    /// Returns the indices of the entries of any of these classes, ascending.
     pub fn of_classes<'c>(&self, classes: impl Iterator<Item = &'c str>) -> Vec<usize> {
         let mut indices: Vec<usize> =
             classes.filter_map(|class| self.classes.get(class)).flatten().copied().collect();
@@ -68,7 +68,7 @@ impl<'a> Entries<'a> {
         indices
     }
 
-    /// The indices of the entries of a name.
+    /// Returns the indices of the entries with a name.
     pub fn named(&self, name: &str) -> &[usize] {
         self.names.get(name).map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! Finds the configuration file that wrangler itself would read.
+//! Finds the configuration file that wrangler would read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,34 +11,39 @@ use crate::finding::{Findings, Place, Stop};
 use crate::paths;
 use crate::rules::Rule;
 
-/// wrangler asks for one name in every directory up to the root before it asks for the next.
+/// The file names of configurations. wrangler looks for each name in all directories up to the root before it looks for
+/// the
+/// next name.
 const NAMES: [&str; 3] = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
 
-/// The key that marks a Pages configuration, for wrangler as well, whatever its value.
+/// The key that marks a Pages configuration for wrangler, whatever its value.
 const PAGES: &str = "pages_build_output_dir";
 
-/// A redirect to a file that another tool generated.
+/// The file with which other tools redirect wrangler to a generated configuration.
 const REDIRECT: &str = ".wrangler/deploy/config.json";
 
 /// The wrangler configuration of a project.
 #[derive(Debug)]
 pub struct Config {
-    /// Where it lies, without symbolic links.
+    /// Its path, without symbolic links.
     pub path: PathBuf,
-    /// The same as messages show it: relative to the package.
+    /// Its path in messages, relative to the package.
     pub shown: String,
-    /// What stands in it.
+    /// Its content.
     pub document: Document,
-    /// Whether it was named, and is not the one that wrangler would find.
+    /// Whether it was given explicitly and is not the one that wrangler would find.
     pub named: bool,
-    /// Whether the file is there; where it is not, the document is what will be created.
+    /// Whether the file exists. If not, the document is what will be created.
     pub exists: bool,
-    /// The file that `koze.lock` belongs to, as messages show it, where that is another one which is there, too.
+    /// The path in messages of the file that `koze.lock` belongs to, if that is another existing file.
     pub owner: Option<String>,
 }
 
 impl Config {
-    /// Opens `--config`, or the file wrangler would find; where there is none, a new document.
+    /// Opens `--config` or the file that wrangler would find. If there is none, returns a new document.
+    ///
+    /// # Errors
+    /// Returns [`Stop`] if the file cannot be read or is not supported.
     ///
     /// # Panics
     /// Never: koze's own template parses.
@@ -80,7 +85,7 @@ impl Config {
             return findings.fail(Rule::ConfigSyntax { message }, Some(Place::file(shown)));
         };
         let document = match Document::parse(format, text.as_str()) {
-            // What is new at the top level is read before the environments that override it.
+            // New keys of the top level are easier to read before the environments that override them.
             Ok(document) => document.keep_last("env"),
             Err(error) => {
                 let place = Place { file: shown, text: Arc::from(text), range: Some(error.range) };
@@ -105,27 +110,27 @@ impl Config {
         Ok(Config { path, shown, document, named, exists: true, owner: None })
     }
 
-    /// Notes which file `koze.lock` belongs to: the one that it names, or else the one that wrangler finds.
+    /// Determines which file `koze.lock` belongs to: the one that it names, or the one that wrangler finds.
     pub fn note_owner(&mut self, project: &Project, locked: Option<&Path>) {
         let owner = locked.map(located).or_else(|| nearest(project)).filter(|owner| owner.is_file());
         self.owner =
             owner.filter(|owner| *owner != self.path).map(|owner| paths::relative(&owner, &project.dir));
     }
 
-    /// The directory that paths in it are relative to.
+    /// Returns the directory that its paths are relative to.
     pub fn dir(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
 
-    /// A place in it, of the value at `path` or, where there is none, of the nearest value around it.
+    /// Returns the location of the value at `path`, or of the nearest existing parent.
     pub fn place(&self, path: &[Step]) -> Place {
         let range = (0..=path.len()).rev().find_map(|length| self.document.range(&path[..length]));
         Place { file: self.shown.clone(), text: Arc::from(self.document.text()), range }
     }
 }
 
-/// A path whose directory is without symbolic links. The file itself may be one: wrangler takes paths in it as relative
-/// to where it found the file.
+/// Resolves the symbolic links of a path's directory. The file itself may be a link: wrangler resolves the paths in it
+/// relative to the link.
 fn located(path: &Path) -> PathBuf {
     let path = paths::normal(path);
     let dir = path.parent().and_then(|dir| fs_err::canonicalize(dir).ok());
@@ -135,7 +140,7 @@ fn located(path: &Path) -> PathBuf {
     }
 }
 
-/// The file of a name in the directory of the package or above it.
+/// Finds a file by name in the package's directory or a parent.
 fn upward(project: &Project, name: &str) -> Option<PathBuf> {
     project.dir.ancestors().map(|dir| dir.join(name)).find(|path| path.is_file())
 }
@@ -144,12 +149,12 @@ fn redirect(project: &Project) -> Option<PathBuf> {
     upward(project, REDIRECT)
 }
 
-/// The file wrangler would read where there is no redirect.
+/// Returns the file that wrangler would read without a redirect.
 fn nearest(project: &Project) -> Option<PathBuf> {
     NAMES.iter().find_map(|name| upward(project, name))
 }
 
-/// The configurations of a package that wrangler reads only where it is told to: `wrangler.staging.toml`.
+/// Returns the package's configurations that wrangler reads only if they are named, such as `wrangler.staging.toml`.
 pub fn strays(project: &Project) -> Vec<String> {
     let entries = std::fs::read_dir(&project.dir).into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.path().is_file());
@@ -169,7 +174,7 @@ fn is_stray(name: &str) -> bool {
     stem.is_some_and(|stem| !stem.is_empty())
 }
 
-/// The file wrangler would read, which must lie in the package.
+/// Returns the file that wrangler would read. It must be inside the package.
 fn find(project: &Project, findings: &mut Findings) -> Result<Option<PathBuf>, Stop> {
     if let Some(redirect) = redirect(project) {
         let found = paths::relative(&redirect, &project.dir);

@@ -1,8 +1,9 @@
-//! The wrangler configuration: finding it, reading it, and what has to change in it.
+//! Finds and reads the wrangler configuration, and computes its changes.
 //!
-//! [`locate`] finds the file, which [`koze_edit`] reads and edits in place. What is to change is decided over plain data:
-//! [`scope`] says where blocks stand, [`lifecycle`] which classes live, [`level`] what stands there, [`blocks`] what the
-//! entries must be, and [`bindings`] what the Worker's `env` holds.
+//! [`locate`] finds the file, and [`koze_edit`] reads and edits it in place. The changes are computed over plain data:
+//! [`scope`] locates the blocks, [`level`] indexes their entries, [`lifecycle`] determines which classes exist,
+//! [`blocks`]
+//! computes the required entries, and [`bindings`] reads the Worker's `env`.
 
 pub mod bindings;
 pub mod blocks;

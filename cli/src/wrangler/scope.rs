@@ -1,4 +1,4 @@
-//! Where blocks stand: the top level, and every named environment.
+//! The levels of a configuration: the top level, and every named environment.
 
 use koze_edit::{Path, Step};
 use serde_json::Value;
@@ -8,17 +8,17 @@ use crate::discover::Project;
 use crate::finding::{Findings, Place, Stop};
 use crate::rules::Rule;
 
-/// A level of the configuration that has blocks of its own.
+/// A level of the configuration that has its own blocks.
 #[derive(Debug, Clone)]
 pub struct Scope<'a> {
     /// The environment; `None` is the top level.
     pub environment: Option<String>,
-    /// What stands at this level.
+    /// The value of this level.
     pub value: &'a Value,
 }
 
 impl<'a> Scope<'a> {
-    /// The path of a key at this level.
+    /// Returns the path of a key at this level.
     pub fn path(&self, keys: &[Step]) -> Path {
         let mut path = match &self.environment {
             None => Vec::new(),
@@ -28,30 +28,31 @@ impl<'a> Scope<'a> {
         path
     }
 
-    /// The value of a key; null is as good as absent.
+    /// Returns the value of a key. Null counts as absent.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         self.value.get(key).filter(|value| !value.is_null())
     }
 
-    /// Whether Node's modules are off here. An environment without flags of its own has the top level's.
+    /// Returns whether Node's modules are disabled at this level. An environment without flags inherits those of the
+    /// top level.
     pub fn lacks_node(&self) -> bool {
         match self.get("compatibility_flags") {
             None => self.environment.is_none(),
             Some(Value::Array(flags)) => {
                 !flags.iter().any(|flag| flag == "nodejs_compat" || flag == "nodejs_compat_v2")
             }
-            // wrangler itself says what is wrong with it.
+            // wrangler itself reports the invalid value.
             Some(_) => false,
         }
     }
 
-    /// The list at a key, empty where there is none.
+    /// Returns the list at a key, or an empty one.
     pub fn list(&self, keys: &[&str]) -> &'a [Value] {
         let value = keys.iter().try_fold(self.value, |value, key| value.get(key));
         value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// What a container is called here that is `container` at the top level.
+    /// Returns the name at this level of a container that is called `container` at the top level.
     pub fn container(&self, container: &str) -> String {
         match &self.environment {
             None => container.to_owned(),
@@ -68,7 +69,7 @@ impl<'a> Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The name that wrangler gives a container which has none; `root` is the whole configuration.
+    /// Returns the name that wrangler derives for an unnamed container; `root` is the whole configuration.
     pub fn default_container(&self, class: &str, root: &Value) -> Option<String> {
         let name = self.get("name").or_else(|| root.get("name")).and_then(Value::as_str)?;
         let suffix = self.environment.as_ref().map_or(String::new(), |environment| format!("-{environment}"));
@@ -76,7 +77,7 @@ impl Scope<'_> {
     }
 }
 
-/// The top level, and the environments that koze keeps in step; what is not of the right form is reported.
+/// Returns the top level and the environments that koze manages. Reports those with an invalid form.
 pub fn all<'a>(
     config: &'a Config,
     project: &Project,
@@ -112,7 +113,7 @@ pub fn all<'a>(
     Ok(scopes)
 }
 
-/// The blocks that koze edits must be of the form wrangler takes.
+/// Checks the form of the blocks that koze edits.
 fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
     if !scope.value.is_object() {
         return shape(config, &scope.path(&[]), "an object", findings);
@@ -130,7 +131,7 @@ fn check(config: &Config, scope: &Scope, findings: &mut Findings) {
         });
         match value {
             None => {}
-            // Wrangler takes a null for these as if there were nothing. In `durable_objects` it does not.
+            // wrangler treats null as absent here, but not inside `durable_objects`.
             Some(Value::Null) if keys.len() == 1 => {}
             Some(Value::Array(elements)) => {
                 for (index, element) in elements.iter().enumerate() {
@@ -161,7 +162,7 @@ fn shape(config: &Config, path: &[Step], expected: &'static str, findings: &mut 
     findings.add(Rule::ConfigShape { path: dotted(path), expected }, Some(config.place(path)));
 }
 
-/// A path as messages show it: `env.staging.containers[0]`.
+/// Formats a path for messages: `env.staging.containers[0]`.
 pub fn dotted(path: &[Step]) -> String {
     use std::fmt::Write as _;
     path.iter().fold(String::new(), |mut text, step| {

@@ -1,4 +1,4 @@
-//! What `koze init` sets in a configuration beside the blocks of sandboxes: the Worker's entry and the build command.
+//! The settings that `koze init` changes outside the blocks of sandboxes: the entry point and the build command.
 
 use koze_edit::{Edit, Path, path};
 use serde_json::{Value, json};
@@ -6,39 +6,40 @@ use serde_json::{Value, json};
 use super::locate::Config;
 use super::scope::{Scope, dotted};
 
-/// What comes before the building of the Worker: wrangler reads its configuration before it runs the command, so
-/// building there would deploy stale blocks.
+/// The command to run before the Worker is built. It only checks, because wrangler reads its configuration before it
+/// runs the
+/// command: a build at this point would deploy the old blocks.
 pub const CHECK: &str = "koze build --check";
 
-/// The flag that switches Node's modules on.
+/// The compatibility flag that enables Node's modules.
 const NODE: &str = "nodejs_compat";
 
-/// What builds a Rust Worker.
+/// The command that builds a Rust Worker.
 const BUILD: &str = "worker-build --release";
 
-/// What worker-build writes, in its present and its former versions: a Worker's `main` where nobody wrote another.
+/// The outputs of current and former versions of worker-build, which are a Worker's default `main`.
 const BUILT: [&str; 3] = ["build/index.js", "build/worker/shim.mjs", "build/worker/index.js"];
 
-/// The command that wrangler builds the Worker by: that of an environment, where it has one.
+/// Returns the Worker's build command: the environment's own, or the top level's.
 pub fn build_command<'v>(config: &'v Value, environment: Option<&str>) -> Option<&'v str> {
     let of = |level: &'v Value| level.get("build").filter(|build| !build.is_null());
     let own = environment.and_then(|name| of(config.get("env")?.get(name)?));
     own.or_else(|| of(config))?.get("command")?.as_str()
 }
 
-/// What `koze init` does about a configuration.
+/// The changes of `koze init` to a configuration.
 #[derive(Debug, Default)]
 pub struct Settings {
     /// The edits.
     pub edits: Vec<Edit>,
-    /// The same in words.
+    /// Descriptions of the edits.
     pub notes: Vec<String>,
-    /// What is left to the user.
+    /// The steps left to the user.
     pub left: Vec<String>,
 }
 
 impl Settings {
-    /// The settings of all levels; `entry` is the generated entry as seen from the configuration.
+    /// Returns the settings of all levels; `entry` is the generated entry point, relative to the configuration.
     pub fn of(config: &Config, scopes: &[Scope], entry: &str) -> Settings {
         let mut settings = Settings::default();
         for scope in scopes {
@@ -54,7 +55,7 @@ impl Settings {
         self.edits.push(Edit::Set { path, value: json!(text) });
     }
 
-    /// Switches Node's modules on, which the sandbox SDK needs.
+    /// Enables Node's modules, which the SDK needs.
     fn flag(&mut self, scope: &Scope, config: &Config) {
         if !scope.lacks_node() {
             return;
@@ -67,20 +68,21 @@ impl Settings {
         });
     }
 
-    /// Makes the generated entry the Worker's, in place of what worker-build writes. The build itself says what to do
-    /// where it is the user's own file.
+    /// Replaces worker-build's output by the generated entry point. The build itself reports what to do about a user's
+    /// own entry
+    /// point.
     fn main(&mut self, scope: &Scope, entry: &str, config: &Config) {
         let main = scope.get("main").and_then(Value::as_str);
         let site = scope.get("site").and_then(|site| site.get("entry-point")).and_then(Value::as_str);
         let plain = |main: &'_ str| main.strip_prefix("./").unwrap_or(main).to_owned();
         let replaceable = |main: &str| BUILT.contains(&plain(main).as_str());
         match (main, site) {
-            // An environment has the top level's.
+            // An environment inherits that of the top level.
             (None, _) if scope.environment.is_some() => {}
             (Some(main), _) if plain(main) == entry || !replaceable(main) => {}
             (None, Some(site)) if plain(site) != entry && !replaceable(site) => {}
             (None, Some(_)) => {
-                // wrangler takes one of the two.
+                // wrangler accepts only one of the two.
                 let path = scope.path(&path!["site", "entry-point"]);
                 self.notes.push(format!(
                     "removed `{}` from {}: `main` has replaced it",
@@ -94,12 +96,12 @@ impl Settings {
         }
     }
 
-    /// Lets the check come before the building of the Worker. An environment may have a command of its own.
+    /// Adds the check before the build command. An environment may have its own command.
     fn build(&mut self, scope: &Scope, config: &Config) {
         let build = scope.get("build");
         let inherits = build.is_none() && scope.environment.is_some();
         if inherits || build.is_some_and(|build| !build.is_object()) {
-            // Of something else than an object, wrangler itself says what is wrong with it.
+            // wrangler itself reports a value that is not an object.
             return;
         }
         let path = scope.path(&path!["build", "command"]);
@@ -113,7 +115,7 @@ impl Settings {
             }
             None | Some("") => self.set(path, &format!("{CHECK} && {BUILD}"), config),
             Some(command) if command.contains("koze build") => {}
-            // Before a list of commands, the check would guard the first one alone.
+            // Before a list of commands, the check would guard only the first one.
             Some(command) if command.contains([';', '|', '&', '\n']) && !is_chain(command) => {
                 self.left.push(format!(
                     "next: start `{}` in {} with `{CHECK}`, so that an outdated project is never deployed",
@@ -126,7 +128,7 @@ impl Settings {
     }
 }
 
-/// Whether commands are chained by `&&` alone, so that one more in front guards them all.
+/// Returns whether commands are chained only by `&&`, so that a command in front guards them all.
 fn is_chain(command: &str) -> bool {
     !command.replace("&&", "").contains([';', '|', '&', '\n'])
 }
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains() {
+    fn chains_are_recognized() {
         assert!(is_chain("cargo install -q worker-build && worker-build --release"));
         for list in ["a; b", "a || b", "a & b", "a\nb", "a && b; c"] {
             assert!(!is_chain(list), "{list}");

@@ -1,8 +1,10 @@
-//! Faults on demand, for the tests of what a crash or a full disk leaves behind.
+//! Fault injection, for tests of crashes and full disks.
 //!
-//! Every operation that changes the disk passes a point; the points of a run are numbered from 1. With `KOZE_FAULT=kill@N`
-//! the program ends at point N as by `kill -9`; with `error@N` that operation finds the disk full. Builds without
-//! `debug_assertions`, which is what users have, know nothing of it.
+//! Every operation that changes the disk passes a point; the points of a run are numbered from 1. With
+//! `KOZE_FAULT=kill@N`,
+//! the program exits at point N as if killed by `kill -9`; with `error@N`, that operation fails as on a full disk.
+//! Builds
+//! without `debug_assertions`, such as releases, do not contain this.
 
 use std::io;
 use std::path::Path;
@@ -30,7 +32,7 @@ pub(super) fn point(what: &str, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Passes a point: nothing happens there.
+/// Does nothing in builds without `debug_assertions`.
 #[cfg(not(debug_assertions))]
 #[expect(clippy::unnecessary_wraps, reason = "the same signature as with faults")]
 pub(super) fn point(_what: &str, _path: &Path) -> io::Result<()> {

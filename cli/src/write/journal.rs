@@ -1,9 +1,12 @@
-//! The journal: what makes several files change together.
+//! The journal, which makes changes to several files atomic.
 //!
-//! It is written when all new contents are on the disk and no file is replaced yet, and goes when all are. A run that
-//! finds one finishes what the run before it had begun, so `koze.lock` and the wrangler configuration never disagree
-//! about who owns what. Where somebody changed a file that was still to be replaced, or took back one that was, nothing is
-//! finished: the files stay as they are, and the build sees for itself what is there.
+//! It is written when all new contents are on disk and before the first file is replaced, and deleted when all files
+//! are
+//! replaced. A run that finds a journal finishes the interrupted run, so `koze.lock` and the wrangler configuration
+//! never
+//! disagree about ownership. If the user has changed one of the files meanwhile, nothing is finished: the files stay as
+//! they
+//! are, and the build starts from them.
 
 use std::io;
 use std::path::{Component, Path};
@@ -14,40 +17,40 @@ use sha2::{Digest as _, Sha256};
 use super::{Staged, Step, disk, sweep};
 use crate::paths;
 
-/// The file's name, beside the package's `Cargo.toml`.
+/// The file's name, next to the package's `Cargo.toml`.
 pub(super) const FILE: &str = ".koze-journal";
 
-/// What is to become of files.
+/// The pending changes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Journal {
     files: Vec<Entry>,
 }
 
-/// What is to become of a file.
+/// A pending change of a file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// Where it lies, relative to the package.
+    /// The file's path, relative to the package.
     path: String,
-    /// The name of the file beside it that is to take its place; none where it is to go.
+    /// The name of the temporary file that replaces it; `None` for a deletion.
     staged: Option<String>,
-    /// Hash of what stood in it; none where there was no file.
+    /// The hash of the old content; `None` if the file did not exist.
     before: Option<String>,
-    /// Hash of what is to stand in it.
+    /// The hash of the new content.
     after: Option<String>,
 }
 
-/// How far a file has come.
+/// The progress of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Done,
     Pending,
-    /// Somebody changed it before its turn, or took it back after.
+    /// The user changed it before it was replaced, or reverted it afterward.
     Changed,
 }
 
-/// Records what is staged. From here on it will be done, by this run or by the next.
+/// Records the staged changes. From here on they will be made, by this run or by the next.
 pub(super) fn write(dir: &Path, all: &[Staged]) -> io::Result<()> {
     let entry = |staged: &Staged| Entry {
         path: paths::relative(&staged.change.path, dir),
@@ -63,17 +66,17 @@ pub(super) fn write(dir: &Path, all: &[Staged]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the journal away: nothing is left to do.
+/// Deletes the journal after all changes were made.
 pub(super) fn remove(dir: &Path) -> io::Result<()> {
     disk::remove_file(&dir.join(FILE))
 }
 
-/// The steps that the run before has left undone; none where there is no journal, or nothing is to be finished.
+/// Returns the steps that the previous run left undone; `None` if there is no journal or nothing to finish.
 pub(super) fn read(dir: &Path) -> io::Result<Option<Vec<Step>>> {
     let path = dir.join(FILE);
     sweep(&path);
     let Some(text) = disk::read(&path)? else { return Ok(None) };
-    // It is written as a whole: one that does not read is another version's, and what that had in mind is not known.
+    // The journal is written atomically, so an unreadable one comes from another version, whose intent is unknown.
     let Ok(journal) = serde_json::from_slice::<Journal>(&text) else { return Ok(Some(Vec::new())) };
     let mut pending = Vec::new();
     for entry in &journal.files {
@@ -104,7 +107,7 @@ impl Entry {
             return Ok(State::Done);
         }
         let Some(staged) = &step.staged else {
-            // Whoever wrote the journal, no file outside of the package is removed on its word.
+            // Whatever the journal says, never delete a file outside the package.
             let ours = self.after.is_none() && !self.leads_out();
             return Ok(if as_before && ours { State::Pending } else { State::Done });
         };
@@ -112,7 +115,7 @@ impl Entry {
             if disk::is_staged(&disk::split(staged).1, &step.target) { hash_of(staged)? } else { None };
         Ok(match (staged == self.after, as_before) {
             (true, true) => State::Pending,
-            // It took its place, and was edited there: as after any other build.
+            // It was replaced, and then edited: the same as after any other build.
             (false, false) if staged.is_none() => State::Done,
             _ => State::Changed,
         })

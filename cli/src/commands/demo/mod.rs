@@ -1,4 +1,4 @@
-//! `koze demo`: a project from nothing, and an agent's work with two sandboxes of it, each call shown.
+//! `koze demo`: creates a project, plays an agent's work in two of its sandboxes, and shows each call.
 
 mod steps;
 
@@ -18,9 +18,9 @@ use crate::args;
 use crate::finding::Findings;
 use crate::session::Client;
 
-/// The sandboxes the agent makes.
+/// The sandboxes that the agent creates.
 const SANDBOXES: [&str; 2] = ["frontend", "backend"];
-/// How often a server that is just starting is asked, and how long it has in between.
+/// The number of connection attempts while the server starts, and the pause between them.
 const TRIES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -46,7 +46,7 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
     here::wait(async {
         let played = Agent { client: client.clone(), images }.play().await;
         for name in SANDBOXES {
-            // One that was never made need not go.
+            // It may not exist if the demo failed early.
             let _ = client.destroy(name).await;
         }
         let _ = client.stop().await;
@@ -65,7 +65,7 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
     })
 }
 
-/// A project with two sandboxes, as a person makes it.
+/// Creates a project with two sandboxes, with the commands that a user would run.
 fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     show::out("$ koze new demo\n");
     let wanted = args::New {
@@ -93,7 +93,7 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     }
 }
 
-/// Who would be a model elsewhere.
+/// The scripted agent, in place of a model.
 struct Agent {
     client: Client,
     images: Images,
@@ -125,7 +125,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Calls a tool, and shows the call and its result.
+    /// Calls a tool and shows the call and its result.
     async fn call(&self, tool: &str, input: Value) -> Result<Value, String> {
         show::out(&format!("\n> {tool} {input}\n"));
         let ToolResult { content, is_error } = self.client.call(self.images.clone(), tool, input).await;
@@ -137,7 +137,7 @@ impl Agent {
     }
 }
 
-/// The page behind a URL. Not every system finds names below `localhost`, so the address is taken as it is.
+/// Fetches a page. Connects to the loopback address itself, because not every system resolves names below `localhost`.
 async fn fetch(url: &str) -> Result<String, String> {
     let odd = || format!("{url} is not a preview URL");
     let host = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).ok_or_else(odd)?;
@@ -146,7 +146,7 @@ async fn fetch(url: &str) -> Result<String, String> {
         let page = get(host, port).await.map_err(|error| format!("{url} cannot be reached: {error}"))?;
         match page.split_once("\r\n\r\n") {
             Some((head, body)) if head.split(' ').nth(1) == Some("200") => return Ok(body.to_owned()),
-            // The server is just starting.
+            // The server is still starting.
             _ => tokio::time::sleep(PAUSE).await,
         }
     }

@@ -1,6 +1,6 @@
-//! What the agent of the demo writes. Nothing of it needs a network, and nothing a certain language.
+//! The files and commands of the demo's agent. They need no network and no particular language.
 
-/// The port the server listens on.
+/// The port that the server listens on.
 pub(super) const PORT: u16 = 8000;
 
 /// Builds a page.
@@ -9,10 +9,10 @@ pub(super) const BUILD: &str = "mkdir -p app/src app/dist/assets && cd app && \
     sed 's/TITLE/Built in one sandbox, served by another/' src/index.html > dist/index.html && \
     echo 'h1 { color: teal }' > dist/assets/style.css && find dist -type f";
 
-/// Makes a directory, and says which languages a server can be written in.
+/// Creates a directory and prints which of the supported languages are installed.
 pub(super) const PREPARE: &str = "mkdir -p app && command -v python3 node perl; true";
 
-/// A server that serves `static` beside it.
+/// A server for the directory `static` next to it.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) program: &'static str,
@@ -26,7 +26,7 @@ const SERVERS: &[Server] = &[
     Server { program: "perl", file: "main.pl", source: include_str!("main.pl") },
 ];
 
-/// The server for the first language there is.
+/// Returns the server for the first installed language.
 pub(super) fn server(found: &str) -> Result<&'static Server, String> {
     let there = |server: &&Server| found.lines().any(|path| path.rsplit('/').next() == Some(server.program));
     SERVERS.iter().find(there).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! `koze dev --local`: the classes of the Worker answer by sandboxes of this machine.
+//! `koze dev --local`: runs the Worker with sandboxes on this machine.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -20,22 +20,22 @@ use crate::dev::stage::{Content, Stage};
 use crate::dev::token;
 use crate::session::{self, State};
 
-/// The session of `koze call` and others that the Worker's sandboxes are in.
+/// The session that holds the Worker's sandboxes, visible to `koze call` and the like.
 const SESSION: &str = "dev";
-/// The variable that the Worker takes its bearer token from.
+/// The variable that holds the Worker's bearer token.
 const TOKEN: &str = "KOZE_TOKEN";
 
-/// The configuration, and the class of each sandbox with its image.
+/// The configuration, and the class and image of each sandbox.
 type Staged = (Value, Vec<(String, Image)>);
 
-/// What runs beside wrangler.
+/// The state of a local run next to wrangler.
 struct Run {
     place: Where,
     environment: Option<String>,
     stage: Arc<Stage>,
     objects: Arc<Objects>,
     vars: Vec<(&'static str, Value)>,
-    /// What was staged last.
+    /// The last staged configuration and images.
     staged: Option<Staged>,
 }
 
@@ -47,11 +47,13 @@ pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
     let stage = Arc::clone(&run.stage);
     let mut arguments: Vec<OsString> = vec!["--config".into(), stage.config().into()];
     if !persists(&args.run) {
-        // Where `wrangler dev` keeps what the Worker stores; beside the other configuration it would go with it.
+        // The default directory of `wrangler dev`. wrangler would place it next to the staged configuration, which is
+        // deleted at
+        // exit.
         arguments.extend(["--persist-to".into(), config.dir().join(".wrangler/state").into()]);
     }
     follow(started, move |built| {
-        // What is wrong was shown; the next change may mend it.
+        // The errors were shown; the next change may fix them.
         let _ = run.heard(built);
     });
     let code = serve(started, arguments);
@@ -59,14 +61,14 @@ pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
     code
 }
 
-/// The server of the sandboxes.
+/// Starts the server of the sandboxes.
 fn objects(state: &State) -> koze::Result<Objects> {
     state.make()?;
     let session = session::session(SESSION)?;
     Objects::serve(Local::new(state.sandboxes(&session))?, session)
 }
 
-/// Whether wrangler is told where to keep what the Worker stores.
+/// Returns whether the arguments already set wrangler's `--persist-to`.
 fn persists(run: &args::Run) -> bool {
     run.wrangler.iter().any(|arg| arg.starts_with("--persist"))
 }
@@ -82,7 +84,7 @@ impl Run {
         let kept = kept.map_err(|error| here::failed(&error))?;
         let stage = Arc::new(Stage::new(config.dir()).map_err(|why| failed(&why.to_string()))?);
         let objects = Arc::new(objects(&kept).map_err(|error| here::failed(&error))?);
-        // As one variable, with the token last: of a long one, wrangler shows the beginning.
+        // One variable, with the token last: wrangler prints only the beginning of long values.
         let server = json!({ "url": objects.url(), "token": objects.token() });
         let mut vars = vec![("KOZE_LOCAL", server)];
         if !started.has_token() {
@@ -93,7 +95,7 @@ impl Run {
         Ok(Run { place, environment: environment.clone(), stage, objects, vars, staged: None })
     }
 
-    /// Says what one has to know to use it.
+    /// Prints how to reach the Worker.
     fn tell(&self) {
         show::err(&format!(
             "koze dev: sandboxes run on this machine: `koze sandboxes --session {SESSION}`\n"
@@ -108,7 +110,7 @@ impl Run {
         });
     }
 
-    /// Follows a build that has succeeded.
+    /// Applies a successful build.
     fn heard(&mut self, built: &Build) -> Result<(), ExitCode> {
         let Some(plan) = &built.plan else { return Ok(()) };
         let (_, config) = opened(&self.place)?;

@@ -1,4 +1,4 @@
-//! `koze dev`: the Worker on this machine, built again after each change.
+//! `koze dev`: runs the Worker on this machine and rebuilds after each change.
 
 #[cfg(target_os = "linux")]
 mod local;
@@ -23,7 +23,7 @@ use crate::doctor::tools;
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
 
-/// The stack of the thread that builds: Rust source may be nested deeper than the usual one reaches.
+/// The stack size of the thread that builds. Deeply nested Rust source overflows the default one.
 const STACK: usize = 256 << 20;
 
 pub(super) fn run(args: &args::Dev) -> ExitCode {
@@ -48,21 +48,21 @@ fn dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
     if args.local { on_this_machine(&started) } else { in_containers(&started) }
 }
 
-/// A project that is built, with everything there to run it.
+/// A project that has been built and can run.
 struct Started<'a> {
     args: &'a args::Dev,
     place: Where,
     project: Project,
     config: Config,
-    /// The environment that is served.
+    /// The environment to serve.
     environment: Option<String>,
     built: Build,
-    /// What the build has found.
+    /// The findings of the build.
     found: String,
 }
 
 impl Started<'_> {
-    /// Whether the Worker finds a token of the project's own.
+    /// Returns whether the project configures its own token.
     fn has_token(&self) -> bool {
         secrets::have_token(self.config.document.value(), self.environment.as_deref(), self.config.dir())
     }
@@ -100,7 +100,7 @@ fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
     serve(started, arguments)
 }
 
-/// What wrangler does not run without a login, and how it would: an image that it builds needs none.
+/// Explains that wrangler needs a login to pull an image, and how to do without: an image that it builds needs none.
 fn pulled(built: &Build) -> String {
     let mut text = String::new();
     for sandbox in built.sandboxes.iter().filter(|sandbox| !sandbox.is_built()) {
@@ -121,7 +121,7 @@ fn pulled(built: &Build) -> String {
     text
 }
 
-/// Builds after each change, beside what else runs, and tells of each build.
+/// Rebuilds after each change in a background thread, and passes each build to the callback.
 fn follow(started: &Started, mut heard: impl FnMut(&Build) + Send + 'static) {
     let Started { place, found, .. } = started;
     let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
@@ -137,7 +137,7 @@ fn follow(started: &Started, mut heard: impl FnMut(&Build) + Send + 'static) {
     }
 }
 
-/// Runs `wrangler dev` to its end.
+/// Runs `wrangler dev` until it exits.
 fn serve(started: &Started, mut arguments: Vec<OsString>) -> Result<ExitCode, ExitCode> {
     let Started { args, project, environment, .. } = started;
     let Wrangler { program, path } = Wrangler::of(&project.dir);

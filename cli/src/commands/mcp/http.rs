@@ -1,4 +1,4 @@
-//! The protocol over streamable HTTP: on the loopback interface, for those who have the token.
+//! The MCP server over streamable HTTP, on the loopback interface and with a bearer token.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -23,34 +23,34 @@ use crate::commands::show;
 use crate::mcp::server::Server;
 use crate::mcp::{MAX_REQUEST, once};
 
-/// The variable that holds the token.
+/// The environment variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";
-/// The shortest token somebody may choose, in bytes.
+/// The minimum length of a configured token, in bytes.
 const SHORTEST: usize = 16;
-/// The path of the endpoint.
+/// The endpoint's path.
 const PATH: &str = "/mcp";
-/// How many connections there are at a time, half of them for those that have not sent the token; of these the oldest makes
-/// way for one more. A file descriptor each, and one for its call.
+/// The maximum number of connections. Unauthenticated ones may use half of it; beyond that, the oldest one is closed.
+/// Each connection takes a file descriptor, and another one for its call.
 const CONNECTIONS: usize = 256;
-/// How many clients of the older protocol, which know a session, there are at a time.
+/// The maximum number of sessions of the older protocol.
 const SESSIONS: usize = 1024;
-/// How long such a client may say nothing: a person who thinks, a command that runs for as long as one may.
+/// The idle timeout of such a session: long enough for a pausing user and for the longest command.
 const SILENCE: Duration = Duration::from_hours(2);
 
 type Service = StreamableHttpService<Server<Here>, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
-/// Where to serve, and whom.
+/// The address to listen on, and the origins to allow.
 pub(super) struct Place {
     address: SocketAddr,
     origins: Origins,
 }
 
 impl Place {
-    /// As the arguments say.
+    /// Validates the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Returns a message that says what is wrong with the arguments.
     pub(super) fn new(address: &str, origins: &[String]) -> Result<Self, String> {
         let address: SocketAddr = address
             .parse()
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-/// Serves until the program is ended.
+/// Serves until the process is stopped.
 pub(super) async fn serve(server: Server<Here>, Place { address, origins }: Place) -> Result<(), String> {
     let (token, ours) = token()?;
     let listener = TcpListener::bind(address)
@@ -73,7 +73,7 @@ pub(super) async fn serve(server: Server<Here>, Place { address, origins }: Plac
     let mut sessions = LocalSessionManager::default();
     sessions.session_config.keep_alive = Some(SILENCE);
     let sessions = Arc::new(sessions);
-    // A foreign `Host` is refused as it is. Which origins may call, we have looked up before.
+    // A foreign `Host` is rejected by default. The allowed origins were checked when the arguments were parsed.
     let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(MAX_REQUEST);
     let service = Service::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
     let expected = digest(format!("Bearer {token}").as_bytes());
@@ -90,7 +90,7 @@ pub(super) async fn serve(server: Server<Here>, Place { address, origins }: Plac
             () = connections.ended() => continue,
         };
         let Ok((stream, _)) = accepted else {
-            // Too much is open; a moment later less may be.
+            // Too many open files. Some may be closed in a moment.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -100,18 +100,18 @@ pub(super) async fn serve(server: Server<Here>, Place { address, origins }: Plac
                 let (endpoint, proof) = (Arc::clone(&endpoint), proof.clone());
                 async move { Ok::<_, Infallible>(endpoint.answer(request, &proof).await) }
             });
-            // With a timer, a client that is slow to send the head of its next request is not waited for.
+            // The timer closes connections whose next request head arrives too slowly.
             let _ = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(stream), answer)
                 .await;
         });
-        // What it has sent already is looked at before the next one may take its place.
+        // Handle what it has already sent before the next connection may evict it.
         tokio::task::yield_now().await;
     }
 }
 
-/// The token, and whether it was made now.
+/// Returns the token, and whether it was generated.
 fn token() -> Result<(String, bool), String> {
     match std::env::var(TOKEN) {
         Ok(token) if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
@@ -130,12 +130,12 @@ fn token() -> Result<(String, bool), String> {
     }
 }
 
-/// Who answers.
+/// The HTTP endpoint.
 struct Endpoint {
     service: Service,
     sessions: Arc<LocalSessionManager>,
     origins: Origins,
-    /// The digest of the header that a client must send.
+    /// The digest of the required `Authorization` header.
     expected: Vec<u8>,
 }
 
@@ -158,7 +158,7 @@ impl Endpoint {
 
     async fn answer_client(&self, request: Request<Incoming>, proof: &Proof) -> Answer {
         let given = request.headers().get(AUTHORIZATION).map(|value| digest(value.as_bytes()));
-        // Digests: how long the comparison takes says nothing of the token.
+        // Compare digests, so that timing reveals nothing about the token.
         if given.as_deref() != Some(&*self.expected) {
             let mut refused = text(
                 StatusCode::UNAUTHORIZED,

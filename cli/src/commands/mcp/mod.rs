@@ -1,4 +1,4 @@
-//! `koze mcp`: the tools over the Model Context Protocol, on standard input and output or over HTTP.
+//! `koze mcp`: serves the tools over the Model Context Protocol, on standard input and output or over HTTP.
 
 mod http;
 mod offer;
@@ -43,8 +43,9 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
     ))
 }
 
-/// Until standard input ends. The supervisor serves the client itself; where it ends before, this does, and each call goes
-/// to the next one.
+/// Serves until standard input ends. The supervisor serves the client directly. If it stops first, this process takes
+/// over
+/// and passes each call to the next supervisor.
 async fn on_stdio(here: Here) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot read from the client: {error}");
     let Some(streams) = Streams::standard().map_err(failed)? else {
@@ -53,7 +54,7 @@ async fn on_stdio(here: Here) -> Result<(), String> {
     let begin = match here.client.serve_mcp(&streams, || here.project.now().offering.clone()).await {
         Ok(Served::ToItsEnd(done)) => return done,
         Ok(Served::ForAWhile { unread }) => Begin::Midway { unread },
-        // A client is to hear of it from each call.
+        // The client learns about it with each call.
         Err(_) => Begin::Anew,
     };
     stdio::serve(Server(here), streams, begin).await

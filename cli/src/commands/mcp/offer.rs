@@ -1,4 +1,4 @@
-//! What the server offers, as the files of the project have it at the moment.
+//! The tools that the server offers, as the project's files currently declare them.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer};
 use crate::session::Client;
 
-/// A project, and what it offered when it was last read.
+/// A project and its last known offer.
 #[derive(Debug)]
 pub(super) struct Project {
     args: args::Here,
@@ -22,19 +22,19 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// Reads the project; what is wrong is shown.
+    /// Reads the project. Shows errors.
     pub(super) fn new(args: args::Here) -> Result<Self, ExitCode> {
         let now = Mutex::new(read(&args)?);
         Ok(Project { args, now })
     }
 
-    /// What it offers, read again where its files have changed.
+    /// Returns the current offer. Reads the project again if its files have changed.
     pub(super) fn now(&self) -> Arc<Offer> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         if !now.offering.holds() {
             match read(&self.args) {
                 Ok(new) => *now = new,
-                // What is wrong was shown. It is read again when it has changed again.
+                // The errors were shown. The project is read again after the next change.
                 Err(_) => Arc::make_mut(&mut now).offering.look_again(),
             }
         }
@@ -42,7 +42,7 @@ impl Project {
     }
 }
 
-/// The sandboxes of a session, by way of its supervisor.
+/// The sandboxes of a session, accessed through its supervisor.
 #[derive(Debug, Clone)]
 pub(super) struct Here {
     pub(super) client: Client,

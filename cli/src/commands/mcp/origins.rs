@@ -1,24 +1,24 @@
-//! Web pages that may call the server: the browser asks beforehand, and hands over only what it is told to.
+//! CORS: the web pages that may call the server.
 
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Uri};
 
-/// What a page may send, and read.
+/// The methods that a page may use.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
 const SENT: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
 );
 const READ: HeaderValue = HeaderValue::from_static("mcp-session-id, www-authenticate");
 
-/// The origins of such pages, as browsers write them.
+/// The allowed origins, as browsers write them.
 #[derive(Debug, Clone)]
 pub(super) struct Origins(Vec<HeaderValue>);
 
 impl Origins {
-    /// Those that somebody named.
+    /// Parses the configured origins.
     ///
     /// # Errors
-    /// Names the first that is no origin: no page would ever have it.
+    /// Returns a message that names the first invalid origin. No browser would ever send it.
     pub(super) fn new(named: &[String]) -> Result<Self, String> {
         let origins = named.iter().map(|name| {
             origin(name).ok_or_else(|| {
@@ -28,19 +28,19 @@ impl Origins {
         origins.collect::<Result<_, _>>().map(Origins)
     }
 
-    /// Whether no page has sent the request, or one that may.
+    /// Returns whether the request has no `Origin` header or an allowed one.
     pub(super) fn allow(&self, headers: &HeaderMap) -> bool {
         headers.get_all(header::ORIGIN).iter().all(|origin| self.0.contains(origin))
     }
 
-    /// Whether a browser asks what a page may send: such a request has no token.
+    /// Returns whether the request is a preflight request, which carries no token.
     pub(super) fn asked<B>(request: &Request<B>) -> bool {
         request.method() == Method::OPTIONS
             && request.headers().contains_key(header::ORIGIN)
             && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
     }
 
-    /// What a page from an origin that may call is told.
+    /// Adds the CORS response headers for an allowed origin.
     pub(super) fn tell(origin: HeaderValue, headers: &mut HeaderMap) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
@@ -50,7 +50,7 @@ impl Origins {
     }
 }
 
-/// An origin as a browser writes it: in small letters, and without the port that goes without saying.
+/// Normalizes an origin as browsers do: lowercase, without the scheme's default port.
 fn origin(name: &str) -> Option<HeaderValue> {
     let uri: Uri = name.parse().ok()?;
     let (scheme, authority) = (uri.scheme_str()?, uri.authority()?);
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn origins_are_as_browsers_write_them() {
+    fn origins_are_normalized() {
         let written = |name| origin(name).map(|origin| origin.to_str().unwrap().to_owned());
         for (name, expected) in [
             ("http://localhost:6274", "http://localhost:6274"),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin() {
+    fn invalid_origins_are_rejected() {
         for name in [
             "",
             "*",

@@ -1,4 +1,4 @@
-//! What the containers of the class `Sandbox` say that an attribute can say.
+//! The settings of the containers of the class `Sandbox` that an attribute can express.
 
 use std::path::Path;
 
@@ -11,10 +11,11 @@ use crate::paths;
 use crate::wrangler::blocks::former;
 use crate::wrangler::legacy::Legacy;
 
-/// The keys of the attribute, of a sandbox file in `source_dir`: what all containers, at all levels, say alike. What they do
-/// not stays in the configuration.
+/// Returns the attribute's keys for a sandbox file in `source_dir`: the settings that all containers share, at all
+/// levels.
+/// Other settings stay in the configuration.
 pub(super) fn keys(legacy: &Legacy, config_dir: &Path, source_dir: &Path) -> Vec<String> {
-    // The SDK's class has the internet on, and koze's has it off.
+    // The SDK's class enables internet access by default; koze's class disables it.
     let mut keys = vec!["internet = true".to_owned()];
     keys.extend(image_keys(legacy, config_dir, source_dir));
     keys.extend(size(legacy).filter(|key| is_valid(key)));
@@ -24,13 +25,13 @@ pub(super) fn keys(legacy: &Legacy, config_dir: &Path, source_dir: &Path) -> Vec
     keys
 }
 
-/// What all containers say alike.
+/// Returns a value if all containers have it.
 fn shared<'v, T: PartialEq>(legacy: &Legacy<'v>, of: impl Fn(&'v Value) -> Option<T>) -> Option<T> {
     let first = of(legacy.containers[0])?;
     legacy.containers.iter().all(|container| of(container).as_ref() == Some(&first)).then_some(first)
 }
 
-/// The image, with the keys that say how it is built.
+/// Returns the keys for the image and its build.
 fn image_keys(legacy: &Legacy, config_dir: &Path, source_dir: &Path) -> Vec<String> {
     let Some(image) = shared(legacy, former::image) else { return Vec::new() };
     if image::is_default_repository(image) {
@@ -49,11 +50,11 @@ fn image_keys(legacy: &Legacy, config_dir: &Path, source_dir: &Path) -> Vec<Stri
         each.collect::<Option<Vec<String>>>()
     });
     keys.extend(vars.map(|vars| format!("image_vars({})", vars.join(", "))));
-    // Together or not at all: an image that is built otherwise is another one.
+    // All or none: with only some of the keys, the build would produce a different image.
     if is_valid(&keys.join(", ")) { keys } else { Vec::new() }
 }
 
-/// How large the instances are: a type of wrangler's, or limits.
+/// Returns the key for the instance size: one of wrangler's types, or limits.
 fn size(legacy: &Legacy) -> Option<String> {
     let of = |container| former::limits(container).or_else(|| container.get("instance_type").cloned());
     match shared(legacy, of)? {
@@ -66,7 +67,7 @@ fn size(legacy: &Legacy) -> Option<String> {
     }
 }
 
-/// Whether an attribute takes these keys.
+/// Returns whether an attribute accepts these keys.
 fn is_valid(keys: &str) -> bool {
     let mut report = Report::new();
     let parsed = keys.parse::<TokenStream>().map(|tokens| attrs::parse(&tokens, &mut report));

@@ -1,4 +1,4 @@
-//! `koze sandboxes --egress`: where sandboxes went, and where they may not go.
+//! `koze sandboxes --egress`: lists the hosts that sandboxes reached and were refused.
 
 use std::process::ExitCode;
 
@@ -63,7 +63,7 @@ fn in_words(entries: &[Reached]) -> String {
             decision.to_owned(),
             rule,
         ]
-        // Names come from programs in sandboxes, and this goes to a terminal.
+        // Host names come from programs in sandboxes; escape them for the terminal.
         .map(|cell| {
             cell.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
         })

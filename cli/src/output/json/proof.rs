@@ -1,22 +1,22 @@
-//! What `koze doctor --prove` prints.
+//! The document of `koze doctor --prove`.
 
 use serde::Serialize;
 
-/// What `koze doctor --prove` prints with `--format json`.
+/// The output of `koze doctor --prove` with `--format json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Proof {
     /// The kernel: its name, its release and the machine.
     pub kernel: String,
-    /// The user who ran it.
+    /// The ID of the user who ran it.
     pub user: u32,
-    /// The attempts, in the order in which they were made.
+    /// The attempts, in the order they were made.
     pub attempts: Vec<Attempt>,
-    /// How many were refused, where their control succeeded.
+    /// The number of attempts that were refused while their control succeeded.
     pub held: usize,
-    /// How many succeeded.
+    /// The number of attempts that succeeded.
     pub open: usize,
-    /// How many show nothing on this machine.
+    /// The number of attempts that prove nothing on this machine.
     pub not_testable: usize,
 }
 
@@ -26,15 +26,15 @@ pub struct Proof {
 pub struct Attempt {
     /// Its name.
     pub name: &'static str,
-    /// What it tries.
+    /// What it attempts.
     pub tries: String,
-    /// How it came out.
+    /// Its outcome.
     pub verdict: Verdict,
-    /// What was taken, or why nothing is shown; null where it held.
+    /// What the attempt obtained, or why it proves nothing; null if it was refused.
     pub why: Option<String>,
 }
 
-/// How an attempt came out.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -43,12 +43,12 @@ pub enum Verdict {
     Held,
     /// It succeeded.
     Open,
-    /// It was refused, but there is no control on this machine that succeeds; or it could not be made.
+    /// It was refused, but no control succeeds on this machine; or it could not be made.
     NotTestable,
 }
 
 impl Verdict {
-    /// The words for it.
+    /// Returns the words for the verdict.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Held => "held",
@@ -59,7 +59,7 @@ impl Verdict {
 }
 
 impl Proof {
-    /// What came of these attempts.
+    /// Creates the document and counts the verdicts.
     pub fn new(kernel: String, user: u32, attempts: Vec<Attempt>) -> Self {
         let count = |verdict| attempts.iter().filter(|attempt| attempt.verdict == verdict).count();
         let (held, open, not_testable) =
@@ -68,7 +68,7 @@ impl Proof {
     }
 }
 
-/// The document.
+/// Renders the document.
 ///
 /// # Panics
 /// Never: the document is plain data.

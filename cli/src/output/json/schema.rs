@@ -1,4 +1,4 @@
-//! The committed schemas are what the types say.
+//! Checks that the committed schemas match the types.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -6,7 +6,7 @@ use schemars::generate::SchemaSettings;
 use super::proof::Proof;
 use super::{Document, Examination};
 
-/// Compares the schema of a type with `schema/<name>.schema.json`, or writes it there.
+/// Compares the schema of a type with `schema/<name>.schema.json`, or writes it with `KOZE_BLESS`.
 fn check<T: JsonSchema>(name: &str, title: &str) {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
@@ -21,7 +21,7 @@ fn check<T: JsonSchema>(name: &str, title: &str) {
 }
 
 #[test]
-fn the_committed_schemas_are_those_of_the_types() {
+fn the_committed_schemas_match_the_types() {
     check::<Document>("build", "koze build --format json");
     check::<Examination>("doctor", "koze doctor --format json");
     check::<Proof>("prove", "koze doctor --prove --format json");

@@ -1,52 +1,51 @@
-//! Every kind of binding that wrangler's configuration has, in one table.
+//! The table of all binding kinds of wrangler's configuration.
 //!
-//! Where the entries stand, and what they are called, is what `wrangler types` goes by; a test compares the table with
-//! wrangler's schema.
+//! Keys and names follow `wrangler types`. A test compares the table with wrangler's schema.
 
 /// A kind of binding.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// The keys from a level to the entries.
+    /// The keys that lead from a level to the entries.
     pub keys: &'static [&'static str],
-    /// Where an entry has its name.
+    /// Where an entry has its binding name.
     pub names: Names,
-    /// Whether an environment that does not say it has it from the top level.
+    /// Whether environments inherit it from the top level.
     pub inherited: bool,
-    /// What it is called in a sentence.
+    /// The noun for it in a sentence.
     pub noun: &'static str,
-    /// What an accessor begins with whose name would not do by itself.
+    /// The prefix of an accessor whose name would be invalid without one.
     pub prefix: &'static str,
-    /// What an accessor returns.
+    /// The return type of an accessor.
     pub gives: Gives,
 }
 
-/// Where the entries of a kind have their names.
+/// Where the entries of a kind have their binding names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Names {
-    /// In this property of each element of a list, or of the one entry there is.
+    /// In this property of each list element or of the only entry.
     Property(&'static str),
-    /// They are the properties of an object.
+    /// The properties of an object.
     Keys,
-    /// They are the elements of a list.
+    /// The elements of a list.
     Elements,
 }
 
-/// What an accessor returns.
+/// The return type of an accessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gives {
-    /// An object of the crate `worker`: its type, and the method of `worker::Env` that has it.
+    /// An object of the crate `worker`: its type, and the method of `worker::Env` that returns it.
     Object(&'static str, &'static str),
-    /// A text, which the accessor returns as one.
+    /// A string.
     Text,
-    /// A secret, or what is one in some environment: the type that the crate has for them.
+    /// A secret, at least in some environment, of the crate's type for secrets.
     Secret,
     /// A number.
     Number,
     /// A Boolean.
     Boolean,
-    /// Data, of the type that the caller asks for.
+    /// Data of a type that the caller chooses.
     Json,
-    /// A JavaScript value that the crate has no type for.
+    /// A JavaScript value without a type in the crate.
     Raw,
 }
 
@@ -66,9 +65,9 @@ const fn kind(
 const BINDING: Names = Property("binding");
 const FETCHER: Gives = Object("Fetcher", "service");
 
-/// The kinds.
+/// The binding kinds.
 pub const KINDS: &[Kind] = &[
-    // What a variable gives depends on its value.
+    // The type depends on the variable's value.
     kind(&["vars"], Keys, "variable", "var", Json),
     kind(&["secrets", "required"], Elements, "secret", "secret", Secret),
     kind(&["kv_namespaces"], BINDING, "KV namespace", "kv", Object("KvStore", "kv")),
@@ -134,9 +133,9 @@ pub const KINDS: &[Kind] = &[
         "version_metadata",
         Object("WorkerVersionMetadata", "get_binding"),
     ),
-    // What these give depends on their type.
+    // The type depends on the binding's `type`.
     kind(&["unsafe", "bindings"], Property("name"), "unsafe binding", "unsafe", Raw),
-    // Kinds that the crate has no type for.
+    // Kinds without a type in the crate.
     kind(&["workflows"], BINDING, "workflow", "workflow", Raw),
     kind(&["vectorize"], BINDING, "Vectorize index", "vectorize", Raw),
     kind(&["ai_search_namespaces"], BINDING, "AI Search namespace", "ai_search_namespace", Raw),
@@ -157,16 +156,16 @@ pub const KINDS: &[Kind] = &[
         inherited: true,
         ..kind(&["logfwdr", "bindings"], Property("name"), "logfwdr destination", "logfwdr", Raw)
     },
-    // Files, which stand at the top level alone.
+    // Files, which only the top level can have.
     Kind { inherited: true, ..kind(&["text_blobs"], Keys, "text file", "text_blob", Text) },
     Kind { inherited: true, ..kind(&["data_blobs"], Keys, "data file", "data_blob", Raw) },
     Kind { inherited: true, ..kind(&["wasm_modules"], Keys, "WebAssembly module", "wasm_module", Raw) },
 ];
 
-/// A kind that wrangler has learnt since this koze was made.
+/// A kind that wrangler added after this koze was released.
 pub const UNKNOWN: Kind = kind(&[], BINDING, "binding", "binding", Raw);
 
-/// The keys under which no binding stands, whatever they hold.
+/// The keys that never contain a binding.
 pub const OTHERS: &[&str] = &[
     "$schema",
     "access",

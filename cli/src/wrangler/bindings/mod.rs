@@ -1,6 +1,6 @@
-//! The bindings of a Worker, of every kind and in every environment: what its `env` holds.
+//! Reads the bindings of a Worker, of every kind and in every environment.
 //!
-//! The shape of other people's keys is wrangler's to judge. What has no name is passed over, and the rest is read.
+//! Validating them is wrangler's job: entries without a name are skipped, and the rest is read.
 
 pub mod kinds;
 #[cfg(test)]
@@ -16,18 +16,18 @@ use self::kinds::{Gives, KINDS, Kind, Names, OTHERS, UNKNOWN};
 /// The bindings of a Worker.
 #[derive(Debug)]
 pub struct Bindings<'a> {
-    /// The levels that have bindings of their own: the top level first, then the environments as they stand.
+    /// The levels that have their own bindings: the top level, then the environments in their order.
     pub levels: Vec<Level<'a>>,
     /// The bindings by name, each with its uses in the order of the levels.
     pub list: BTreeMap<&'a str, Vec<Use<'a>>>,
 }
 
-/// A level that has bindings of its own.
+/// A level that has its own bindings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Level<'a> {
     /// The environment; `None` is the top level.
     pub environment: Option<&'a str>,
-    /// Whether this is what its previews have instead.
+    /// Whether this is the `previews` block of the level.
     pub previews: bool,
 }
 
@@ -38,13 +38,13 @@ pub struct Use<'a> {
     pub level: usize,
     /// The kind.
     pub kind: &'static Kind,
-    /// The key at the level, which says more than a kind that koze does not know.
+    /// The key at the level, which identifies kinds that koze does not know.
     pub key: &'a str,
-    /// What an accessor of it alone would return.
+    /// The return type of an accessor for this use alone.
     pub gives: Gives,
 }
 
-/// The bindings of all levels of a configuration.
+/// Returns the bindings of all levels of a configuration.
 pub fn all(root: &Value) -> Bindings<'_> {
     let mut bindings = Bindings { levels: Vec::new(), list: BTreeMap::new() };
     let environments = root.get("env").and_then(Value::as_object).into_iter().flatten();
@@ -60,7 +60,7 @@ pub fn all(root: &Value) -> Bindings<'_> {
 }
 
 impl<'a> Bindings<'a> {
-    /// Adds a level; `above` are those it inherits from, the nearest first.
+    /// Adds a level; `above` holds the levels that it inherits from, the nearest first.
     fn add(&mut self, level: Level<'a>, value: &'a Value, above: &[&'a Value]) {
         let index = self.levels.len();
         self.levels.push(level);
@@ -81,28 +81,28 @@ impl<'a> Bindings<'a> {
     }
 }
 
-/// The entry of a key, but for null, which is as good as none.
+/// Returns the entry of a key. Null counts as absent.
 fn own<'a>(level: &'a Value, key: &str) -> Option<(&'a str, &'a Value)> {
     let (key, value) = level.as_object()?.get_key_value(key)?;
     (!value.is_null()).then_some((key.as_str(), value))
 }
 
-/// A name that stands in the configuration.
+/// A binding name in the configuration.
 #[derive(Debug)]
 pub struct Found<'a> {
     /// The name.
     pub name: &'a str,
-    /// What it names.
+    /// The kind.
     pub kind: &'static Kind,
     /// The key at the level.
     pub key: &'a str,
-    /// What an accessor would return.
+    /// The return type of an accessor.
     pub gives: Gives,
-    /// Where it stands, from the level.
+    /// The path of the name, relative to the level.
     pub path: Path,
 }
 
-/// Hands over every name that stands at a level itself.
+/// Passes every name that a level itself defines to `each`.
 pub fn of_level<'a>(level: &'a Value, each: &mut impl FnMut(Found<'a>)) {
     for (key, value) in level.as_object().into_iter().flatten() {
         let mut kinds = KINDS.iter().filter(|kind| kind.keys[0] == key).peekable();
@@ -115,7 +115,7 @@ pub fn of_level<'a>(level: &'a Value, each: &mut impl FnMut(Found<'a>)) {
     }
 }
 
-/// Hands over the names of a kind; `value` stands at the first of its keys.
+/// Passes the names of a kind to `each`; `value` is the value of the kind's first key.
 fn of_kind<'a>(kind: &'static Kind, key: &'a str, value: &'a Value, each: &mut impl FnMut(Found<'a>)) {
     let mut path: Path = kind.keys.iter().map(|key| Step::from(*key)).collect();
     let Some(entries) = kind.keys[1..].iter().try_fold(value, |value, key| value.get(key)) else { return };
@@ -144,7 +144,7 @@ fn of_kind<'a>(kind: &'static Kind, key: &'a str, value: &'a Value, each: &mut i
                 path.push(Step::from(*property));
                 found(name, kind.gives_of(entry), path);
             }
-            // `wrangler types` has it beside the bindings.
+            // `wrangler types` lists it next to the bindings.
             if kind.keys[0] == "logfwdr" && !entries.is_empty() {
                 found("LOGFWDR_SCHEMA", Gives::Raw, path);
             }
@@ -159,12 +159,12 @@ fn of_kind<'a>(kind: &'static Kind, key: &'a str, value: &'a Value, each: &mut i
 }
 
 impl Kind {
-    /// What an accessor of an entry returns.
+    /// Returns the type of an accessor for an entry.
     fn gives_of(&self, entry: &Value) -> Gives {
         if self.keys[0] != "unsafe" {
             return self.gives;
         }
-        // The types that `wrangler types` knows among them.
+        // The types that `wrangler types` recognizes.
         match entry.get("type").and_then(Value::as_str) {
             Some("ratelimit") => Gives::Object("RateLimiter", "rate_limiter"),
             Some("service") => Gives::Object("Fetcher", "service"),
@@ -173,8 +173,9 @@ impl Kind {
     }
 }
 
-/// What the accessor of a variable returns: wrangler uploads a text as it is and any other value as JSON, which
-/// the Worker gets as a value.
+/// Returns the type of an accessor for a variable. wrangler uploads strings unchanged and other values as JSON, which
+/// the
+/// Worker receives parsed.
 fn variable(value: &Value) -> Gives {
     match value {
         Value::String(_) => Gives::Text,
@@ -184,10 +185,10 @@ fn variable(value: &Value) -> Gives {
     }
 }
 
-/// How deep below a key that koze does not know a name may stand: all known ones are less deep.
+/// The maximum depth at which to look for names below an unknown key. All known kinds are less deep.
 const DEPTH: usize = 4;
 
-/// Hands over every `binding` below a key that koze does not know.
+/// Passes every `binding` below an unknown key to `each`.
 fn unknown<'a>(key: &'a str, value: &'a Value, path: &mut Path, each: &mut impl FnMut(Found<'a>)) {
     if let Some(name) = value.get("binding").and_then(Value::as_str) {
         if !name.is_empty() {
@@ -213,9 +214,9 @@ fn unknown<'a>(key: &'a str, value: &'a Value, path: &mut Path, each: &mut impl 
     }
 }
 
-/// What an accessor returns that has to do for all these uses.
+/// Returns the type of an accessor that has to fit all these uses.
 ///
-/// Texts, secrets and data are all values that can be read as data; objects have nothing in common.
+/// Strings, secrets and data can all be read as data; objects have nothing in common.
 pub fn gives(uses: &[Use]) -> Gives {
     let is_text = |gives| matches!(gives, Gives::Text | Gives::Secret);
     let is_data = |gives| is_text(gives) || matches!(gives, Gives::Number | Gives::Boolean | Gives::Json);
@@ -223,7 +224,7 @@ pub fn gives(uses: &[Use]) -> Gives {
         .map(|one| one.gives)
         .reduce(|all, one| match (all, one) {
             _ if all == one => all,
-            // One type, whichever method has it.
+            // The same type, whichever method returns it.
             (Gives::Object(ty, _), Gives::Object(other, _)) if ty == other => all,
             _ if is_text(all) && is_text(one) => Gives::Secret,
             _ if is_data(all) && is_data(one) => Gives::Json,

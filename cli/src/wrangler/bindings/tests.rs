@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Each name with its nouns and levels, in one line.
+/// Renders each name with its nouns and levels as one line.
 fn lines(root: &Value) -> Vec<String> {
     let bindings = all(root);
     let line = |(name, uses): (&&str, &Vec<Use>)| {
@@ -14,7 +14,7 @@ fn lines(root: &Value) -> Vec<String> {
 }
 
 #[test]
-fn no_two_kinds_stand_in_one_place_and_none_where_no_binding_stands() {
+fn kinds_have_distinct_keys() {
     for (index, kind) in KINDS.iter().enumerate() {
         assert!(KINDS[..index].iter().all(|other| other.keys != kind.keys), "{:?} is there twice", kind.keys);
         assert!(!OTHERS.contains(&kind.keys[0]), "{:?} holds bindings", kind.keys);
@@ -22,7 +22,7 @@ fn no_two_kinds_stand_in_one_place_and_none_where_no_binding_stands() {
 }
 
 #[test]
-fn a_variable_gives_what_its_value_is() {
+fn a_variables_type_follows_its_value() {
     let root = json!({ "vars": { "S": "", "N": 1, "B": true, "L": [1], "O": {}, "Z": null } });
     assert_eq!(
         lines(&root),
@@ -38,7 +38,7 @@ fn a_variable_gives_what_its_value_is() {
 }
 
 #[test]
-fn other_peoples_mistakes_lose_no_more_than_themselves() {
+fn invalid_entries_affect_only_themselves() {
     for wrong in
         [json!(null), json!("x"), json!(1), json!([]), json!({}), json!([null, "x", [], { "binding": 1 }])]
     {
@@ -47,7 +47,7 @@ fn other_peoples_mistakes_lose_no_more_than_themselves() {
             let there = if kind.keys[0] == "kv_namespaces" { "r2_buckets" } else { "kv_namespaces" };
             let root = json!({ kind.keys[0]: inside, there: [{}, { "binding": "" }, { "binding": "B" }] });
             let found: Vec<String> = all(&root).list.keys().map(|name| (*name).to_owned()).collect();
-            // A list of whatever is still a list of `logfwdr`'s; a text in it a secret's name.
+            // Any list is still a list of `logfwdr`; a string in it is the name of a secret.
             let expected: &[&str] = match (kind.keys[0], wrong.as_array()) {
                 ("logfwdr", Some(list)) if !list.is_empty() => &["B", "LOGFWDR_SCHEMA"],
                 ("secrets", Some(list)) if !list.is_empty() => &["B", "x"],
@@ -64,7 +64,7 @@ fn other_peoples_mistakes_lose_no_more_than_themselves() {
 }
 
 #[test]
-fn environments_inherit_what_wrangler_lets_them_inherit() {
+fn environments_inherit_as_in_wrangler() {
     let root = json!({
         "assets": { "binding": "ASSETS" },
         "ai": { "binding": "AI" },
@@ -87,7 +87,7 @@ fn environments_inherit_what_wrangler_lets_them_inherit() {
 }
 
 #[test]
-fn kinds_of_the_future_are_found_wherever_those_of_now_stand() {
+fn unknown_kinds_are_found_at_the_usual_places() {
     let root = json!({
         "one": { "binding": "A" },
         "list": [{ "binding": "B", "other": { "binding": "no" } }],
@@ -99,7 +99,7 @@ fn kinds_of_the_future_are_found_wherever_those_of_now_stand() {
 }
 
 #[test]
-fn what_stands_where_is_said_exactly() {
+fn paths_are_exact() {
     let root = json!({ "vars": { "A": 1 }, "queues": { "producers": [{}, { "binding": "B" }] } });
     let mut found = Vec::new();
     of_level(&root, &mut |one| found.push((one.name, crate::wrangler::scope::dotted(&one.path))));
@@ -107,7 +107,7 @@ fn what_stands_where_is_said_exactly() {
 }
 
 #[test]
-fn one_accessor_does_for_several_uses_where_one_type_can() {
+fn one_accessor_fits_several_uses_if_a_type_does() {
     let of = |list: &[Gives]| {
         let uses: Vec<Use> =
             list.iter().map(|gives| Use { level: 0, kind: &UNKNOWN, key: "", gives: *gives }).collect();

@@ -1,4 +1,4 @@
-//! The binding of a sandbox at one level.
+//! Reconciles the binding of a sandbox at one level.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
 
 impl Wanted<'_> {
-    /// Brings the binding of one level about; `moving` are the indices of bindings that belong to sandboxes.
+    /// Reconciles the binding at one level; `moving` holds the indices of bindings that belong to sandboxes.
     pub fn reconcile_binding(
         &self,
         level: &Level,
@@ -95,7 +95,7 @@ impl Wanted<'_> {
                 }
             }
         }
-        // Other bindings of a renamed class would name a class that is no more.
+        // Other bindings of a renamed class would name a class that no longer exists.
         for index in self.old.map(|old| level.bindings.of_classes([old].into_iter())).unwrap_or_default() {
             if Some(index) != own && text(index, "script_name").is_none() {
                 outcome.edits.push(Edit::Set { path: at(index, Some("class_name")), value: json!(class) });
@@ -104,8 +104,9 @@ impl Wanted<'_> {
         outcome
     }
 
-    /// The index of the binding that is this sandbox's: the locked one, the one of its name and class, or, of a
-    /// renamed class, any.
+    /// Returns the index of this sandbox's binding: the locked one, the one with its name and class, or any one of a
+    /// renamed
+    /// class.
     pub fn own_binding(&self, level: &Level) -> Option<usize> {
         let own = level.bindings.of_classes(self.classes());
         let named = |name: &str| own.iter().copied().find(|index| level.bindings.named(name).contains(index));
@@ -117,7 +118,7 @@ impl Wanted<'_> {
     }
 }
 
-/// A binding to a class of this name in another Worker, and that Worker: one name for two classes.
+/// Returns a binding to a class of the same name in another Worker, with that Worker's name.
 pub fn elsewhere<'a>(class: &str, level: &Level<'a>) -> Option<(usize, &'a str)> {
     let indices = level.bindings.of_classes([class].into_iter());
     indices.into_iter().find_map(|index| {

@@ -1,4 +1,4 @@
-//! The container of a sandbox at one level.
+//! Reconciles the container of a sandbox at one level.
 
 use std::collections::BTreeSet;
 
@@ -16,24 +16,25 @@ use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
 
-/// The scheduling policy under which the Durable Object chooses image and instance, and the entry says neither.
+/// The scheduling policy under which the Durable Object chooses image and instance type, so the entry sets neither.
 const DURABLE_OBJECT: &str = "durable_object";
 
-/// The image of an entry, and the keys that say how it is built.
+/// The image of an entry, and the keys that configure its build.
 const IMAGE_KEYS: [&str; 3] = ["image", "image_build_context", "image_vars"];
 
 enum Adoption {
-    /// The hand-written value stays, and stays the user's.
+    /// The hand-written value is kept and still belongs to the user.
     Keep,
-    /// koze's value takes its place.
+    /// koze's value replaces it.
     Replace,
-    /// Both mean something else: nobody but the user can tell which.
+    /// The values contradict each other, and only the user can decide.
     Contradiction,
 }
 
 impl Wanted<'_> {
-    /// Brings the container entry of one level about. `above` is the image of the top level's entry, where that is the
-    /// user's: a new entry of an environment gets the same, and there it is the user's as well.
+    /// Reconciles the container entry at one level. `above` is the image of the top level's entry if the user owns it:
+    /// a new entry
+    /// of an environment gets the same image, which the user owns there, too.
     pub fn reconcile_container(
         &self,
         level: &Level,
@@ -93,10 +94,12 @@ impl Wanted<'_> {
             let same = present.is_some_and(|present| same(key, present, value, config));
             let ours = match present {
                 _ if owned.contains(&slot) => true,
-                // A nameless entry lives under the name wrangler makes for it; with another, a second application would
+                // wrangler derives the name of an unnamed entry. Another name would create a second application, so
+                // only an explicit name
+                // in the attribute is written.
                 // be made, which only the attribute can want.
                 None => key != "name" || self.declares("name"),
-                // The locked name of a file that has moved is the user's where it was the user's.
+                // A locked name that the user owned before the file was moved still belongs to the user.
                 Some(present) if key == "name" && !self.declares("name") => {
                     *present == json!(self.fresh_name(scope))
                 }
@@ -131,7 +134,7 @@ impl Wanted<'_> {
             && let Some(old) = self.old
             && let Some(default) = scope.default_container(old, config.document.value())
         {
-            // The name that wrangler makes follows the class: where the class is renamed, it has to be written.
+            // wrangler derives the name from the class, so write it if the class is renamed.
             let path = [at(index), vec![Step::from("name")]].concat();
             outcome.edits.push(Edit::Set { path, value: json!(default) });
             keys.insert(0, "name".to_owned());
@@ -144,18 +147,18 @@ impl Wanted<'_> {
         outcome
     }
 
-    /// What to do with a key of a hand-written entry that differs from what koze would write.
+    /// Decides about a key of a hand-written entry that differs from koze's value.
     fn adopt(&self, key: &str, present: &Value) -> Adoption {
         match key {
             "class_name" => Adoption::Replace,
-            // What the entry runs as it is, and is built on from now on.
+            // The entry runs the base image without the guest, so replace it by the image with the guest.
             "image" if self.image.guest.is_some() && *present == json!(self.image.image) => Adoption::Replace,
             "image" => match present.as_str() {
                 Some(present)
                     if image::is_default_repository(present)
                         && image::is_default_repository(&self.image.image) =>
                 {
-                    // Another tag is another version; another variant is another image.
+                    // Another tag is just another version, but another variant is another image.
                     let lost = image::variant(present).is_some();
                     let same = image::variant(present) == image::variant(&self.image.image);
                     if same || !lost { Adoption::Replace } else { Adoption::Contradiction }
@@ -191,14 +194,14 @@ impl Wanted<'_> {
     }
 }
 
-/// Whether a key's value means what koze would write: a path may be written in several ways.
+/// Returns whether a key's value is equivalent to koze's. Paths can be written in several ways.
 fn same(key: &str, present: &Value, value: &Value, config: &Config) -> bool {
     let path = |value: &Value| value.as_str().map(|path| paths::normal(&config.dir().join(path)));
     let is_path = key == "image" || key == "image_build_context";
     present == value || (is_path && path(present).is_some_and(|present| Some(present) == path(value)))
 }
 
-/// The image of a user's entry, with the keys beside it that say how it is built.
+/// Returns a user's image with the entry's other keys that configure its build.
 fn kept(entry: &Value, image: &Value) -> Map<String, Value> {
     let beside = IMAGE_KEYS[1..].iter().filter_map(|key| Some(((*key).to_owned(), entry.get(*key)?.clone())));
     std::iter::once(("image".to_owned(), image.clone())).chain(beside).collect()

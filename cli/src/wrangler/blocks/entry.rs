@@ -1,4 +1,4 @@
-//! The container entry that the attribute asks for.
+//! Builds the container entry that an attribute describes.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::paths;
 use crate::wrangler::scope::Scope;
 
 impl Wanted<'_> {
-    /// The container entry, in the order of its keys.
+    /// Returns the container entry, with its keys in order.
     pub(super) fn container(&self, scope: &Scope, config_dir: &Path) -> Map<String, Value> {
         let attributes = &self.sandbox.attributes;
         let mut entry = Map::new();
@@ -19,7 +19,7 @@ impl Wanted<'_> {
         set("class_name", json!(self.sandbox.class.value));
         set("image", json!(self.image.entry(config_dir)));
         let declared = attributes.image_build_context.as_ref().map(|path| self.source_dir.join(&path.value));
-        // Of a Dockerfile that lies elsewhere than the user's, wrangler does not know where it belongs.
+        // The generated Dockerfile is elsewhere, so the build context has to be explicit.
         let own = self.image.guest.as_ref().and_then(|guest| guest.context.clone());
         if let Some(path) = declared.or(own) {
             set("image_build_context", json!(paths::dotted(&path, config_dir)));
@@ -81,7 +81,7 @@ impl Wanted<'_> {
     }
 }
 
-/// A number as a person would write it: `1`, not `1.0`.
+/// Formats a number as a person would: `1`, not `1.0`.
 fn number(value: f64) -> Value {
     #[allow(clippy::cast_possible_truncation, reason = "the value is whole and small")]
     if value.fract() == 0.0 && value.abs() < 1e9 { json!(value as i64) } else { json!(value) }

@@ -1,25 +1,26 @@
-//! `containers[].configuration`: where a container's image and limits stood before they had keys of their own.
+//! `containers[].configuration`: the former place of a container's image and limits.
 //!
-//! wrangler still reads it, refuses `instance_type` beside its limits, and prefers `image` to its image. So what stands
-//! there counts as if it stood in the entry, and koze writes neither key beside it.
+//! wrangler still reads it, rejects `instance_type` together with its limits, and prefers `image` to its image. koze
+//! treats
+//! its values as if they were in the entry, and writes neither key next to it.
 
 use koze_edit::Step;
 use serde_json::{Map, Value, json};
 
-/// How the lock names the image in it, where koze decides that.
+/// The lock's name for the image in `configuration`, if koze owns it.
 const IMAGE: &str = "configuration.image";
 
-/// `configuration` of an entry.
+/// The `configuration` of an entry.
 pub(super) struct Former<'a> {
     entry: &'a Value,
     own: Option<&'a Map<String, Value>>,
 }
 
-/// The place of a key in an entry, and its value.
+/// The location of a key in an entry, and its value.
 pub(super) struct Slot<'a> {
-    /// What the lock calls it.
+    /// Its name in the lock.
     pub(super) name: String,
-    /// The way to it from the entry.
+    /// Its path from the entry.
     pub(super) steps: Vec<Step>,
     /// Its value.
     pub(super) present: Option<&'a Value>,
@@ -30,7 +31,7 @@ impl<'a> Former<'a> {
         Former { entry, own: entry.get("configuration").and_then(Value::as_object) }
     }
 
-    /// Where a key stands; `ours` says whether koze wrote the entry's own.
+    /// Returns the location of a key; `ours` says whether koze wrote the entry's own key.
     pub(super) fn slot(&self, key: &str, ours: bool) -> Slot<'a> {
         let there = self.entry.get(key);
         match self.own.and_then(|own| own.get("image")) {
@@ -43,18 +44,18 @@ impl<'a> Former<'a> {
         }
     }
 
-    /// The limits in it, as `instance_type` says them; none where it has none.
+    /// Returns its limits in the form of `instance_type`, if it has any.
     pub(super) fn limits(&self) -> Option<Value> {
         limits(self.entry)
     }
 }
 
-/// The image of an entry, wherever it stands.
+/// Returns the image of an entry, in either place.
 pub(crate) fn image(entry: &Value) -> Option<&str> {
     entry.get("image").or_else(|| entry.get("configuration")?.get("image"))?.as_str()
 }
 
-/// The limits in `configuration`, as `instance_type` says them.
+/// Returns the limits in `configuration` in the form of `instance_type`.
 pub(crate) fn limits(entry: &Value) -> Option<Value> {
     let own = entry.get("configuration")?.as_object()?;
     let mut limits = Map::new();

@@ -1,6 +1,6 @@
-//! What the entries of a sandbox must be, and the edits that make them so.
+//! Computes the required entries of a sandbox and the edits that establish them.
 //!
-//! koze changes what it owns, adopts a hand-written entry that fits, and stops at one that contradicts.
+//! koze changes what it owns, adopts hand-written entries that fit, and reports those that contradict.
 
 mod binding;
 mod container;
@@ -24,40 +24,41 @@ use crate::rules::Rule;
 
 pub use binding::elsewhere;
 
-/// A sandbox with all that its entries need.
+/// A sandbox with everything that its entries depend on.
 pub struct Wanted<'a> {
     /// The sandbox.
     pub sandbox: &'a Sandbox,
-    /// Its image, as its source and the SDK have it.
+    /// Its image according to its source and the SDK.
     pub image: Resolved,
     /// The directory of its source file.
     pub source_dir: PathBuf,
-    /// What the lock says of its class, under its present or former name.
+    /// The lock entry of its class, under its current or former name.
     pub locked: Option<&'a Locked>,
-    /// What the lock says of its class where an earlier build kept it without a sandbox.
+    /// The lock entry of its class if an earlier build kept it without a sandbox.
     pub kept: Option<&'a Kept>,
-    /// The former name of the class, where it was renamed.
+    /// The former name of the class if it was renamed.
     pub old: Option<&'a str>,
-    /// A place in the source file.
+    /// A location in the source file.
     pub place: Place,
 }
 
-/// What came of one sandbox at one level.
+/// The result for one sandbox at one level.
 #[derive(Default)]
 pub struct Outcome {
     /// The edits.
     pub edits: Vec<Edit>,
     /// What koze owns from now on.
     pub entry: Option<Entry>,
-    /// What was taken over, in words.
+    /// Descriptions of what was adopted.
     pub adopted: Vec<String>,
-    /// The image of the entry, where it is the user's, with the keys that belong to it.
+    /// The image of the entry and its related keys, if the user owns them.
     pub kept: Option<Map<String, Value>>,
 }
 
 impl Wanted<'_> {
-    /// The application's name: as the attribute says; else as it is locked, for wrangler finds an application by its
-    /// name; else as it follows from the file.
+    /// Returns the application's name: from the attribute; or from the lock, because wrangler identifies applications
+    /// by name; or
+    /// derived from the file name.
     fn name(&self, scope: &Scope) -> String {
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         match (&self.sandbox.attributes.name, locked) {
@@ -66,7 +67,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Whether the attribute itself, not a default, decides a key.
+    /// Returns whether the attribute itself, not a default, sets a key.
     fn declares(&self, key: &str) -> bool {
         let attributes = &self.sandbox.attributes;
         match key {
@@ -78,12 +79,12 @@ impl Wanted<'_> {
         }
     }
 
-    /// The name a new entry gets; empty in the lock means that the entry has none.
+    /// Returns the name for a new entry. An empty name in the lock means that the entry has none.
     fn fresh_name(&self, scope: &Scope) -> String {
         scope.container(self.sandbox.container())
     }
 
-    /// The class under its present and its former name.
+    /// Returns the class under its current and its former name.
     pub fn classes(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.sandbox.class.value.as_str()).chain(self.old)
     }
@@ -105,20 +106,20 @@ impl Wanted<'_> {
     }
 }
 
-/// The edit that takes the container of a class out of one level.
+/// Returns the edit that removes the container of a class from one level.
 pub fn remove_container(class: &str, level: &Level) -> Option<Edit> {
     let index = level.containers.of_classes([class].into_iter()).into_iter().next()?;
     Some(Edit::Remove { path: level.scope.path(&[Step::from("containers"), Step::from(index)]) })
 }
 
-/// The index of a binding at one level: koze's, not what merely has its name or its class.
+/// Returns the index of koze's binding at one level. Both its name and its class must match.
 pub fn binding(class: &str, binding: &str, level: &Level) -> Option<usize> {
     let of_class = level.bindings.of_classes([class].into_iter());
     let local = |index: &&usize| level.bindings.list[**index].get("script_name").is_none();
     level.bindings.named(binding).iter().filter(|index| of_class.contains(index)).find(local).copied()
 }
 
-/// The edit that takes it out.
+/// Returns the edit that removes the binding.
 pub fn remove_binding(class: &str, name: &str, level: &Level) -> Option<Edit> {
     let keys =
         [Step::from("durable_objects"), Step::from("bindings"), Step::from(binding(class, name, level)?)];

@@ -1,4 +1,4 @@
-//! A map of exports, and the tombstones in it.
+//! Reads and edits a map of `exports` and its tombstones.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use serde_json::{Map, Value, json};
 
 use super::{Changes, Live, formers, text};
 
-/// The types of entries that wrangler takes, in words.
+/// Lists the entry types that wrangler accepts, for messages.
 pub(super) const TYPES: &str = "`durable-object`, `worker` or `workflow`";
 
-/// Whether an entry is of such a type.
+/// Returns whether an entry has such a type.
 pub(super) fn is_known(entry: &Value) -> bool {
     matches!(text(entry, "type"), Some("durable-object" | "worker" | "workflow"))
 }
 
-/// Whether an entry is a Durable Object.
+/// Returns whether an entry is a Durable Object.
 pub(super) fn is_object(entry: &Value) -> bool {
     entry.get("type").and_then(Value::as_str) == Some("durable-object")
 }
 
-/// The classes that live by a map, which stands at `path`.
+/// Returns the classes that a map at `path` declares.
 pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<String, Live> {
     let renames = renames(exports);
     exports
@@ -41,7 +41,7 @@ pub(super) fn live(path: &[Step], exports: &Map<String, Value>) -> BTreeMap<Stri
         .collect()
 }
 
-/// The renames that the tombstones tell: old, new.
+/// Returns the renames in the tombstones, as pairs of old and new name.
 fn renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
     let renamed = |(old, entry): (&String, &Value)| {
         (text(entry, "state")? == "renamed").then_some((old.clone(), text(entry, "renamed_to")?.to_owned()))
@@ -49,7 +49,7 @@ fn renames(exports: &Map<String, Value>) -> Vec<(String, String)> {
     exports.iter().filter_map(renamed).collect()
 }
 
-/// The edits that bring the changes about in a map, which stands at `path`.
+/// Returns the edits that apply the changes to a map at `path`.
 pub(super) fn edits(path: &[Step], exports: &Map<String, Value>, changes: &Changes) -> Vec<Edit> {
     let mut edits = Vec::new();
     let mut set = |class: &str, value: Value| {
@@ -62,8 +62,9 @@ pub(super) fn edits(path: &[Step], exports: &Map<String, Value>, changes: &Chang
     for (old, new) in &changes.renamed {
         set(old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));
     }
-    // Cloudflare takes a rename only where its new name lives: those of earlier builds follow. An environment that has
-    // missed them all finds its storage all the same.
+    // Cloudflare accepts a rename only if its target exists, so the tombstones of earlier builds are updated. An
+    // environment
+    // that missed all of them still finds its storage.
     for (old, to) in renames(exports) {
         if let Some((_, new)) = changes.renamed.iter().find(|(from, _)| *from == to) {
             set(&old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));

@@ -1,5 +1,6 @@
-//! Histories that wrangler refuses: it replays the whole list wherever there is a container, however long ago a migration was
-//! deployed.
+//! Detects histories that wrangler rejects. If there is a container, it replays the whole list, however long ago a
+//! migration
+//! was deployed.
 
 use std::collections::BTreeSet;
 
@@ -11,19 +12,19 @@ use super::{objects, text};
 
 use crate::rules::Rule;
 
-/// A place of a list that wrangler does not get past.
+/// An operation in a list of migrations that wrangler rejects.
 pub(super) struct Refused {
     tag: String,
-    /// The way to the class from the list.
+    /// The path of the class, relative to the list.
     steps: Vec<Step>,
-    /// What the migration does.
+    /// The operation.
     what: String,
-    /// Whether the class lives already; else it does not.
+    /// Whether the class already exists; otherwise it does not exist.
     lives: bool,
 }
 
 impl Refused {
-    /// What to say of it, and the way to the class from the list.
+    /// Returns the rule, and the path of the class relative to the list.
     pub(super) fn rule(self) -> (Rule, Vec<Step>) {
         let remedy = if self.lives {
             format!("remove the class from `{}`", self.tag)
@@ -38,8 +39,9 @@ impl Refused {
     }
 }
 
-/// What wrangler refuses of a list. Within a tag it deletes, renames, then creates; what `transferred_classes` brings it does
-/// not count.
+/// Returns the operations in a list that wrangler rejects. Within a tag it deletes, renames, then creates classes, and
+/// it
+/// ignores `transferred_classes`.
 pub(super) fn refused(list: &[&Value]) -> Vec<Refused> {
     let mut live: BTreeSet<&str> = BTreeSet::new();
     let mut transferred: BTreeSet<&str> = BTreeSet::new();

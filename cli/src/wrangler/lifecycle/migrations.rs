@@ -1,4 +1,4 @@
-//! A list of migrations: replayed as wrangler replays it, and appended to.
+//! Replays a list of migrations as wrangler does, and appends to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,7 +11,9 @@ use crate::rules::Rule;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
 
-/// The classes that live after a list, which stands at `path`; `locked` says whether `koze.lock` has a tag of it. Within a tag, wrangler deletes, renames, then makes.
+/// Returns the classes that exist after a list at `path`; `locked` says whether `koze.lock` records one of its tags.
+/// Within a
+/// tag, wrangler deletes, renames, then creates.
 pub(super) fn replay(
     path: &[Step],
     list: &[Value],
@@ -61,7 +63,7 @@ pub(super) fn replay(
         for class in strings(migration, "new_sqlite_classes") {
             make(class, true);
         }
-        // What comes from another Worker keeps the storage it had there, of which nothing is known here.
+        // Classes transferred from another Worker keep their storage, about which nothing is known here.
         for transferred in objects(migration, "transferred_classes") {
             if let Some(to) = text(transferred, "to") {
                 make(to, true);
@@ -71,7 +73,7 @@ pub(super) fn replay(
     live
 }
 
-/// What to do about two migrations of one tag.
+/// Returns the remedy for two migrations with the same tag.
 fn twice(tag: &str, locked: bool) -> String {
     let lock = format!(", and remove the `[[migration]]` of `{tag}` from `koze.lock`");
     format!(
@@ -80,7 +82,7 @@ fn twice(tag: &str, locked: bool) -> String {
     )
 }
 
-/// Every class that a list makes.
+/// Returns every class that a list creates.
 pub(super) fn named(list: &[Value]) -> BTreeSet<&str> {
     let of = |migration| {
         let made =
@@ -93,7 +95,7 @@ pub(super) fn named(list: &[Value]) -> BTreeSet<&str> {
     list.iter().flat_map(of).collect()
 }
 
-/// The migration that brings the changes about, under a tag of its own.
+/// Returns a migration that applies the changes under a new tag.
 pub(super) fn next(list: &[Value], changes: &Changes) -> (String, Value) {
     let tag = next_tag(list);
     let mut migration = json!({ "tag": tag });
@@ -110,7 +112,7 @@ pub(super) fn next(list: &[Value], changes: &Changes) -> (String, Value) {
     (tag, migration)
 }
 
-/// `v<n+1>`: after the highest number, and after as many migrations as there are.
+/// Returns `v<n+1>`, where n is at least the highest number and the number of migrations.
 fn next_tag(list: &[Value]) -> String {
     let number = |migration: &Value| text(migration, "tag")?.strip_prefix('v')?.parse::<u64>().ok();
     let highest =
@@ -122,7 +124,9 @@ fn next_tag(list: &[Value]) -> String {
     format!("v{next}")
 }
 
-/// The keys of a migration, the keys that an element must have (none: it is a string), and what wrangler takes there.
+/// The keys of a migration, the keys that their elements must have (none if they are strings), and the form that
+/// wrangler
+/// expects.
 const SHAPES: [(&str, &[&str], &str); 5] = [
     ("new_classes", &[], "an array of class names"),
     ("new_sqlite_classes", &[], "an array of class names"),
@@ -135,7 +139,7 @@ const SHAPES: [(&str, &[&str], &str); 5] = [
     ),
 ];
 
-/// What wrangler would reject must not be read as if it were not there.
+/// Reports a migration that wrangler would reject, because ignoring it would give wrong results.
 fn check_shape(migration: &Value, at: &[Step], config: &Config, findings: &mut Findings) {
     for (key, fields, expected) in SHAPES {
         let Some(value) = migration.get(key) else { continue };
@@ -159,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_go_on_and_are_never_taken_twice() {
+    fn tags_increase_and_are_never_reused() {
         let next =
             |tags: &[&str]| next_tag(&tags.iter().map(|tag| json!({ "tag": tag })).collect::<Vec<_>>());
         assert_eq!(next(&[]), "v1");

@@ -1,7 +1,6 @@
-//! Which classes live, and what becomes of them: `migrations`, or `exports` where the project uses those.
+//! Determines which classes exist and how they change: with `migrations`, or with `exports` if the project uses those.
 //!
-//! A list is replayed as wrangler replays it. Tags are only ever appended; what a build may do to storage is to make
-//! it or to rename it.
+//! A list is replayed as wrangler does. Tags are only ever appended, and a build may only create or rename storage.
 
 mod exports;
 mod history;
@@ -21,19 +20,19 @@ use crate::rules::Rule;
 
 pub use unmake::{Unmade, deleted};
 
-/// What is to become of classes.
+/// Changes to classes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Classes to make, with `SQLite` storage.
+    /// Classes to create, with `SQLite` storage.
     pub new: Vec<String>,
-    /// Classes that go on under another name: old, new.
+    /// Classes to rename, as pairs of old and new name.
     pub renamed: Vec<(String, String)>,
-    /// Classes whose storage is to be deleted.
+    /// Classes whose storage is deleted.
     pub deleted: Vec<String>,
 }
 
 impl Changes {
-    /// These and others.
+    /// Returns the union of two sets of changes.
     #[must_use]
     pub fn and(&self, others: &Changes) -> Changes {
         let mut all = self.clone();
@@ -48,27 +47,27 @@ impl Changes {
     }
 }
 
-/// A class that lives.
+/// An existing class.
 #[derive(Debug, Clone)]
 pub struct Live {
-    /// Whether its storage is `SQLite`, which containers need.
+    /// Whether its storage is `SQLite`, which containers require.
     pub sqlite: bool,
-    /// The tag that made it; none with `exports`.
+    /// The tag that created it; `None` with `exports`.
     pub tag: Option<String>,
-    /// Where it was made.
+    /// The path of the entry that created it.
     pub path: Path,
-    /// The names it had before, the oldest first.
+    /// Its former names, the oldest first.
     pub former: Vec<String>,
 }
 
-/// One list of migrations, or one map of exports.
+/// A list of migrations or a map of exports.
 #[derive(Debug)]
 pub struct Lifecycle<'a> {
-    /// The environment whose own it is; `None` is the top level, which environments inherit.
+    /// The environment that it belongs to; `None` is the top level, which environments inherit.
     pub environment: Option<String>,
     path: Path,
     kind: Kind<'a>,
-    /// The classes that live, by name.
+    /// The existing classes, by name.
     pub live: BTreeMap<String, Live>,
 }
 
@@ -78,7 +77,7 @@ enum Kind<'a> {
     Exports(&'a Map<String, Value>),
 }
 
-/// The lifecycles of a configuration: the top level's, and those of environments that replace it.
+/// Returns the lifecycles of a configuration: that of the top level, and those of environments that override it.
 pub fn all<'a>(
     config: &Config,
     scopes: &[Scope<'a>],
@@ -104,7 +103,8 @@ pub fn all<'a>(
         } else if let (Some((name, wrong)), None | Some([])) =
             (unknown_export(scope), migrations.map(Vec::as_slice))
         {
-            // Which of the two the project uses, only this entry could tell: migrations beside it might be wrong.
+            // Only this entry could tell which of the two the project uses. Adding migrations next to it might be
+            // wrong.
             let path = scope.path(&[Step::from("exports"), Step::from(name), Step::from("type")]);
             let rule = Rule::ConfigShape { path: dotted(&path), expected: exports::TYPES };
             let at = if wrong.get("type").is_some() { path.as_slice() } else { &path[..path.len() - 1] };
@@ -124,14 +124,14 @@ pub fn all<'a>(
     Ok(lifecycles)
 }
 
-/// An entry of `exports` that wrangler does not take, for it is of no known type.
+/// Returns an entry of `exports` whose type wrangler does not accept.
 fn unknown_export<'a>(scope: &Scope<'a>) -> Option<(&'a str, &'a Value)> {
     let exports = scope.get("exports")?.as_object()?;
     let mut unknown = exports.iter().filter(|(_, entry)| !exports::is_known(entry));
     unknown.next().map(|(name, entry)| (name.as_str(), entry))
 }
 
-/// What koze wrote to one file is not looked for in another: `koze.lock` belongs to one configuration.
+/// Reports a configuration other than the one that `koze.lock` belongs to.
 pub fn check_owner(
     lifecycles: &[Lifecycle],
     lock: &Lock,
@@ -159,7 +159,7 @@ pub fn check_owner(
     findings.fail(rule, Some(Place::file(config.shown.clone())))
 }
 
-/// The list that a locked migration stands in must still be there; a whole environment may go.
+/// Checks that the lists of locked migrations still exist. A whole environment may be removed.
 pub fn check_lists(
     lifecycles: &[Lifecycle],
     scopes: &[Scope],
@@ -206,7 +206,7 @@ impl<'a> Lifecycle<'a> {
         Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Migrations(list), live }
     }
 
-    /// The tags that koze wrote must still be there, as they were.
+    /// Checks that the tags that koze wrote still exist unchanged.
     pub fn check_tags(&self, lock: &Lock, config: &Config, findings: &mut Findings) {
         let Kind::Migrations(list) = &self.kind else {
             return;
@@ -233,8 +233,9 @@ impl<'a> Lifecycle<'a> {
         }
     }
 
-    /// An entry of `exports` that says something else of a class than that it lives is the user's: a tombstone, another
-    /// type of export, or a link to a container that koze would have to keep in step.
+    /// Reports an entry of `exports` for a declared class that only the user can change: a tombstone, another type of
+    /// export, or a
+    /// link to a container that koze would have to update.
     pub fn check_exports(&self, classes: &[&str], config: &Config, findings: &mut Findings) {
         let Kind::Exports(exports) = &self.kind else { return };
         for class in classes {
@@ -258,12 +259,12 @@ impl<'a> Lifecycle<'a> {
         }
     }
 
-    /// Whether a class lives.
+    /// Returns whether a class exists.
     pub fn lives(&self, class: &str) -> bool {
         self.live.contains_key(class)
     }
 
-    /// The renames that classes which live here have gone through: old, new.
+    /// Returns the past renames of existing classes, as pairs of old and new name.
     pub fn renamed(&self) -> impl Iterator<Item = (String, String)> {
         let formers = |(class, live): (&'_ String, &'_ Live)| -> Vec<(String, String)> {
             live.former.iter().map(|former| (former.clone(), class.clone())).collect()
@@ -271,8 +272,9 @@ impl<'a> Lifecycle<'a> {
         self.live.iter().flat_map(formers)
     }
 
-    /// What has to change so that the declared classes live, `renames` considered: those of this build, and those
-    /// that other lists have gone through already.
+    /// Returns the changes that make the declared classes exist. `renames` holds those of this build and those that
+    /// other lists
+    /// have already applied.
     pub fn changes(&self, declared: &[&str], renames: &[(String, String)], deletions: &[&str]) -> Changes {
         let mut changes = Changes::default();
         let free = |old: &str| self.lives(old) && !declared.contains(&old) && !deletions.contains(&old);
@@ -283,7 +285,7 @@ impl<'a> Lifecycle<'a> {
             }
         }
         for class in deletions {
-            // Where a rename is still to come, the storage lies under a former name.
+            // If a rename is still pending here, the storage has a former name.
             let here = Some(*class).filter(|class| self.lives(class));
             let here = here.or_else(|| formers(class, renames).into_iter().find(|old| free(old)));
             let taken = |old: &&str| !changes.renamed.iter().any(|(from, _)| from == old);
@@ -292,7 +294,7 @@ impl<'a> Lifecycle<'a> {
         changes
     }
 
-    /// The classes that lived here once, and will not when the changes are made.
+    /// Returns the classes that existed here and will not after the changes.
     pub fn dead(&self, changes: &Changes) -> BTreeSet<&str> {
         let once = match &self.kind {
             Kind::Migrations(list) => migrations::named(list),
@@ -309,8 +311,9 @@ impl<'a> Lifecycle<'a> {
         all.into_iter().filter(|class| !comes(class) && (goes(class) || !self.lives(class))).collect()
     }
 
-    /// The edits that bring changes about, each of which has a tag of its own, and these tags: none for a change of
-    /// nothing, nor where there are no tags.
+    /// Returns the edits that apply the changes, each under its own tag, and these tags. A tag is `None` for empty
+    /// changes and
+    /// with `exports`.
     pub fn edits<const N: usize>(&self, changes: [&Changes; N]) -> (Vec<Edit>, [Option<Tag>; N]) {
         let mut edits = Vec::new();
         let mut all = match &self.kind {
@@ -334,7 +337,7 @@ impl<'a> Lifecycle<'a> {
         (edits, tags)
     }
 
-    /// Warns of what wrangler refuses to replay, with the migrations that these edits append.
+    /// Warns about operations that wrangler refuses to replay, including the migrations that these edits append.
     pub fn check_history(&self, edits: &[Edit], config: &Config, findings: &mut Findings) {
         let Kind::Migrations(list) = &self.kind else { return };
         let appended = edits.iter().filter_map(|edit| match edit {
@@ -348,7 +351,7 @@ impl<'a> Lifecycle<'a> {
         }
     }
 
-    /// The tag that a locked class was made by, to be recorded where koze takes a class over.
+    /// Returns the tag that created an adopted class, for the lock.
     pub fn tag(&self, tag: &str) -> Option<Tag> {
         let Kind::Migrations(list) = &self.kind else {
             return None;
@@ -357,13 +360,13 @@ impl<'a> Lifecycle<'a> {
         Some(Tag { environment: self.environment.clone(), tag: tag.to_owned(), hash: lock::hash(migration) })
     }
 
-    /// Where a class was made, for messages.
+    /// Returns the location where a class was created, for messages.
     pub fn place(&self, class: &str, config: &Config) -> Option<Place> {
         Some(config.place(&self.live.get(class)?.path))
     }
 }
 
-/// The names that a class had before by these renames, the latest first, each rename followed once.
+/// Returns the former names of a class according to these renames, the latest first. Each rename is followed once.
 fn formers<'r>(class: &'r str, renames: &'r [(String, String)]) -> Vec<&'r str> {
     let mut names = vec![class];
     let mut next = 0;

@@ -1,4 +1,4 @@
-//! Classes that were never deployed: what made them, and what deleted them, goes without a trace.
+//! Removes the migrations or exports of classes that were never deployed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,19 +12,19 @@ use crate::lock::{self, Lock};
 use crate::rules::Rule;
 use crate::wrangler::locate::Config;
 
-/// Where a migration names classes that come and go.
+/// The keys of a migration that list created or deleted classes.
 const KEYS: [&str; 3] = ["new_classes", "new_sqlite_classes", "deleted_classes"];
 
-/// What takes classes out of a list.
+/// The edits that remove classes from a list.
 #[derive(Debug, Default)]
 pub struct Unmade {
     /// The edits.
     pub edits: Vec<Edit>,
-    /// The tags that change: the hash of what is left of each; none where nothing is.
+    /// The affected tags: the hash of what remains of each, or `None` if nothing remains.
     pub tags: BTreeMap<String, Option<String>>,
 }
 
-/// The classes that a configuration deletes, at any level.
+/// Returns the classes that a configuration deletes, at any level.
 pub fn deleted(config: &Value) -> BTreeSet<String> {
     let environments = config.get("env").and_then(Value::as_object);
     let levels = std::iter::once(config).chain(environments.into_iter().flat_map(|all| all.values()));
@@ -42,7 +42,8 @@ pub fn deleted(config: &Value) -> BTreeSet<String> {
 }
 
 impl Lifecycle<'_> {
-    /// Takes classes out. One that has a past, or that koze did not make, may well have been deployed: that is an error.
+    /// Removes classes. It is an error if a class has a history or koze did not create it, because it may have been
+    /// deployed.
     pub fn unmake(&self, classes: &[&str], lock: &Lock, config: &Config, findings: &mut Findings) -> Unmade {
         let mut unmade = Unmade::default();
         for class in classes {
@@ -89,7 +90,7 @@ impl Lifecycle<'_> {
         if edits.is_empty() {
             return;
         }
-        // A migration that does nothing more has no reason to be.
+        // Remove a migration that has become empty.
         let empty = left.as_object().is_some_and(|left| left.keys().all(|key| key == "tag"));
         if empty {
             edits = vec![Edit::Remove { path: self.at(&[Step::Index(index)]) }];
@@ -100,7 +101,7 @@ impl Lifecycle<'_> {
         }
     }
 
-    /// What suggests that a class was deployed, and where.
+    /// Returns evidence that a class may have been deployed, and its path.
     fn past(&self, class: &str, lock: &Lock) -> Option<(String, Path)> {
         let list = match &self.kind {
             Kind::Migrations(list) => list,
