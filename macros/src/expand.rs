@@ -1,4 +1,4 @@
-//! The expansion: check, then the struct and its implementation of `SandboxClass`.
+//! Expands `#[sandbox]` to the struct and its implementation of `SandboxClass`, or to errors.
 
 use koze_model::{Diagnostic, Level, Names, Report, Sandbox, syntax};
 use proc_macro2::{Span, TokenStream};
@@ -9,7 +9,7 @@ use crate::source::Source;
 
 pub(crate) fn sandbox(attribute: &TokenStream, item: TokenStream) -> TokenStream {
     let Ok(parsed) = syn::parse2::<Item>(item.clone()) else {
-        // What is no item is rustc's to report.
+        // rustc reports what is not an item.
         return item;
     };
     let mut report = Report::new();
@@ -31,14 +31,14 @@ pub(crate) fn sandbox(attribute: &TokenStream, item: TokenStream) -> TokenStream
         report.add(rule, item.ident.span());
     }
 
-    // The struct and its implementation are there even after an error, so that the error stands alone.
+    // Emit the struct and its implementation even after an error, so that no further errors follow from it.
     let (names, container) = match &sandbox {
         Some(sandbox) => (&sandbox.names, sandbox.container()),
         None => (&fallback, fallback.container.as_str()),
     };
     let errors = errors(&report);
     if item.attrs.iter().any(syntax::is_sandbox) {
-        // The attribute stands there twice: the other one implements the trait.
+        // The attribute is there twice: the other one implements the trait.
         return quote!(#errors #item);
     }
     let class = implement(item, names, container, &file);
@@ -69,7 +69,7 @@ fn implement(mut item: ItemStruct, names: &Names, container: &str, file: &str) -
     }
 }
 
-/// Errors as rustc shows them. Warnings are left to the command line: a macro has no way to give one.
+/// Emits the errors for rustc. The command line reports the warnings, because a stable macro cannot.
 fn errors(report: &Report) -> TokenStream {
     report.iter().filter(|found| found.rule.level() == Level::Error).map(error).collect()
 }

@@ -7,9 +7,10 @@ mod source;
 
 /// Declares an isolated Linux sandbox on Cloudflare.
 ///
-/// The attribute stands on the one struct of a `src/**/*.sandbox.rs` file. It implements
-/// `koze::SandboxClass` for it, with the names that `koze build` writes to the wrangler configuration, and checks
-/// the same rules as that command. `#[sandbox]` alone is complete; every key is optional:
+/// Put the attribute on the only struct of a `src/**/*.sandbox.rs` file. It implements `koze::SandboxClass` for the
+/// struct,
+/// with the names that `koze build` writes to the wrangler configuration, and checks the same rules as that command.
+/// `#[sandbox]` alone is complete; every key is optional:
 ///
 /// ```text
 /// use koze::prelude::*;
@@ -18,7 +19,7 @@ mod source;
 /// pub struct PythonSandbox;
 /// ```
 ///
-/// A private struct is made visible in its crate, for the generated code names it.
+/// A private struct becomes visible in its crate, because the generated code refers to it.
 #[proc_macro_attribute]
 pub fn sandbox(attribute: TokenStream, item: TokenStream) -> TokenStream {
     expand::sandbox(&attribute.into(), item.into()).into()

@@ -1,4 +1,4 @@
-//! Where the attribute stands: the file, as the command line names it.
+//! Finds the file of the attribute, in the form that the command line uses.
 
 use std::path::PathBuf;
 
@@ -6,16 +6,16 @@ use koze_model::paths::normal;
 use koze_model::rules::Rule;
 use proc_macro2::Span;
 
-/// The file that an attribute stands in.
+/// The file that contains an attribute.
 pub(crate) struct Source {
     /// Relative to the package, with `/`: `src/server/shell.sandbox.rs`.
     pub(crate) name: String,
-    /// Where it lies.
+    /// Its path on disk.
     path: PathBuf,
 }
 
 impl Source {
-    /// The file of a span; `None` where the compiler does not know one, as in some editors.
+    /// Returns the file of a span; `None` if the compiler does not know one, as in some editors.
     pub(crate) fn of(span: Span) -> Option<Source> {
         let path = normal(&std::path::absolute(span.local_file()?).ok()?);
         let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).unwrap_or_default();
@@ -28,14 +28,14 @@ impl Source {
         Some(Source { name, path })
     }
 
-    /// Whether a path relative to the file exists.
+    /// Returns whether a path relative to the file exists.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.path.parent().is_some_and(|directory| directory.join(path).is_file())
     }
 
-    /// Why this struct is not the one sandbox of its file, if it is not.
+    /// Returns why this struct is not the one sandbox of its file, if it is not.
     ///
-    /// The compiler shows the macro one item at a time, so the file is read to see the others.
+    /// The compiler passes the macro one item at a time, so the file is read to find the others.
     pub(crate) fn misplaced(&self, ident: &syn::Ident) -> Option<Rule> {
         let file = syn::parse_file(&std::fs::read_to_string(&self.path).ok()?).ok()?;
         let mut sandboxes = file.items.iter().filter_map(|item| match item {
@@ -50,7 +50,7 @@ impl Source {
             Some(first) if sandboxes.any(|other| other == ident) => {
                 Some(Rule::SecondSandbox { class, first: first.to_string() })
             }
-            // By another name the attribute is one that the command line does not see.
+            // Imported under another name, the attribute is invisible to the command line.
             _ if file
                 .items
                 .iter()
@@ -58,14 +58,14 @@ impl Source {
             {
                 Some(Rule::NoSandbox { class })
             }
-            // The file on disk may be older than what the compiler sees; then there is nothing to say.
+            // The file on disk may be older than the compiler's input; nothing can be said then.
             _ if mentions(&file, ident) => Some(Rule::Nested { class }),
             _ => None,
         }
     }
 }
 
-/// Whether a struct of this name stands anywhere in a file.
+/// Returns whether a file contains a struct of this name, at any depth.
 fn mentions(file: &syn::File, ident: &syn::Ident) -> bool {
     use syn::visit::Visit;
     struct Search<'a>(&'a syn::Ident, bool);

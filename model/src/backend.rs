@@ -1,11 +1,11 @@
-//! What runs behind the class of a sandbox.
+//! The backend of a sandbox.
 
 use std::fmt;
 
-/// What runs behind the class of a sandbox.
+/// The backend of a sandbox: what runs behind its class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// Cloudflare's Sandbox SDK, in images of its own.
+    /// Cloudflare's Sandbox SDK, in its own images.
     #[default]
     Sdk,
     /// koze's own guest, in any image.
@@ -13,10 +13,10 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Both.
+    /// All backends.
     pub const ALL: [Backend; 2] = [Backend::Sdk, Backend::Native];
 
-    /// The word for it, as attributes and `koze.lock` have it.
+    /// Returns the word for it in attributes and in `koze.lock`.
     pub fn word(self) -> &'static str {
         match self {
             Backend::Sdk => "sdk",
@@ -24,7 +24,7 @@ impl Backend {
         }
     }
 
-    /// The one of a word.
+    /// Returns the backend of a word.
     pub fn of(word: &str) -> Option<Backend> {
         Backend::ALL.into_iter().find(|backend| backend.word() == word)
     }

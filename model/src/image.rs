@@ -1,15 +1,16 @@
-//! Images: what an attribute may name, and which image a sandbox runs.
+//! Images: the values of `image`, and the image that a sandbox runs.
 
 use std::fmt;
 
-/// Where Cloudflare publishes the images of the sandbox SDK. The registry's name must stand in front, or wrangler
-/// looks in the account's own registry.
+/// The repository of the sandbox SDK's images. The registry's host must be part of it, or wrangler uses the account's
+/// own
+/// registry.
 pub const DEFAULT_REPOSITORY: &str = "docker.io/cloudflare/sandbox";
 
 /// The variants of the default image.
 pub const VARIANTS: [&str; 3] = ["python", "opencode", "musl"];
 
-/// An image as an attribute names it.
+/// An image in an attribute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Image {
     /// A registry reference with a tag or digest.
@@ -19,12 +20,12 @@ pub enum Image {
 }
 
 impl Image {
-    /// Reads the value of `image`.
+    /// Parses the value of `image`.
     ///
-    /// A path begins with `./` or `../`, or its last part names a Dockerfile; everything else is a reference.
+    /// A path starts with `./` or `../`, or its last component names a Dockerfile; everything else is a reference.
     ///
     /// # Errors
-    /// A half sentence that says why it is neither.
+    /// Returns half a sentence that says why it is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err("it is empty".to_owned());
@@ -48,7 +49,7 @@ impl Image {
     }
 }
 
-/// Whether a text is a registry reference with a tag or a digest.
+/// Checks that a text is a registry reference with a tag or a digest.
 fn check_reference(text: &str) -> Result<(), String> {
     let (name, digest) = match text.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
@@ -83,7 +84,9 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
 }
 
-/// `host[:port]/path/name`: the path in lower case; a first part with a dot or port is the host.
+/// Returns whether a text is `host[:port]/path/name`. The path is lower case; a first component with a dot or port is
+/// the
+/// host.
 fn is_repository(repository: &str) -> bool {
     let path = match repository.split_once('/') {
         Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => {
@@ -110,18 +113,18 @@ fn is_host(text: &str) -> bool {
         && port.parse::<u16>().is_ok()
 }
 
-/// Why a sandbox runs the image it runs.
+/// Where the image of a sandbox was configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageSource {
-    /// `image` says so.
+    /// The key `image`.
     Attribute,
-    /// `variant` says so.
+    /// The key `variant`.
     Variant,
-    /// `<base>.Dockerfile` stands beside the source.
+    /// The file `<base>.Dockerfile` next to the source.
     SiblingDockerfile,
-    /// Nothing says anything.
+    /// Nowhere: it is the default image.
     Default,
-    /// The entry in the wrangler configuration was there before koze, with an image of its own.
+    /// A container entry in the wrangler configuration that existed before koze, with its own image.
     Configuration,
 }
 
@@ -137,7 +140,7 @@ impl fmt::Display for ImageSource {
     }
 }
 
-/// The default image of an SDK version, with a variant where one is given.
+/// Returns the default image of an SDK version and optional variant.
 pub fn default_image(sdk_version: &str, variant: Option<&str>) -> String {
     match variant {
         Some(variant) => format!("{DEFAULT_REPOSITORY}:{sdk_version}-{variant}"),
@@ -145,14 +148,14 @@ pub fn default_image(sdk_version: &str, variant: Option<&str>) -> String {
     }
 }
 
-/// Whether an image is one that koze may move to another SDK version.
+/// Returns whether koze may change the image's tag to another SDK version.
 pub fn is_default_repository(image: &str) -> bool {
     let name =
         image.strip_prefix("docker.io/").or_else(|| image.strip_prefix("index.docker.io/")).unwrap_or(image);
     name.strip_prefix("cloudflare/sandbox").is_some_and(|rest| rest.starts_with([':', '@']))
 }
 
-/// The variant of the default image that a reference names: `python` of `docker.io/cloudflare/sandbox:0.12.10-python`.
+/// Returns the variant in a reference to the default image: `python` for `docker.io/cloudflare/sandbox:0.12.10-python`.
 pub fn variant(image: &str) -> Option<&str> {
     let (_, tag) = image.split_once(':').filter(|_| is_default_repository(image))?;
     let (version, variant) = tag.split('@').next()?.split_once('-')?;
@@ -160,7 +163,7 @@ pub fn variant(image: &str) -> Option<&str> {
     (numbers && VARIANTS.contains(&variant)).then_some(variant)
 }
 
-/// The `FROM` lines of a Dockerfile that name the sandbox image: the byte range of the reference, and its tag.
+/// Returns the `FROM` lines of a Dockerfile that name the sandbox image: the byte range of the reference, and its tag.
 pub fn sandbox_froms(dockerfile: &str) -> Vec<(std::ops::Range<usize>, String)> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -171,7 +174,7 @@ pub fn sandbox_froms(dockerfile: &str) -> Vec<(std::ops::Range<usize>, String)> 
             && is_default_repository(image)
             && let Some((_, tag)) = image.split_once(':')
         {
-            // The word is a slice of the line, so its place follows from the addresses.
+            // The word is a slice of the line, so the addresses give its offset.
             let at = start + (image.as_ptr() as usize - line.as_ptr() as usize);
             found.push((at..at + image.len(), tag.to_owned()));
         }
@@ -180,7 +183,7 @@ pub fn sandbox_froms(dockerfile: &str) -> Vec<(std::ops::Range<usize>, String)> 
     found
 }
 
-/// Whether an image's tag belongs to an SDK version: the version itself, or the version and a variant.
+/// Returns whether an image's tag matches an SDK version: the version alone, or followed by a variant.
 pub fn in_step(tag: &str, sdk_version: &str) -> bool {
     tag.strip_prefix(sdk_version).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@']))
 }
@@ -190,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variants_of_the_default_image() {
+    fn variants_of_the_default_image_are_recognized() {
         assert_eq!(variant("docker.io/cloudflare/sandbox:0.12.10-python"), Some("python"));
         assert_eq!(variant("cloudflare/sandbox:0.8.11-musl@sha256:0"), Some("musl"));
         for image in [
@@ -205,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn references() {
+    fn references_are_validated() {
         let digest = format!("docker.io/x/y@sha256:{}", "a".repeat(64));
         for good in [
             "docker.io/cloudflare/sandbox:0.12.10-python",
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn dockerfiles() {
+    fn dockerfile_paths_are_recognized() {
         for good in ["./python.Dockerfile", "../Dockerfile", "Dockerfile", "images/Dockerfile.dev", "./x"] {
             assert_eq!(Image::parse(good), Ok(Image::Dockerfile(good.to_owned())));
         }
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn from_lines_are_found_with_their_place() {
+    fn from_lines_are_located() {
         let text = "# FROM x\nfrom --platform=linux/amd64 docker.io/cloudflare/sandbox:0.12.9-python AS a\nFROM ubuntu:22\n";
         let found = sandbox_froms(text);
         assert_eq!(found.len(), 1);

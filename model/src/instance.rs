@@ -1,8 +1,8 @@
-//! Instance types: how large the instances are that Cloudflare runs a container on.
+//! Instance types: the sizes of the instances that Cloudflare runs containers on.
 
 use crate::attrs::Attributes;
 
-/// How large an instance is, beside its processors.
+/// The memory and disk of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Memory in MiB.
@@ -11,10 +11,10 @@ pub struct Size {
     pub disk_mb: u32,
 }
 
-/// What a container gets of which nothing says how large it is.
+/// The default size.
 const LITE: Size = Size { memory_mib: 256, disk_mb: 2000 };
 
-/// The instance types of wrangler.
+/// wrangler's instance types.
 const TYPES: [(&str, Size); 6] = [
     ("lite", LITE),
     ("basic", Size { memory_mib: 1024, disk_mb: 4000 }),
@@ -24,20 +24,20 @@ const TYPES: [(&str, Size); 6] = [
     ("standard-4", Size { memory_mib: 12_288, disk_mb: 20_000 }),
 ];
 
-/// Those that wrangler gave up, with their successors.
+/// Deprecated instance types, with their successors.
 const DEPRECATED: [(&str, &str); 2] = [("dev", "lite"), ("standard", "standard-1")];
 
-/// The names of the instance types.
+/// Returns the names of the instance types.
 pub fn types() -> Vec<&'static str> {
     TYPES.iter().map(|(name, _)| *name).collect()
 }
 
-/// What a deprecated instance type is called now.
+/// Returns the successor of a deprecated instance type.
 pub fn successor(name: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(old, _)| *old == name).map(|(_, new)| *new)
 }
 
-/// How large the sandbox with these attributes is; what an instance of one's own does not say is as in `lite`.
+/// Returns the size of the sandbox with these attributes. Values that a custom size omits are those of `lite`.
 pub fn size(attributes: &Attributes) -> Size {
     if let Some(own) = &attributes.instance {
         let (memory, disk) = (own.value.memory_mib, own.value.disk_mb);
@@ -54,7 +54,7 @@ mod tests {
     use crate::report::Report;
 
     #[test]
-    fn a_size_is_that_of_the_type_or_ones_own() {
+    fn the_size_comes_from_the_type_or_the_custom_size() {
         for (attribute, memory_mib, disk_mb) in [
             ("", 256, 2000),
             ("instance_type = \"basic\"", 1024, 4000),

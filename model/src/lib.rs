@@ -1,20 +1,22 @@
 //! The convention of `koze build` as pure functions over source text.
 //!
-//! Two frontends share this crate: the `#[sandbox]` macro, which hands it the tokens of one item, and the
-//! command line, which hands it whole files. Both get the same [`Sandbox`] or the same [`Diagnostic`]s at the
-//! same spans. Nothing here reads a file, an environment variable or the clock.
+//! Two frontends share this crate: the `#[sandbox]` macro, which passes the tokens of one item, and the command line,
+//! which
+//! passes whole files. Both get the same [`Sandbox`] or the same [`Diagnostic`]s at the same spans. The crate does no
+//! I/O:
+//! it reads no file, no environment variable and no clock.
 //!
 //! | module | job |
 //! |---|---|
 //! | [`syntax`] | finds the `#[sandbox]` items of a file |
 //! | [`attrs`] | the grammar of the attribute |
-//! | [`backend`] | what runs behind the class of a sandbox |
-//! | [`names`] | every derived name, made in one place |
-//! | [`image`] | image references, and which image a sandbox runs |
-//! | [`instance`] | how large a sandbox is |
-//! | [`paths`] | paths by their words alone |
-//! | [`sandbox`] | one item checked whole |
-//! | [`project`] | checks over all sandboxes of a project |
+//! | [`backend`] | the backends of sandboxes |
+//! | [`names`] | all derived names |
+//! | [`image`] | image references, and the image that a sandbox runs |
+//! | [`instance`] | the size of a sandbox |
+//! | [`paths`] | lexical operations on paths |
+//! | [`sandbox`] | checks a single sandbox |
+//! | [`project`] | checks all sandboxes of a project together |
 //! | [`rules`] | the diagnostics of sandbox files: code, message, help |
 //! | [`report`] | collects diagnostics |
 

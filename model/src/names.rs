@@ -1,4 +1,4 @@
-//! Every name that koze derives, made in one place.
+//! All names that koze derives.
 //!
 //! | file | binding | module | container | class |
 //! |---|---|---|---|---|
@@ -9,51 +9,51 @@ pub mod accessor;
 
 use crate::rules::Rule;
 
-/// How the name of a sandbox file ends.
+/// The suffix of sandbox files.
 pub const SUFFIX: &str = ".sandbox.rs";
 
-/// What a base name has to look like, as a regular expression; for messages.
+/// The form of a base name, as a regular expression for messages.
 pub const BASE_PATTERN: &str = "[a-z][a-z0-9]*([-_][a-z0-9]+)*";
 
-/// The names that follow from the name of a sandbox file.
+/// The names derived from the name of a sandbox file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     /// The file's name without `.sandbox.rs`: `code-interpreter`.
     pub base: String,
     /// The Durable Object binding: `CODE_INTERPRETER_SANDBOX`.
     pub binding: String,
-    /// The Rust module in the generated code, `r#` included where it is a keyword: `code_interpreter`.
+    /// The Rust module in the generated code, with `r#` if it is a keyword: `code_interpreter`.
     pub module: String,
     /// The variant of the generated `Image`: `CodeInterpreter`.
     pub variant: String,
     /// The accessor on the generated `Env`: `code_interpreter_sandbox`.
     pub accessor: String,
-    /// The container application unless `name` says otherwise: `code-interpreter-sandbox`.
+    /// The container application, unless the attribute sets `name`: `code-interpreter-sandbox`.
     pub container: String,
 }
 
 impl Names {
-    /// The names that follow from a path or file name, which ends in `.sandbox.rs`.
+    /// Derives the names from a path or file name that ends in `.sandbox.rs`.
     ///
     /// # Errors
-    /// [`Rule::NotASandboxFile`] where the name does not end so, [`Rule::BadFileName`] where what is before
-    /// the ending is no base name.
+    /// Returns [`Rule::NotASandboxFile`] if the suffix is missing, and [`Rule::BadFileName`] if the rest is not a base
+    /// name.
     pub fn of_file(path: &str) -> Result<Self, Rule> {
         let file = path.rsplit('/').next().unwrap_or(path);
         let Some(base) = file.strip_suffix(SUFFIX) else {
             return Err(Rule::NotASandboxFile { file: file.to_owned(), class: None });
         };
-        // `crate`, `self` and `super` cannot be raw identifiers, so no module can have their name.
+        // `crate`, `self` and `super` cannot be raw identifiers, so no module can have these names.
         if !is_base_name(base) || matches!(base, "crate" | "self" | "super") {
             return Err(Rule::BadFileName { file: file.to_owned(), suggestion: suggest_base(base) });
         }
         Ok(Names::of_base(base))
     }
 
-    /// The names that follow from a base name that is known to be good.
+    /// Derives the names from a valid base name.
     pub fn of_base(base: &str) -> Self {
         let snake = base.replace('-', "_");
-        // `gen` is a keyword since the edition of 2024, which the parser does not know of.
+        // `gen` is a keyword since the 2024 edition, but syn does not treat it as one.
         let keyword = snake == "gen" || syn::parse_str::<syn::Ident>(&snake).is_err();
         Names {
             base: base.to_owned(),
@@ -65,7 +65,7 @@ impl Names {
         }
     }
 
-    /// The names for a struct whose file is not known, as in some editors: `PythonSandbox` gives those of
+    /// Derives the names of a struct whose file is unknown, as in some editors: `PythonSandbox` gives those of
     /// `python.sandbox.rs`.
     pub fn of_class(class: &str) -> Self {
         use heck::ToKebabCase;
@@ -74,7 +74,7 @@ impl Names {
     }
 }
 
-/// A word of a variant. Before a digit there is a mark, so that `a-1` and `a1` are two.
+/// Capitalizes a word of a variant. A leading digit gets a separator, so that `a-1` and `a1` differ.
 fn capital(word: &str) -> String {
     match word.chars().next() {
         Some(first) if first.is_ascii_digit() => format!("_{word}"),
@@ -83,7 +83,7 @@ fn capital(word: &str) -> String {
     }
 }
 
-/// Whether a text is a base name: [`BASE_PATTERN`].
+/// Returns whether a text is a base name, as described by [`BASE_PATTERN`].
 pub fn is_base_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase())
         && text.split(['-', '_']).all(|part| {
@@ -91,7 +91,7 @@ pub fn is_base_name(text: &str) -> bool {
         })
 }
 
-/// The base name nearest to a text that is none.
+/// Returns the base name nearest to an invalid one.
 fn suggest_base(text: &str) -> String {
     use heck::ToKebabCase;
     let kebab = text.to_kebab_case().replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "");
@@ -104,10 +104,10 @@ fn suggest_base(text: &str) -> String {
     }
 }
 
-/// What the name of a container application has to look like; for messages.
+/// The form of a container application's name, for messages.
 pub const CONTAINER_FORM: &str = "lower-case letters, digits and inner hyphens, 63 at most";
 
-/// Whether a text can name a container application: [`CONTAINER_FORM`].
+/// Returns whether a text is a valid name of a container application, as described by [`CONTAINER_FORM`].
 pub fn is_container_name(text: &str) -> bool {
     text.len() <= 63
         && !text.starts_with('-')
@@ -116,8 +116,9 @@ pub fn is_container_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Why a struct's name cannot be the class of a Durable Object, if it cannot: it becomes an exported
-/// JavaScript class beside the ones koze itself brings.
+/// Returns why a struct's name cannot be the class of a Durable Object, if it cannot. The class is exported from a
+/// JavaScript
+/// module that also exports koze's own classes.
 pub fn reserved_class(class: &str) -> Option<&'static str> {
     // Reserved in ECMAScript modules: keywords, future keywords, strict-mode names.
     const JAVASCRIPT: &[&str] = &[
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_the_file() {
+    fn names_are_derived_from_the_file() {
         let names = Names::of_file("src/server/code-interpreter.sandbox.rs").unwrap();
         assert_eq!(names.binding, "CODE_INTERPRETER_SANDBOX");
         assert_eq!(names.module, "code_interpreter");
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_get_a_suggestion() {
+    fn invalid_names_get_a_suggestion() {
         for (file, good) in [
             ("My Tool.sandbox.rs", "my-tool"),
             ("a.b.sandbox.rs", "a-b"),
@@ -243,14 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn a_class_without_a_file_has_names_too() {
+    fn a_class_without_a_file_has_names() {
         assert_eq!(Names::of_class("PythonSandbox").base, "python");
         assert_eq!(Names::of_class("Sandbox").base, "sandbox");
         assert_eq!(Names::of_class("CodeInterpreter").binding, "CODE_INTERPRETER_SANDBOX");
     }
 
     #[test]
-    fn container_names() {
+    fn container_names_are_validated() {
         for good in ["a", "my-worker-shell", "0", "a1"] {
             assert!(is_container_name(good), "{good}");
         }

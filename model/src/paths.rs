@@ -1,8 +1,8 @@
-//! Paths by their words alone: nothing is looked up.
+//! Lexical operations on paths, without file system access.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Takes `.` and `..` out of a path: a module's `#[path]` gives `src/generated/../server/shell.sandbox.rs`.
+/// Removes `.` and `..` from a path. A module's `#[path]` gives `src/generated/../server/shell.sandbox.rs`.
 pub fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {

@@ -1,4 +1,4 @@
-//! Checks over all sandboxes of a project.
+//! Checks all sandboxes of a project together.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::sandbox::Sandbox;
 
 /// Reports names that two sandboxes share, and a second default.
 ///
-/// A file's index in the diagnostics is the sandbox's index in `sandboxes`.
+/// The file indices in the diagnostics are indices into `sandboxes`.
 pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
     let mut bindings = Seen::new("binding", "it follows from both file names: rename one of the files");
     let mut classes =
@@ -26,12 +26,12 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
     for (index, sandbox) in sandboxes.iter().enumerate() {
         let class = sandbox.class.span;
         let name = sandbox.attributes.name.as_ref().map_or(class, |name| name.span);
-        // Two files with one binding have one module and one container name too: one diagnostic is enough.
+        // Two files with the same binding also share the module and container name: one diagnostic is enough.
         if bindings.insert(&sandbox.names.binding, index, class, report) {
             containers.insert(sandbox.container(), index, name, report);
         }
         classes.insert(&sandbox.class.value, index, class, report);
-        // The generated code re-exports the struct beside the modules, where types and modules share a namespace.
+        // The generated code re-exports the struct next to the modules, and types and modules share a namespace.
         if let Some(other) = modules.get(sandbox.class.value.as_str()) {
             let rule = Rule::Collision {
                 what: "class and module",
@@ -59,7 +59,7 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
     }
 }
 
-/// The values seen of one kind of name.
+/// The values of one kind of name so far.
 struct Seen<'a> {
     what: &'static str,
     remedy: &'static str,
@@ -71,7 +71,7 @@ impl<'a> Seen<'a> {
         Seen { what, remedy, places: HashMap::new() }
     }
 
-    /// Whether the value is new; reports it where it is not.
+    /// Returns whether the value is new, and reports it otherwise.
     fn insert(&mut self, value: &'a str, file: usize, span: Span, report: &mut Report) -> bool {
         if let Some((first, at)) = self.places.get(value) {
             let rule = Rule::Collision { what: self.what, name: value.to_owned(), remedy: self.remedy };

@@ -1,4 +1,4 @@
-//! Diagnostics and their collector: a stage reports all it finds before it stops.
+//! Collects diagnostics, so that a stage reports all of them before it stops.
 
 use std::fmt;
 
@@ -6,38 +6,38 @@ use proc_macro2::Span;
 
 use crate::rules::{Level, Rule};
 
-/// A place in the sources of a project.
+/// A location in the sources of a project.
 #[derive(Debug, Clone)]
 pub struct Spot {
-    /// Index of the file in the list the caller handed over; `0` where there is one file.
+    /// The index of the file in the caller's list; `0` if there is only one.
     pub file: usize,
-    /// The place in it; `None` means the file as a whole.
+    /// The span in the file; `None` means the whole file.
     pub span: Option<Span>,
 }
 
-/// One thing that was found, and where.
+/// A broken rule and its location.
 #[derive(Debug, Clone)]
 pub struct Diagnostic {
-    /// What was found; knows its code, message and help.
+    /// The rule, with its code, message and help.
     pub rule: Rule,
-    /// Where.
+    /// The location.
     pub at: Spot,
-    /// Other places that belong to it, each with a short label.
+    /// Related locations, each with a short label.
     pub also: Vec<(Spot, String)>,
 }
 
 impl Diagnostic {
-    /// A diagnostic at a span of the only file.
+    /// Creates a diagnostic at a span of the only file.
     pub fn new(rule: Rule, span: Span) -> Self {
         Diagnostic::at(rule, 0, Some(span))
     }
 
-    /// A diagnostic at a place of the file with index `file`.
+    /// Creates a diagnostic at a location in the file with index `file`.
     pub fn at(rule: Rule, file: usize, span: Option<Span>) -> Self {
         Diagnostic { rule, at: Spot { file, span }, also: Vec::new() }
     }
 
-    /// Adds another place.
+    /// Adds a related location.
     #[must_use]
     pub fn with(mut self, file: usize, span: Option<Span>, label: impl Into<String>) -> Self {
         self.also.push((Spot { file, span }, label.into()));
@@ -45,21 +45,21 @@ impl Diagnostic {
     }
 }
 
-/// The text that rustc shows: the same words the command line prints.
+/// Formats the text that rustc and the command line show.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}] {}\n\nhelp: {}", self.rule.code(), self.rule.message(), self.rule.help())
     }
 }
 
-/// Collects diagnostics.
+/// A list of diagnostics.
 #[derive(Debug, Default)]
 pub struct Report {
     found: Vec<Diagnostic>,
 }
 
 impl Report {
-    /// An empty report.
+    /// Creates an empty report.
     pub fn new() -> Self {
         Report::default()
     }
@@ -74,22 +74,22 @@ impl Report {
         self.push(Diagnostic::new(rule, span));
     }
 
-    /// Whether an error, not only warnings, was found.
+    /// Returns whether there are errors, not only warnings.
     pub fn has_errors(&self) -> bool {
         self.found.iter().any(|found| found.rule.level() == Level::Error)
     }
 
-    /// What was found, in the order it was found.
+    /// Returns the diagnostics in the order they were added.
     pub fn into_vec(self) -> Vec<Diagnostic> {
         self.found
     }
 
-    /// What was found, in the order it was found.
+    /// Returns the diagnostics in the order they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.found.iter()
     }
 
-    /// Takes over what another report holds.
+    /// Adds the diagnostics of another report.
     pub fn extend(&mut self, other: Report) {
         self.found.extend(other.found);
     }

@@ -1,4 +1,4 @@
-//! One sandbox: a struct, its attribute and the names of its file, checked whole.
+//! Parses and checks a single sandbox: a struct, its attribute and the names derived from its file.
 
 use proc_macro2::TokenStream;
 use syn::ItemStruct;
@@ -11,30 +11,30 @@ use crate::rules::Rule;
 use crate::syntax;
 use crate::value::Spanned;
 
-/// A sandbox as its file declares it.
+/// A validated sandbox.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
-    /// The source file, as the caller names it: relative to the package, with `/`.
+    /// The source file, relative to the package, with `/`.
     pub file: String,
-    /// The struct's name, verbatim: the class of the Durable Object.
+    /// The name of the struct, which is also the class of the Durable Object.
     pub class: Spanned<String>,
-    /// Whether the struct is `pub`, so that others may see it outside the crate.
+    /// Whether the struct is `pub`, and so may be visible outside the crate.
     pub public: bool,
-    /// The names that follow from the file's.
+    /// The names derived from the file's name.
     pub names: Names,
-    /// What the attribute says.
+    /// The parsed attribute.
     pub attributes: Attributes,
 }
 
 impl Sandbox {
-    /// The container application: `name`, or the one that follows from the file.
+    /// Returns the container application: the key `name`, or the name derived from the file.
     pub fn container(&self) -> &str {
         self.attributes.name.as_ref().map_or(&self.names.container, |name| &name.value)
     }
 
-    /// Reads a sandbox file. What is wrong goes to `report`; `exists` answers for paths relative to the file.
+    /// Parses a sandbox file. Adds errors to `report`; `exists` returns whether a path relative to the file exists.
     ///
-    /// `file` is its path relative to the package, with `/`; `text` what stands in it, without a byte order mark.
+    /// `file` is its path relative to the package, with `/`; `text` is its content, without a byte order mark.
     pub fn read(
         file: &str,
         text: &str,
@@ -49,7 +49,7 @@ impl Sandbox {
                     Ok(tokens) => syntax::error_span(&error, &tokens),
                     Err(_) => error.span(),
                 };
-                // proc-macro2 has but one message for what is no token stream.
+                // proc-macro2 reports all lexical errors with the same message.
                 let message = match error.to_string() {
                     text if text.contains("token stream") => "unclosed bracket or literal".to_owned(),
                     text => text,
@@ -72,12 +72,12 @@ impl Sandbox {
             return None;
         }
         let mut item = found.item.clone();
-        // The macro gets the item without the attribute that called it.
+        // The macro receives the item without its own attribute.
         item.attrs.remove(found.attribute);
         Sandbox::check(file, &item, &found.tokens, names, exists, report)
     }
 
-    /// Checks one struct. What is wrong goes to `report`; there is a sandbox only where nothing is.
+    /// Checks one struct. Adds errors to `report`, and returns the sandbox only if there are none.
     pub fn check(
         file: &str,
         item: &ItemStruct,
@@ -134,7 +134,7 @@ impl Sandbox {
     }
 }
 
-/// The Dockerfile that the attribute names must be there.
+/// Checks that the Dockerfile named in the attribute exists.
 fn check_paths(file: &str, attributes: &Attributes, exists: &dyn Fn(&str) -> bool, report: &mut Report) {
     if let Some(Spanned { value: Image::Dockerfile(path), span }) = &attributes.image
         && !exists(path)
@@ -163,7 +163,7 @@ fn not_built(key: &str, image: &str) -> Rule {
     }
 }
 
-/// The class that fits a file's names: `python.sandbox.rs` gives `PythonSandbox`.
+/// Returns the class for the names of a file: `PythonSandbox` for `python.sandbox.rs`.
 pub fn class_of(names: &Names) -> String {
     use heck::ToUpperCamelCase;
     format!("{}Sandbox", names.base.to_upper_camel_case())

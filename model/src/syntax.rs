@@ -8,20 +8,20 @@ use syn::{Attribute, Item, Meta};
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 
-/// The one sandbox of a file, with what `#[sandbox(..)]` holds.
+/// The sandbox struct of a file, and the tokens of its attribute.
 #[derive(Debug)]
 pub struct Found<'a> {
     /// The struct.
     pub item: &'a syn::ItemStruct,
-    /// Which of its attributes is `#[sandbox]`.
+    /// The index of `#[sandbox]` among its attributes.
     pub attribute: usize,
     /// The tokens between the parentheses.
     pub tokens: TokenStream,
 }
 
-/// The first `#[sandbox]` struct at the top level of a file; what else there is goes to `report`.
+/// Returns the first `#[sandbox]` struct at the top level of a file. Adds errors to `report`.
 ///
-/// `class` is the struct that help suggests where there is none.
+/// `class` is the struct that the help suggests if there is none.
 pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option<Found<'a>> {
     let mut first: Option<Found<'a>> = None;
     let mut any = false;
@@ -58,7 +58,7 @@ pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option
     first
 }
 
-/// Reports `#[cfg_attr(.., sandbox)]`, which only rustc can decide.
+/// Reports `#[cfg_attr(.., sandbox)]`, which only rustc can evaluate.
 fn conditional(item: &Item, report: &mut Report) -> bool {
     let Item::Struct(item) = item else { return false };
     let hides =
@@ -69,20 +69,20 @@ fn conditional(item: &Item, report: &mut Report) -> bool {
     true
 }
 
-/// Whether an attribute makes what it stands on depend on the compilation: `cfg`, or `cfg_attr(.., cfg(..))`.
+/// Returns whether an attribute is conditional compilation: `cfg`, or `cfg_attr(.., cfg(..))`.
 pub fn is_condition(attribute: &Attribute) -> bool {
     let path = attribute.path();
     path.is_ident("cfg") || (path.is_ident("cfg_attr") && mentions(attribute, "cfg"))
 }
 
-/// Whether a word stands among the tokens of an attribute, at their top level.
+/// Returns whether an attribute contains a word among its top-level tokens.
 fn mentions(attribute: &Attribute, word: &str) -> bool {
     let Meta::List(list) = &attribute.meta else { return false };
     let is_word = |token: TokenTree| matches!(token, TokenTree::Ident(ident) if ident == word);
     list.tokens.clone().into_iter().any(is_word)
 }
 
-/// Reports an item that is no struct, at its name.
+/// Reports an item that is not a struct, at its name.
 pub fn not_a_struct(item: &Item, report: &mut Report) {
     let (kind, span) = match item {
         Item::Enum(item) => ("an enum", item.ident.span()),
@@ -100,7 +100,7 @@ pub fn not_a_struct(item: &Item, report: &mut Report) {
     report.add(Rule::NotAStruct { kind: kind.to_owned() }, span);
 }
 
-/// Where a parser's error is. At the end of its input syn knows no place: then it is the last token there is.
+/// Returns the span of a parse error. At the end of its input syn has no span: use the last token.
 pub fn error_span(error: &syn::Error, tokens: &TokenStream) -> Span {
     let last = tokens.clone().into_iter().last();
     match last {
@@ -112,7 +112,7 @@ pub fn error_span(error: &syn::Error, tokens: &TokenStream) -> Span {
     }
 }
 
-/// Whether an attribute is `#[sandbox]`, by itself or by its path.
+/// Returns whether an attribute is `#[sandbox]`, by name or path.
 pub fn is_sandbox(attribute: &Attribute) -> bool {
     let segments = &attribute.path().segments;
     let last = segments.last().is_some_and(|last| last.ident == "sandbox");
@@ -144,7 +144,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Looks for sandboxes below the top level.
+/// A visitor that reports sandboxes below the top level.
 struct Nested<'r> {
     report: &'r mut Report,
     any: &'r mut bool,

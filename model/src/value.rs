@@ -1,16 +1,16 @@
 use proc_macro2::Span;
 
-/// A value and the place it was written at.
+/// A value and its span.
 #[derive(Debug, Clone)]
 pub struct Spanned<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
 }
 
 impl<T> Spanned<T> {
-    /// Joins a value with its place.
+    /// Creates a value with a span.
     pub fn new(value: T, span: Span) -> Self {
         Spanned { value, span }
     }

@@ -1,4 +1,4 @@
-//! The pages that list the attribute's keys have them as the code has them.
+//! Checks that the pages that list the attribute's keys match the code.
 
 use koze_model::attrs::KEYS;
 

@@ -15,13 +15,13 @@ use crate::report::Report;
 use crate::rules::Rule;
 use crate::value::Spanned;
 
-/// The tool families there are, and whether this version serves them.
+/// The tool families, and whether this version supports them.
 const FAMILIES: &[(&str, bool)] = &[("agent", true), ("workspace", false), ("thread", false)];
 
-/// A container that never sleeps would be a mistake nobody sees: a year is the end.
+/// The maximum idle time, one year. A container that practically never sleeps would be an unnoticed mistake.
 const LONGEST_SLEEP: u64 = 365 * 24 * 3600;
 
-/// The key of an entry, without `r#`.
+/// Returns the key of an entry, without `r#`.
 pub(super) fn key(meta: &Meta, report: &mut Report) -> Option<(String, Span)> {
     let Some(ident) = meta.path().get_ident() else {
         report.add(Rule::BadAttribute { message: "a key is one word".to_owned() }, meta.path().span());
@@ -30,13 +30,13 @@ pub(super) fn key(meta: &Meta, report: &mut Report) -> Option<(String, Span)> {
     Some((ident.to_string().trim_start_matches("r#").to_owned(), ident.span()))
 }
 
-/// Reports that `key` has a value of another form than `expected`.
+/// Reports that the value of `key` does not have the form `expected`.
 pub(super) fn bad_form<T>(key: &str, expected: &str, span: Span, report: &mut Report) -> Option<T> {
     report.add(Rule::BadForm { key: key.to_owned(), expected: expected.to_owned() }, span);
     None
 }
 
-/// Reports a value out of range.
+/// Reports a value that is out of range.
 pub(super) fn bad_value<T>(
     key: &str,
     found: &str,
@@ -51,7 +51,7 @@ pub(super) fn bad_value<T>(
     None
 }
 
-/// The value of `key = value`; an expression in invisible parentheses, as a macro makes them, is taken out of them.
+/// Returns the value of `key = value`. Unwraps the invisible parentheses that macros add around expressions.
 fn value<'a>(key: &str, expected: &str, meta: &'a Meta, report: &mut Report) -> Option<&'a Expr> {
     let Meta::NameValue(pair) = meta else {
         return bad_form(key, expected, meta.path().span(), report);
@@ -63,7 +63,7 @@ fn value<'a>(key: &str, expected: &str, meta: &'a Meta, report: &mut Report) -> 
     Some(expr)
 }
 
-/// A literal, or a place to report at: the first token of what stands there instead.
+/// Returns the literal, or the span of the first token of another expression.
 fn lit(expr: &Expr) -> Result<&Lit, Span> {
     match expr {
         Expr::Lit(literal) => Ok(&literal.lit),
@@ -90,7 +90,7 @@ fn integer_of(key: &str, expected: &str, expr: &Expr, report: &mut Report) -> Op
         }
         Ok(other) => bad_form(key, expected, other.span(), report),
         Err(span) => match expr {
-            // A negative number is a literal to the person who wrote it.
+            // syn parses a negative number as an expression, but for its author it is a literal.
             Expr::Unary(unary) if lit(&unary.expr).is_ok() => {
                 let found = quote::quote!(#unary).to_string().replace(' ', "");
                 bad_value(key, &found, expected, span, report)
@@ -100,7 +100,7 @@ fn integer_of(key: &str, expected: &str, expr: &Expr, report: &mut Report) -> Op
     }
 }
 
-/// `key = "text"`.
+/// Parses `key = "text"`.
 pub(super) fn text(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let expected = "a string";
     let text = text_of(key, expected, value(key, expected, meta, report)?, report)?;
@@ -110,7 +110,7 @@ pub(super) fn text(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanne
     Some(text)
 }
 
-/// `key = true`.
+/// Parses `key = true`.
 pub(super) fn boolean(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<bool>> {
     let expected = "`true` or `false`";
     let expr = value(key, expected, meta, report)?;
@@ -121,7 +121,7 @@ pub(super) fn boolean(key: &str, meta: &Meta, report: &mut Report) -> Option<Spa
     }
 }
 
-/// `key = 3`, at least `least`.
+/// Parses `key = 3`; the value must be at least `least`.
 pub(super) fn integer<T: TryFrom<u64>>(
     key: &str,
     meta: &Meta,
@@ -137,7 +137,7 @@ pub(super) fn integer<T: TryFrom<u64>>(
     }
 }
 
-/// `key = 0.5` or `key = 1`, above zero, as the digits that were written.
+/// Parses `key = 0.5` or `key = 1`, greater than zero.
 pub(super) fn number(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<f64>> {
     let expected = "a number above 0";
     let expr = value(key, expected, meta, report)?;
@@ -153,7 +153,7 @@ pub(super) fn number(key: &str, meta: &Meta, report: &mut Report) -> Option<Span
     }
 }
 
-/// `key = ["a", "b"]`, each once.
+/// Parses `key = ["a", "b"]` without duplicates.
 pub(super) fn texts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Spanned<String>>>> {
     let expected = "a list of strings";
     let expr = value(key, expected, meta, report)?;
@@ -171,7 +171,7 @@ pub(super) fn texts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
     Some(Spanned::new(list, meta.path().span()))
 }
 
-/// `key = "one of these"`.
+/// Parses `key = "one of these"`.
 pub(super) fn one_of(
     key: &str,
     meta: &Meta,
@@ -218,7 +218,7 @@ pub(super) fn container_name(meta: &Meta, report: &mut Report) -> Option<Spanned
     bad_value("name", &text.value, names::CONTAINER_FORM, text.span, report)
 }
 
-/// `"90s"`, `"10m"`, `"2h"`.
+/// Parses a duration: `"90s"`, `"10m"`, `"2h"`.
 pub(super) fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = text(key, meta, report)?;
     match seconds(&text.value) {
@@ -233,7 +233,7 @@ pub(super) fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Sp
     }
 }
 
-/// The seconds that `"90s"`, `"10m"` or `"2h"` are.
+/// Converts a duration, `"90s"`, `"10m"` or `"2h"`, to seconds.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let unit = match text.as_bytes().last()? {
         b's' => 1,
@@ -274,7 +274,7 @@ pub(super) fn backend(meta: &Meta, report: &mut Report) -> Option<Spanned<Backen
     None
 }
 
-/// `key = ["program", "argument"]`: at least one word, none with NUL.
+/// Parses `key = ["program", "argument"]`: at least one word, without NUL characters.
 pub(super) fn words(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
     let expected = "a list of strings";
     let expr = value(key, expected, meta, report)?;
@@ -301,7 +301,7 @@ pub(super) fn words(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
     Some(Spanned::new(list, meta.path().span()))
 }
 
-/// A class name: one Rust identifier.
+/// Parses a class name: one Rust identifier.
 pub(super) fn class(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = text(key, meta, report)?;
     if syn::parse_str::<syn::Ident>(&text.value).is_ok() {
@@ -310,7 +310,7 @@ pub(super) fn class(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
     bad_value(key, &text.value, "the former name of the struct", text.span, report)
 }
 
-/// A relative path.
+/// Parses a relative path.
 pub(super) fn path(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = text(key, meta, report)?;
     if text.value.is_empty() || text.value.starts_with('/') || text.value.contains('\\') {
@@ -325,7 +325,7 @@ pub(super) fn path(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanne
     Some(text)
 }
 
-/// Host names, with `*.` in front and a port behind where they have one.
+/// Parses host names, with an optional leading `*.` and an optional port.
 pub(super) fn hosts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
     let list = texts(key, meta, report)?;
     for host in &list.value {
@@ -354,7 +354,7 @@ pub(super) fn hosts(key: &str, meta: &Meta, report: &mut Report) -> Option<Spann
     Some(Spanned::new(list.value.into_iter().map(|host| host.value).collect(), list.span))
 }
 
-/// `25` or `[10, 100]`, as wrangler's validator has it.
+/// Parses `25` or `[10, 100]`, with the rules of wrangler's validator.
 pub(super) fn rollout(meta: &Meta, report: &mut Report) -> Option<Spanned<Rollout>> {
     let key = "rollout_step_percentage";
     let single = "5, 10, 20, 25, 50 or 100";

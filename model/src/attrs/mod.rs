@@ -1,7 +1,8 @@
 //! The grammar of `#[sandbox(..)]`.
 //!
-//! [`parse`] takes the tokens between the parentheses. Each key stands in [`KEYS`] once, with the example that
-//! messages quote; `literal` reads single values, `nested` the keys that hold keys.
+//! [`parse`] takes the tokens between the parentheses. [`KEYS`] lists each key once, with the example that messages
+//! quote;
+//! `literal` parses single values, `nested` the keys with nested keys.
 
 mod literal;
 mod nested;
@@ -26,13 +27,13 @@ pub use nested::{Constraints, Instance, Observability};
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// How it is written.
+    /// An example, as it is written in an attribute.
     pub example: &'static str,
-    /// What it means, in one line.
+    /// Its meaning, in one line.
     pub meaning: &'static str,
 }
 
-/// The keys, in the order in which the documentation lists them.
+/// The keys, in the order of the documentation.
 pub const KEYS: &[Key] = &[
     Key {
         name: "image",
@@ -142,12 +143,12 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-/// The longest list of names that `unknown key` shows.
+/// Returns the names that the error for an unknown key lists.
 fn known() -> Vec<&'static str> {
     KEYS.iter().map(|key| key.name).collect()
 }
 
-/// What an attribute says; a key that was not given is `None` or empty.
+/// A parsed attribute. Keys that were not given are `None` or empty.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "each field is the key of the same name: see KEYS")]
 pub struct Attributes {
@@ -175,19 +176,18 @@ pub struct Attributes {
     pub observability: Option<Spanned<Observability>>,
 }
 
-/// The steps of a rollout, in per cent.
+/// The steps of a rollout, in percent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rollout {
-    /// The same step again and again.
+    /// The same step, repeated.
     Every(u32),
-    /// These steps, ascending, the last one 100.
+    /// These steps, ascending; the last one is 100.
     Steps(Vec<u32>),
 }
 
-/// Reads the tokens between the parentheses of `#[sandbox(..)]`; no tokens give the defaults.
+/// Parses the tokens between the parentheses of `#[sandbox(..)]`; no tokens give the defaults.
 ///
-/// What is wrong goes to `report`; what is right is returned all the same, so that one mistake does not hide
-/// the next.
+/// Adds errors to `report` and returns the valid parts, so that one mistake does not hide the next.
 pub fn parse(tokens: &TokenStream, report: &mut Report) -> Attributes {
     let mut attributes = Attributes::default();
     let metas = match Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens.clone()) {
@@ -258,23 +258,23 @@ impl Attributes {
         }
     }
 
-    /// Whether agents get this family of tools in the sandbox.
+    /// Returns whether agents get this tool family in the sandbox.
     pub fn serves(&self, family: &str) -> bool {
         self.tools.as_ref().map_or(family == "agent", |tools| tools.value.iter().any(|one| one == family))
     }
 
-    /// What runs behind the class.
+    /// Returns the backend.
     pub fn backend(&self) -> Backend {
         self.backend.as_ref().map_or(Backend::default(), |backend| backend.value)
     }
 
-    /// How long it may idle before it sleeps, where the attribute says so.
+    /// Returns the idle time before the sandbox sleeps, if the attribute sets one.
     pub fn idle(&self) -> Option<Duration> {
         let seconds = self.sleep_after.as_ref().and_then(|sleep| literal::seconds(&sleep.value));
         seconds.map(Duration::from_secs)
     }
 
-    /// Keys that exclude or need each other.
+    /// Checks keys that exclude or require each other.
     fn check_together(&self, seen: &[(String, Span)], report: &mut Report) {
         let place = |key: &str| seen.iter().find(|(name, _)| name == key).map(|(_, span)| *span);
         let mut exclusive = |key: &str, other: &str, why: &str| {
@@ -314,7 +314,7 @@ impl Attributes {
 }
 
 impl Attributes {
-    /// Keys that the backend cannot hold.
+    /// Reports keys that the backend does not support.
     fn check_backend(&self, place: &dyn Fn(&str) -> Option<Span>, report: &mut Report) {
         let backend = self.backend();
         let mut refuse = |key: &str, why: &str| {

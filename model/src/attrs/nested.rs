@@ -1,4 +1,4 @@
-//! Keys that hold keys: `instance(..)`, `env_vars(..)`, `constraints(..)`, `observability(..)`.
+//! Keys with nested keys: `instance(..)`, `env_vars(..)`, `constraints(..)`, `observability(..)`.
 
 use proc_macro2::Span;
 use syn::punctuated::Punctuated;
@@ -10,10 +10,10 @@ use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::value::Spanned;
 
-/// An instance of a size of one's own; wrangler fills in what is not given.
+/// A custom instance size. wrangler fills in what is not given.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Instance {
-    /// Processors.
+    /// The number of processors.
     pub vcpu: Option<f64>,
     /// Memory in MiB.
     pub memory_mib: Option<u32>,
@@ -21,7 +21,7 @@ pub struct Instance {
     pub disk_mb: Option<u32>,
 }
 
-/// Where containers may run.
+/// The constraints on where containers may run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Constraints {
     /// Region codes.
@@ -30,7 +30,7 @@ pub struct Constraints {
     pub jurisdiction: Option<String>,
 }
 
-/// Whether logs are kept.
+/// The settings for logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observability {
     /// `enabled`.
@@ -41,7 +41,7 @@ pub struct Observability {
 
 const REGIONS: &[&str] = &["ENAM", "WNAM", "EEUR", "WEUR", "APAC", "SAM", "ME", "OC", "AFR"];
 
-/// The entries of `key(..)`, each key once.
+/// Parses the entries of `key(..)`, without duplicate keys.
 fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, Span, Meta)>> {
     let Meta::List(list) = meta else {
         return literal::bad_form(key, "keys in parentheses", meta.path().span(), report);
@@ -72,7 +72,7 @@ fn unknown(key: &str, of: &str, known: &[&'static str], span: Span, report: &mut
     report.add(rule, span);
 }
 
-/// `env_vars(NAME = "value")`, in the order they were written.
+/// Parses `env_vars(NAME = "value")`, keeping the order.
 pub(super) fn variables(
     key: &str,
     meta: &Meta,
@@ -81,12 +81,12 @@ pub(super) fn variables(
     let mut variables = Vec::new();
     for (name, span, meta) in entries(key, meta, report)? {
         let portable = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        // As a key of a JavaScript object this one would be no variable at all.
+        // In a JavaScript object literal, `__proto__` would set the prototype.
         if !portable || name == "__proto__" {
             report.add(Rule::BadVariable { key: key.to_owned(), name }, span);
             continue;
         }
-        // The message should speak of `env_vars`, whose example shows the form.
+        // The message should mention `env_vars`, whose example shows the form.
         if let Meta::NameValue(_) = &meta
             && let Some(value) = literal::text(key, &meta, report)
         {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The attribute, or the codes and messages of what is wrong with it.
+/// Parses an attribute, or returns the codes and messages of its errors.
 fn read(text: &str) -> Result<Attributes, Vec<String>> {
     let mut report = Report::new();
     let attributes = parse(&text.parse().unwrap(), &mut report);
@@ -18,15 +18,15 @@ fn first_error(text: &str) -> String {
 }
 
 #[test]
-fn nothing_is_complete() {
+fn an_empty_attribute_is_complete() {
     let attributes = read("").unwrap();
     assert!(attributes.image.is_none() && attributes.env_vars.is_empty() && attributes.default.is_none());
 }
 
 #[test]
-fn every_key_takes_its_example() {
+fn every_key_accepts_its_example() {
     for key in KEYS {
-        // What one backend alone holds.
+        // This key needs a certain backend.
         let beside = if key.name == "entrypoint" { "backend = \"native\", " } else { "" };
         let text = format!("{beside}{}", key.example);
         assert!(read(&text).is_ok(), "{}: {:?}", key.name, read(&text));
@@ -34,14 +34,14 @@ fn every_key_takes_its_example() {
 }
 
 #[test]
-fn every_key_once() {
+fn duplicate_keys_are_rejected() {
     for key in KEYS {
         assert!(first_error(&format!("{0}, {0}", key.example)).starts_with("K011"), "{}", key.name);
     }
 }
 
 #[test]
-fn unknown_keys_name_the_nearest() {
+fn unknown_keys_suggest_the_nearest() {
     assert_eq!(first_error("imgae = \"x:1\""), "K010 `#[sandbox]` has no key `imgae`; did you mean `image`?");
     assert_eq!(
         first_error("instance(vcpus = 1)"),
@@ -50,7 +50,7 @@ fn unknown_keys_name_the_nearest() {
 }
 
 #[test]
-fn values_are_literals() {
+fn values_must_be_literals() {
     for bad in [
         "image = IMAGE",
         "max_instances = 1 + 1",
@@ -77,7 +77,7 @@ fn values_are_literals() {
 }
 
 #[test]
-fn values_are_in_range() {
+fn values_must_be_in_range() {
     for bad in [
         "max_instances = 0",
         "max_instances = -1",
@@ -121,7 +121,7 @@ fn values_are_in_range() {
 }
 
 #[test]
-fn other_rules() {
+fn keys_may_require_or_exclude_each_other() {
     assert!(first_error("image = \"x\"").starts_with("K015"));
     assert!(first_error("image = \"x:1\", variant = \"python\"").starts_with("K014"));
     assert!(first_error("instance(vcpu = 1), instance_type = \"lite\"").starts_with("K014"));

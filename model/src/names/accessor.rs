@@ -1,19 +1,21 @@
-//! The accessors of the generated `Env`: a method for each binding, whatever the binding is called.
+//! The accessors of the generated `Env`: one method for each binding, whatever its name.
 //!
-//! | name | is used where |
+//! | name | used if |
 //! |---|---|
-//! | `my_kv` | it is an identifier that nothing else has or would have |
-//! | `kv_my_kv`, with the prefix of the kind | that one is not, or is one of two: `TYPE`, `2FA`, `MY-KV` beside `MY_KV` |
-//! | `kv_MY_KV`, spelt as the binding | that is not either: `MY_KV` beside `my_kv`, both of one kind |
+//! | `my_kv` | it is an identifier, and neither reserved nor the name of another binding |
+//! | `kv_my_kv`, with the prefix of the kind | the first name is not possible: `TYPE`, `2FA`, `MY-KV` next to `MY_KV` |
+//! | `kv_MY_KV`, in the binding's spelling | the second name is not possible either: `MY_KV` next to `my_kv` of the
+//! same kind |
 //!
-//! Nothing depends on an order: who adds a binding may take a short name from another, which no longer compiles, but
-//! never gives it to another binding.
+//! The order of the bindings does not matter. A new binding may take a short name away from another one, so that code
+//! no
+//! longer compiles, but a name never silently refers to another binding.
 
 use std::collections::{HashMap, HashSet};
 
 use heck::ToSnakeCase;
 
-/// What is called on an `Env` already, by the traits that are in scope everywhere and by the generated code.
+/// Methods that an `Env` already has: those of the generated code and of traits that are always in scope.
 const TAKEN: &[&str] = &[
     "borrow",
     "borrow_mut",
@@ -31,8 +33,8 @@ const TAKEN: &[&str] = &[
     "type_id",
 ];
 
-/// The accessors of bindings, each a name that is there once and the prefix of its kind, in their order; `sandboxes` are
-/// the accessors that are given.
+/// Returns the accessors of bindings, each given as its unique name and the prefix of its kind, in the same order;
+/// `sandboxes` are the accessors that are already in use.
 pub fn accessors<'a>(
     bindings: &[(&'a str, &'a str)],
     sandboxes: impl IntoIterator<Item = &'a str>,
@@ -41,7 +43,7 @@ pub fn accessors<'a>(
     let short: Vec<String> = bindings.iter().map(|(name, _)| snake(name)).collect();
     let long: Vec<String> =
         bindings.iter().zip(&short).map(|((_, prefix), short)| joined(prefix, short)).collect();
-    // How many would have a name, short or long, counts: not who came first.
+    // Count all candidates, short and long, so that the order does not matter.
     let mut wanted: HashMap<&str, usize> = HashMap::new();
     for name in short.iter().chain(&long) {
         *wanted.entry(name).or_default() += 1;
@@ -67,13 +69,14 @@ pub fn accessors<'a>(
     names.into_iter().flatten().collect()
 }
 
-/// A name as Rust's methods are called. Letters that are not of ASCII go: Rust would warn of some, and takes others that
-/// are written differently for the same.
+/// Converts a name to snake case. Drops non-ASCII letters: Rust warns about some of them, and normalizes differently
+/// written
+/// ones to the same identifier.
 fn snake(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_snake_case()
 }
 
-/// A name as it is, as far as an identifier can be.
+/// Keeps the spelling of a name and replaces characters that identifiers cannot contain.
 fn spelt(name: &str) -> String {
     name.chars()
         .map(|c| match c {
@@ -87,9 +90,9 @@ fn joined(prefix: &str, name: &str) -> String {
     if name.is_empty() { prefix.to_owned() } else { format!("{prefix}_{name}") }
 }
 
-/// Whether a text of ASCII is an identifier that is not a word of the language.
+/// Returns whether an ASCII text is an identifier and not a keyword.
 fn is_identifier(text: &str) -> bool {
-    // `gen` is a keyword since the edition of 2024, which the parser does not know of.
+    // `gen` is a keyword since the 2024 edition, but syn does not treat it as one.
     text != "gen" && text != "_" && syn::parse_str::<syn::Ident>(text).is_ok()
 }
 
@@ -106,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_as_rust_has_them() {
+    fn names_are_in_snake_case() {
         assert_eq!(
             vars(&["MY_KV", "apiKey", "my-var", "Straße", "a.b"]),
             ["my_kv", "api_key", "my_var", "stra_e", "a_b"]
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_identifier_or_taken_gets_its_kind_before_it() {
+    fn reserved_or_invalid_names_get_a_prefix() {
         assert_eq!(
             vars(&["TYPE", "self", "gen", "2FA", "SHELL_SANDBOX", "INNER", "FROM", "日本", "_"]),
             [
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn two_kinds_of_one_name_are_told_apart_by_their_kind() {
+    fn equal_names_of_two_kinds_get_prefixes() {
         assert_eq!(of(&[("CACHE", "kv"), ("cache", "r2")]), ["kv_cache", "r2_cache"]);
         assert_eq!(
             of(&[("CACHE", "kv"), ("cache", "r2"), ("KV_CACHE", "var")]),
@@ -142,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn two_names_of_one_kind_are_told_apart_by_their_spelling() {
+    fn similar_names_of_one_kind_keep_their_spelling() {
         assert_eq!(of(&[("MY_KV", "kv"), ("my_kv", "kv")]), ["kv_MY_KV", "kv_my_kv"]);
         assert_eq!(vars(&["a-b", "a_b", "a.b"]), ["var_a_x2d_b", "var_a_b", "var_a_x2e_b"]);
     }
 
     #[test]
-    fn no_order_matters() {
+    fn the_order_does_not_matter() {
         let names = ["MY_KV", "my_kv", "MyKv", "TYPE", "my-kv"];
         let mut there: Vec<_> = names.into_iter().zip(vars(&names)).collect();
         let turned: Vec<&str> = names.into_iter().rev().collect();
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_distinct_identifiers_whatever_the_names_are() {
+    fn accessors_are_distinct_identifiers() {
         let names = [
             "a", "A", "_a", "a_", "a-", "_x61_", "x61", "var_a", "VAR_A", "var__a", "-", "--", "_", "__",
             "x2d", "_x2d_", "-_", "_-", " ", "\n", "\"", "1", "01", "self", "Self", "SELF", "crate", "async",

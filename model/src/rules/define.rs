@@ -1,12 +1,14 @@
-//! What writes a table of rules.
+//! The macro that defines a table of rules.
 
 /// Defines an enum of rules, with their codes, levels, messages and help, from one list.
 ///
-/// A crate with rules of its own lists them in a table of its own. A table that begins with `include Variant(Other);` holds
-/// the rules of another one, too, in that variant.
+/// A crate with its own rules lists them in its own table. A table that begins with `include Variant(Other);` also
+/// contains the
+/// rules of another one, in that variant.
 ///
-/// An entry has a sentence of documentation, which is what `koze explain` prints, its code, its level, its name and fields,
-/// the message, the help, and an example that breaks it.
+/// An entry consists of a documentation sentence, which `koze explain` prints, the code, the level, the name and
+/// fields, the
+/// message, the help, and an example that breaks the rule.
 ///
 /// ```
 /// koze_model::rule_table! {
@@ -64,7 +66,7 @@ macro_rules! rule_table {
                 }
             }
 
-            /// Returns what was wrong, in one sentence without a full stop.
+            /// Returns what is wrong, in one sentence without a full stop.
             #[allow(unused_variables, reason = "a field may stand in the help alone")]
             pub fn message(&self) -> String {
                 match self {

@@ -1,25 +1,26 @@
 //! The diagnostics of sandbox files: code, message and help in one table.
 //!
-//! A code is never given to another rule. A message says what was wrong, the help what would be right and what
-//! to do next. The macro and the command line print both as they stand here. Rules that only the command line can find
-//! broken are in a table of its own, which [`rule_table!`](crate::rule_table) makes, too.
+//! Codes are never reused. The message says what is wrong; the help says what would be right and what to do next. The
+//! macro
+//! and the command line print the same text. The command line has another table, also defined with
+//! [`rule_table!`](crate::rule_table), for the rules that only it checks.
 
 mod define;
 mod table;
 
 pub use table::Rule;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing is written.
     Error,
-    /// The build goes on.
+    /// The build continues.
     Warning,
 }
 
 impl Level {
-    /// The word for it: `error` or `warning`.
+    /// Returns the word for it: `error` or `warning`.
     pub fn word(self) -> &'static str {
         match self {
             Level::Error => "error",
@@ -28,20 +29,20 @@ impl Level {
     }
 }
 
-/// A rule as `koze explain` tells it.
+/// A rule in the form that `koze explain` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explained {
     /// The stable code: `K010`.
     pub code: &'static str,
     /// Error or warning.
     pub level: Level,
-    /// What it means, in one sentence.
+    /// The meaning, in one sentence.
     pub meaning: String,
-    /// Something that breaks it, of one line or several.
+    /// An example that breaks it, of one or several lines.
     pub example: &'static str,
 }
 
-/// The known word nearest to `word`, if one is near enough to be meant.
+/// Returns the known word nearest to `word`, if it is near enough to be a typing error.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     known
         .iter()
@@ -51,7 +52,7 @@ pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, known)| known)
 }
 
-/// `` `a`, `b` and `c` ``.
+/// Joins words as `` `a`, `b` and `c` ``.
 pub fn listed(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.as_slice() {
@@ -61,7 +62,7 @@ pub fn listed(words: &[&str]) -> String {
     }
 }
 
-/// How a key is written rightly.
+/// Returns the example for a key.
 pub(super) fn example(key: &str) -> String {
     crate::attrs::KEYS
         .iter()
@@ -90,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn near_words_are_found_and_far_ones_are_not() {
+    fn only_near_words_are_suggested() {
         let known = ["image", "variant", "max_instances"];
         assert_eq!(nearest("imgae", &known), Some("image"));
         assert_eq!(nearest("maxInstances", &known), Some("max_instances"));

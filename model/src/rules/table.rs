@@ -4,7 +4,7 @@ use super::{example, listed, nearest};
 use crate::backend::Backend;
 
 crate::rule_table! {
-    /// What can be wrong with the sandboxes of a project, with what the message needs.
+    /// A rule, with the data for its message.
     pub enum Rule {
         // The source file.
 
@@ -23,7 +23,7 @@ crate::rule_table! {
             format!("`{class}` is the second `#[sandbox]` of this file, after `{first}`")
             => format!("a file declares exactly one sandbox: move `{class}` to its own `.sandbox.rs` file"),
             eg "#[sandbox]\npub struct ShellSandbox;\n#[sandbox]\npub struct PythonSandbox;";
-        /// `#[sandbox]` stands on something that is not a struct.
+        /// `#[sandbox]` is on an item that is not a struct.
         "K004" Error NotAStruct { kind: String }
             format!("`#[sandbox]` is on {kind}, not on a struct")
             => "declare a struct: `#[sandbox] pub struct ShellSandbox;`",
@@ -33,17 +33,17 @@ crate::rule_table! {
             format!("the sandbox `{class}` is generic")
             => format!("a Durable Object class cannot be generic: declare `pub struct {class};` without parameters"),
             eg "#[sandbox]\npub struct ShellSandbox<T>(T);";
-        /// `#[sandbox]` stands inside a module, function or macro.
+        /// `#[sandbox]` is inside a module, function or macro.
         "K006" Error Nested { class: String }
             format!("the sandbox `{class}` is not at the top level of its file")
             => "move the struct to the top level of the file, where the generated code expects it",
             eg "mod inner {\n    #[sandbox]\n    pub struct ShellSandbox;\n}";
-        /// The name of a sandbox file gives no usable names.
+        /// No names can be derived from the name of a sandbox file.
         "K007" Error BadFileName { file: String, suggestion: String }
             format!("`{file}` is not a valid name for a sandbox file")
             => format!("the part before `.sandbox.rs` must match `{}` and be a valid module name: rename the file to `{suggestion}.sandbox.rs`", crate::names::BASE_PATTERN),
             eg "src/server/My Tool.sandbox.rs";
-        /// `#[sandbox]` stands in a file that `koze build` does not look at.
+        /// `#[sandbox]` is in a file that `koze build` does not read.
         "K008" Error NotASandboxFile { file: String, class: Option<String> }
             format!("`#[sandbox]` is in `{file}`, which `koze build` does not read")
             => {
@@ -59,7 +59,7 @@ crate::rule_table! {
 
         // The attribute.
 
-        /// A key that the attribute does not have.
+        /// The attribute has no such key.
         "K010" Error UnknownKey { key: String, of: String, known: Vec<&'static str> }
             format!("{of} has no key `{key}`")
             => match nearest(key, known) {
@@ -72,17 +72,17 @@ crate::rule_table! {
             format!("`{key}` is given twice")
             => "remove one of them",
             eg "#[sandbox(max_instances = 1, max_instances = 2)]";
-        /// A value is not of the form that its key takes.
+        /// A value does not have the form that its key expects.
         "K012" Error BadForm { key: String, expected: String }
             format!("`{key}` takes {expected}")
             => format!("write a literal, because `koze build` reads the source without running it: `{}`", example(key)),
             eg "#[sandbox(max_instances = LIMIT)]";
-        /// A value is out of the range that its key takes.
+        /// A value is outside the range of its key.
         "K013" Error BadValue { key: String, found: String, expected: String }
             format!("`{found}` is not a valid `{key}`")
             => format!("`{key}` takes {expected}"),
             eg "#[sandbox(max_instances = 0)]";
-        /// Two keys that exclude each other.
+        /// Two keys exclude each other.
         "K014" Error Exclusive { key: String, other: String, why: String }
             format!("`{key}` and `{other}` exclude each other")
             => why,
@@ -97,12 +97,12 @@ crate::rule_table! {
             format!("the file `{path}` does not exist")
             => format!("paths are relative to the source file: create the Dockerfile in `{looked_in}`, or correct the path"),
             eg r#"#[sandbox(image = "./missing.Dockerfile")]"#;
-        /// A tool family that this version of koze does not serve.
+        /// This version of koze does not support a tool family.
         "K017" Error FamilyNotServed { family: String }
             format!("this version of koze does not serve the tool family `{family}`")
             => "remove it: this version serves `agent` only",
             eg r#"#[sandbox(tools = ["workspace"])]"#;
-        /// An instance type that Cloudflare has renamed.
+        /// Cloudflare has renamed an instance type.
         "K018" Warning DeprecatedInstance { old: String, new: &'static str }
             format!("the instance type `{old}` is deprecated")
             => format!("Cloudflare renamed it to `{new}`: write `instance_type = \"{new}\"`"),
@@ -117,12 +117,12 @@ crate::rule_table! {
             format!("cannot parse the attribute: {message}")
             => "separate keys by commas: `#[sandbox(variant = \"python\", max_instances = 10)]`",
             eg r#"#[sandbox(image "x:1")]"#;
-        /// A backend that this version of koze does not have.
+        /// This version of koze does not support a backend.
         "K021" Error NoSuchBackend { backend: String }
             format!("this version of koze does not have the backend `{backend}`")
             => format!("use one of {}, or remove the key", listed(&Backend::ALL.map(Backend::word))),
             eg r#"#[sandbox(backend = "docker")]"#;
-        /// Whether a sandbox exists depends on the compilation.
+        /// Conditional compilation decides whether a sandbox exists.
         "K022" Error Conditional { class: String }
             format!("the sandbox `{class}` is conditionally compiled")
             => "the wrangler configuration is the same for every build: remove `cfg`, or declare the sandbox in another package",
@@ -130,7 +130,7 @@ crate::rule_table! {
 
         // The project.
 
-        /// Two sandboxes give one binding, class or container name.
+        /// Two sandboxes have the same binding, class or container name.
         "K025" Error Collision { what: &'static str, name: String, remedy: &'static str }
             format!("two sandboxes have the {what} `{name}`")
             => remedy,
@@ -143,7 +143,7 @@ crate::rule_table! {
 
         // The backend.
 
-        /// A key that the backend of a sandbox cannot hold.
+        /// The backend of a sandbox does not support a key.
         "K073" Error NotOfBackend { key: String, backend: Backend, why: String }
             format!("`{key}` is not available with the backend `{backend}`")
             => why,

@@ -19,7 +19,7 @@ fn a_bare_sandbox_is_complete() {
 }
 
 #[test]
-fn what_is_no_sandbox() {
+fn invalid_items_are_rejected() {
     for (text, code) in [
         ("", "K002"),
         ("struct A;", "K002"),
@@ -38,7 +38,7 @@ fn what_is_no_sandbox() {
         ("#[sandbox] struct", "K001"),
         ("#[sandbox(image = \"a:1\", image_vars(A = \"1\"))] struct A;", "K014"),
     ] {
-        // K003 leaves the first sandbox standing, and still stops the build.
+        // K003 still returns the first sandbox, but stops the build.
         let mut report = Report::new();
         let _ = Sandbox::read("a.sandbox.rs", text, &|_| false, &mut report);
         assert_eq!(report.iter().map(|found| found.rule.code()).collect::<Vec<_>>(), [code], "{text}");
@@ -46,7 +46,7 @@ fn what_is_no_sandbox() {
 }
 
 #[test]
-fn a_bad_file_name_is_reported_beside_the_rest() {
+fn a_bad_file_name_does_not_hide_other_errors() {
     assert_eq!(read("My Tool.sandbox.rs", "#[sandbox(nme = 1)] struct A;").unwrap_err(), ["K007", "K010"]);
     assert_eq!(read("3d.sandbox.rs", "").unwrap_err(), ["K002", "K007"]);
 }
