@@ -17,7 +17,7 @@ mod render;
 pub(crate) use layout::Layout;
 pub(crate) use parse::parse;
 
-/// What the plan changes in the text.
+/// Computes the splices that apply the plan.
 pub(crate) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan) -> Splices {
     let mut out = Splices::default();
     let mut changed: BTreeSet<Id> = plan.growth().map(|(id, _)| id).collect();
@@ -41,7 +41,7 @@ pub(crate) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan
     out
 }
 
-/// Replaces a value by one that is spread over lines where the old one or what is around it is.
+/// Replaces a value. The new value is spread over lines if the old one or its surroundings are.
 fn replace(layout: &Layout, source: &Source, tree: &Tree, id: Id, value: &Value, out: &mut Splices) {
     let node = tree.node(id);
     let example = match (layout.lists.get(&id), node.parent) {
@@ -54,7 +54,7 @@ fn replace(layout: &Layout, source: &Source, tree: &Tree, id: Id, value: &Value,
     out.replace(node.range.clone(), text);
 }
 
-/// The texts of a list's new entries.
+/// Renders the new entries of a list.
 fn entries(
     layout: &Layout,
     source: &Source,

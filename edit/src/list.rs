@@ -1,4 +1,4 @@
-//! Entries between brackets, separated by commas: JSON's objects and arrays, TOML's inline ones.
+//! Comma-separated entries between brackets: JSON's objects and arrays, TOML's inline ones.
 
 use std::ops::Range;
 
@@ -27,21 +27,21 @@ pub(crate) struct Item {
 /// How new entries of a list are laid out.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    /// Each starts a line of its own.
+    /// Each entry is on its own line.
     pub(crate) lines: bool,
-    /// What the lines of a new entry start with.
+    /// The indentation of new entries.
     pub(crate) indent: String,
-    /// The last one has a comma after it.
+    /// A comma follows the last entry.
     pub(crate) trailing: bool,
 }
 
-/// What a file does where a list gives no example.
+/// The layout to use if a list gives no example.
 #[derive(Debug)]
 pub(crate) struct Habit<'a> {
     /// One level of indentation.
     pub(crate) unit: &'a str,
     pub(crate) trailing: bool,
-    /// Whether a list that was empty is opened to several lines.
+    /// Whether an empty list is spread over lines when it gets entries.
     pub(crate) open: bool,
 }
 
@@ -55,7 +55,8 @@ impl Item {
         self.comma.map_or(self.end(), |comma| comma + 1)
     }
 
-    /// The entry's parts between the comments that stand in it but not in its value: nobody's comment is removed.
+    /// Returns the parts of the entry between the comments that are inside it but outside its value: comments are never
+    /// removed.
     fn pieces(&self, source: &Source, to: usize) -> Vec<Range<usize>> {
         let before = source.comments_in(&(self.start..self.value.start));
         let after = source.comments_in(&(self.end()..to));
@@ -78,20 +79,20 @@ fn trim(source: &Source, range: Range<usize>) -> Range<usize> {
 }
 
 impl List {
-    /// One level of indentation, where the list shows it.
+    /// Returns one level of indentation, if the list shows it.
     pub(crate) fn unit<'s>(&self, source: &'s Source) -> Option<&'s str> {
         let first = self.items.first().filter(|first| source.first_on_line(first.start))?;
         let unit = source.indent(first.start).strip_prefix(source.indent(self.open - 1))?;
         (!unit.is_empty()).then_some(unit)
     }
 
-    /// Whether a comma comes after the last entry. A list on one line tells it only by having one.
+    /// Returns whether a comma follows the last entry. A list on one line shows it only by having one.
     pub(crate) fn trailing(&self, source: &Source) -> Option<bool> {
         let last = self.items.last()?;
         (last.comma.is_some() || !source.one_line(&(self.open..self.close))).then_some(last.comma.is_some())
     }
 
-    /// How new entries are laid out, following the last entry that `stays`, or the last one of all.
+    /// Returns the layout of new entries, which follows the last entry that `stays`, or else the last one.
     pub(crate) fn shape(&self, source: &Source, stays: impl Fn(&Item) -> bool, habit: &Habit) -> Shape {
         let last = self.items.iter().rposition(stays).or(self.items.len().checked_sub(1));
         let Some(last) = last else {
@@ -114,7 +115,7 @@ impl List {
         }
     }
 
-    /// Takes the entries away that are `gone`, and adds others at the end.
+    /// Removes the entries that are `gone`, and appends others.
     pub(crate) fn edit(
         &self,
         source: &Source,
@@ -134,7 +135,7 @@ impl List {
         }
     }
 
-    /// The usual case: entry `last` stays, and what follows it goes.
+    /// Handles the usual case: entry `last` is kept, and those after it are removed.
     fn edit_after(
         &self,
         last: usize,
@@ -180,7 +181,7 @@ impl List {
         out.insert(place, text);
     }
 
-    /// Fills a list that has no entries.
+    /// Fills a list without entries.
     fn fill(&self, source: &Source, shape: &Shape, added: &[String], out: &mut Splices) {
         if added.is_empty() {
             return;
@@ -205,7 +206,7 @@ impl List {
         }
     }
 
-    /// Takes all entries away.
+    /// Removes all entries.
     fn empty(&self, source: &Source, out: &mut Splices) {
         let commented = {
             let mut start = self.open;
@@ -225,7 +226,7 @@ impl List {
         }
     }
 
-    /// Puts new entries where all the old ones were: the first one's place takes them.
+    /// Replaces all entries by new ones, at the position of the first.
     fn swap(&self, source: &Source, shape: &Shape, added: &[String], out: &mut Splices) {
         let (first, others) = (&self.items[0], &self.items[1..]);
         let between = separator(source, shape, shape.lines);
@@ -240,7 +241,7 @@ impl List {
         self.cut(source, pieces, out);
     }
 
-    /// Removes pieces of the text and the white space that would be left of them; they are in order.
+    /// Removes parts of the text, which must be in order, and the white space that they would leave behind.
     fn cut(&self, source: &Source, pieces: Vec<Range<usize>>, out: &mut Splices) {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for piece in pieces {
@@ -261,12 +262,12 @@ impl List {
         match (source.newline_before(before), source.newline_at(after)) {
             // Whole lines.
             (Some(line_end), true) => line_end..after,
-            // The closing bracket follows: it moves up, unless a comment there would swallow it.
+            // The closing bracket moves up, unless a line comment there would swallow it.
             (Some(line_end), false) if after == self.close && !source.line_comment_before(line_end) => {
                 line_end..run.end
             }
             (Some(_), false) if after == self.close => before..run.end,
-            // Something stays on the line, at the indentation of what goes.
+            // The rest of the line stays, at the indentation of the removed part.
             (Some(_), false) => run.start..after,
             (None, false) if before == self.open => run.start..after,
             (None, _) => before..run.end,

@@ -1,4 +1,4 @@
-//! A batch of edits, sorted by the value of the document that each of them changes.
+//! Groups a batch of edits by the value of the document that each of them changes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,23 +7,23 @@ use serde_json::{Map, Value};
 use crate::edit::{Edit, Step};
 use crate::tree::{Id, Kind, Tree};
 
-/// What happens to the values of a document.
+/// The changes to the values of a document.
 #[derive(Debug, Default)]
 pub(crate) struct Plan<'e> {
     fates: BTreeMap<Id, Fate<'e>>,
     growth: BTreeMap<Id, Growth<'e>>,
 }
 
-/// What becomes of a value as a whole.
+/// A change to a value as a whole.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fate<'e> {
-    /// It is set to what it is.
+    /// It is set to its current value.
     Keep,
     Replace(&'e Value),
     Remove,
 }
 
-/// What a container gets.
+/// The additions to a container.
 #[derive(Debug)]
 pub(crate) enum Growth<'e> {
     Members(Members),
@@ -40,16 +40,16 @@ pub(crate) struct Members {
 /// A new property's value.
 #[derive(Debug)]
 pub(crate) enum New {
-    /// As an edit gives it.
+    /// A value from an edit.
     Value(Value),
-    /// An object that is made because an edit's path leads through it.
+    /// An object that is created because an edit's path leads through it.
     Parent(Members),
-    /// An array that is made because an edit pushes to it.
+    /// An array that is created because an edit pushes to it.
     Array(Vec<Value>),
 }
 
 impl<'e> Plan<'e> {
-    /// Sorts `edits` to a document with this tree and value.
+    /// Groups `edits` to a document with this tree and value.
     pub(crate) fn new(tree: &Tree, value: &Value, edits: &'e [Edit]) -> Self {
         let mut plan = Self::default();
         for edit in edits {
@@ -103,7 +103,7 @@ impl<'e> Plan<'e> {
         }
     }
 
-    /// Drops the edits inside values that others replace or remove.
+    /// Drops the edits inside values that other edits replace or remove.
     fn drop_inner(&mut self, tree: &Tree) {
         let Self { fates, growth } = self;
         let covered = |id: Id| std::iter::successors(tree.node(id).parent, |id| tree.node(*id).parent);
@@ -115,17 +115,17 @@ impl<'e> Plan<'e> {
         }
     }
 
-    /// All values that are replaced or removed, in the order of the document.
+    /// Returns all values that are replaced or removed, in the order of the document.
     pub(crate) fn fates(&self) -> impl Iterator<Item = (Id, Fate<'e>)> {
         self.fates.iter().map(|(id, fate)| (*id, *fate))
     }
 
-    /// All containers that grow, in the order of the document.
+    /// Returns all containers with additions, in the order of the document.
     pub(crate) fn growth(&self) -> impl Iterator<Item = (Id, &Growth<'e>)> {
         self.growth.iter().map(|(id, growth)| (*id, growth))
     }
 
-    /// What a container gets.
+    /// Returns the additions to a container.
     pub(crate) fn growth_of(&self, id: Id) -> Option<&Growth<'e>> {
         self.growth.get(&id)
     }
@@ -135,7 +135,7 @@ impl<'e> Plan<'e> {
     }
 }
 
-/// The value at `path` in plain data.
+/// Returns the value at `path` in plain data.
 pub(crate) fn at<'v>(value: &'v Value, path: &[Step]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, step| match step {
         Step::Key(key) => value.get(key),
@@ -144,7 +144,7 @@ pub(crate) fn at<'v>(value: &'v Value, path: &[Step]) -> Option<&'v Value> {
 }
 
 impl Members {
-    /// Changes the value at the end of `path`, which is made where it is missing.
+    /// Changes the value at the end of `path`, creating it if necessary.
     fn change(&mut self, path: &[Step], change: impl FnOnce(&mut New)) {
         let [Step::Key(key), rest @ ..] = path else {
             unreachable!("the plan lets only keys through");
@@ -191,7 +191,7 @@ impl New {
         }
     }
 
-    /// The value as plain data.
+    /// Returns the value as plain data.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Value(value) => value.clone(),

@@ -6,11 +6,11 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) text: String,
-    /// Where each line starts; the first one after a byte order mark.
+    /// The start of each line; the first one starts after a byte order mark.
     starts: Vec<usize>,
-    /// In order.
+    /// The comments, in order.
     comments: Vec<Comment>,
-    /// What most lines end with.
+    /// The line ending of most lines.
     pub(crate) newline: &'static str,
 }
 
@@ -18,21 +18,21 @@ pub(crate) struct Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Comment {
     pub(crate) range: Range<usize>,
-    /// It ends where its line ends, so what follows it must stay on another line.
+    /// Whether it extends to the end of its line, so that what follows must stay on another line.
     pub(crate) line: bool,
 }
 
-/// The rest of a line after some value: blanks and comments.
+/// The rest of a line after a value: white space and comments.
 pub(crate) struct Tail {
     /// The end of the last comment, or of the value.
     pub(crate) end: usize,
-    /// The end of the line, where nothing else follows on it.
+    /// The end of the line, if nothing else follows on it.
     pub(crate) line_end: Option<usize>,
-    /// The last comment is one that ends with its line.
+    /// Whether the last comment extends to the end of its line.
     pub(crate) line_comment: bool,
 }
 
-/// The length of the byte order mark that `text` starts with.
+/// Returns the length of the byte order mark at the start of `text`.
 pub(crate) fn mark(text: &str) -> usize {
     if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }
 }
@@ -67,7 +67,7 @@ impl Source {
         self.starts[self.line(place)]
     }
 
-    /// The end of the line, its line end not included.
+    /// Returns the end of the line, without its line ending.
     pub(crate) fn line_end(&self, place: usize) -> usize {
         match self.starts.get(self.line(place) + 1) {
             Some(next) => self.newline_before(*next).unwrap_or(*next),
@@ -79,23 +79,23 @@ impl Source {
         self.line(range.start) == self.line(range.end)
     }
 
-    /// The blanks that the line of `place` starts with.
+    /// Returns the indentation of the line.
     pub(crate) fn indent(&self, place: usize) -> &str {
         let start = self.line_start(place);
         &self.text[start..self.blanks_after(start)]
     }
 
-    /// The start of the blanks that end at `place`.
+    /// Returns the start of the spaces and tabs that end at `place`.
     pub(crate) fn blanks_before(&self, place: usize) -> usize {
         self.text[..place].trim_end_matches([' ', '\t']).len()
     }
 
-    /// The end of the blanks that start at `place`.
+    /// Returns the end of the spaces and tabs that start at `place`.
     pub(crate) fn blanks_after(&self, place: usize) -> usize {
         self.text.len() - self.text[place..].trim_start_matches([' ', '\t']).len()
     }
 
-    /// The start of the line end that ends at `place`.
+    /// Returns the start of the line ending that ends at `place`.
     pub(crate) fn newline_before(&self, place: usize) -> Option<usize> {
         let before = &self.text[..place];
         ["\r\n", "\n", "\r"].into_iter().find_map(|newline| before.strip_suffix(newline)).map(str::len)
@@ -105,19 +105,19 @@ impl Source {
         self.text[place..].starts_with(['\r', '\n'])
     }
 
-    /// The end of the line end that starts at `place`, if one does.
+    /// Returns the end of the line ending that starts at `place`, if there is one.
     pub(crate) fn after_newline(&self, place: usize) -> usize {
         let rest = &self.text[place..];
         let newline = ["\r\n", "\n", "\r"].into_iter().find(|newline| rest.starts_with(newline));
         place + newline.map_or(0, str::len)
     }
 
-    /// Whether only blanks stand before `place` on its line.
+    /// Returns whether only white space precedes `place` on its line.
     pub(crate) fn first_on_line(&self, place: usize) -> bool {
         self.newline_before(self.blanks_before(place)).is_some()
     }
 
-    /// The comments that lie wholly inside `range`.
+    /// Returns the comments that are completely inside `range`.
     pub(crate) fn comments_in(&self, range: &Range<usize>) -> &[Comment] {
         let from = self.comments.partition_point(|comment| comment.range.start < range.start);
         let to = self.comments.partition_point(|comment| comment.range.end <= range.end);
@@ -129,13 +129,13 @@ impl Source {
         found.ok().map(|found| &self.comments[found])
     }
 
-    /// Whether a comment that ends with its line ends at `place`.
+    /// Returns whether a line comment ends at `place`.
     pub(crate) fn line_comment_before(&self, place: usize) -> bool {
         let found = self.comments.binary_search_by_key(&place, |comment| comment.range.end);
         found.is_ok_and(|found| self.comments[found].line)
     }
 
-    /// What follows the value that ends at `end` on its line.
+    /// Returns what follows on the line of a value that ends at `end`.
     pub(crate) fn tail(&self, mut end: usize) -> Tail {
         let mut line_comment = false;
         loop {
@@ -154,7 +154,7 @@ impl Source {
 pub(crate) struct Splices(Vec<(Range<usize>, String)>);
 
 impl Splices {
-    /// Inserts `text` at `place`; of several insertions at one place the first one stays first.
+    /// Inserts `text` at `place`. Several insertions at one place keep their order.
     pub(crate) fn insert(&mut self, place: usize, text: impl Into<String>) {
         self.replace(place..place, text);
     }
@@ -168,12 +168,12 @@ impl Splices {
         self.0.push((range, text.into()));
     }
 
-    /// Whether a text comes behind the start of `range`, or at its end.
+    /// Returns whether a text is inserted after the start of `range`, or at its end.
     pub(crate) fn inserts_in(&self, range: Range<usize>) -> bool {
         self.0.iter().any(|(at, new)| !new.is_empty() && range.start < at.start && at.end <= range.end)
     }
 
-    /// Makes the changes.
+    /// Applies the changes.
     pub(crate) fn apply(mut self, text: &str) -> String {
         // Insertions come before a removal that starts at the same place.
         self.0.sort_by_key(|(range, _)| (range.start, !range.is_empty()));

@@ -1,6 +1,6 @@
 //! The TOML editor: turns a plan into splices of the text.
 //!
-//! `toml_edit` only parses: it would print other line endings and no byte order mark.
+//! `toml_edit` only parses. Its printer would change line endings and drop the byte order mark.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ mod render;
 pub(crate) use layout::Layout;
 pub(crate) use parse::parse;
 
-/// What the plan changes in the text.
+/// Computes the splices that apply the plan.
 pub(crate) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan) -> Splices {
     let mut change = Change::new(layout, source, tree);
     let mut moved: BTreeMap<Id, Vec<(&str, New)>> = BTreeMap::new();
@@ -38,7 +38,7 @@ pub(crate) fn splices(layout: &Layout, source: &Source, tree: &Tree, plan: &Plan
             }
         }
     }
-    // Inner tables first: what grows at one place must stand before what an outer table gets there.
+    // Inner tables first: their additions must precede those of an outer table at the same place.
     let growing: BTreeSet<Id> = moved.keys().copied().chain(plan.growth().map(|(id, _)| id)).collect();
     for id in growing.into_iter().rev() {
         let moved = moved.remove(&id).unwrap_or_default();

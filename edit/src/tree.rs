@@ -1,11 +1,11 @@
-//! The values of a document and where they stand, the same for both formats.
+//! The values of a document and their ranges, the same for both formats.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::edit::Step;
 
-/// A value's place in its [`Tree`]. A child's is greater than its parent's.
+/// The index of a value in its [`Tree`]. A child's is greater than its parent's.
 pub(crate) type Id = usize;
 
 /// All values of a document.
@@ -24,11 +24,11 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Scalar,
-    /// All properties of each name, in order: of equal keys the last one counts.
+    /// All properties by name, in order. Of duplicate keys, the last one counts.
     Object(HashMap<String, Vec<Id>>),
     Array(Vec<Id>),
 }
@@ -40,7 +40,7 @@ impl Kind {
 }
 
 impl Tree {
-    /// Adds a value to the container `parent`, as the property `name` where there is one.
+    /// Adds a value to the container `parent`, as the property `name` if there is one.
     pub(crate) fn add(
         &mut self,
         parent: Option<Id>,
@@ -74,7 +74,7 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// The children of a value.
+    /// Returns the children of a value.
     pub(crate) fn children(&self, id: Id) -> Vec<Id> {
         match &self.nodes[id].kind {
             Kind::Scalar => Vec::new(),
@@ -83,7 +83,7 @@ impl Tree {
         }
     }
 
-    /// The value at `path`.
+    /// Returns the value at `path`.
     pub(crate) fn find(&self, path: &[Step]) -> Option<Id> {
         match self.resolve(path) {
             (id, []) => Some(id),
@@ -91,7 +91,7 @@ impl Tree {
         }
     }
 
-    /// The deepest value on `path`, and the steps that lead on from it to nothing.
+    /// Returns the deepest existing value on `path`, and the remaining steps.
     pub(crate) fn resolve<'p>(&self, path: &'p [Step]) -> (Id, &'p [Step]) {
         let mut id = 0;
         let mut rest = path;
@@ -107,7 +107,7 @@ impl Tree {
         (id, rest)
     }
 
-    /// The property and all its namesakes in the same object.
+    /// Returns the property and its duplicates in the same object.
     pub(crate) fn namesakes(&self, id: Id) -> Vec<Id> {
         let node = &self.nodes[id];
         match (node.parent.map(|parent| &self.nodes[parent].kind), &node.name) {
@@ -116,7 +116,7 @@ impl Tree {
         }
     }
 
-    /// The keys from the root to a value, without the indices between them.
+    /// Returns the keys from the root to a value, without indices.
     pub(crate) fn keys(&self, mut id: Id) -> Vec<&str> {
         let mut keys = Vec::new();
         while let Some(parent) = self.nodes[id].parent {

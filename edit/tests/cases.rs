@@ -1,4 +1,4 @@
-//! The editor, case by case.
+//! Cases of the editor.
 
 use std::fmt::Write as _;
 
@@ -118,14 +118,14 @@ fn jsonc_last_of_equal_keys_wins() {
 }
 
 #[test]
-fn jsonc_outer_edits_cover_inner_ones() {
+fn jsonc_outer_edits_override_inner_ones() {
     let text = r#"{"a": {"b": [1]}}"#;
     jsonc(text, &[set(path!["a"], json!(1)), push(path!["a", "b"], json!(2))], r#"{"a": 1}"#);
     jsonc(text, &[remove(path!["a", "b"]), push(path!["a", "b"], json!(2))], r#"{"a": {}}"#);
 }
 
 #[test]
-fn jsonc_errors_say_where() {
+fn jsonc_errors_have_locations() {
     let error = |text: &str| {
         let error = Document::parse(Format::Jsonc, text).expect_err("invalid");
         (error.range, error.message)
@@ -208,7 +208,7 @@ fn toml_tables() {
     );
     toml("[[a]]\n\n[[a]]\nx = 1\n", &[remove(path!["a"])], "");
     toml("a = 1\nb = 2\n", &[remove(path!["a"]), remove(path!["b"])], "");
-    // What goes stood on the first line, and something comes right behind it.
+    // The removed key was on the first line, and another line is inserted right after it.
     toml("a = 1\n[b]\n", &[remove(path!["a"]), set(path!["c"], json!(2))], "\nc = 2\n[b]\n");
     toml(
         "a.x = 1\nc = 1\n[b]\n",
@@ -247,9 +247,9 @@ fn deep_nesting_is_a_syntax_error() {
     }
 }
 
-/// The root's first line comes where its first section goes.
+/// The root's first line is inserted where its first section is removed.
 #[test]
-fn toml_lines_in_the_place_of_a_section() {
+fn toml_lines_replace_a_section() {
     toml(
         "# head\n\n[[a]]\nb = 1\n\n[c]\n",
         &[set(path!["a"], json!(1)), set(path!["d"], json!(2))],
@@ -258,14 +258,14 @@ fn toml_lines_in_the_place_of_a_section() {
 }
 
 #[test]
-fn toml_lines_and_sections_below_nothing_but_comments() {
+fn toml_lines_and_sections_after_comments_only() {
     let edits = [push(path!["a"], json!({})), set(path!["d"], json!(2))];
     toml("# head\n\n\n", &edits, "# head\n\nd = 2\n\n[[a]]\n\n\n");
     toml("# head\n", &edits, "# head\n\nd = 2\n\n[[a]]\n");
     toml("# head", &edits, "# head\n\nd = 2\n\n[[a]]");
 }
 
-/// A file that was put together from several: what is new follows what is beside it.
+/// In a file that combines several layouts, new entries follow their neighbors.
 #[test]
 fn jsonc_follows_the_nearest_entry() {
     let file = "{\n\t\"name\": \"app\",\n\t\"c\": [\n\t  {\n\t    \"name\": \"A\",\n\t    \"v\": [\n\t      1\n\t    ],\n\t  },\n\t],\n\t\"d\": {\n\t\t\t\"x\": [\n\t\t\t\t\t{\n\t\t\t\t\t\t\t\"a\": 1\n\t\t\t\t\t}\n\t\t\t]\n\t}\n}\n";
@@ -286,7 +286,7 @@ fn jsonc_follows_the_nearest_entry() {
             "\t\t\t\t\t},\n\t\t\t\t\t{\n\t\t\t\t\t\t\t\"name\": \"X\",\n\t\t\t\t\t\t\t\"v\": [\n\t\t\t\t\t\t\t\t\t{\n\t\t\t\t\t\t\t\t\t\t\t\"a\": 1\n\t\t\t\t\t\t\t\t\t}\n\t\t\t\t\t\t\t]\n\t\t\t\t\t}\n\t\t\t]",
         ),
     );
-    // Beside `d`, as `d` is; a value in another's place as that one was.
+    // A new entry next to `d` is laid out like `d`; a replaced value like the old one.
     jsonc(
         file,
         &[push(path!["e"], json!({ "a": 1 }))],
@@ -300,7 +300,7 @@ fn jsonc_follows_the_nearest_entry() {
         &[set(path!["c", 0, "v"], json!([{ "a": 1 }]))],
         &file.replace("[\n\t      1\n\t    ]", "[\n\t      {\n\t        \"a\": 1\n\t      }\n\t    ]"),
     );
-    // Empty brackets have the habits of their neighbours.
+    // Empty brackets follow their neighbors.
     let file = "{\n  \"a\": [],\n  \"b\": {\n      \"x\": 1,\n  },\n  \"z\": {\n   \"x\": 1\n  }\n}\n";
     jsonc(
         file,
@@ -321,7 +321,7 @@ fn toml_follows_the_nearest_entry() {
     toml(file, &[push(path!["e", "z"], json!(2))], &file.replace("z = []", "z = [\n  2\n]"));
 }
 
-/// New sections come before those of a table that is to stay last.
+/// New sections go before those of a table that stays last.
 #[test]
 fn toml_keeps_a_table_last() {
     let toml = |before: &str, edits: &[Edit], after: &str| {
@@ -339,7 +339,7 @@ fn toml_keeps_a_table_last() {
     let edits = [x.clone(), y.clone()];
     let new = new.replace("[o]\n\n", "");
     toml(&format!("{before}{env}"), &edits, &format!("{before}{new}{env}"));
-    // Where only lines come before them, behind those.
+    // If only lines precede them, new sections go after those.
     toml(&format!("name = \"app\"\n{env}"), &edits, &format!("name = \"app\"\n{new}{env}"));
     let both = [
         x.clone(),
@@ -354,14 +354,14 @@ fn toml_keeps_a_table_last() {
             env.replace("name = \"E\"\n", "name = \"E\"\n\n[[env.staging.c]]\nname = \"Z\"\n")
         ),
     );
-    // Where a list is there, at its end, and where nothing is before them, behind them.
+    // An existing list grows at its end. If nothing precedes the table, new sections go after it.
     let there = format!("{env}\n[[c]]\nname = \"A\"\n");
     toml(&there, std::slice::from_ref(&x), &format!("{there}\n[[c]]\nname = \"X\"\n"));
     toml(env, std::slice::from_ref(&x), &format!("{env}\n[[c]]\nname = \"X\"\n"));
     // A table without sections is above them anyway.
     let inline = "name = \"app\"\nenv.a.name = \"b\"\n\n[vars]\nA = 1\n";
     toml(inline, std::slice::from_ref(&x), &format!("{inline}\n[[c]]\nname = \"X\"\n"));
-    // Unless it is asked for, no table is special.
+    // By default no table is special.
     let text = format!("{before}{env}");
     let document = Document::parse(Format::Toml, text.as_str()).expect("valid");
     let end = format!("{text}\n[[c]]\nname = \"X\"\n");

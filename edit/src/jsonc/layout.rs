@@ -1,4 +1,4 @@
-//! How the author of a text lays it out near a place. A file may have been put together from several.
+//! Detects the layout of a text near a location. A file may combine several layouts.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::list::{Item, List};
 use crate::source::Source;
 use crate::tree::{Id, Tree};
 
-/// How many entries to either side are near: a list may have thousands.
+/// How many entries on either side count as near. A list may have thousands.
 const REACH: usize = 16;
 
 /// The brackets of a text.
@@ -17,7 +17,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// How what is new in a value, or in its place, is written.
+    /// Returns how to write new values inside or in place of a value.
     pub(super) fn render<'a>(&'a self, source: &'a Source, tree: &Tree, id: Id) -> Render<'a> {
         Render {
             newline: source.newline,
@@ -26,8 +26,9 @@ impl Layout {
         }
     }
 
-    /// What the nearest brackets say: those in the value's own entries, the last one first, the value's own, and then
-    /// the same around it, where the entries beside it come first.
+    /// Returns the answer of the nearest brackets: those in the value's own entries, the last one first; the value's
+    /// own; and then
+    /// those around it, in the same way, where the neighboring entries come first.
     fn nearest<'a, T>(&'a self, tree: &Tree, id: Id, says: impl Fn(&'a List) -> Option<T>) -> Option<T> {
         let mut inner = None;
         let mut around = Some(id);
@@ -45,7 +46,7 @@ impl Layout {
         None
     }
 
-    /// What the brackets of a value say, the outer ones first.
+    /// Returns the first answer of the brackets inside a value, the outer ones first.
     fn within<'a, T>(&'a self, id: Id, says: &impl Fn(&'a List) -> Option<T>) -> Option<T> {
         let mut level = vec![id];
         while !level.is_empty() {
@@ -59,7 +60,7 @@ impl Layout {
     }
 }
 
-/// The entries around the one at `place`, the nearest first, without that one; before the end where there is no place.
+/// Returns the entries around the one at `place`, the nearest first. Without a place, starts from the end.
 fn beside(items: &[Item], place: Option<usize>) -> impl Iterator<Item = &Item> {
     let place = place.unwrap_or(items.len());
     (1..=REACH).flat_map(move |distance| {

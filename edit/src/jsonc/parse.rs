@@ -1,4 +1,4 @@
-//! From text to a tree, with `jsonc-parser` as the judge of what is JSONC and as the scanner.
+//! Parses a text to a tree. `jsonc-parser` validates and tokenizes it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -52,7 +52,7 @@ pub(crate) fn parse(text: String) -> Result<Parsed<Layout>, SyntaxError> {
     Ok(Parsed { source, tree, value: root, layout: Layout { lists } })
 }
 
-/// Rejects white space that JSON does not have: between tokens, `jsonc-parser` accepts all of Unicode's.
+/// Rejects white space that JSON does not allow: `jsonc-parser` accepts all Unicode white space between tokens.
 fn check_blanks(text: &str, mark: usize, tokens: &[TokenAndRange]) -> Result<(), SyntaxError> {
     let ends = std::iter::once(mark).chain(tokens.iter().map(|token| token.range.end + mark));
     let starts = tokens.iter().map(|token| token.range.start + mark).chain([text.len()]);
@@ -83,7 +83,7 @@ struct Frame {
     id: Id,
     list: List,
     value: Value,
-    /// The name that the next value belongs to.
+    /// The key of the next value.
     key: Option<(String, Range<usize>)>,
 }
 
@@ -157,7 +157,7 @@ impl Builder {
         self.put(name, frame.value);
     }
 
-    /// Adds a value to the tree and to the list it stands in. Gives its name.
+    /// Adds a value to the tree and to its list. Returns its key.
     fn enter(&mut self, range: Range<usize>, kind: Kind) -> (Id, Option<String>) {
         let key = self.stack.last_mut().and_then(|frame| frame.key.take());
         let start = key.as_ref().map_or(range.start, |(_, key)| key.start);

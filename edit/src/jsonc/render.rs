@@ -1,8 +1,8 @@
-//! New values as JSON text.
+//! Renders new values as JSON text.
 
 use serde_json::Value;
 
-/// The longest array of scalars, in bytes, that stays on one line where there is room for more lines.
+/// The maximum length in bytes of an array of scalars that is written on one line although lines are available.
 const SHORT: usize = 72;
 
 /// How a file writes values.
@@ -10,12 +10,12 @@ pub(super) struct Render<'a> {
     pub(super) newline: &'a str,
     /// One level of indentation.
     pub(super) unit: &'a str,
-    /// A comma after the last entry of a list that is spread over lines.
+    /// Whether to write a comma after the last entry of a list that is spread over lines.
     pub(super) trailing: bool,
 }
 
 impl Render<'_> {
-    /// Writes `value`, spread over lines if `lines`, of which all but the first start with `indent`.
+    /// Renders `value`. With `lines`, spreads it over lines, of which all but the first start with `indent`.
     pub(super) fn value(&self, out: &mut String, value: &Value, indent: &str, lines: bool) {
         match value {
             Value::Object(object) if !object.is_empty() => {
@@ -48,7 +48,7 @@ impl Render<'_> {
         lines: bool,
     ) {
         let inner = format!("{indent}{}", self.unit);
-        // An object on one line has blanks inside its braces, an array has none.
+        // An object on one line has spaces inside its braces, an array does not.
         let pad = if open == "{" { " " } else { "" };
         *out += open;
         for (count, (key, value)) in entries.enumerate() {

@@ -1,4 +1,4 @@
-//! One change of a text, collected part by part.
+//! Collects the parts of a change to a text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,15 +14,15 @@ pub(super) struct Change<'a> {
     pub(super) source: &'a Source,
     pub(super) tree: &'a Tree,
     pub(super) out: Splices,
-    /// Keys with their values that go.
+    /// Removed keys with their values.
     pub(super) lines: Vec<Range<usize>>,
-    /// Headers with what is below them that go.
+    /// Removed headers with their sections.
     pub(super) sections: Vec<Range<usize>>,
-    /// Entries that go, by the value whose brackets they stand in.
+    /// Removed entries, by the value whose brackets contain them.
     pub(super) gone: BTreeMap<Id, BTreeSet<Id>>,
-    /// Texts of entries that come, likewise.
+    /// New entries, by the value whose brackets contain them.
     pub(super) come: BTreeMap<Id, Vec<String>>,
-    /// Where the first lines of the root come, if any do.
+    /// The position of the root's first lines, if any are added.
     pub(super) heading: Option<usize>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Change<'a> {
 }
 
 impl Change<'_> {
-    /// Edits the brackets whose entries come or go.
+    /// Edits the brackets whose entries change.
     pub(super) fn lists(&mut self) {
         let changed: BTreeSet<Id> = self.gone.keys().chain(self.come.keys()).copied().collect();
         for id in changed {
@@ -57,14 +57,14 @@ impl Change<'_> {
                 list.trailing(self.source).filter(|_| array)
             };
             let trailing = array && self.nearest(id, trailing).unwrap_or_default();
-            // Braces have to stay on one line in TOML 1.0.
+            // TOML 1.0 requires inline tables to stay on one line.
             let habit = Habit { unit, trailing, open: array && !self.in_braces(id) };
             let shape = list.shape(self.source, |item| !gone.contains(&item.id), &habit);
             list.edit(self.source, &shape, |id| gone.contains(&id), &come, &mut self.out);
         }
     }
 
-    /// What the nearest brackets say, of those that say something: first come those of the same table.
+    /// Returns the answer of the nearest brackets that have one, starting with those of the same table.
     fn nearest<T>(&self, id: Id, says: impl Fn(&List) -> Option<T>) -> Option<T> {
         let (parent, place) = (self.tree.node(id).parent, self.layout.lists[&id].open);
         let said = self.layout.lists.iter().filter_map(|(other, list)| {
@@ -74,7 +74,7 @@ impl Change<'_> {
         said.min_by_key(|(far, _)| *far).map(|(_, said)| said)
     }
 
-    /// Whether a value stands inside the braces of another.
+    /// Returns whether a value is inside an inline table.
     fn in_braces(&self, id: Id) -> bool {
         let mut outer = self.layout.homes[id];
         while let Home::Item(list) = outer {

@@ -1,4 +1,4 @@
-//! Putting new values into a text.
+//! Adds new values to a text.
 
 use std::ops::Range;
 
@@ -65,7 +65,7 @@ impl Change<'_> {
         self.add_sections(id, &texts);
     }
 
-    /// The end of the last line that a table made by keys with dots has.
+    /// Returns the end of the last line of a table made by dotted keys.
     fn last_line(&self, id: Id) -> Option<usize> {
         let children = self.tree.children(id);
         let ends = children.into_iter().filter_map(|child| match self.layout.homes[child] {
@@ -85,11 +85,11 @@ impl Change<'_> {
             self.lines_after(last.end, lines);
             return;
         }
-        // The root has no line yet: they go before the first header, and below a comment that heads the file.
+        // The root has no line yet: insert before the first header, but below a comment that heads the file.
         let newline = self.source.newline;
         let end = self.source.text.trim_end().len();
         if self.layout.sections.len() == 1 && end > mark(&self.source.text) {
-            // There is nothing but comments: sections come right behind them, and lines before those.
+            // The text consists of comments: sections go right after them, and lines before those.
             let end = self.source.line_end(end);
             self.out.insert(end, newline.repeat(2) + &lines.join(newline));
             return;
@@ -106,7 +106,7 @@ impl Change<'_> {
     fn lines_after(&mut self, end: usize, lines: &[String]) {
         let place = self.source.line_end(end);
         let indent = self.source.indent(end);
-        // A value of several lines ends on one whose indentation is its own.
+        // The last line of a multi-line value has its own indentation.
         let indent = if self.source.text[self.source.line_start(end)..].trim_start().starts_with([']', '}']) {
             ""
         } else {
@@ -117,7 +117,7 @@ impl Change<'_> {
         self.out.insert(place, text);
     }
 
-    /// The place after the comment lines and the blank line that start the text, or its start.
+    /// Returns the position after the comment lines and the blank line that start the text, or its start.
     fn heading(&self) -> usize {
         let start = mark(&self.source.text);
         let mut place = start;
@@ -128,7 +128,7 @@ impl Change<'_> {
         if place > start && blank > place { blank } else { start }
     }
 
-    /// Adds sections after the last one of a table or array, or at the end of the text for the root.
+    /// Adds sections after the last one of a table or array. For the root, adds them at the end of the text.
     fn add_sections(&mut self, id: Id, sections: &[String]) {
         if sections.is_empty() {
             return;
@@ -153,7 +153,7 @@ impl Change<'_> {
         }
     }
 
-    /// The section right above those of the table that is to stay last, if there are any.
+    /// Returns the section directly above those of the table that stays last, if any.
     fn before_last_table(&self) -> Option<&Section> {
         let table = self.tree.find(&[Step::from(self.layout.last.as_deref()?)])?;
         let starts = self.all_sections(table);
@@ -165,7 +165,7 @@ impl Change<'_> {
         before.max_by_key(|section| section.range().end)
     }
 
-    /// The sections of a table and of what it holds.
+    /// Returns the sections of a table and of its subtables.
     fn all_sections(&self, id: Id) -> Vec<&Section> {
         let own = self.layout.sections.get(&id);
         let children = self.tree.children(id);
@@ -175,7 +175,7 @@ impl Change<'_> {
         own.into_iter().chain(inner.flat_map(|child| self.all_sections(child))).collect()
     }
 
-    /// The section nearest to a new entry of a table or array: the last one in it, or its own.
+    /// Returns the section nearest to a new entry of a table or array: the last one in it, or its own.
     fn beside(&self, id: Id, place: usize) -> Option<&Section> {
         let sections = &self.layout.sections;
         let direct = self.tree.children(id).into_iter().flat_map(|child| match sections.get(&child) {
@@ -186,7 +186,7 @@ impl Change<'_> {
         before.max_by_key(|section| section.range().end).or_else(|| sections.get(&id))
     }
 
-    /// A section with its lines where those of another are.
+    /// Indents a section like another one.
     fn indented(&self, text: &str, sample: Option<&Section>) -> String {
         let Some(sample) = sample else { return text.to_owned() };
         let indent =
@@ -198,7 +198,7 @@ impl Change<'_> {
         lines.fold(first, |text, next| text + self.source.newline + line + next)
     }
 
-    /// The section of a table or of what it holds that stands last in the text.
+    /// Returns the last section in the text that belongs to a table or its subtables.
     fn last_section(&self, id: Id) -> Option<&Section> {
         let own = self.layout.sections.get(&id);
         let children = self.tree.children(id);
@@ -209,7 +209,8 @@ impl Change<'_> {
         own.into_iter().chain(inner).max_by_key(|section| section.range().end)
     }
 
-    /// The end of a section's last line and of the comment lines right below it that are not the next header's.
+    /// Returns the end of a section's last line and of the comment lines directly below it that do not belong to the
+    /// next header.
     fn section_end(&self, section: &Section) -> usize {
         let end = self.source.line_end(section.range().end);
         let mut last = end;
@@ -225,7 +226,7 @@ impl Change<'_> {
     }
 }
 
-/// `key = value` for a new property of a table that has no section. TOML has no null to write.
+/// Renders `key = value` for a new property of a table that has no section. TOML cannot write null.
 fn entry(prefix: &str, name: &str, new: &New) -> Option<String> {
     let value = new.to_value();
     (!value.is_null()).then(|| format!("{prefix}{} = {}", render::key(name), render::inline(&value)))

@@ -1,4 +1,4 @@
-//! How the values of a text are written.
+//! Records how each value of a text is written.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,10 +6,10 @@ use std::ops::Range;
 use crate::list::List;
 use crate::tree::Id;
 
-/// How the values of a text are written.
+/// How each value of a text is written.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// One for each value.
+    /// One entry for each value.
     pub(super) homes: Vec<Home>,
     pub(super) sections: BTreeMap<Id, Section>,
     pub(super) lists: BTreeMap<Id, List>,
@@ -29,27 +29,27 @@ impl Layout {
 pub(super) enum Home {
     /// A table with a header, an element of an array of tables, or the root.
     Section,
-    /// A value after a key, from here on.
+    /// A value after a key, which starts here.
     Line(usize),
     /// An entry in the brackets of this value.
     Item(Id),
-    /// A table made by keys with dots, which stand in this section or in the braces of this value.
+    /// A table made by dotted keys in this section or in the braces of this value.
     Dotted(Id),
-    /// A table made by the headers of its sub-tables, or an array of tables.
+    /// A table made by the headers of its subtables, or an array of tables.
     Implied,
 }
 
 /// A header and the lines below it.
 #[derive(Debug, Default)]
 pub(super) struct Section {
-    /// None at the root.
+    /// The header; `None` for the root.
     pub(super) header: Option<Range<usize>>,
     /// The last key with its value.
     pub(super) last: Option<Range<usize>>,
 }
 
 impl Section {
-    /// The header and all values. The root's may be empty.
+    /// Returns the range of the header and all values. The root's may be empty.
     pub(super) fn range(&self) -> Range<usize> {
         let first = self.header.as_ref().or(self.last.as_ref()).map_or(0, |range| range.start);
         let end = self.last.as_ref().or(self.header.as_ref()).map_or(0, |range| range.end);

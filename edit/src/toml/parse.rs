@@ -1,4 +1,4 @@
-//! From text to a tree, with `toml_edit` as the parser.
+//! Parses a text to a tree with `toml_edit`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -56,7 +56,7 @@ impl Builder<'_> {
         id
     }
 
-    /// Adds what a table holds. `section` is the one that its lines stand in.
+    /// Adds the contents of a table. `section` is the one that contains its lines.
     fn table(&mut self, id: Id, section: Id, table: &Table) -> Value {
         let mut object = Map::new();
         for (name, item) in table {
@@ -136,7 +136,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Adds what a table in braces holds, and collects its entries: one for each key with dots.
+    /// Adds the contents of an inline table, and collects its entries: one for each dotted key.
     fn inline_table(
         &mut self,
         id: Id,
@@ -179,7 +179,7 @@ impl Builder<'_> {
         self.lists.insert(id, list);
     }
 
-    /// The end of the white space and comments that start at `place`.
+    /// Returns the end of the white space and comments that start at `place`.
     fn skip(&mut self, mut place: usize) -> usize {
         loop {
             place = self.text.len() - self.text[place..].trim_start_matches([' ', '\t', '\r', '\n']).len();

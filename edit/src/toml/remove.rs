@@ -1,4 +1,4 @@
-//! Taking values out of a text, and replacing them.
+//! Removes and replaces values in a text.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::render;
 use crate::tree::{Id, Kind};
 
 impl Change<'_> {
-    /// Removes a value, wherever its parts stand.
+    /// Removes a value with all its parts.
     pub(super) fn remove(&mut self, id: Id) {
         match self.layout.homes[id] {
             Home::Item(list) => {
@@ -32,7 +32,7 @@ impl Change<'_> {
         }
     }
 
-    /// Removes the sections inside a table; its lines stand elsewhere.
+    /// Removes the sections inside a table. Its lines are removed elsewhere.
     fn remove_inner_sections(&mut self, id: Id) {
         for child in self.tree.children(id) {
             match self.layout.homes[child] {
@@ -43,7 +43,7 @@ impl Change<'_> {
         }
     }
 
-    /// Replaces a value where it stands. False where it has no place of its own that could hold the new one.
+    /// Replaces a value in place. Returns false if its place cannot hold the new value.
     pub(super) fn replace(&mut self, id: Id, value: &Value) -> bool {
         debug_assert!(!value.is_null(), "TOML has no null");
         let home = self.layout.homes[id];
@@ -80,7 +80,7 @@ impl Change<'_> {
         }
     }
 
-    /// Cuts out what is to go, neighbours together so that nothing is left between them.
+    /// Cuts out the removed parts. Neighbors are joined, so that nothing is left between them.
     pub(super) fn cut(&mut self) {
         let (lines, sections) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.sections));
         for range in self.runs(lines) {
@@ -91,7 +91,7 @@ impl Change<'_> {
         }
     }
 
-    /// Joins ranges that only white space parts.
+    /// Joins ranges that are separated only by white space.
     fn runs(&self, mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
         ranges.sort_by_key(|range| range.start);
         let mut runs: Vec<Range<usize>> = Vec::new();
@@ -106,8 +106,9 @@ impl Change<'_> {
         runs
     }
 
-    /// Removes a key with its value, and its line unless a comment stands there, too. On the first line of the text the
-    /// line end behind goes, unless something comes in between.
+    /// Removes a key with its value, and its line unless the line has a comment. On the first line of the text, the
+    /// line ending
+    /// after it is removed, unless something is inserted there.
     fn remove_line(&mut self, range: Range<usize>) {
         let after = self.source.blanks_after(range.end);
         if self.source.text[after..].starts_with('#') {
@@ -132,7 +133,7 @@ impl Change<'_> {
             return;
         }
         let start = self.source.line_start(range.start);
-        // What comes in the section's place stands on a line of its own.
+        // Text inserted in the section's place gets its own line.
         let before = self.source.newline_before(start).filter(|_| self.heading != Some(start));
         let Some(before) = before else {
             if self.out.inserts_in(start..after) {

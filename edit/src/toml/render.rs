@@ -1,27 +1,27 @@
-//! New values as TOML text.
+//! Renders new values as TOML text.
 
 use serde_json::{Map, Number, Value};
 
 use crate::plan::{Members, New};
 
-/// A key, bare where it can be.
+/// Renders a key, bare if possible.
 pub(super) fn key(key: &str) -> String {
     let bare =
         !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if bare { key.to_owned() } else { string(key) }
 }
 
-/// Keys with dots between them.
+/// Joins keys with dots.
 pub(super) fn dotted(keys: &[String]) -> String {
     keys.iter().map(|name| key(name)).collect::<Vec<_>>().join(".")
 }
 
-/// JSON's escapes are all TOML's, too; beside them TOML wants one for DEL.
+/// Renders a string. All JSON escapes are valid in TOML, which also requires one for DEL.
 fn string(text: &str) -> String {
     Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-/// An integer that TOML's 64 bits with a sign do not hold becomes a float.
+/// Renders a number. An integer that does not fit TOML's signed 64 bits becomes a float.
 fn number(number: &Number) -> String {
     match (number.as_i64(), number.as_f64()) {
         (None, Some(float)) => Value::from(float).to_string(),
@@ -29,7 +29,7 @@ fn number(number: &Number) -> String {
     }
 }
 
-/// A value on one line. Nulls inside it are left out.
+/// Renders a value on one line. Nulls inside it are left out.
 pub(super) fn inline(value: &Value) -> String {
     match value {
         Value::Null => string(""),
@@ -47,13 +47,13 @@ pub(super) fn inline(value: &Value) -> String {
     }
 }
 
-/// `key = value` for each property.
+/// Renders `key = value` for each property.
 pub(super) fn lines(object: &Map<String, Value>) -> Vec<String> {
     let some = object.iter().filter(|(_, value)| !value.is_null());
     some.map(|(name, value)| format!("{} = {}", key(name), inline(value))).collect()
 }
 
-/// A header with its properties.
+/// Renders a header with its properties.
 pub(super) fn section(open: &str, path: &[String], close: &str, lines: &[String], newline: &str) -> String {
     let mut text = format!("{open}{}{close}", dotted(path));
     for line in lines {
@@ -63,16 +63,16 @@ pub(super) fn section(open: &str, path: &[String], close: &str, lines: &[String]
     text
 }
 
-/// What new properties of the table `path` become.
+/// The rendered new properties of a table.
 #[derive(Default)]
 pub(super) struct Rendered {
-    /// `key = value`, to stand in the table's own section.
+    /// `key = value` lines for the table's own section.
     pub(super) lines: Vec<String>,
-    /// Sections of their own.
+    /// Separate sections.
     pub(super) sections: Vec<String>,
 }
 
-/// Writes new properties of the table `path`: objects and arrays of objects as sections, the rest as lines.
+/// Renders new properties of the table `path`: objects and arrays of objects as sections, the rest as lines.
 pub(super) fn members<'m>(
     members: impl Iterator<Item = (&'m str, &'m New)>,
     path: &mut Vec<String>,
@@ -114,13 +114,13 @@ pub(super) fn members<'m>(
     rendered
 }
 
-/// Breaks the circle of iterator types that [`members`] would otherwise be.
+/// Recurses. A named return type breaks the cycle of [`members`]'s opaque iterator types.
 fn nested(inner: &Members, path: &mut Vec<String>, newline: &str) -> Rendered {
     let inner: Box<dyn Iterator<Item = _>> = Box::new(inner.iter());
     members(inner, path, newline)
 }
 
-/// Whether an array can be one of tables.
+/// Returns whether an array can be written as an array of tables.
 pub(super) fn of_tables(array: &[Value]) -> bool {
     !array.is_empty() && array.iter().all(Value::is_object)
 }

@@ -1,4 +1,4 @@
-//! The inputs that the fuzz targets begin with, and those that once were a fault, are checked here without a fuzzer.
+//! Replays the seeds of the fuzz targets, and inputs that once failed, without a fuzzer.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Checks the inputs of a target, among which there is one for each configuration of the fixtures.
+/// Checks the inputs of a target, which include one for each configuration in the fixtures.
 fn replay(format: Format, target: &str, ending: &str) {
     let corpus = root().join("fuzz/corpus").join(target);
     for (name, input) in of_fixtures(ending) {
@@ -32,7 +32,7 @@ fn replay(format: Format, target: &str, ending: &str) {
     }
 }
 
-/// The configurations of the fixtures, each with edits of its own behind it.
+/// Returns the configurations in the fixtures, each followed by its own edits.
 fn of_fixtures(ending: &str) -> Vec<(String, Vec<u8>)> {
     let mut inputs = Vec::new();
     for fixture in fs::read_dir(root().join("fixtures")).expect("the fixtures") {
@@ -53,11 +53,11 @@ fn of_fixtures(ending: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn the_corpus_of_the_fuzz_target_for_jsonc() {
+fn corpus_of_the_jsonc_target() {
     replay(Format::Jsonc, "jsonc", "jsonc");
 }
 
 #[test]
-fn the_corpus_of_the_fuzz_target_for_toml() {
+fn corpus_of_the_toml_target() {
     replay(Format::Toml, "toml", "toml");
 }

@@ -1,11 +1,11 @@
-//! Edits, and what they mean over plain data.
+//! Generates edits, and models their effect on plain data.
 
 use std::cmp::Reverse;
 
 use koze_edit::{Edit, Format, Path, Step};
 use serde_json::{Map, Value, json};
 
-/// All paths of a value, the root first.
+/// Returns all paths of a value, the root first.
 pub(crate) fn paths(value: &Value) -> Vec<Path> {
     let inner: Vec<(Step, &Value)> = match value {
         Value::Object(object) => {
@@ -37,10 +37,10 @@ pub(crate) fn path_of(edit: &Edit) -> &Path {
     }
 }
 
-/// One edit: where (counted round and round), what kind, under which new keys, and with what.
+/// The seed of an edit: its place (modulo the number of paths), its kind, new keys, and values.
 pub(crate) type Seed = (usize, u8, Vec<String>, Value, Value);
 
-/// Turns seeds to edits that fit the value and do not contradict each other.
+/// Converts seeds to edits that fit the value and do not contradict each other.
 pub(crate) fn edits(root: &Value, seeds: &[Seed], format: Format, only_pushes: bool) -> Vec<Edit> {
     let all = paths(root);
     let mut edits: Vec<Edit> = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn edits(root: &Value, seeds: &[Seed], format: Format, only_pushes: b
             1 if missing && !only_pushes => Edit::Set { path: below, value: value.clone() },
             2 if !path.is_empty() && !only_pushes => Edit::Remove { path },
             3 if !path.is_empty() && !only_pushes => {
-                // An element of an array of tables can only become another table.
+                // An element of an array of tables can only be replaced by another table.
                 let table_only = format == Format::Toml && matches!(path.last(), Some(Step::Index(_)));
                 Edit::Set { path, value: if table_only { table } else { value.clone() } }
             }
@@ -75,7 +75,7 @@ pub(crate) fn edits(root: &Value, seeds: &[Seed], format: Format, only_pushes: b
     edits
 }
 
-/// What edits mean, told by plain data.
+/// Applies edits to plain data.
 pub(crate) fn model(root: &Value, edits: &[Edit]) -> Value {
     let mut result = root.clone();
     for edit in edits {
@@ -102,7 +102,7 @@ pub(crate) fn model(root: &Value, edits: &[Edit]) -> Value {
     }
     let mut removals: Vec<_> =
         edits.iter().filter(|edit| matches!(edit, Edit::Remove { .. })).map(path_of).collect();
-    // The last element first, so that the others keep their indices.
+    // Remove the last element first, so that the others keep their indices.
     removals.sort_by_key(|path| {
         let steps = path.iter().map(|step| match step {
             Step::Index(index) => (*index, String::new()),
@@ -128,7 +128,7 @@ pub(crate) fn model(root: &Value, edits: &[Edit]) -> Value {
     result
 }
 
-/// Without the empty tables and arrays that TOML cannot keep when their last part goes.
+/// Removes empty tables and arrays, which TOML cannot keep when their last part is removed.
 pub(crate) fn without_empty(value: &Value) -> Value {
     let empty = |value: &Value| *value == json!({}) || *value == json!([]);
     match value {

@@ -1,4 +1,4 @@
-//! Texts of configurations, as people write them and as nobody would.
+//! Generates configuration texts in usual and unusual layouts.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// Keys of generated objects; the first ones are those that a configuration has.
+/// The keys of generated objects. The first ones are keys of real configurations.
 pub(crate) const KEYS: [&str; 9] =
     ["containers", "durable_objects", "bindings", "migrations", "env", "a", "b c", "ü", ""];
 
@@ -41,7 +41,7 @@ pub(crate) fn object() -> impl Strategy<Value = Value> {
     members(value(), 0..5)
 }
 
-/// An endless source of small choices.
+/// An endless source of small random choices.
 #[derive(Debug)]
 pub(crate) struct Dice {
     rolls: Vec<u8>,
@@ -64,7 +64,7 @@ pub(crate) fn dice() -> impl Strategy<Value = Dice> {
     vec(any::<u8>(), 97).prop_map(|rolls| Dice { rolls, next: 0 })
 }
 
-/// White space and comments that may stand between two tokens of JSONC. Each comment is another one.
+/// Writes white space and distinct comments, which may separate two tokens of JSONC.
 pub(crate) fn gap(dice: &mut Dice, out: &mut String) {
     for _ in 0..dice.roll(4) {
         let number = out.len();
@@ -80,7 +80,7 @@ pub(crate) fn gap(dice: &mut Dice, out: &mut String) {
     }
 }
 
-/// Writes a value as JSONC, neatly or as nobody would.
+/// Writes a value as JSONC, in a usual or unusual layout.
 pub(crate) fn write_jsonc(value: &Value, depth: usize, dice: &mut Dice, out: &mut String) {
     let (open, close, entries): (_, _, Vec<(Option<&String>, &Value)>) = match value {
         Value::Object(object) => ('{', '}', object.iter().map(|(key, value)| (Some(key), value)).collect()),
@@ -114,7 +114,7 @@ pub(crate) fn write_jsonc(value: &Value, depth: usize, dice: &mut Dice, out: &mu
         if let Some(key) = key {
             let key = Value::from(key.as_str()).to_string();
             if dice.roll(10) == 0 {
-                // A property that the next one hides.
+                // A duplicate key, which the next one overrides.
                 *out += &key;
                 *out += ": [0],";
             }
@@ -223,7 +223,7 @@ pub(crate) fn write_toml(object: &Map<String, Value>, path: &str, dice: &mut Dic
             *out += dice.choose(["\n", " # h\n", "  \n", "\n\n"]);
             let body = out.len();
             write_toml(table, &format!("{path}."), dice, out);
-            // A table of tables needs no header of its own.
+            // A table that contains only tables needs no header.
             let bare = table.values().all(Value::is_object) && out[body..].trim().starts_with('[');
             if open == "[" && bare && dice.roll(2) == 0 {
                 out.replace_range(start..body, "");

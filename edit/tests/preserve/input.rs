@@ -1,4 +1,4 @@
-//! What the bytes of a fuzzer mean: a text up to the first zero byte, then edits of five bytes each.
+//! Decodes the bytes of a fuzzer: a text up to the first zero byte, then edits of five bytes each.
 
 use koze_edit::Format;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::edits::Seed;
 use crate::property::check_any;
 
-/// More would only be slower.
+/// The maximum number of edits. More would only be slower.
 const MOST_EDITS: usize = 8;
 
-/// Checks all that must hold of an input.
+/// Checks all properties for an input.
 pub(crate) fn check(format: Format, input: &[u8]) {
     let end = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let Ok(text) = std::str::from_utf8(&input[..end]) else { return };
@@ -36,10 +36,10 @@ fn seed([low, high, kind, key, value]: [u8; 5]) -> Seed {
     )
 }
 
-/// How many of the values are tables; these come first.
+/// The number of tables among the values; they come first.
 const TABLES: usize = 4;
 
-/// What edits write: no nulls, which TOML lacks.
+/// Returns the values that edits write. They contain no nulls, which TOML lacks.
 fn values() -> Vec<Value> {
     vec![
         json!({}),

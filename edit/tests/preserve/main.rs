@@ -1,4 +1,4 @@
-//! Editing a document changes what the edits say and not a byte more, for any text and any batch of edits.
+//! Checks that edits change exactly what they should, for any text and any batch of edits.
 
 use koze_edit::Format;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ use seeds::*;
 
 proptest! {
     #[test]
-    fn jsonc_edits_mean_what_they_say(root in object(), mut dice in dice(), seeds in seeds()) {
+    fn jsonc_edits_match_the_model(root in object(), mut dice in dice(), seeds in seeds()) {
         check_edits(Format::Jsonc, &jsonc(&root, &mut dice), &root, &seeds);
     }
 
@@ -27,7 +27,7 @@ proptest! {
     }
 
     #[test]
-    fn toml_edits_mean_what_they_say(root in object(), mut dice in dice(), seeds in seeds()) {
+    fn toml_edits_match_the_model(root in object(), mut dice in dice(), seeds in seeds()) {
         check_edits(Format::Toml, &toml(&root, &mut dice), &root, &seeds);
     }
 

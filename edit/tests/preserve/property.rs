@@ -1,4 +1,4 @@
-//! What holds of every text and every batch of edits. Property tests ask it of generated texts, the fuzz targets of any.
+//! The properties of every text and every batch of edits, for property tests and fuzz targets.
 
 use koze_edit::{Document, Edit, Format, Path, Step};
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::compare::{is_within, tight};
 use crate::edits::*;
 
-/// The table that is kept last, where a document has it.
+/// The table that is kept last, if a document has it.
 const LAST: &str = "env";
 
-/// The comments of a JSONC text that stand outside of the values at `paths`.
+/// Returns the comments of a JSONC text that are outside the values at `paths`.
 fn comments(document: &Document, paths: &[&Path]) -> Vec<String> {
     let gone: Vec<_> = paths.iter().filter_map(|path| document.range(path)).collect();
     let text = document.text();
@@ -38,7 +38,7 @@ fn comments(document: &Document, paths: &[&Path]) -> Vec<String> {
     found
 }
 
-/// Whether an edit touches an empty container, or one that loses all it has: the white space in it may change.
+/// Returns whether an edit affects a container that is or becomes empty, where white space may change.
 fn fills_empty(root: &Value, edits: &[Edit]) -> bool {
     edits.iter().any(|edit| {
         let path = path_of(edit);
@@ -47,7 +47,7 @@ fn fills_empty(root: &Value, edits: &[Edit]) -> bool {
     })
 }
 
-/// The removals that take back what pushes brought.
+/// Returns the removals that undo pushes.
 fn undo(root: &Value, edits: &[Edit]) -> Vec<Edit> {
     let removal = |(place, edit): (usize, &Edit)| {
         let path = path_of(edit);
@@ -68,7 +68,7 @@ pub(crate) fn parse(format: Format, text: &str) -> Document {
     Document::parse(format, text).unwrap_or_else(|error| panic!("{error:?} in\n{text}"))
 }
 
-/// A batch that only pushes only inserts, and taking the pushed entries away again gives the text back.
+/// Checks that a batch of pushes only inserts text, and that removing the pushed entries restores it.
 pub(crate) fn check_pushes(format: Format, text: &str, root: &Value, seeds: &[Seed]) {
     let edits = edits(root, seeds, format, true);
     check_undo(&parse(format, text), root, &edits);
@@ -89,7 +89,7 @@ fn check_undo(document: &Document, root: &Value, edits: &[Edit]) {
     assert_eq!(back, text, "{}", pushed.text());
 }
 
-/// What no edit touches has the very bytes it had.
+/// Checks that the bytes outside the edited values are unchanged.
 fn check_untouched(root: &Value, edits: &[Edit], before: &Document, after: &Document) {
     let shifts = edits.iter().any(|edit| match edit {
         Edit::Remove { path } => matches!(path.last(), Some(Step::Index(_))),
@@ -104,7 +104,7 @@ fn check_untouched(root: &Value, edits: &[Edit], before: &Document, after: &Docu
     }
 }
 
-/// A batch does what its edits say, and nothing else, wherever new sections go.
+/// Checks that a batch does what its edits say, with and without a table that is kept last.
 pub(crate) fn check_edits(format: Format, text: &str, root: &Value, seeds: &[Seed]) {
     let edits = edits(root, seeds, format, false);
     check_batch(&parse(format, text), root, &edits);
@@ -126,7 +126,7 @@ fn check_batch(document: &Document, root: &Value, edits: &[Edit]) {
     }
     assert_eq!(*result.value(), want, "{}", context());
     check_untouched(root, edits, document, &result);
-    // No comment is lost but those inside of the values that go.
+    // Only comments inside removed values may be lost.
     let changed = edits.iter().filter(|edit| !matches!(edit, Edit::Push { .. }));
     let gone: Vec<&Path> = changed.map(path_of).collect();
     let after = comments(&result, &[]);
@@ -136,7 +136,7 @@ fn check_batch(document: &Document, root: &Value, edits: &[Edit]) {
     }
 }
 
-/// All of it for a text that nobody has looked at. What is no document is refused at a place in the text.
+/// Checks all properties for an arbitrary text. An invalid one must be rejected at a location in it.
 pub(crate) fn check_any(format: Format, text: &str, seeds: &[Seed]) {
     let document = match Document::parse(format, text) {
         Ok(document) => document,

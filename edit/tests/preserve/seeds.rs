@@ -1,4 +1,4 @@
-//! Batches of edits, generated.
+//! Generates batches of edits.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::edits::Seed;
 use crate::generate::{key, members, value};
 
-/// What is pushed.
+/// Generates pushed elements.
 pub(crate) fn element() -> impl Strategy<Value = Value> {
     members(value(), 0..3)
 }
