@@ -1,8 +1,10 @@
-//! `cargo xtask bench`: how long `koze build` takes, as a person meets it: a process, from spawn to exit; how fast
-//! sandboxes on this machine are; and how small and quick the Worker of a new project is.
+//! `cargo xtask bench`: measures `koze build` as a whole process, from spawn to exit; sandboxes on this machine; and
+//! the size
+//! and speed of a new project's Worker.
 //!
-//! What is compared runs interleaved, so that a slow minute of the machine meets all of it alike.
-//! Nothing here judges a number.
+//! Compared commands run interleaved, so that a temporary slowdown of the machine affects all of them alike. The
+//! benchmark
+//! does not judge the numbers.
 
 mod binary;
 mod measure;
@@ -28,10 +30,10 @@ use measure::Samples;
 use project::Project;
 use report::{Report, Row};
 
-/// How many sandboxes the projects have, and how many environments.
+/// The number of sandboxes and of environments in each project.
 const SIZES: [(usize, usize); 6] = [(1, 0), (10, 0), (100, 0), (1000, 0), (100, 5), (1000, 5)];
 
-/// The project that the slow peer is run on, and that is watched.
+/// The project for the slow peer and for the watcher.
 const SMALL: (usize, usize) = (10, 0);
 
 #[derive(clap::Args)]
@@ -45,11 +47,11 @@ pub(crate) struct Args {
     /// Measure this binary instead of building one
     #[arg(long, value_name = "PATH")]
     koze: Option<PathBuf>,
-    /// A part alone
+    /// Measure only this part
     #[arg(long, value_name = "PART")]
     only: Option<Part>,
-    /// Run the sandboxes of `sdk` in this image of the official server, in place of the tests' stand-in for it: a file that
-    /// `docker save` has written, or a name that Docker knows
+    /// Run the sandboxes of `sdk` in this image of the official server instead of the tests' stand-in: a file written by
+    /// `docker save`, or a name that Docker knows
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 }
@@ -69,7 +71,7 @@ enum Part {
     Sdk,
 }
 
-/// How often each command runs; the first runs of all are thrown away.
+/// The number of runs of each command; the first runs are discarded.
 struct Runs {
     warm_up: usize,
     fast: usize,
@@ -77,7 +79,7 @@ struct Runs {
 }
 
 impl Args {
-    /// Whether a part is to be measured.
+    /// Returns whether to measure a part.
     fn is_asked(&self, part: Part) -> bool {
         self.only.is_none_or(|only| only == part)
     }
@@ -144,7 +146,7 @@ fn builds(root: &Path, koze: &Path, dir: &Path, runs: &Runs) -> Result<Report> {
     Ok(report)
 }
 
-/// `koze build` on a project never built, then with nothing to do, then the peer; and again.
+/// Measures `koze build` on a project that was never built, then without changes, then the peer, repeatedly.
 fn build(root: &Path, koze: &Path, project: &Project, runs: &Runs, report: &mut Report) -> Result<()> {
     let [mut cold, mut idle, mut metadata] = [(); 3].map(|()| Samples::default());
     for run in 0..runs.warm_up + runs.fast {
@@ -170,7 +172,7 @@ fn build(root: &Path, koze: &Path, project: &Project, runs: &Runs, report: &mut 
     Ok(())
 }
 
-/// `koze build` with nothing to do beside `wrangler types`, the peer that makes types from the same blocks.
+/// Measures `koze build` without changes next to `wrangler types`, which generates types from the same blocks.
 fn types(root: &Path, koze: &Path, project: &Project, runs: &Runs, report: &mut Report) -> Result<()> {
     if let Err(reason) = peers::wrangler_ready(root, project) {
         report.note(format!("`{}` was not run: {reason}", peers::WRANGLER_TYPES));

@@ -1,4 +1,4 @@
-//! `cargo xtask conformance`: the cases of the agent's tools, played on a Worker that runs somewhere.
+//! `cargo xtask conformance`: runs the cases of the agent's tools against a running Worker.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use koze_tests::conformance::http::{Http, Options, play};
 
 use crate::Result;
 
-/// The variable that the token is taken from where no argument has it: other users of a machine see arguments.
+/// The variable for the token. Arguments are visible to other users of the machine.
 const TOKEN: &str = "KOZE_TOKEN";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where the Worker answers, by a name where previews are to work: `http://localhost:8787`
+    /// The URL of the Worker, with a host name if previews are to work: `http://localhost:8787`
     #[arg(long)]
     url: String,
-    /// Its bearer token; without it, the one in the environment variable `KOZE_TOKEN`
+    /// Its bearer token [default: the environment variable `KOZE_TOKEN`]
     #[arg(long)]
     token: Option<String>,
-    /// Only the cases with this in their names
+    /// Run only the cases whose names contain this
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// How many cases run at once: each has sandboxes of its own
+    /// The number of cases to run in parallel; each has its own sandboxes
     #[arg(long, value_name = "N", default_value_t = 2)]
     at_once: usize,
-    /// What the Worker cannot do beside what it says itself, such as `big,limits`: cases that need it are left out
+    /// What the Worker does not support although it does not report it, such as `big,limits`; leave out the cases that need it
     #[arg(long, value_name = "CAPABILITY", value_delimiter = ',', value_parser = capability)]
     without: Vec<Capability>,
 }
 
-/// Plays them.
+/// Runs the cases.
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let token = args.token.clone().or_else(|| std::env::var(TOKEN).ok());
     let token = token.ok_or_else(|| format!("which token? Give it with `--token`, or in {TOKEN}"))?;

@@ -1,7 +1,8 @@
-//! `cargo xtask fuzz`: the editors on any input, and the guest's connection on any bytes, for a fixed number of executions.
+//! `cargo xtask fuzz`: runs the editors and the guest's connection on arbitrary input, for a fixed number of
+//! executions.
 //!
-//! libFuzzer is linked by the crate `libfuzzer-sys`; the instrumentation is LLVM's, which stable Rust passes on. So
-//! nothing has to be installed. Without unsafe code of our own there is nothing for a sanitizer to find.
+//! The crate `libfuzzer-sys` links libFuzzer, and stable Rust can enable LLVM's instrumentation, so nothing has to be
+//! installed. The crates contain no unsafe code, so sanitizers would find nothing.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,26 +11,26 @@ use fs_err as fs;
 
 use crate::{Result, process};
 
-/// The targets, by the names of their binaries.
+/// The targets, which are also the names of their binaries.
 const TARGETS: [&str; 3] = ["guest", "jsonc", "toml"];
 
-/// Coverage of edges, and of the values that are compared.
+/// The instrumentation: edge coverage and compared values.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";
 
-/// The longest input. What is wrong shows in short texts, and long ones are slow.
+/// The maximum input length. Short texts are enough to find faults, and long ones are slow.
 const LONGEST: usize = 2048;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Executions of each target
+    /// The number of executions of each target
     #[arg(long, default_value_t = 100_000)]
     runs: u64,
-    /// Only this target
+    /// Run only this target
     #[arg(long, value_parser = TARGETS)]
     target: Option<String>,
-    /// Another order of inputs than the usual one
+    /// The seed for the order of inputs
     #[arg(long, default_value_t = 1)]
     seed: u32,
 }
@@ -38,7 +39,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let out = root.join("target/fuzz");
     let host = host()?;
     let mut cargo = process::cargo(root);
-    // With a target named, build scripts and macros are not instrumented.
+    // With an explicit target, cargo does not instrument build scripts and macros.
     cargo.args(["build", "--locked", "--bins", "--manifest-path", "fuzz/Cargo.toml", "--target", &host]);
     cargo.arg("--target-dir").arg(&out).env("RUSTFLAGS", RUSTFLAGS);
     let built = process::status(&mut cargo, "install rustup, which brings cargo")?;
@@ -49,7 +50,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     fs::create_dir_all(&crashes)?;
     let targets = TARGETS.iter().filter(|target| args.target.as_deref().is_none_or(|only| only == **target));
     for target in targets {
-        // What is found on the way is new each time; only the seeds are committed.
+        // Inputs found on the way are temporary; only the seeds are committed.
         let found = tempfile::Builder::new().prefix("koze-fuzz-").tempdir()?;
         let mut fuzzer = std::process::Command::new(out.join(&host).join("debug").join(target));
         fuzzer
@@ -73,7 +74,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The target that this machine's rustc builds for.
+/// Returns the default target of this machine's rustc.
 fn host() -> Result<String> {
     let mut rustc = std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     let about = process::stdout(rustc.arg("-vV"), "install rustup, which brings rustc")?;

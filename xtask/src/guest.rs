@@ -1,9 +1,9 @@
-//! `cargo xtask guest`: the program that `koze build` puts into images, for the only machine that Cloudflare's containers
-//! run on.
+//! `cargo xtask guest`: builds the program that `koze build` adds to images, for the only architecture of Cloudflare's
+//! containers.
 //!
-//! It is committed, like an import library: `cargo install koze-cli` brings it along, and builds for no other target.
-//! The same source and the same compiler give the same bytes, wherever the checkout lies: no linker or library of the host
-//! takes part, and no path of it is left in.
+//! The program is committed, because `cargo install koze-cli` builds for no other target. The build is reproducible
+//! wherever
+//! the checkout is: it uses no linker or library of the host and contains no path of it.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
@@ -17,11 +17,11 @@ use fs_err as fs;
 
 use crate::{Result, process, setup};
 
-/// What it is built for.
+/// The target of the build.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
-/// The most that it may take in every image, in bytes.
+/// The maximum size in bytes, because it is part of every image.
 const LARGEST: usize = 2 << 20;
-/// Where it is committed, and beside it the same for Workers, and the compiler that made it.
+/// The committed program. Next to it are the compressed one for Workers, and the version of the compiler.
 const BINARY: &str = "templates/files/guest/koze-guest-x86_64";
 const PACKED: &str = "templates/files/guest/koze-guest-x86_64.gz";
 const COMPILER: &str = "templates/files/guest/koze-guest-x86_64.rustc";
@@ -74,7 +74,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds it apart from everything else, for it has flags of its own.
+/// Builds the program separately, because it has its own flags.
 fn build(root: &Path) -> Result<PathBuf> {
     let out = root.join("target/guest");
     let mut cargo = process::cargo(root);
@@ -82,7 +82,7 @@ fn build(root: &Path) -> Result<PathBuf> {
         .args(["build", "--locked", "--package", "koze-guest", "--bin", "koze-guest"])
         .args(["--profile", "guest", "--target", TARGET, "--target-dir"])
         .arg(&out);
-    // No flags of whoever runs this, and none of a configuration above the checkout.
+    // Ignore the caller's flags, and those of a configuration above the checkout.
     for variable in ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
         cargo.env_remove(variable);
     }
@@ -94,19 +94,19 @@ fn build(root: &Path) -> Result<PathBuf> {
     Ok(out.join(TARGET).join("guest/koze-guest"))
 }
 
-/// Rust's own linker and libraries; and the places on this machine under other names.
+/// Returns the flags: Rust's own linker and libraries, and replacements for the paths of this machine.
 fn flags(root: &Path) -> Result<OsString> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let cargo =
         cargo.ok_or("neither CARGO_HOME nor HOME is set, and paths below them would be left in the guest")?;
     let mut places = vec![(root.to_owned(), "/koze"), (cargo.clone(), "/cargo")];
-    // Below it crates lie in a directory for each registry, whose name says where they were fetched from.
+    // Cargo stores crates in a directory per registry, whose name contains the registry's host.
     for registry in fs::read_dir(cargo.join("registry/src"))? {
         places.push((registry?.path(), "/crates"));
     }
     let mut flags = OsString::from("-Clinker=rust-lld\x1f-Clink-self-contained=yes");
-    // Of those that fit, the last one counts.
+    // The last matching replacement wins.
     for (from, to) in places {
         flags.push("\x1f--remap-path-prefix=");
         flags.push(from);
@@ -116,35 +116,35 @@ fn flags(root: &Path) -> Result<OsString> {
     Ok(flags)
 }
 
-/// The program as Workers carry it, for every byte of theirs counts.
+/// Compresses the program for Workers, whose size is limited.
 fn packed(program: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut to = GzEncoder::new(Vec::new(), Compression::best());
     to.write_all(program)?;
     to.finish()
 }
 
-/// The program in such a file. Other versions of the library may give other bytes for the same program.
+/// Decompresses the program. Other versions of the library may produce other bytes for the same program.
 fn unpacked(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut program = Vec::new();
     GzDecoder::new(&fs::read(path)?[..]).read_to_end(&mut program)?;
     Ok(program)
 }
 
-/// The compiler that the checkout's cargo takes.
+/// Returns the version of the compiler that the checkout's cargo uses.
 fn compiler() -> Result<String> {
     process::stdout(Command::new("rustc").arg("--version"), NO_RUSTUP)
 }
 
-/// What is wrong with a program that is to run in any image.
+/// Returns why a program would not run in every image, if so.
 fn wrong(program: &[u8]) -> Option<String> {
-    /// `PT_INTERP`: the program needs a loader of the image.
+    /// `PT_INTERP`: the program needs a dynamic loader from the image.
     const LOADER: u32 = 3;
     let number = |at: usize, width: usize| -> Option<u64> {
         let mut bytes = [0; 8];
         bytes[..width].copy_from_slice(program.get(at..at + width)?);
         Some(u64::from_le_bytes(bytes))
     };
-    // ELF, 64 bits, little-endian; and x86-64.
+    // A 64-bit, little-endian ELF file for x86-64.
     if !program.starts_with(b"\x7fELF\x02\x01") || number(18, 2) != Some(62) {
         return Some(format!("is no program for {TARGET}"));
     }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What a task returns: its errors are read by a person and end in the next step.
+/// The result of a task. Its errors are for people, and end with the next step.
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The tasks of the koze workspace
@@ -28,7 +28,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman); does nothing when it is there
+    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman); skip what is installed
     Setup,
     /// Run `setup`, then every test of the workspace
     Test {
@@ -38,13 +38,13 @@ enum Task {
     },
     /// Build the guest of containers, which is committed
     Guest(guest::Args),
-    /// Play the conformance suite of the agent's tools on a running Worker
+    /// Run the conformance suite of the agent's tools against a running Worker
     Conformance(conformance::Args),
-    /// Time `koze build` as a whole process, beside its peers
+    /// Measure `koze build`, sandboxes and Workers next to comparable programs
     Bench(bench::Args),
-    /// Try the editors of wrangler configurations, and the guest's connection, on any input
+    /// Fuzz the editors of wrangler configurations and the guest's connection
     Fuzz(fuzz::Args),
-    /// Install the wasm32-unknown-unknown target alone, and say what was found
+    /// Install only the wasm32-unknown-unknown target, and print what was found
     WasmToolchain,
 }
 
@@ -65,8 +65,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// The workspace's directory. Cargo names the manifest's directory again at run time, which stays
-/// right when the checkout was moved after this was built.
+/// Returns the workspace's directory. Cargo sets the manifest's directory at run time, too, which stays correct if the
+/// checkout
+/// is moved after the build.
 fn root() -> PathBuf {
     let xtask = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);

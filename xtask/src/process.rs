@@ -1,4 +1,4 @@
-//! Starting other programs.
+//! Starts other programs.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -7,19 +7,19 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use crate::Result;
 
-/// The cargo that runs this task, in the workspace.
+/// Returns the cargo that runs this task, with the workspace as its directory.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     command
 }
 
-/// Runs `command` on this terminal. `missing` says what to do when the program is not installed.
+/// Runs `command` in this terminal. `missing` says what to do if the program is not installed.
 pub(crate) fn status(command: &mut Command, missing: &str) -> Result<ExitStatus> {
     command.status().map_err(|error| not_started(command, &error, missing).into())
 }
 
-/// What `command` prints, without the last newline; its messages go to this terminal.
+/// Returns the output of `command` without the last newline. Its standard error goes to this terminal.
 pub(crate) fn stdout(command: &mut Command, missing: &str) -> Result<String> {
     let output =
         command.stderr(Stdio::inherit()).output().map_err(|error| not_started(command, &error, missing))?;
@@ -29,14 +29,14 @@ pub(crate) fn stdout(command: &mut Command, missing: &str) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim_end().to_owned())
 }
 
-/// `PATH` with `first` in front.
+/// Returns `PATH` with `first` prepended.
 pub(crate) fn path_with(first: &Path) -> Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(first.to_owned()).chain(std::env::split_paths(&path));
     Ok(std::env::join_paths(all)?)
 }
 
-/// The command as a person would type it, for messages.
+/// Formats the command as a person would type it, for messages.
 pub(crate) fn line(command: &Command) -> String {
     std::iter::once(command.get_program())
         .chain(command.get_args())

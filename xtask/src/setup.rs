@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: what the tests need and cargo does not bring.
+//! `cargo xtask setup`: installs what the tests need and cargo does not provide.
 
 mod containers;
 pub(crate) mod npm;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::{Result, guest};
 
-/// Installs everything, or says in one line each that it is there.
+/// Installs everything, and prints a line for each step.
 pub(crate) fn run(root: &Path) -> Result<()> {
     npm::install(&root.join("tests"))?;
     target::install(target::WASM, false)?;
@@ -16,7 +16,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     containers::install()
 }
 
-/// One line about one step.
+/// Prints a line about a step.
 fn say(text: &str) {
     eprintln!("setup: {text}");
 }

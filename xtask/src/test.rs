@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test of the workspace, with what they need.
+//! `cargo xtask test`: runs every test of the workspace and installs what they need.
 
 use std::ffi::OsString;
 use std::num::NonZero;
@@ -7,26 +7,27 @@ use std::process::{Command, ExitCode};
 
 use crate::{Result, guest, process, setup};
 
-/// How many tests of one program run at once: the standard harness takes it from here, and so do ours.
+/// The variable for the number of tests that one program runs in parallel, for the standard harness and for ours.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-/// Runs `cargo test` on this terminal, so that its closing lines stand as cargo prints them.
+/// Runs `cargo test` in this terminal, so that its last lines are those of cargo.
 pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     setup::run(root)?;
     if args.is_empty() {
-        // Sooner said than after all tests.
+        // Fail before the tests rather than after them.
         guest::run(root, &guest::Args { check: true })?;
     }
     let mut all = cargo(root)?;
     all.args(["test", "--workspace", "--no-fail-fast"]).args(args);
     if args.is_empty() {
-        // Cargo builds it with the tests of its own package. For the others' alone, it would be compiled anew, with what
-        // it depends on, for the features are not the same.
+        // The tests of the package build it anyway. Building it for the other tests alone would compile it and its
+        // dependencies
+        // again, with other features.
         all.env("KOZE_TEST_PROGRAM", beside()?.join("koze"));
     }
     let mut code = run_one(&mut all)?;
     if args.is_empty() && cfg!(target_os = "linux") {
-        // Behind features: a Worker has no use for it, and some tests leave protections out.
+        // These features are off by default: Workers do not need the provider, and some tests disable protections.
         let mut local = cargo(root)?;
         local.args(["test", "--package", "koze", "--features", "local,testing", "--test", "local"]);
         code = code.max(run_one(&mut local)?);
@@ -40,15 +41,16 @@ fn cargo(root: &Path) -> Result<Command> {
         .env("PATH", process::path_with(&root.join("tests/node_modules/.bin"))?)
         .env("WRANGLER_SEND_METRICS", "false");
     if std::env::var_os(THREADS).is_none() {
-        // A test waits for a good part of its time: for a program, the disk, something that must not happen. With many more
-        // than there are processors, what has to come in time does not.
+        // Tests spend much of their time waiting for programs, the disk, or the absence of an event. With far more
+        // tests than
+        // processors, though, timeouts would expire.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         cargo.env(THREADS, (processors + 1).to_string());
     }
     Ok(cargo)
 }
 
-/// Where cargo has put this very program, and puts the others.
+/// Returns the directory of this program, where cargo puts the others, too.
 fn beside() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
     Ok(this.parent().ok_or("this program lies nowhere")?.to_owned())
@@ -56,6 +58,6 @@ fn beside() -> Result<PathBuf> {
 
 fn run_one(cargo: &mut Command) -> Result<u8> {
     let status = process::status(cargo, "install rustup, which brings cargo")?;
-    // A signal leaves no code.
+    // A process that was killed by a signal has no exit code.
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

@@ -1,4 +1,4 @@
-//! The binary that is measured.
+//! Builds the binary to measure.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Result, process};
 
-/// Builds `koze` as it is released, and says where cargo put it.
+/// Builds a release of `koze` and returns its path.
 pub(super) fn build(root: &Path) -> Result<PathBuf> {
     let mut cargo = process::cargo(root);
     cargo

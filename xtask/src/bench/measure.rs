@@ -1,4 +1,4 @@
-//! Timing whole processes.
+//! Measures the time of whole processes.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ impl Samples {
         self.0.iter().max().copied().unwrap_or_default()
     }
 
-    /// The middle sample, or the mean of the middle two.
+    /// Returns the middle sample, or the mean of the middle two.
     pub(super) fn median(&self) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -38,7 +38,7 @@ impl Samples {
     }
 }
 
-/// From spawn to exit. A run that fails is an error with what it printed, never a sample.
+/// Measures a process from spawn to exit. A failed run is an error with its output, never a sample.
 pub(super) fn time(command: &mut Command) -> Result<Duration> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let start = Instant::now();

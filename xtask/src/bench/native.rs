@@ -1,5 +1,5 @@
-//! Sandboxes in real containers: by koze's guest, beside the platform's own `exec` in the same container.
-//! `tests/bench/native.mjs` measures.
+//! Measures sandboxes in real containers: koze's guest next to the platform's own `exec` in the same container. The
+//! measurements are in `tests/bench/native.mjs`.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::{Result, process};
 const SANDBOX: &str =
     "use koze::prelude::*;\n\n#[sandbox(backend = \"native\", default)]\npub struct ShellSandbox;\n";
 
-/// What wrangler would call it.
+/// The image name that wrangler would choose.
 const IMAGE: &str = "localhost/koze-bench/shell:latest";
 
 pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<Report> {

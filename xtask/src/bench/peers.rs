@@ -1,4 +1,4 @@
-//! What the times are set beside: commands that a person with the same project waits for anyway.
+//! The commands to compare with: those that a user of the same project runs anyway.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,20 +6,20 @@ use std::process::Command;
 use super::project::Project;
 use crate::{Result, process};
 
-/// The cheapest question to cargo about a package: no resolving, no network.
+/// The cheapest query of a package: no resolution, no network.
 pub(super) const CARGO_METADATA: &str = "cargo metadata --no-deps";
 
-/// wrangler's own reading of the blocks that koze writes.
+/// wrangler's own command that reads the blocks koze writes.
 pub(super) const WRANGLER_TYPES: &str = "wrangler types";
 
-/// [`CARGO_METADATA`], by the cargo binary itself: rustup's proxy in front of it is not counted.
+/// Returns [`CARGO_METADATA`] with the cargo binary itself, bypassing rustup's proxy.
 pub(super) fn cargo_metadata(root: &Path, project: &Project) -> Command {
     let mut cargo = process::cargo(root);
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(project.dir());
     cargo
 }
 
-/// Why [`WRANGLER_TYPES`] cannot run, if it cannot.
+/// Returns why [`WRANGLER_TYPES`] cannot run, if it cannot.
 pub(super) fn wrangler_ready(root: &Path, project: &Project) -> std::result::Result<(), &'static str> {
     if !bin(root).join("wrangler").exists() {
         return Err("tests/node_modules is missing; `cargo xtask setup` installs it");
@@ -30,7 +30,7 @@ pub(super) fn wrangler_ready(root: &Path, project: &Project) -> std::result::Res
     Ok(())
 }
 
-/// [`WRANGLER_TYPES`] under the Node of the tests, with its network calls off.
+/// Returns [`WRANGLER_TYPES`] with the Node of the tests and without network access.
 pub(super) fn wrangler_types(root: &Path, project: &Project) -> Result<Command> {
     let mut wrangler = Command::new(bin(root).join("wrangler"));
     wrangler

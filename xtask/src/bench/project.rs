@@ -1,4 +1,4 @@
-//! The projects that are built.
+//! Generates the projects to build.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::Result;
 
-/// A generated Worker project in a directory of its own.
+/// A generated Worker project in its own directory.
 pub(super) struct Project {
     dir: PathBuf,
     sandboxes: usize,
@@ -15,7 +15,7 @@ pub(super) struct Project {
 }
 
 impl Project {
-    /// A project below `parent`. It is on disk after [`Project::restore`].
+    /// Describes a project below `parent`. [`Project::restore`] writes it to disk.
     pub(super) fn new(parent: &Path, sandboxes: usize, environments: usize) -> Self {
         Self { dir: parent.join(format!("bench-{sandboxes}-{environments}")), sandboxes, environments }
     }
@@ -32,24 +32,24 @@ impl Project {
         self.environments
     }
 
-    /// The file of a sandbox.
+    /// Returns the file of a sandbox.
     pub(super) fn file(&self, number: usize) -> PathBuf {
         self.dir.join(format!("src/server/s{number:03}.sandbox.rs"))
     }
 
-    /// What stands in it, with the arguments of the attribute.
+    /// Returns the content of a sandbox file with these attribute arguments.
     pub(super) fn source(number: usize, arguments: &str) -> String {
         format!("use koze::prelude::*;\n\n#[sandbox{arguments}]\npub struct S{number:03};\n")
     }
 
-    /// Puts the project back to what it was before its first build.
+    /// Resets the project to its state before the first build.
     pub(super) fn restore(&self) -> Result<()> {
         if self.dir.exists() {
             fs::remove_dir_all(&self.dir)?;
         }
         fs::create_dir_all(self.dir.join("src/server"))?;
         fs::write(self.dir.join("Cargo.toml"), self.manifest())?;
-        // An exact version, so that the graph of crates is never asked for the SDK.
+        // With an exact version, koze never queries the dependency graph for the SDK.
         fs::write(
             self.dir.join("package.json"),
             "{\n  \"private\": true,\n  \"dependencies\": { \"@cloudflare/sandbox\": \"0.12.10\" }\n}\n",
@@ -71,9 +71,9 @@ impl Project {
         Ok(())
     }
 
-    /// How many files the build added.
+    /// Returns the number of files that the build added.
     pub(super) fn written(&self) -> Result<usize> {
-        // Cargo.toml, package.json, src/lib.rs and perhaps wrangler.jsonc stand beside the sandboxes.
+        // The project also has Cargo.toml, package.json, src/lib.rs and possibly wrangler.jsonc.
         Ok(files(&self.dir)?.saturating_sub(self.sandboxes + 3 + usize::from(self.environments > 0)))
     }
 
@@ -86,7 +86,7 @@ impl Project {
     }
 }
 
-/// The files in and below `dir`.
+/// Counts the files in and below `dir`.
 fn files(dir: &Path) -> Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(dir)? {

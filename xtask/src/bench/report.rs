@@ -1,4 +1,4 @@
-//! The numbers, as a table and as JSON.
+//! Reports the numbers as a table and as JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::project::Project;
 
 pub(super) const COLD: &str = "koze build, cold";
 pub(super) const IDLE: &str = "koze build, nothing to do";
-/// The same command, timed a second time: beside the slow peer.
+/// The name of the same command measured again, next to the slow peer.
 pub(super) const IDLE_AGAIN: &str = "koze build, nothing to do (beside wrangler)";
 
 pub(super) const WATCH: &str = "koze build --watch, save to written";
 pub(super) const WATCH_REST: &str = "the same without the debounce";
 
-/// One command on one project.
+/// The measurement of a command on a project.
 pub(super) struct Row {
     sandboxes: usize,
     environments: usize,
@@ -33,7 +33,7 @@ impl Row {
         Self { sandboxes, environments, case, samples, peer }
     }
 
-    /// `1000`, or `1000×5` with environments.
+    /// Formats the size: `1000`, or `1000×5` with environments.
     fn size(&self) -> String {
         match self.environments {
             0 => self.sandboxes.to_string(),
@@ -59,7 +59,7 @@ impl Row {
     }
 }
 
-/// Everything one bench run found.
+/// The results of a benchmark run.
 pub(super) struct Report {
     cores: usize,
     rows: Vec<Row>,
@@ -79,12 +79,12 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Something a reader of the numbers has to know.
+    /// Adds a note for the reader of the numbers.
     pub(super) fn note(&mut self, text: String) {
         self.notes.push(text);
     }
 
-    /// The numbers for a program, times in milliseconds.
+    /// Returns the numbers as JSON, with times in milliseconds.
     pub(super) fn json(&self) -> Value {
         let growth: Vec<Value> = [COLD, IDLE, peers::CARGO_METADATA]
             .into_iter()
@@ -98,7 +98,7 @@ impl Report {
         })
     }
 
-    /// Microseconds that one more sandbox costs, between 10 and 1000 of them.
+    /// Returns the cost of another sandbox in microseconds, between 10 and 1000 sandboxes.
     fn growth(&self, case: &str) -> Option<f64> {
         let median = |sandboxes| {
             self.rows

@@ -1,5 +1,5 @@
-//! The sandboxes of this machine beside what else isolates a command: `runtime/benches/local.rs` and
-//! `tests/bench/mcp.mjs` measure, and this shows it.
+//! Compares sandboxes on this machine with other tools that isolate a command. `runtime/benches/local.rs` and
+//! `tests/bench/mcp.mjs` measure; this module reports.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::project::Project;
 use crate::{Result, process};
 
-/// One thing measured, in microseconds, and its peer in the same interleaved runs.
+/// A measurement in microseconds, and that of its peer in the same interleaved runs.
 struct Row {
     case: String,
     times: Vec<f64>,
@@ -18,10 +18,10 @@ struct Row {
     peer_times: Vec<f64>,
 }
 
-/// What was found.
+/// The results.
 #[derive(Default)]
 pub(super) struct Report {
-    /// What stands above the numbers.
+    /// The heading of the numbers.
     about: &'static str,
     rows: Vec<Row>,
     notes: Vec<String>,
@@ -51,19 +51,19 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     node.arg("bench/mcp.mjs").arg(koze).arg(project.dir()).arg(&state).arg(if quick { "50" } else { "500" });
     node.current_dir(&tests).env("KOZE_SUPERVISOR_IDLE_MS", "1");
     let measured = process::stdout(&mut node, "run `cargo xtask setup`");
-    // Without sandboxes that run, the supervisor ends.
+    // The supervisor exits when no sandbox runs.
     koze_in(&["destroy", "--all", "--state", &state.to_string_lossy()])?;
     report.add(&measured?)?;
     Ok(report)
 }
 
 impl Report {
-    /// One with no numbers yet.
+    /// Creates an empty report.
     pub(super) fn of(about: &'static str) -> Self {
         Report { about, ..Report::default() }
     }
 
-    /// Takes what a program has printed.
+    /// Adds the output of a benchmark program.
     pub(super) fn add(&mut self, printed: &str) -> Result<()> {
         let found: Value = serde_json::from_str(printed)?;
         let numbers = |value: &Value| {
@@ -80,7 +80,7 @@ impl Report {
         Ok(())
     }
 
-    /// The numbers for a program, times in microseconds.
+    /// Returns the numbers as JSON, with times in microseconds.
     pub(super) fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .rows
@@ -97,13 +97,13 @@ impl Report {
 }
 
 impl Row {
-    /// The medians' ratio, where the peer ran.
+    /// Returns the ratio of the medians, if the peer ran.
     fn ratio(&self) -> Option<f64> {
         Some(median(&self.times)? / median(&self.peer_times)?)
     }
 }
 
-/// The middle one; none of none.
+/// Returns the median, or `None` without times.
 fn median(times: &[f64]) -> Option<f64> {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,5 +1,6 @@
-//! Sandboxes in containers of the SDK: the Worker of a new project beside a small one written by hand over the same class,
-//! `tests/bench/sdk`.
+//! Measures sandboxes in the SDK's containers: the Worker of a new project next to a small one written by hand over the
+//! same
+//! class, in `tests/bench/sdk`.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,13 +12,13 @@ use super::sandboxes::Report;
 use super::worker::built::{self, Built};
 use crate::{Result, process};
 
-/// What the image is called among those of the tests.
+/// The image's name among those of the tests.
 const IMAGE: &str = "localhost/koze-bench/official:latest";
 
 pub(super) fn run(root: &Path, koze: &Path, image: Option<&str>, quick: bool) -> Result<Report> {
     eprintln!("bench: sandboxes in containers of the SDK");
     let built = Built::new(root, koze)?;
-    // What wrangler would upload is what is run.
+    // Run the bundle that wrangler would upload.
     built.dry_run(true)?;
     built.by_hand(&root.join("tests/bench/sdk/by-hand.ts"), "by-hand.mjs")?;
     let official = image.map(|image| official(root, image)).transpose()?;
@@ -37,8 +38,9 @@ pub(super) fn run(root: &Path, koze: &Path, image: Option<&str>, quick: bool) ->
     Ok(report)
 }
 
-/// An engine that has the image of the official server: of a file that `docker save` has written, or by the name that
-/// Docker knows it by.
+/// Returns an engine with the image of the official server, from a file written by `docker save` or by the image's name
+/// in
+/// Docker.
 fn official(root: &Path, image: &str) -> Result<(Arc<Engine>, Image)> {
     let engine = Engine::shared(&root.join("target/tmp/containers"))?;
     let dir = tempfile::Builder::new().prefix("koze-bench-image-").tempdir()?;

@@ -1,4 +1,4 @@
-//! `koze build --watch`: from a saved sandbox file to the changed configuration on the disk.
+//! Measures `koze build --watch`, from saving a sandbox file to the changed configuration on disk.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,16 +13,16 @@ use super::project::Project;
 use super::report::{self, Report, Row};
 use crate::Result;
 
-/// How often the configuration is read.
+/// The polling interval of the configuration.
 const POLL: Duration = Duration::from_millis(1);
 
-/// How long it is waited for, which is for ever.
+/// The timeout for a change.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long nothing happens before a save, so that each meets a program that waits.
+/// The pause before each save, so that the watcher is idle.
 const REST: Duration = Duration::from_millis(300);
 
-/// Ends the watcher with this.
+/// Kills the watcher on drop.
 struct Watcher(Child);
 
 impl Drop for Watcher {
@@ -32,7 +32,7 @@ impl Drop for Watcher {
     }
 }
 
-/// Saves a sandbox file again and again, as an editor does: a whole file takes the old one's place.
+/// Saves a sandbox file repeatedly, replacing the whole file as editors do.
 pub(super) fn latency(
     root: &Path,
     koze: &Path,
@@ -48,7 +48,7 @@ pub(super) fn latency(
     let mut watcher = Watcher(watcher);
     wait(&mut watcher, &project.dir().join("koze.lock"), "S000")?;
     let [mut whole, mut rest, mut metadata] = [(); 3].map(|()| Samples::default());
-    // The first is thrown away: it meets a program that has just begun to watch.
+    // Discard the first run, in which the program has only just started watching.
     for run in 0..=runs {
         let wanted = run + 2;
         let saved = project.dir().with_extension("saved");
@@ -76,7 +76,7 @@ pub(super) fn latency(
     Ok(())
 }
 
-/// Waits until a text stands in a file.
+/// Waits until a file contains a text.
 fn wait(watcher: &mut Watcher, file: &Path, text: &str) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
@@ -91,7 +91,7 @@ fn wait(watcher: &mut Watcher, file: &Path, text: &str) -> Result<()> {
     Err(format!("`koze build --watch` did not write {text:?} to {} in {PATIENCE:?}", file.display()).into())
 }
 
-/// The constant of the program, from its source: the program itself does not tell it.
+/// Reads the debounce interval from the source of koze, which does not report it.
 fn debounce(root: &Path) -> Result<Duration> {
     let source = fs::read_to_string(root.join("cli/src/watch.rs"))?;
     let millis = source

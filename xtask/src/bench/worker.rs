@@ -1,5 +1,6 @@
-//! The Worker of a new project: how large its upload is, and how long a tool call takes through it, beside two written by
-//! hand over the same class, which answers in its own process: `tests/bench/worker`.
+//! Measures the Worker of a new project: the size of its upload, and the time of a tool call, next to two Workers
+//! written by
+//! hand over the same in-process class, in `tests/bench/worker`.
 
 pub(super) mod built;
 
@@ -11,21 +12,22 @@ use serde_json::{Value, json};
 use self::built::Built;
 use crate::{Result, process};
 
-/// What was found.
+/// The results.
 pub(super) struct Report {
     uploads: Vec<Upload>,
     rows: Vec<Row>,
 }
 
-/// An upload, in KiB as wrangler tells them.
+/// The size of an upload in KiB, as wrangler reports it.
 struct Upload {
     what: &'static str,
     raw: f64,
     gzipped: f64,
 }
 
-/// A tool, the Worker by hand (`http` or `mcp`) that it was called through as well, and how long calls took in
-/// microseconds: through the Rust Worker, and through that one.
+/// A tool, the Worker by hand (`http` or `mcp`) to compare with, and the times of calls in microseconds: through the
+/// Rust
+/// Worker, and through the other one.
 struct Row {
     tool: String,
     peer: String,
@@ -57,7 +59,7 @@ fn upload(built: &Built, what: &'static str, with_sdk: bool) -> Result<Upload> {
 }
 
 impl Report {
-    /// The numbers for a program, times in microseconds.
+    /// Returns the numbers as JSON, with times in microseconds.
     pub(super) fn json(&self) -> Value {
         let uploads = self.uploads.iter().map(
             |upload| json!({ "what": upload.what, "raw_kib": upload.raw, "gzipped_kib": upload.gzipped }),
@@ -89,7 +91,7 @@ impl Row {
     }
 }
 
-/// The middle one; not a number of none.
+/// Returns the median, or NaN without times.
 fn median(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);

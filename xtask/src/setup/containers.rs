@@ -1,4 +1,5 @@
-//! What runs the real containers of the tests, from Debian's packages: podman and what it needs, and what is in the containers.
+//! Installs Debian's packages for the tests with real containers: podman, its dependencies, and the contents of the
+//! images.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +7,7 @@ use std::process::Command;
 use super::say;
 use crate::{Result, process};
 
-/// A file of each package. netavark and the DNS server lie where only podman looks for them.
+/// The packages, with a file of each. netavark and the DNS server are outside the `PATH`.
 const PACKAGES: [(&str, &[&str]); 7] = [
     ("podman", &["/usr/bin/podman"]),
     ("runc", &["/usr/sbin/runc", "/usr/bin/runc"]),
@@ -14,14 +15,15 @@ const PACKAGES: [(&str, &[&str]); 7] = [
     ("aardvark-dns", &["/usr/lib/podman/aardvark-dns", "/usr/libexec/podman/aardvark-dns"]),
     ("iptables", &["/usr/sbin/iptables"]),
     ("openssl", &["/usr/bin/openssl"]),
-    // For the local sandboxes of a plain user.
+    // Needed by local sandboxes of an unprivileged user.
     ("uidmap", &["/usr/bin/newgidmap"]),
 ];
 
 const NO_APT: &str = "install them by hand";
 
-/// Installs what is missing, as root on a Debian; elsewhere it says what to install: the tests that need it say so, too,
-/// and fail where `CI` is set.
+/// Installs missing packages, as root on Debian. Otherwise prints what to install; the tests that need it report it,
+/// too, and
+/// fail if `CI` is set.
 pub(crate) fn install() -> Result<()> {
     if !cfg!(target_os = "linux") {
         say("containers run on Linux alone: their tests are left out");
@@ -41,7 +43,7 @@ pub(crate) fn install() -> Result<()> {
     if apt(&missing)? {
         return Ok(());
     }
-    // The lists may be missing, or older than the packages.
+    // The package lists may be missing or outdated.
     let status = process::status(Command::new("apt-get").arg("update"), NO_APT)?;
     if status.success() && apt(&missing)? {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The JavaScript tools: Node 22, wrangler, tsc, the sandbox SDK and MCP clients, from `tests/package-lock.json`.
+//! Installs the JavaScript tools: Node 22, wrangler, tsc, the sandbox SDK and MCP clients, from
+//! `tests/package-lock.json`.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,19 +9,20 @@ use fs_err as fs;
 use super::say;
 use crate::{Result, process};
 
-/// Holds the lock file that `node_modules` was installed from. npm removes it with the directory, so it
-/// cannot outlive what it speaks for. `koze-tests` reads it too (`tests/src/node.rs`).
+/// A copy of the lock file that `node_modules` was installed from. npm deletes it together with the directory, so it
+/// cannot
+/// become stale. `koze-tests` reads it, too (`tests/src/node.rs`).
 const STAMP: &str = "node_modules/.koze-lock";
 
-/// wrangler 4.164 refuses anything older.
+/// wrangler 4.164 rejects older versions.
 const NODE: &str = "v22.";
 
 const MISSING: &str = "install Node 20 or newer, which brings npm, and run `cargo xtask setup` again";
 
-/// Brings `tests/node_modules` in step with the lock file.
+/// Updates `tests/node_modules` to match the lock file.
 pub(crate) fn install(tests: &Path) -> Result<()> {
     let lock_file = tests.join("package-lock.json");
-    // A second `cargo xtask` waits here: `npm ci` removes the directory before it fills it again.
+    // Wait for another `cargo xtask`: `npm ci` deletes the directory before it fills it again.
     let guard =
         std::fs::File::open(&lock_file).map_err(|error| format!("{}: {error}", lock_file.display()))?;
     guard.lock()?;
@@ -34,7 +36,7 @@ pub(crate) fn install(tests: &Path) -> Result<()> {
     say(&format!(
         "npm ci in tests/ (with Node {node}; Node 22, wrangler, tsc, the sandbox SDK, MCP clients)"
     ));
-    // Its warnings are about the older Node of the machine, which installs but never runs these packages.
+    // npm warns about the machine's older Node, which installs these packages but never runs them.
     let mut npm = Command::new("npm");
     npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]).current_dir(tests);
     let status = process::status(&mut npm, MISSING)?;
@@ -50,7 +52,8 @@ pub(crate) fn install(tests: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The npm package `node` fetches its binary in an install script, and npm can be told to run none.
+/// Checks for Node: the npm package `node` downloads it in an install script, and npm may be configured not to run
+/// those.
 fn check_node(tests: &Path) -> Result<()> {
     let found = process::stdout(
         Command::new(tests.join("node_modules/.bin/node")).arg("--version"),

@@ -1,4 +1,4 @@
-//! The targets that are built for beside this machine: that of Workers, and that of the guest in containers.
+//! Installs the compilation targets of Workers and of the guest.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,21 +6,21 @@ use std::process::Command;
 use super::say;
 use crate::{Result, process};
 
-/// What Workers are built for.
+/// The target of Workers.
 pub(crate) const WASM: &str = "wasm32-unknown-unknown";
 
 const NO_RUSTUP: &str = "install rustup and run `cargo xtask setup` again";
 
 const AGAIN: &str = "rustup says why above; once that is mended, run `cargo xtask setup` again";
 
-/// What helps on a machine that may not download Rust's own build of the target of Workers.
+/// The remedy for machines that cannot download Rust's own build of the Worker target.
 const REFUSED: &str = "\
 rustup says why above; once that is mended, run `cargo xtask setup` again.
 Where its downloads are refused for good, Debian has what builds for the target by hand, a compiler with the sources of its library:
   apt-get install -y --no-install-recommends rustc-web cargo-web rust-web-llvm rust-web-src lld-22
   RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc /usr/bin/cargo build --target wasm32-unknown-unknown -Z build-std=std,panic_abort";
 
-/// Adds a target to the toolchain in use, unless it is there; `verbose` also names the toolchain.
+/// Adds a target to the toolchain in use if it is missing. `verbose` prints the toolchain, too.
 pub(crate) fn install(target: &str, verbose: bool) -> Result<()> {
     let sysroot = process::stdout(Command::new("rustc").args(["--print", "sysroot"]), NO_RUSTUP)?;
     if verbose {
@@ -39,7 +39,7 @@ pub(crate) fn install(target: &str, verbose: bool) -> Result<()> {
         let refused = if target == WASM { REFUSED } else { AGAIN };
         return Err(format!("`{}` failed ({status}): {refused}", process::line(&rustup)).into());
     }
-    // rustup's toolchain need not be the one that `rustc` on PATH belongs to.
+    // rustup may have added it to another toolchain than that of the `rustc` on PATH.
     if !installed(Path::new(&sysroot), target) {
         return Err(format!(
             "rustup added {target}, but not to the toolchain in use ({sysroot}): put rustup's directory first on PATH"
@@ -49,7 +49,7 @@ pub(crate) fn install(target: &str, verbose: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whether the target's libraries lie in the toolchain.
+/// Returns whether the toolchain contains the target's libraries.
 fn installed(sysroot: &Path, target: &str) -> bool {
     sysroot.join("lib/rustlib").join(target).join("lib").is_dir()
 }

@@ -1,5 +1,6 @@
-//! The Worker of a new project, built as worker-build builds it: by cargo, wasm-bindgen, wasm-opt and esbuild. worker-build
-//! itself would compile for minutes, and download what it runs.
+//! Builds the Worker of a new project as worker-build does: with cargo, wasm-bindgen, wasm-opt and esbuild.
+//! worker-build itself
+//! would take minutes to compile, and would download the tools it runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,12 +13,12 @@ use crate::{Result, process};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// What helps where a tool is missing.
+/// The remedy for a missing tool.
 pub(in crate::bench) const SETUP: &str = "run `cargo xtask setup`";
 
-/// What wasm-opt does where the package does not say.
+/// The default options of wasm-opt.
 const OPTIMISED: &str = "-O";
-/// What it may use, and that names of functions stay, where cargo has left them.
+/// The features that wasm-opt may use, and the option that keeps the function names that cargo left.
 const FEATURES: [&str; 8] = [
     "--enable-mutable-globals",
     "--enable-sign-ext",
@@ -29,21 +30,21 @@ const FEATURES: [&str; 8] = [
     "--debuginfo",
 ];
 
-/// The files of the benchmark beside the Worker.
+/// The files of the benchmark.
 const BENCHMARK: [&str; 2] = ["answers.mjs", "rust.mjs"];
-/// The Workers that it is set beside.
+/// The Workers to compare with.
 const BY_HAND: [&str; 2] = ["http", "mcp"];
 
-/// A project whose Worker is built.
+/// A project with a built Worker.
 pub(in crate::bench) struct Built {
     root: PathBuf,
     project: PathBuf,
 }
 
 impl Built {
-    /// Makes the project anew, and builds its Worker.
+    /// Creates the project and builds its Worker.
     pub(in crate::bench) fn new(root: &Path, koze: &Path) -> Result<Self> {
-        // Always the same place: cargo finds there what it has compiled before.
+        // A fixed path, so that cargo finds the results of earlier builds.
         let dir = root.join("target/bench-worker");
         let built = Built { root: root.to_owned(), project: dir.join("project") };
         if built.project.exists() {
@@ -55,19 +56,19 @@ impl Built {
         process::stdout(new.current_dir(&dir), "see what it said above")?;
         let modules = root.join("tests/node_modules");
         fs::os::unix::fs::symlink(modules, built.project.join("node_modules"))?;
-        // The versions of this workspace.
+        // Use the versions of this workspace.
         fs::copy(root.join("Cargo.lock"), built.project.join("Cargo.lock"))?;
         let module = built.cargo()?;
         built.link(&module)?;
         Ok(built)
     }
 
-    /// The directory of the project.
+    /// Returns the directory of the project.
     pub(in crate::bench) fn dir(&self) -> &Path {
         &self.project
     }
 
-    /// A tool of `tests/node_modules`, in the project.
+    /// Returns a tool of `tests/node_modules`, to run in the project.
     pub(in crate::bench) fn tool(&self, name: &str) -> Result<Command> {
         let bin = self.root.join("tests/node_modules/.bin");
         let mut command = Command::new(bin.join(name));
@@ -80,7 +81,7 @@ impl Built {
         Ok(command)
     }
 
-    /// What wrangler prints where it would upload the Worker.
+    /// Returns wrangler's output for a dry run of the upload.
     pub(in crate::bench) fn dry_run(&self, with_sdk: bool) -> Result<String> {
         let mut config = json!({
             "name": "bench-worker",
@@ -92,14 +93,14 @@ impl Built {
             let instead = self.root.join("tests/bench/worker/no-sdk.mjs");
             config["alias"] = json!({ "@cloudflare/sandbox": instead });
         }
-        // Without the build command and the blocks of the project, which have no part in it.
+        // Without the build command and the project's blocks, which the upload does not need.
         fs::write(self.project.join("upload.json"), config.to_string())?;
         let mut wrangler = self.tool("wrangler")?;
         wrangler.args(["deploy", "--dry-run", "--config", "upload.json", "--outdir", "dist"]);
         process::stdout(&mut wrangler, SETUP)
     }
 
-    /// Puts the files of the benchmark beside it.
+    /// Writes the files of the benchmark to the project.
     pub(in crate::bench) fn write_benchmark(&self) -> Result<()> {
         let from = self.root.join("tests/bench/worker");
         for file in BENCHMARK {
@@ -111,7 +112,7 @@ impl Built {
         Ok(())
     }
 
-    /// Bundles a Worker written by hand, for the directory of the project.
+    /// Bundles a Worker written by hand into the project's directory.
     pub(in crate::bench) fn by_hand(&self, source: &Path, bundle: &str) -> Result<()> {
         let mut esbuild = self.tool("esbuild")?;
         esbuild.arg(source).arg(format!("--outfile={bundle}")).args([
@@ -126,13 +127,13 @@ impl Built {
         process::stdout(&mut esbuild, SETUP).map(drop)
     }
 
-    /// The module that cargo leaves, with the profile that the project has.
+    /// Builds the wasm module with the profile of the project.
     fn cargo(&self) -> Result<PathBuf> {
         let target = self.root.join("target/bench-worker");
         let mut cargo = process::cargo(&self.project);
         for (name, _) in std::env::vars_os() {
             let name = name.to_string_lossy();
-            // What cargo has set for this program.
+            // Remove the variables that cargo set for this program.
             if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_PROFILE_") {
                 cargo.env_remove(&*name);
             }
@@ -142,19 +143,20 @@ impl Built {
         Ok(target.join(TARGET).join("release/bench_worker.wasm"))
     }
 
-    /// Puts the Worker where worker-build leaves it.
+    /// Links the module and its JavaScript where worker-build does.
     fn link(&self, module: &Path) -> Result<()> {
         let build = self.project.join("build");
         let mut bindgen = Bindgen::new();
         bindgen.input_path(module).out_name("rust").typescript(false);
-        // With what starts the module anew after a panic.
+        // Include the code that restarts the module after a panic.
         bindgen.reset_state_function(true).force_enable_abort_handler(true);
         bindgen
             .module(true)
             .and_then(|bindgen| bindgen.generate(&build))
             .map_err(|error| format!("{error:#}"))?;
         let glue = build.join("rust.js");
-        // esbuild knows no imports by phase; wrangler's plain import of wasm gives the same compiled module.
+        // esbuild does not support source phase imports. wrangler's plain import of wasm gives the same compiled
+        // module.
         fs::write(&glue, fs::read_to_string(&glue)?.replace("import source ", "import "))?;
         self.optimise(&build.join("rust_bg.wasm"))?;
         let shim = build.join("shim.mjs");
@@ -180,7 +182,7 @@ impl Built {
         Ok(())
     }
 
-    /// Has wasm-opt do what the package says.
+    /// Runs wasm-opt with the options of the package.
     fn optimise(&self, module: &Path) -> Result<()> {
         let mut cargo = process::cargo(&self.project);
         cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
