@@ -180,8 +180,7 @@ fn leads_nowhere(error: &std::io::Error) -> bool {
 }
 
 /// Removes files that were found twice, through a link and directly, in favor of the direct path. Paths stay below
-/// `src`,
-/// wherever a link leads.
+/// `src`, wherever a link leads.
 fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut met: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for path in files {

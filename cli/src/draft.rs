@@ -1,6 +1,5 @@
 //! The changes that a command makes next to those of the build: sources, settings, names. The project is built as if
-//! they
-//! were already on disk, and all changes are written together or not at all.
+//! they were already on disk, and all changes are written together or not at all.
 
 use std::path::{Path, PathBuf};
 

@@ -113,8 +113,7 @@ pub fn resolve(sandbox: &Sandbox, around: Surroundings, findings: &mut Findings)
 }
 
 /// Converts an image of a configuration in `config_dir` to the attribute value for a source in `source_dir`. Returns
-/// `None`
-/// if no attribute can express it.
+/// `None` if no attribute can express it.
 pub fn in_attribute(image: &str, config_dir: &Path, source_dir: &Path) -> Option<String> {
     let file = paths::normal(&config_dir.join(image));
     let text = if file.is_file() { paths::dotted(&file, source_dir) } else { image.to_owned() };

@@ -38,8 +38,7 @@ pub struct Lock {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocks: Vec<String>,
     /// The files that koze wrote for images with its guest, relative to the package. koze deletes them with the last
-    /// sandbox
-    /// that needs them.
+    /// sandbox that needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
     /// The class that records the sandboxes of sessions, if the last build had it.

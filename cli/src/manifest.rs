@@ -115,8 +115,7 @@ pub fn library(dir: &Path) -> String {
 }
 
 /// Returns a manifest with a path dependency on the crate `koze`, if a path is given, and a library of the crate type
-/// that
-/// worker-build needs, unless the manifest already sets one.
+/// that worker-build needs, unless the manifest already sets one.
 ///
 /// Adds lines without changing any; comments stay in their section.
 ///

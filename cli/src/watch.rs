@@ -99,8 +99,7 @@ impl Watcher {
     }
 
     /// Returns whether an event may affect a build. Forgets deleted directories, because they have to be watched again
-    /// when they
-    /// are recreated.
+    /// when they are recreated.
     fn matters(&mut self, event: notify::Result<Event>) -> bool {
         // A lost event may have been a change.
         let Ok(event) = event else { return true };

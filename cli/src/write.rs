@@ -57,8 +57,7 @@ impl Action {
 
 impl Change {
     /// Creates a change of the file at `path` and reads its current content. A symbolic link is followed, unless the
-    /// file is
-    /// deleted: then the link itself is deleted.
+    /// file is deleted: then the link itself is deleted.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
@@ -106,10 +105,8 @@ struct Step {
 /// Applies the changes in order. `dir` is the package, which the caller must have locked.
 ///
 /// Every new content is written to a temporary file next to its destination before the first file is replaced, so a
-/// full disk
-/// or a read-only directory leaves everything unchanged. From then on all changes are made: if this run is interrupted,
-/// the
-/// next one [finishes](finish) them.
+/// full disk or a read-only directory leaves everything unchanged. From then on all changes are made: if this run is
+/// interrupted, the next one [finishes](finish) them.
 ///
 /// # Errors
 /// Returns the error and the files that were already written.

@@ -8,9 +8,8 @@ mod source;
 /// Declares an isolated Linux sandbox on Cloudflare.
 ///
 /// Put the attribute on the only struct of a `src/**/*.sandbox.rs` file. It implements `koze::SandboxClass` for the
-/// struct,
-/// with the names that `koze build` writes to the wrangler configuration, and checks the same rules as that command.
-/// `#[sandbox]` alone is complete; every key is optional:
+/// struct, with the names that `koze build` writes to the wrangler configuration, and checks the same rules as that
+/// command. `#[sandbox]` alone is complete; every key is optional:
 ///
 /// ```text
 /// use koze::prelude::*;

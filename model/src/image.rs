@@ -3,8 +3,7 @@
 use std::fmt;
 
 /// The repository of the sandbox SDK's images. The registry's host must be part of it, or wrangler uses the account's
-/// own
-/// registry.
+/// own registry.
 pub const DEFAULT_REPOSITORY: &str = "docker.io/cloudflare/sandbox";
 
 /// The variants of the default image.
@@ -85,8 +84,7 @@ fn is_tag(tag: &str) -> bool {
 }
 
 /// Returns whether a text is `host[:port]/path/name`. The path is lower case; a first component with a dot or port is
-/// the
-/// host.
+/// the host.
 fn is_repository(repository: &str) -> bool {
     let path = match repository.split_once('/') {
         Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => {

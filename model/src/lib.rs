@@ -1,10 +1,8 @@
 //! The convention of `koze build` as pure functions over source text.
 //!
 //! Two frontends share this crate: the `#[sandbox]` macro, which passes the tokens of one item, and the command line,
-//! which
-//! passes whole files. Both get the same [`Sandbox`] or the same [`Diagnostic`]s at the same spans. The crate does no
-//! I/O:
-//! it reads no file, no environment variable and no clock.
+//! which passes whole files. Both get the same [`Sandbox`] or the same [`Diagnostic`]s at the same spans. The crate
+//! does no I/O: it reads no file, no environment variable and no clock.
 //!
 //! | module | job |
 //! |---|---|

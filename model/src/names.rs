@@ -117,8 +117,7 @@ pub fn is_container_name(text: &str) -> bool {
 }
 
 /// Returns why a struct's name cannot be the class of a Durable Object, if it cannot. The class is exported from a
-/// JavaScript
-/// module that also exports koze's own classes.
+/// JavaScript module that also exports koze's own classes.
 pub fn reserved_class(class: &str) -> Option<&'static str> {
     // Reserved in ECMAScript modules: keywords, future keywords, strict-mode names.
     const JAVASCRIPT: &[&str] = &[

@@ -1,10 +1,8 @@
 //! `cargo xtask bench`: measures `koze build` as a whole process, from spawn to exit; sandboxes on this machine; and
-//! the size
-//! and speed of a new project's Worker.
+//! the size and speed of a new project's Worker.
 //!
 //! Compared commands run interleaved, so that a temporary slowdown of the machine affects all of them alike. The
-//! benchmark
-//! does not judge the numbers.
+//! benchmark does not judge the numbers.
 
 mod binary;
 mod measure;

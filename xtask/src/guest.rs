@@ -2,8 +2,7 @@
 //! containers.
 //!
 //! The program is committed, because `cargo install koze-cli` builds for no other target. The build is reproducible
-//! wherever
-//! the checkout is: it uses no linker or library of the host and contains no path of it.
+//! wherever the checkout is: it uses no linker or library of the host and contains no path of it.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};

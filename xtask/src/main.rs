@@ -66,8 +66,7 @@ fn main() -> ExitCode {
 }
 
 /// Returns the workspace's directory. Cargo sets the manifest's directory at run time, too, which stays correct if the
-/// checkout
-/// is moved after the build.
+/// checkout is moved after the build.
 fn root() -> PathBuf {
     let xtask = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);

@@ -21,17 +21,10 @@ pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     all.args(["test", "--workspace", "--no-fail-fast"]).args(args);
     if args.is_empty() {
         // The tests of the package build it anyway. Building it for the other tests alone would compile it and its
-        // dependencies
-        // again, with other features.
+        // dependencies again, with other features.
         all.env("KOZE_TEST_PROGRAM", beside()?.join("koze"));
     }
-    let mut code = run_one(&mut all)?;
-    if args.is_empty() && cfg!(target_os = "linux") {
-        // These features are off by default: Workers do not need the provider, and some tests disable protections.
-        let mut local = cargo(root)?;
-        local.args(["test", "--package", "koze", "--features", "local,testing", "--test", "local"]);
-        code = code.max(run_one(&mut local)?);
-    }
+    let code = run_one(&mut all)?;
     Ok(ExitCode::from(code))
 }
 
@@ -42,8 +35,7 @@ fn cargo(root: &Path) -> Result<Command> {
         .env("WRANGLER_SEND_METRICS", "false");
     if std::env::var_os(THREADS).is_none() {
         // Tests spend much of their time waiting for programs, the disk, or the absence of an event. With far more
-        // tests than
-        // processors, though, timeouts would expire.
+        // tests than processors, though, timeouts would expire.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         cargo.env(THREADS, (processors + 1).to_string());
     }

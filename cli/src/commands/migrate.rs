@@ -1,6 +1,5 @@
 //! `koze migrate`: converts the class `Sandbox` of earlier versions to a sandbox with a file, or moves sandboxes to
-//! another
-//! backend. Storage is kept.
+//! another backend. Storage is kept.
 
 use std::process::ExitCode;
 

@@ -120,8 +120,7 @@ fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
 }
 
 /// Builds the project in a staging directory next to its destination, so that lookups in parent directories give the
-/// same
-/// results, and moves it into place.
+/// same results, and moves it into place.
 fn fill(parent: &Path, wanted: &Wanted, findings: &mut Findings) -> Result<Build, Stop> {
     let staging = match disk::temp_dir(parent, STAGING) {
         Ok(staging) => staging,
@@ -155,8 +154,7 @@ fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<
 }
 
 /// Moves a finished project into place. An existing empty directory is filled entry by entry, not replaced, because it
-/// may
-/// be somebody's working directory.
+/// may be somebody's working directory.
 fn settle(staging: &Path, dir: &Path) -> Result<(), Failed> {
     let nothing = |error| Failed { error, written: Vec::new() };
     if !dir.is_dir() {

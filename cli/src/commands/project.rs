@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use koze::Images;
+use koze_core::Images;
 
 use crate::args::Where;
 use crate::build::{self, Build, Options};

@@ -7,8 +7,7 @@ use crate::paths;
 use crate::rules::Rule;
 
 /// Returns the directory of the crate `koze`: the given one, or that of the checkout from which this program runs or
-/// was
-/// built.
+/// was built.
 pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<PathBuf, Stop> {
     if let Some(given) = given {
         let path = fs_err::canonicalize(given).unwrap_or_else(|_| given.to_owned());
@@ -19,8 +18,7 @@ pub(super) fn find(given: Option<&Path>, findings: &mut Findings) -> Result<Path
         return findings.fail(Rule::NoRuntime { why }, None);
     }
     // `cargo run` sets the package's directory. Otherwise the program is in the checkout's `target`, the working
-    // directory is
-    // in the checkout, or `cargo install --path` built the program.
+    // directory is in the checkout, or `cargo install --path` built the program.
     let places = [
         std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from),
         std::env::current_exe().ok(),

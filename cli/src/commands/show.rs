@@ -11,8 +11,7 @@ pub(super) fn out(text: &str) {
 }
 
 /// Prints to standard output and returns whether the reader is still there. A closed pipe is no failure; any other
-/// write
-/// error is.
+/// write error is.
 pub(super) fn told(text: &str) -> bool {
     told_to(&mut anstream::stdout(), text)
 }

@@ -20,8 +20,7 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
 }
 
 /// Builds after each change until `heard` returns false. Passes it each build and whether the findings were shown;
-/// findings
-/// that equal `last` are not shown again.
+/// findings that equal `last` are not shown again.
 pub(super) fn follow(
     place: &Where,
     mut last: Option<String>,

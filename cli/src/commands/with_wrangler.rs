@@ -69,8 +69,7 @@ pub(super) fn environment(run: &args::Run, project: &Project) -> Result<Option<S
 }
 
 /// Returns wrangler's argument for the environment. It is passed for the top level, too, because wrangler would
-/// otherwise
-/// choose an environment itself.
+/// otherwise choose an environment itself.
 pub(super) fn environment_argument(name: Option<&str>) -> String {
     format!("--env={}", name.unwrap_or_default())
 }

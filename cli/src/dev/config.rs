@@ -87,8 +87,7 @@ fn level(level: &mut Map<String, Value>, local: &Local) {
 }
 
 /// Removes the [`CHECK`] that guards a deployment from a build command. In a local run, koze rebuilds after each
-/// change, and
-/// wrangler, which sees the same change, would exit if its first build failed on a stale file.
+/// change, and wrangler, which sees the same change, would exit if its first build failed on a stale file.
 fn unchecked(command: &str) -> &str {
     match command.split_once("&&") {
         Some((check, rest)) if check.split_whitespace().eq(CHECK.split_whitespace()) => rest.trim_start(),

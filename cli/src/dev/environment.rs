@@ -8,8 +8,7 @@ use super::dotenv;
 /// The variable that names the environment.
 const NAME: &str = "CLOUDFLARE_ENV";
 /// The files that wrangler reads the variable from, next to its own environment, in its working directory. The later
-/// file
-/// wins.
+/// file wins.
 const FILES: [&str; 2] = [".env", ".env.local"];
 
 /// Returns the environment that wrangler would select in this directory, or `None` for the top level.

@@ -1,6 +1,5 @@
 //! A process between koze and wrangler that kills all descendants of wrangler when wrangler ends, and wrangler when
-//! koze
-//! ends for any reason.
+//! koze ends for any reason.
 
 use std::ffi::OsString;
 use std::io;

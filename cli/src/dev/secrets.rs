@@ -11,8 +11,7 @@ use super::dotenv;
 const SECRETS: [&str; 2] = ["KOZE_TOKEN", "KOZE_TOKENS"];
 
 /// Returns whether a Worker has a token in development, in the given environment or at the top level: as a variable of
-/// its
-/// configuration, or in the files where wrangler looks for secrets.
+/// its configuration, or in the files where wrangler looks for secrets.
 pub fn have_token(config: &Value, environment: Option<&str>, dir: &Path) -> bool {
     let named = environment.and_then(|name| config.get("env")?.get(name));
     let level = named.unwrap_or(config);

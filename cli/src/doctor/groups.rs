@@ -1,14 +1,13 @@
 //! Checks the user's supplementary groups, which sandboxes on this machine may inherit.
 
-use koze::provider::local::{Groups, groups};
+use koze_local::{Groups, groups};
 
 use super::Check;
 
 const NAME: &str = "groups";
 
 /// Reports if sandboxes can read files that only one of the user's groups may read; `None` if groups are dropped. This
-/// is
-/// not a warning, because it describes the machine and `--strict` judges the project.
+/// is not a warning, because it describes the machine and `--strict` judges the project.
 pub(super) fn check() -> Option<Check> {
     of(groups())
 }

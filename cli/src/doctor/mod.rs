@@ -73,8 +73,7 @@ impl Check {
 }
 
 /// Runs all checks after a dry-run build. `build` and `findings` are its results, and `config` is the configuration
-/// that it
-/// would edit.
+/// that it would edit.
 pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now: SystemTime) -> Vec<Check> {
     let mut checks = project::checks(build, findings, now);
     let native = |summary: &Planned| summary.backend == Backend::Native;

@@ -111,8 +111,7 @@ fn docker(build: &Build) -> Check {
 }
 
 /// Returns the version of the engine that wrangler would use: Docker, or podman under Docker's name, whose `info` has
-/// no
-/// `ServerVersion`.
+/// no `ServerVersion`.
 fn engine(patience: Duration) -> Option<String> {
     let program = std::env::var_os("WRANGLER_DOCKER_BIN").unwrap_or_else(|| "docker".into());
     said_within(patience, Command::new(program).args(["version", "--format", "{{.Server.Version}}"]))

@@ -9,8 +9,7 @@ use super::template::{Fill, Template};
 use crate::wrangler::bindings::Bindings;
 
 /// Renders `mod.rs` and `env.rs`, whose templates share placeholders. `served` says whether agents get tools,
-/// `registry`
-/// whether their sandboxes are recorded.
+/// `registry` whether their sandboxes are recorded.
 pub(super) fn render(
     sandboxes: &[Sandbox],
     bindings: &Bindings,

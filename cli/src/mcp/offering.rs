@@ -1,11 +1,10 @@
 //! The images that a project offers, and a stamp of the files that declare them. A server runs for long, so it must
-//! notice
-//! when a file restricts what it offers.
+//! notice when a file restricts what it offers.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use koze::Images;
+use koze_core::Images;
 use serde::{Deserialize, Serialize};
 
 /// The images of a project and the files they depend on.

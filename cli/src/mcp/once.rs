@@ -1,7 +1,7 @@
 //! Detects tool calls whose input has a duplicate key. The protocol library would silently use the last value, so such
 //! calls are found before it parses the message, and their input is replaced by an error that the server reports.
 
-use koze::tool::{self, Unread};
+use koze_core::tool::{self, Unread};
 use serde_json::{Map, Value, json};
 
 /// The key of the error that replaces an input. No tool has such a key.
@@ -19,7 +19,7 @@ pub(crate) fn marked(message: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the error if one replaced the input.
-pub(crate) fn mark(input: &Map<String, Value>) -> Option<koze::Error> {
+pub(crate) fn mark(input: &Map<String, Value>) -> Option<koze_core::Error> {
     serde_json::from_value(input.get(TWICE)?.clone()).ok()
 }
 

@@ -1,13 +1,12 @@
 //! Reads and writes messages on two streams, one per line. Most messages are tool calls, which are decoded directly;
-//! the
-//! SDK decodes all others.
+//! the SDK decodes all others.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use koze::tool;
+use koze_core::tool;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, MetaObject, RequestId,

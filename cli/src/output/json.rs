@@ -20,8 +20,7 @@ pub mod proof;
 mod schema;
 
 /// The output of `koze build`, and of all commands that build, with `--format json`: what was found, what changed, and
-/// the
-/// diagnostics. If a run stops early, the parts that it did not reach are null or empty.
+/// the diagnostics. If a run stops early, the parts that it did not reach are null or empty.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 struct Document<'a> {

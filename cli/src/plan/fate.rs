@@ -48,8 +48,7 @@ impl Fate<'_> {
 }
 
 /// Compares the declared sandboxes with the lock. A removed class that has storage is an error, unless the user decided
-/// what
-/// happens to the storage.
+/// what happens to the storage.
 pub(super) fn resolve<'a>(
     inputs: &Inputs<'a>,
     lifecycles: &[Lifecycle],
@@ -138,8 +137,7 @@ impl<'a> Judge<'_, 'a> {
     }
 
     /// Returns the locked sandboxes that no file declares while their class exists. Those whose removal the user
-    /// requested are
-    /// added to `fate` instead.
+    /// requested are added to `fate` instead.
     fn gone(&self, fate: &mut Fate<'a>) -> Vec<&'a Locked> {
         for kept in &self.inputs.lock.kept {
             if self.goes_on(&kept.class, fate) {

@@ -1,6 +1,5 @@
 //! Computes the changes of a build: takes the project and the files on disk, returns the new content of every file.
-//! Writes
-//! nothing.
+//! Writes nothing.
 //!
 //! | module | job |
 //! |---|---|
@@ -27,7 +26,7 @@ mod surroundings;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use koze::Images;
+use koze_core::Images;
 use koze_edit::{Document, Edit};
 use koze_model::Sandbox;
 
@@ -227,8 +226,7 @@ fn check_backend(inputs: &Inputs, sandbox: &Sandbox, locked: &Locked, findings: 
 }
 
 /// Returns the first sandbox ever built among those that serve agents: the one that an agent gets by default if no
-/// attribute
-/// has the key `default`.
+/// attribute has the key `default`.
 fn default(sandboxes: &[Sandbox], lock: &Lock, fate: &Fate) -> Option<String> {
     let served = || sandboxes.iter().filter(|sandbox| images::serves(sandbox));
     let first =

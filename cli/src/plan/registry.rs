@@ -1,8 +1,7 @@
 //! Plans the class that records the sandboxes of sessions. `registry = true` in `Cargo.toml` creates it, and only an
-//! explicit
-//! command removes it.
+//! explicit command removes it.
 
-use koze::provider::cloudflare::registry::BINDING;
+use koze_core::contract::REGISTRY_BINDING as BINDING;
 use koze_edit::{Edit, Step};
 use serde_json::{Value, json};
 
@@ -24,8 +23,7 @@ pub(super) fn kept() -> Kept {
 }
 
 /// Returns whether the class is removed while its storage is kept. It is an error if it has storage and is no longer
-/// enabled,
-/// unless the user decided what happens to the storage.
+/// enabled, unless the user decided what happens to the storage.
 pub(super) fn is_shelved(inputs: &Inputs, lifecycles: &[Lifecycle], findings: &mut Findings) -> bool {
     let living = lifecycles.iter().find(|list| list.lives(CLASS));
     let (Some(list), Some(_), false) = (living, &inputs.lock.registry, inputs.project.registry) else {

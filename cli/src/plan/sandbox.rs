@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use koze::provider::Image;
+use koze_core::provider::Image;
 use koze_model::image::ImageSource;
 use koze_model::{Backend, Sandbox};
 use serde_json::{Map, Value};
@@ -87,8 +87,7 @@ impl<'a> Planning<'a> {
     }
 
     /// Returns its result in the plan. `container` names the application if the lock does not; `environments` are those
-    /// that
-    /// koze manages.
+    /// that koze manages.
     pub(super) fn planned<'e>(
         &self,
         locked: &Locked,

@@ -73,8 +73,7 @@ pub(super) fn check_legacy(level: &Level, config: &Config, findings: &mut Findin
 const INTERCEPTION: &str = "2026-04-21";
 
 /// Checks the compatibility date: an egress policy is enforced only if traffic is intercepted. Environments inherit the
-/// date
-/// of the top level.
+/// date of the top level.
 fn check_date(inputs: &Inputs, level: &Level, findings: &mut Findings) {
     let policy = inputs.sandboxes.list.iter().any(|sandbox| {
         sandbox.attributes.allowed_hosts.is_some() || sandbox.attributes.denied_hosts.is_some()

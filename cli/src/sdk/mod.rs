@@ -37,8 +37,7 @@ pub struct Sdk {
 }
 
 /// Determines the SDK version from, in this order: `node_modules` in the package or a parent directory; an exact
-/// version in a
-/// lock file or a `package.json`; the `koze` crate in the dependency graph.
+/// version in a lock file or a `package.json`; the `koze` crate in the dependency graph.
 ///
 /// # Errors
 /// Returns [`Stop`] if the version is unknown or not supported, or a file is invalid.

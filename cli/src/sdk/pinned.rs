@@ -39,8 +39,7 @@ pub(super) struct Importer<'a> {
 
 impl Importer<'_> {
     /// Returns the directories in which Node looks for the SDK, from the project upward, relative to the lock file; `.`
-    /// is the
-    /// lock file's own directory.
+    /// is the lock file's own directory.
     pub(super) fn dirs(&self) -> impl Iterator<Item = String> {
         let within = self.project.ancestors().take_while(|dir| dir.starts_with(self.root));
         within.map(|dir| paths::relative(dir, self.root))
@@ -118,8 +117,7 @@ fn exact(package: &Value) -> Option<String> {
 }
 
 /// Reads bun's lock file: `"packages": { "@cloudflare/sandbox": ["@cloudflare/sandbox@0.12.10", …] }`. A workspace
-/// package
-/// with another version has its own key, which starts with its name.
+/// package with another version has its own key, which starts with its name.
 fn bun(lock: &Value, importer: &Importer) -> Option<String> {
     let packages = lock.get("packages")?;
     let nested = |dir: String| {

@@ -88,8 +88,7 @@ fn plain(version: &str) -> Option<String> {
 }
 
 /// Returns the version in a package's key: `@cloudflare/sandbox@0.12.10`, with a leading `/` before format 9, and with
-/// a `/`
-/// instead of the second `@` in format 5.
+/// a `/` instead of the second `@` in format 5.
 fn of_key(key: &str) -> Option<String> {
     let rest = key.trim_start_matches('/').strip_prefix(PACKAGE)?;
     plain(rest.strip_prefix(['@', '/'])?)

@@ -1,12 +1,11 @@
 //! Serves a client of the Model Context Protocol in the supervisor, over the streams that `koze mcp` passed on. Calls
-//! take no
-//! detour through another process.
+//! take no detour through another process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use koze::tool::{agent, mcp};
+use koze_core::tool::{agent, mcp};
 use rmcp::model::CallToolResult;
 use serde_json::Value;
 use tokio::io::BufReader;
@@ -63,8 +62,7 @@ pub(super) async fn serve(
 }
 
 /// Stops serving a client before this process exits. Running calls finish and are answered; `koze mcp` serves the
-/// requests
-/// that follow.
+/// requests that follow.
 async fn hand_back(supervisor: &Supervisor, calls: &AtomicUsize, keeper: &Keeper) {
     supervisor.retiring().await;
     keeper.shut();

@@ -1,12 +1,9 @@
 //! The sandboxes of a session on this machine.
 //!
 //! Sandboxes end with the process that runs them. To keep them across commands, each session has a supervisor, a
-//! background
-//! process that the first command starts. It exits when it has been idle for a while and all its sandboxes sleep.
-//! Commands
-//! connect to a socket in the project's state directory, with one connection per call; closing the connection cancels
-//! the
-//! call. `koze mcp` passes its client's streams on, as one long call.
+//! background process that the first command starts. It exits when it has been idle for a while and all its sandboxes
+//! sleep. Commands connect to a socket in the project's state directory, with one connection per call; closing the
+//! connection cancels the call. `koze mcp` passes its client's streams on, as one long call.
 //!
 //! | module | job |
 //! |---|---|
@@ -28,7 +25,7 @@ pub mod wire;
 pub use client::Client;
 pub use state::State;
 
-use koze::{Code, Error, Result, SessionId};
+use koze_core::{Code, Error, Result, SessionId};
 
 /// The only tenant of this machine's sandboxes.
 const TENANT: &str = "local";
@@ -36,7 +33,7 @@ const TENANT: &str = "local";
 /// Returns the session of a name.
 ///
 /// # Errors
-/// Returns [`koze::Code::InvalidInput`] if the name is invalid.
+/// Returns [`koze_core::Code::InvalidInput`] if the name is invalid.
 pub fn session(name: &str) -> Result<SessionId> {
     SessionId::new(TENANT, name)
 }

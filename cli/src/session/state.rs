@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use koze::{Code, Error, Result, SessionId};
+use koze_core::{Code, Error, Result, SessionId};
 use sha2::{Digest, Sha256};
 
 use super::trust::{self, Distrust};
@@ -61,8 +61,7 @@ impl State {
     ///
     /// # Errors
     /// Returns [`Code::Unavailable`] if it cannot be created, and [`Code::PermissionDenied`] if another user created it
-    /// first.
-    /// The messages do not contain the path, because a model may read them.
+    /// first. The messages do not contain the path, because a model may read them.
     pub fn make(&self) -> Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(self.supervisors()).map_err(
             |error: io::Error| {
@@ -87,8 +86,7 @@ impl State {
     }
 
     /// Returns the directory in which the local provider keeps the sandboxes of a session. Each session has its own,
-    /// because it
-    /// has its own supervisor.
+    /// because it has its own supervisor.
     pub fn sandboxes(&self, session: &SessionId) -> PathBuf {
         self.sessions_dir().join(stem(session))
     }
@@ -125,8 +123,7 @@ impl State {
     }
 
     /// Returns a path of the socket through the directory's descriptor, which must stay open: socket paths are limited
-    /// to 107
-    /// bytes. The directory is checked after it is opened, so nobody can replace it.
+    /// to 107 bytes. The directory is checked after it is opened, so nobody can replace it.
     pub(super) fn short_socket(&self, session: &SessionId) -> io::Result<(File, String)> {
         let dir = File::open(self.supervisors())?;
         trust::opened(&dir)?;

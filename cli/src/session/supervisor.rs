@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use koze::provider::local::{self, Local};
-use koze::sandbox::Status;
-use koze::tool::agent;
-use koze::{
+use koze_core::sandbox::Status;
+use koze_core::tool::agent;
+use koze_core::{
     Code, Error, Images, Pool, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
 };
+use koze_local::Local;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -33,8 +33,7 @@ const IDLE_DEFAULT: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs the sandboxes of a session until they are no longer needed. Prints on standard output that it listens, or why
-/// it
-/// cannot.
+/// it cannot.
 ///
 /// # Errors
 /// Returns an error if the state directory or the socket cannot be used.
@@ -45,7 +44,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     let _ = rustix::process::setsid();
     let (state, session) = (state.clone(), session.clone());
     let null = fs::File::open("/dev/null").map_err(|error| failed(&error))?;
-    local::block_on(async move {
+    koze_local::block_on(async move {
         let started = Supervisor::start(&state, &session);
         let said = match &started {
             Ok(_) => READY.to_owned(),
@@ -150,8 +149,7 @@ impl Supervisor {
     }
 
     /// Returns whether to exit: on request, if no client can find the socket, or if no call arrived for a while and no
-    /// sandbox
-    /// runs.
+    /// sandbox runs.
     async fn needless(&self) -> bool {
         if *self.retired.borrow() || !self.is_found() {
             return true;

@@ -1,8 +1,7 @@
 //! Checks that a state directory belongs to this user alone.
 //!
 //! All requests to a session's supervisor and all files of its sandboxes pass through this directory. Other users who
-//! own it,
-//! or can write to it or to a parent directory, could place their own socket or link there.
+//! own it, or can write to it or to a parent directory, could place their own socket or link there.
 
 use std::fmt;
 use std::fs::{self, File, Metadata};

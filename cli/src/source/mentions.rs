@@ -27,8 +27,7 @@ const ENDINGS: [&str; 6] = [".rs", ".ts", ".mts", ".js", ".mjs", ".tsx"];
 const BUILT: [&str; 2] = ["build", "dist"];
 
 /// Returns every line of the package that contains one of the words, after the draft's changes. Skips generated files,
-/// build
-/// output, and nested packages.
+/// build output, and nested packages.
 pub fn of(project: &Project, draft: &Draft, words: &[&str]) -> Vec<Mention> {
     let generated = project.dir.join(generate::DIR);
     let wanted = |entry: &DirEntry| {

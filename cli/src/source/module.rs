@@ -12,8 +12,7 @@ pub fn is_declared(file: &File, name: &str) -> bool {
 /// Adds `mod <name>;` to a text. Returns the text unchanged if it already declares the module.
 ///
 /// The declaration goes after the last module that has its own file, or else after the leading imports, or else after
-/// the
-/// crate's attributes.
+/// the crate's attributes.
 ///
 /// `text` must not contain a byte order mark.
 ///
@@ -50,8 +49,7 @@ pub fn declare(text: &str, name: &str) -> syn::Result<String> {
 }
 
 /// Returns the end of the line on which an item ends, including a trailing comment. If other code follows on the line,
-/// returns
-/// the end of the item.
+/// returns the end of the item.
 fn line_end(text: &str, end: usize) -> usize {
     let line = text[end..].find('\n').map_or(text.len(), |newline| end + newline + 1);
     let rest = text[end..line].trim();

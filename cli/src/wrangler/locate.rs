@@ -12,8 +12,7 @@ use crate::paths;
 use crate::rules::Rule;
 
 /// The file names of configurations. wrangler looks for each name in all directories up to the root before it looks for
-/// the
-/// next name.
+/// the next name.
 const NAMES: [&str; 3] = ["wrangler.json", "wrangler.jsonc", "wrangler.toml"];
 
 /// The key that marks a Pages configuration for wrangler, whatever its value.

@@ -2,8 +2,7 @@
 //!
 //! [`locate`] finds the file, and [`koze_edit`] reads and edits it in place. The changes are computed over plain data:
 //! [`scope`] locates the blocks, [`level`] indexes their entries, [`lifecycle`] determines which classes exist,
-//! [`blocks`]
-//! computes the required entries, and [`bindings`] reads the Worker's `env`.
+//! [`blocks`] computes the required entries, and [`bindings`] reads the Worker's `env`.
 
 pub mod bindings;
 pub mod blocks;

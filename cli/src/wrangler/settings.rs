@@ -7,8 +7,7 @@ use super::locate::Config;
 use super::scope::{Scope, dotted};
 
 /// The command to run before the Worker is built. It only checks, because wrangler reads its configuration before it
-/// runs the
-/// command: a build at this point would deploy the old blocks.
+/// runs the command: a build at this point would deploy the old blocks.
 pub const CHECK: &str = "koze build --check";
 
 /// The compatibility flag that enables Node's modules.
@@ -69,8 +68,7 @@ impl Settings {
     }
 
     /// Replaces worker-build's output by the generated entry point. The build itself reports what to do about a user's
-    /// own entry
-    /// point.
+    /// own entry point.
     fn main(&mut self, scope: &Scope, entry: &str, config: &Config) {
         let main = scope.get("main").and_then(Value::as_str);
         let site = scope.get("site").and_then(|site| site.get("entry-point")).and_then(Value::as_str);

@@ -1,10 +1,8 @@
 //! Fault injection, for tests of crashes and full disks.
 //!
 //! Every operation that changes the disk passes a point; the points of a run are numbered from 1. With
-//! `KOZE_FAULT=kill@N`,
-//! the program exits at point N as if killed by `kill -9`; with `error@N`, that operation fails as on a full disk.
-//! Builds
-//! without `debug_assertions`, such as releases, do not contain this.
+//! `KOZE_FAULT=kill@N`, the program exits at point N as if killed by `kill -9`; with `error@N`, that operation fails as
+//! on a full disk. Builds without `debug_assertions`, such as releases, do not contain this.
 
 use std::io;
 use std::path::Path;

@@ -1,12 +1,9 @@
 //! The journal, which makes changes to several files atomic.
 //!
 //! It is written when all new contents are on disk and before the first file is replaced, and deleted when all files
-//! are
-//! replaced. A run that finds a journal finishes the interrupted run, so `koze.lock` and the wrangler configuration
-//! never
-//! disagree about ownership. If the user has changed one of the files meanwhile, nothing is finished: the files stay as
-//! they
-//! are, and the build starts from them.
+//! are replaced. A run that finds a journal finishes the interrupted run, so `koze.lock` and the wrangler configuration
+//! never disagree about ownership. If the user has changed one of the files meanwhile, nothing is finished: the files
+//! stay as they are, and the build starts from them.
 
 use std::io;
 use std::path::{Component, Path};

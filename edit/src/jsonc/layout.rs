@@ -27,8 +27,7 @@ impl Layout {
     }
 
     /// Returns the answer of the nearest brackets: those in the value's own entries, the last one first; the value's
-    /// own; and then
-    /// those around it, in the same way, where the neighboring entries come first.
+    /// own; and then those around it, in the same way, where the neighboring entries come first.
     fn nearest<'a, T>(&'a self, tree: &Tree, id: Id, says: impl Fn(&'a List) -> Option<T>) -> Option<T> {
         let mut inner = None;
         let mut around = Some(id);

@@ -107,8 +107,7 @@ impl Change<'_> {
     }
 
     /// Removes a key with its value, and its line unless the line has a comment. On the first line of the text, the
-    /// line ending
-    /// after it is removed, unless something is inserted there.
+    /// line ending after it is removed, unless something is inserted there.
     fn remove_line(&mut self, range: Range<usize>) {
         let after = self.source.blanks_after(range.end);
         if self.source.text[after..].starts_with('#') {

@@ -1,8 +1,7 @@
 //! The grammar of `#[sandbox(..)]`.
 //!
 //! [`parse`] takes the tokens between the parentheses. [`KEYS`] lists each key once, with the example that messages
-//! quote;
-//! `literal` parses single values, `nested` the keys with nested keys.
+//! quote; `literal` parses single values, `nested` the keys with nested keys.
 
 mod literal;
 mod nested;

@@ -8,8 +8,7 @@
 //! same kind |
 //!
 //! The order of the bindings does not matter. A new binding may take a short name away from another one, so that code
-//! no
-//! longer compiles, but a name never silently refers to another binding.
+//! no longer compiles, but a name never silently refers to another binding.
 
 use std::collections::{HashMap, HashSet};
 
@@ -70,8 +69,7 @@ pub fn accessors<'a>(
 }
 
 /// Converts a name to snake case. Drops non-ASCII letters: Rust warns about some of them, and normalizes differently
-/// written
-/// ones to the same identifier.
+/// written ones to the same identifier.
 fn snake(name: &str) -> String {
     name.replace(|c: char| !c.is_ascii_alphanumeric(), "_").to_snake_case()
 }

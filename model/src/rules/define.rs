@@ -3,12 +3,10 @@
 /// Defines an enum of rules, with their codes, levels, messages and help, from one list.
 ///
 /// A crate with its own rules lists them in its own table. A table that begins with `include Variant(Other);` also
-/// contains the
-/// rules of another one, in that variant.
+/// contains the rules of another one, in that variant.
 ///
 /// An entry consists of a documentation sentence, which `koze explain` prints, the code, the level, the name and
-/// fields, the
-/// message, the help, and an example that breaks the rule.
+/// fields, the message, the help, and an example that breaks the rule.
 ///
 /// ```
 /// koze_model::rule_table! {

@@ -1,8 +1,7 @@
 //! The diagnostics of sandbox files: code, message and help in one table.
 //!
 //! Codes are never reused. The message says what is wrong; the help says what would be right and what to do next. The
-//! macro
-//! and the command line print the same text. The command line has another table, also defined with
+//! macro and the command line print the same text. The command line has another table, also defined with
 //! [`rule_table!`](crate::rule_table), for the rules that only it checks.
 
 mod define;

@@ -1,6 +1,5 @@
 //! Measures sandboxes in the SDK's containers: the Worker of a new project next to a small one written by hand over the
-//! same
-//! class, in `tests/bench/sdk`.
+//! same class, in `tests/bench/sdk`.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,8 +38,7 @@ pub(super) fn run(root: &Path, koze: &Path, image: Option<&str>, quick: bool) ->
 }
 
 /// Returns an engine with the image of the official server, from a file written by `docker save` or by the image's name
-/// in
-/// Docker.
+/// in Docker.
 fn official(root: &Path, image: &str) -> Result<(Arc<Engine>, Image)> {
     let engine = Engine::shared(&root.join("target/tmp/containers"))?;
     let dir = tempfile::Builder::new().prefix("koze-bench-image-").tempdir()?;

@@ -1,6 +1,5 @@
 //! Measures the Worker of a new project: the size of its upload, and the time of a tool call, next to two Workers
-//! written by
-//! hand over the same in-process class, in `tests/bench/worker`.
+//! written by hand over the same in-process class, in `tests/bench/worker`.
 
 pub(super) mod built;
 
@@ -26,8 +25,7 @@ struct Upload {
 }
 
 /// A tool, the Worker by hand (`http` or `mcp`) to compare with, and the times of calls in microseconds: through the
-/// Rust
-/// Worker, and through the other one.
+/// Rust Worker, and through the other one.
 struct Row {
     tool: String,
     peer: String,

@@ -22,8 +22,7 @@ const PACKAGES: [(&str, &[&str]); 7] = [
 const NO_APT: &str = "install them by hand";
 
 /// Installs missing packages, as root on Debian. Otherwise prints what to install; the tests that need it report it,
-/// too, and
-/// fail if `CI` is set.
+/// too, and fail if `CI` is set.
 pub(crate) fn install() -> Result<()> {
     if !cfg!(target_os = "linux") {
         say("containers run on Linux alone: their tests are left out");

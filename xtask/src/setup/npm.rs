@@ -10,8 +10,7 @@ use super::say;
 use crate::{Result, process};
 
 /// A copy of the lock file that `node_modules` was installed from. npm deletes it together with the directory, so it
-/// cannot
-/// become stale. `koze-tests` reads it, too (`tests/src/node.rs`).
+/// cannot become stale. `koze-tests` reads it, too (`tests/src/node.rs`).
 const STAMP: &str = "node_modules/.koze-lock";
 
 /// wrangler 4.164 rejects older versions.

@@ -44,8 +44,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
 }
 
 /// Serves until standard input ends. The supervisor serves the client directly. If it stops first, this process takes
-/// over
-/// and passes each call to the next supervisor.
+/// over and passes each call to the next supervisor.
 async fn on_stdio(here: Here) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot read from the client: {error}");
     let Some(streams) = Streams::standard().map_err(failed)? else {

@@ -12,8 +12,7 @@ use crate::wrangler::blocks::former;
 use crate::wrangler::legacy::Legacy;
 
 /// Returns the attribute's keys for a sandbox file in `source_dir`: the settings that all containers share, at all
-/// levels.
-/// Other settings stay in the configuration.
+/// levels. Other settings stay in the configuration.
 pub(super) fn keys(legacy: &Legacy, config_dir: &Path, source_dir: &Path) -> Vec<String> {
     // The SDK's class enables internet access by default; koze's class disables it.
     let mut keys = vec!["internet = true".to_owned()];

@@ -174,8 +174,7 @@ impl Kind {
 }
 
 /// Returns the type of an accessor for a variable. wrangler uploads strings unchanged and other values as JSON, which
-/// the
-/// Worker receives parsed.
+/// the Worker receives parsed.
 fn variable(value: &Value) -> Gives {
     match value {
         Value::String(_) => Gives::Text,

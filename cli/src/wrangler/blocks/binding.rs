@@ -105,8 +105,7 @@ impl Wanted<'_> {
     }
 
     /// Returns the index of this sandbox's binding: the locked one, the one with its name and class, or any one of a
-    /// renamed
-    /// class.
+    /// renamed class.
     pub fn own_binding(&self, level: &Level) -> Option<usize> {
         let own = level.bindings.of_classes(self.classes());
         let named = |name: &str| own.iter().copied().find(|index| level.bindings.named(name).contains(index));

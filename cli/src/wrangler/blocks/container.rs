@@ -33,8 +33,7 @@ enum Adoption {
 
 impl Wanted<'_> {
     /// Reconciles the container entry at one level. `above` is the image of the top level's entry if the user owns it:
-    /// a new entry
-    /// of an environment gets the same image, which the user owns there, too.
+    /// a new entry of an environment gets the same image, which the user owns there, too.
     pub fn reconcile_container(
         &self,
         level: &Level,
@@ -95,9 +94,7 @@ impl Wanted<'_> {
             let ours = match present {
                 _ if owned.contains(&slot) => true,
                 // wrangler derives the name of an unnamed entry. Another name would create a second application, so
-                // only an explicit name
-                // in the attribute is written.
-                // be made, which only the attribute can want.
+                // only an explicit name in the attribute is written. be made, which only the attribute can want.
                 None => key != "name" || self.declares("name"),
                 // A locked name that the user owned before the file was moved still belongs to the user.
                 Some(present) if key == "name" && !self.declares("name") => {

@@ -1,8 +1,7 @@
 //! `containers[].configuration`: the former place of a container's image and limits.
 //!
 //! wrangler still reads it, rejects `instance_type` together with its limits, and prefers `image` to its image. koze
-//! treats
-//! its values as if they were in the entry, and writes neither key next to it.
+//! treats its values as if they were in the entry, and writes neither key next to it.
 
 use koze_edit::Step;
 use serde_json::{Map, Value, json};

@@ -57,8 +57,7 @@ pub struct Outcome {
 
 impl Wanted<'_> {
     /// Returns the application's name: from the attribute; or from the lock, because wrangler identifies applications
-    /// by name; or
-    /// derived from the file name.
+    /// by name; or derived from the file name.
     fn name(&self, scope: &Scope) -> String {
         let locked = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
         match (&self.sandbox.attributes.name, locked) {

@@ -63,8 +63,7 @@ pub(super) fn edits(path: &[Step], exports: &Map<String, Value>, changes: &Chang
         set(old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));
     }
     // Cloudflare accepts a rename only if its target exists, so the tombstones of earlier builds are updated. An
-    // environment
-    // that missed all of them still finds its storage.
+    // environment that missed all of them still finds its storage.
     for (old, to) in renames(exports) {
         if let Some((_, new)) = changes.renamed.iter().find(|(from, _)| *from == to) {
             set(&old, json!({ "type": "durable-object", "state": "renamed", "renamed_to": new }));

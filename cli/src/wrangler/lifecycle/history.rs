@@ -1,6 +1,5 @@
 //! Detects histories that wrangler rejects. If there is a container, it replays the whole list, however long ago a
-//! migration
-//! was deployed.
+//! migration was deployed.
 
 use std::collections::BTreeSet;
 
@@ -40,8 +39,7 @@ impl Refused {
 }
 
 /// Returns the operations in a list that wrangler rejects. Within a tag it deletes, renames, then creates classes, and
-/// it
-/// ignores `transferred_classes`.
+/// it ignores `transferred_classes`.
 pub(super) fn refused(list: &[&Value]) -> Vec<Refused> {
     let mut live: BTreeSet<&str> = BTreeSet::new();
     let mut transferred: BTreeSet<&str> = BTreeSet::new();

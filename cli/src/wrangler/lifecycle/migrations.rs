@@ -12,8 +12,7 @@ use crate::wrangler::locate::Config;
 use crate::wrangler::scope::dotted;
 
 /// Returns the classes that exist after a list at `path`; `locked` says whether `koze.lock` records one of its tags.
-/// Within a
-/// tag, wrangler deletes, renames, then creates.
+/// Within a tag, wrangler deletes, renames, then creates.
 pub(super) fn replay(
     path: &[Step],
     list: &[Value],
@@ -125,8 +124,7 @@ fn next_tag(list: &[Value]) -> String {
 }
 
 /// The keys of a migration, the keys that their elements must have (none if they are strings), and the form that
-/// wrangler
-/// expects.
+/// wrangler expects.
 const SHAPES: [(&str, &[&str], &str); 5] = [
     ("new_classes", &[], "an array of class names"),
     ("new_sqlite_classes", &[], "an array of class names"),

@@ -234,8 +234,7 @@ impl<'a> Lifecycle<'a> {
     }
 
     /// Reports an entry of `exports` for a declared class that only the user can change: a tombstone, another type of
-    /// export, or a
-    /// link to a container that koze would have to update.
+    /// export, or a link to a container that koze would have to update.
     pub fn check_exports(&self, classes: &[&str], config: &Config, findings: &mut Findings) {
         let Kind::Exports(exports) = &self.kind else { return };
         for class in classes {
@@ -273,8 +272,7 @@ impl<'a> Lifecycle<'a> {
     }
 
     /// Returns the changes that make the declared classes exist. `renames` holds those of this build and those that
-    /// other lists
-    /// have already applied.
+    /// other lists have already applied.
     pub fn changes(&self, declared: &[&str], renames: &[(String, String)], deletions: &[&str]) -> Changes {
         let mut changes = Changes::default();
         let free = |old: &str| self.lives(old) && !declared.contains(&old) && !deletions.contains(&old);
@@ -312,8 +310,7 @@ impl<'a> Lifecycle<'a> {
     }
 
     /// Returns the edits that apply the changes, each under its own tag, and these tags. A tag is `None` for empty
-    /// changes and
-    /// with `exports`.
+    /// changes and with `exports`.
     pub fn edits<const N: usize>(&self, changes: [&Changes; N]) -> (Vec<Edit>, [Option<Tag>; N]) {
         let mut edits = Vec::new();
         let mut all = match &self.kind {

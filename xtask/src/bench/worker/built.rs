@@ -1,6 +1,5 @@
 //! Builds the Worker of a new project as worker-build does: with cargo, wasm-bindgen, wasm-opt and esbuild.
-//! worker-build itself
-//! would take minutes to compile, and would download the tools it runs.
+//! worker-build itself would take minutes to compile, and would download the tools it runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
