@@ -2,7 +2,7 @@
 #![cfg_attr(rustfmt, rustfmt_skip)]
 #![allow(dead_code, unused_imports, unreachable_pub)]
 
-//! The sandboxes of this package, the typed [`Env`] of its Worker, and the tools that agents call.
+//! The sandboxes of this package, the typed [`Env`] of its Worker, and the tools for agents.
 
 #[path = "env.rs"]
 mod __env;
@@ -16,13 +16,13 @@ pub use __tools::{Image, definitions, handle_tool_call, images, serve};
 //#region registry
 
 /// The registry of sandboxes.
-// What the macro below makes has no documentation.
+// The macro below generates undocumented items.
 #[allow(missing_docs)]
 mod __registry {
-    // The macro below names it so.
+    // The macro below uses this name.
     use ::koze::__private::worker::wasm_bindgen;
 
-    /// Which sandboxes the sessions of agents have: a Durable Object for each session.
+    /// Records the sandboxes of agents' sessions: one Durable Object for each session.
     #[::koze::__private::worker::durable_object(fetch)]
     pub struct KozeSessions {
         sessions: ::koze::provider::cloudflare::registry::Sessions,

@@ -1,7 +1,7 @@
-// Written by `koze dev --local` for as long as it runs.
+// Written by `koze dev --local`, and deleted when it exits.
 //
-// The project's own entry with the class of each sandbox replaced: what a module declares itself comes before what it
-// exports from elsewhere.
+// Wraps the project's own entry point and replaces the class of each sandbox: a module's own declarations take
+// precedence over `export *`.
 
 import { KozeSandbox as KozeBase } from "./local.mjs";
 

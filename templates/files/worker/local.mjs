@@ -1,6 +1,6 @@
-// Written by `koze dev --local` for as long as it runs.
+// Written by `koze dev --local`, and deleted when it exits.
 //
-// A sandbox of this machine as a Durable Object: each call is a request to the server of `koze dev`, which listens on
+// A sandbox on this machine as a Durable Object. Each call is a request to the server of `koze dev`, which listens on
 // the loopback interface and runs the sandbox.
 
 import { DurableObject } from "cloudflare:workers";
@@ -12,13 +12,13 @@ import { GivenUp, Waiting } from "./waiting.mjs";
 /** @import { Unpack, Unpacked, Write, Written } from "./contract" */
 
 /**
- * What `koze dev` puts beside the Worker's own variables: where its server listens, and what it wants to be told.
+ * The variables that `koze dev` adds to the Worker's own: the URL of its server and the token for it.
  * @typedef {{ KOZE_LOCAL: { url: string, token: string } }} Env
  */
 
 const GONE = "`koze dev` no longer answers: start it again";
 
-/** Where the object keeps the ports that are open, each with its nonce. */
+/** The storage key of the open ports and their nonces. */
 const NONCES = "koze:nonces";
 
 /**
@@ -50,7 +50,7 @@ export class KozeSandbox extends DurableObject {
   async kozeOpen(input) {
     /** @type {Reply<Opened>} */
     const reply = await this.#call("kozeOpen", input);
-    // One that was destroyed elsewhere has left its ports behind.
+    // The ports of a sandbox that was destroyed from outside are still stored.
     if (reply.ok && reply.value.created) await this.#ctx.storage.deleteAll();
     return reply;
   }
@@ -62,7 +62,7 @@ export class KozeSandbox extends DurableObject {
    */
   kozeExec(input, waiting) {
     const { call } = input;
-    // The server kills the program of a request that is given up.
+    // The server kills the program when its request is cancelled.
     return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeExec", input, { signal }));
   }
 
@@ -155,7 +155,7 @@ export class KozeSandbox extends DurableObject {
     try {
       const response = await this.#stream("kozePack", input);
       if (!response.ok) return failed(await response.text());
-      // A stream is the whole body; a failure comes as every other answer.
+      // A stream is the whole body; a failure has the format of other replies.
       if (!response.headers.has("koze-stream") || !response.body) return answer(await response.arrayBuffer());
       return { ok: true, value: { stream: response.body } };
     } catch {
@@ -181,7 +181,7 @@ export class KozeSandbox extends DurableObject {
         if (given.reason instanceof GivenUp) return failed(given.reason.message);
         return failed("the copy is incomplete: its sandbox, or `koze dev`, has ended");
       } finally {
-        // What was answered before all of it was read is to be sent no further.
+        // The reply may arrive before the whole stream was read. Stop sending the rest.
         over.abort();
       }
     });
@@ -221,7 +221,7 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
-   * A request to a port that is open, which the header `koze-port` names, with its nonce in `koze-nonce`.
+   * Forwards a request to an open port, given in the header `koze-port` with its nonce in `koze-nonce`.
    * @override
    * @param {Request} request
    */
@@ -253,7 +253,7 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
-   * Calls a method that gives or takes a stream, which is all there is in the body.
+   * Calls a method that sends or returns a stream as the whole body.
    * @param {string} method
    * @param {object} input
    * @param {{ body?: ReadableStream<Uint8Array>, signal?: AbortSignal }} [more]
@@ -266,7 +266,7 @@ export class KozeSandbox extends DurableObject {
   }
 
   /**
-   * Calls a method of the sandbox. Input and answer are framed: the length of the JSON, the JSON, then bytes.
+   * Calls a method of the sandbox. Input and reply are framed: the length of the JSON, the JSON, then bytes.
    * @template T
    * @param {string} method
    * @param {object} input
@@ -293,7 +293,7 @@ export class KozeSandbox extends DurableObject {
 }
 
 /**
- * The answer in a frame. Its bytes are of the fields that are named, one after the other.
+ * Decodes a framed reply. Its bytes belong to the named fields, one after the other.
  * @template T
  * @param {ArrayBuffer} frame
  * @returns {Reply<T>}
@@ -303,7 +303,7 @@ function answer(frame) {
   const json = new TextDecoder().decode(new Uint8Array(frame, 4, at - 4));
   const { reply, bytes } = JSON.parse(json);
   for (const [name, length] of Object.entries(bytes)) {
-    // A copy of its own: a view would be sent with all that lies around it.
+    // Copy the bytes: a view would be serialized with the whole underlying buffer.
     reply.value[name] = new Uint8Array(frame.slice(at, at + length));
     at += length;
   }

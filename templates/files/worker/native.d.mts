@@ -3,13 +3,13 @@
 import type { DurableObject } from "cloudflare:workers";
 import type { Contract } from "./contract.d.ts";
 
-/** A sandbox in a container with koze's own guest, which answers the contract of koze. */
+/** A sandbox in a container with koze's own guest. Implements koze's contract. */
 export declare class KozeSandbox<Env = unknown> extends DurableObject<Env> implements Contract {
-  /** Variables in the container. */
+  /** The environment variables of the container. */
   protected envVars: Record<string, string>;
-  /** How long it may idle, in milliseconds. */
+  /** The idle time before it sleeps, in milliseconds. */
   protected sleepAfterMs: number;
-  /** Whether it reaches the internet, and which hosts where it does not reach all. */
+  /** Whether it can reach the internet, subject to the lists of hosts. */
   protected enableInternet: boolean;
   protected allowedHosts: string[] | undefined;
   protected deniedHosts: string[] | undefined;

@@ -1,4 +1,4 @@
-// What the placeholders stand for, so that the checker of TypeScript sees the templates as they are.
+// Declares the placeholders, so that TypeScript can check the templates.
 declare const __KOZE_SCRIPT__: string;
 declare const __KOZE_ENV_VARS__: Record<string, string>;
 declare const __KOZE_SLEEP_AFTER__: string;

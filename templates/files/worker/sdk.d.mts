@@ -3,7 +3,7 @@
 import type { Sandbox } from "@cloudflare/sandbox";
 import type { Contract } from "./contract.d.ts";
 
-/** A sandbox in a container of Cloudflare's Sandbox SDK, which answers the contract of koze. */
+/** A sandbox in a container of Cloudflare's Sandbox SDK. Implements koze's contract. */
 export declare class KozeSandbox<Env = unknown> extends Sandbox<Env> implements Contract {
   kozeOpen: Contract["kozeOpen"];
   kozeExec: Contract["kozeExec"];

@@ -31,6 +31,6 @@ export declare class __KOZE_NATIVE__<Env = unknown> extends KozeNative<Env> {}
 //#endregion
 //#region kept
 
-/** A sandbox that is no more; the class stays, for its storage was kept. */
+/** The class of a removed sandbox. It remains because its storage was kept. */
 export declare class __KOZE_KEPT__ extends KozeKept {}
 //#endregion

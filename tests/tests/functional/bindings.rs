@@ -7,7 +7,7 @@ use koze_tests::Project;
 
 use crate::common::{built, plain, refused, sandbox, shell};
 
-/// A project with one sandbox, and these lines in the wrangler configuration.
+/// A project with one sandbox and these lines in its wrangler configuration.
 fn configured(lines: &str) -> Project {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     configure(&project, lines);
@@ -24,7 +24,8 @@ fn configure(project: &Project, lines: &str) {
     );
 }
 
-/// Builds twice, the second time to no effect, and gives the accessors, one in a line: signature, then documentation.
+/// Builds twice, the second time without changes, and returns the accessors, one per line: signature, then
+/// documentation.
 fn accessors(project: &Project) -> String {
     built(project);
     let after = project.snapshot();
@@ -45,7 +46,7 @@ fn accessors_of(env: &str) -> String {
             let _ = writeln!(lines, "{name} -> {returned}: {}", docs.join(" "));
             docs.clear();
         } else if line.starts_with("pub fn ") {
-            // It takes something: no accessor.
+            // Methods with parameters are not accessors.
             docs.clear();
         }
     }
@@ -69,23 +70,23 @@ fn each_kind_of_value_has_its_type() {
   "vectorize": [{ "binding": "VECTORS", "index_name": "v" }]"#,
     );
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     api_key -> worker::Result<worker::Secret>: The secret `API_KEY`.
     cache -> worker::Result<worker::KvStore>: The KV namespace `CACHE`.
     counter -> worker::Result<worker::ObjectNamespace>: The Durable Object namespace `COUNTER`.
-    data<T: ::koze::__private::serde::de::DeserializeOwned> -> worker::Result<T>: The variable `DATA`. It is data: ask for a type that it can be read as.
+    data<T: ::koze::__private::serde::de::DeserializeOwned> -> worker::Result<T>: The variable `DATA`. The binding is data: choose a type to read it as.
     flag -> worker::Result<bool>: The variable `FLAG`.
     mail -> worker::Result<worker::SendEmail>: The e-mail sender `MAIL`.
     number -> worker::Result<f64>: The variable `NUMBER`.
     other -> worker::Result<worker::ObjectNamespace>: The Durable Object namespace `OTHER`.
     text -> worker::Result<::std::string::String>: The variable `TEXT`.
-    vectors -> worker::Result<worker::wasm_bindgen::JsValue>: The Vectorize index `VECTORS`. The crate `worker` has no one type for it: this is the JavaScript value itself.
+    vectors -> worker::Result<worker::wasm_bindgen::JsValue>: The Vectorize index `VECTORS`. The crate `worker` has no type for it, so this returns the JavaScript value.
     ");
 }
 
 #[test]
-fn files_that_wrangler_binds_have_accessors_too() {
+fn bound_files_have_accessors() {
     let project = configured(
         r#"  "text_blobs": { "LICENCE": "LICENCE.txt" },
   "data_blobs": { "FONT": "font.ttf" },
@@ -93,36 +94,36 @@ fn files_that_wrangler_binds_have_accessors_too() {
   "env": { "staging": {} }"#,
     );
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
-    font -> worker::Result<worker::wasm_bindgen::JsValue>: The data file `FONT`. The crate `worker` has no one type for it: this is the JavaScript value itself.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    font -> worker::Result<worker::wasm_bindgen::JsValue>: The data file `FONT`. The crate `worker` has no type for it, so this returns the JavaScript value.
     licence -> worker::Result<::std::string::String>: The text file `LICENCE`.
-    resize -> worker::Result<worker::wasm_bindgen::JsValue>: The WebAssembly module `RESIZE`. The crate `worker` has no one type for it: this is the JavaScript value itself.
+    resize -> worker::Result<worker::wasm_bindgen::JsValue>: The WebAssembly module `RESIZE`. The crate `worker` has no type for it, so this returns the JavaScript value.
     ");
 }
 
 #[test]
-fn a_kind_that_koze_does_not_know_is_not_lost() {
+fn an_unknown_kind_has_an_accessor() {
     let project = configured(
         r#"  "time_machines": [{ "binding": "PAST", "year": 1969 }],
   "crystal_ball": { "binding": "FUTURE" }"#,
     );
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
-    future -> worker::Result<worker::wasm_bindgen::JsValue>: The `crystal_ball` binding `FUTURE`. The crate `worker` has no one type for it: this is the JavaScript value itself.
-    past -> worker::Result<worker::wasm_bindgen::JsValue>: The `time_machines` binding `PAST`. The crate `worker` has no one type for it: this is the JavaScript value itself.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    future -> worker::Result<worker::wasm_bindgen::JsValue>: The `crystal_ball` binding `FUTURE`. The crate `worker` has no type for it, so this returns the JavaScript value.
+    past -> worker::Result<worker::wasm_bindgen::JsValue>: The `time_machines` binding `PAST`. The crate `worker` has no type for it, so this returns the JavaScript value.
     ");
 }
 
 #[test]
-fn names_that_rust_does_not_take_get_their_kind_before_them() {
+fn invalid_rust_names_get_a_prefix() {
     let project = configured(
         r#"  "vars": { "TYPE": "a", "self": "a", "2FA": "a", "INNER": "a", "shell-sandbox": "a", "my-var": "a", "a`\n*/": "a", "": "a" }"#,
     );
     assert_snapshot!(accessors(&project), @r"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     var_2fa -> worker::Result<::std::string::String>: The variable `2FA`.
     var_inner -> worker::Result<::std::string::String>: The variable `INNER`.
     var_type -> worker::Result<::std::string::String>: The variable `TYPE`.
@@ -140,8 +141,8 @@ fn two_bindings_never_share_an_accessor() {
   "r2_buckets": [{ "binding": "pages" }]"#,
     );
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     kv_MY_KV -> worker::Result<worker::KvStore>: The KV namespace `MY_KV`.
     kv_pages -> worker::Result<worker::KvStore>: The KV namespace `PAGES`.
     kv_my_kv -> worker::Result<worker::KvStore>: The KV namespace `my_kv`.
@@ -150,7 +151,7 @@ fn two_bindings_never_share_an_accessor() {
 }
 
 #[test]
-fn what_only_some_environments_have_says_so() {
+fn the_documentation_names_environments_that_lack_a_binding() {
     let project = configured(
         r#"  "vars": { "EVERYWHERE": "a", "TOP": "a" },
   "assets": { "directory": "public", "binding": "ASSETS" },
@@ -160,8 +161,8 @@ fn what_only_some_environments_have_says_so() {
   }"#,
     );
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     ai -> worker::Result<worker::Ai>: The Workers AI binding `AI`. It is bound in the previews of `production` alone.
     assets -> worker::Result<worker::Fetcher>: The collection of static assets `ASSETS`.
     below -> worker::Result<f64>: The variable `BELOW`. It is bound in `staging` and in `production` alone.
@@ -171,7 +172,7 @@ fn what_only_some_environments_have_says_so() {
 }
 
 #[test]
-fn what_differs_between_environments_is_of_a_type_that_does_for_all() {
+fn different_types_in_environments_are_unified() {
     let project = configured(
         r#"  "vars": { "TOKEN": "of the developer", "LIMIT": 1 },
   "services": [{ "binding": "PRINTER", "service": "printer" }],
@@ -186,29 +187,29 @@ fn what_differs_between_environments_is_of_a_type_that_does_for_all() {
   }"#,
     );
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
-    limit<T: ::koze::__private::serde::de::DeserializeOwned> -> worker::Result<T>: The variable `LIMIT`. It is data: ask for a type that it can be read as.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    limit<T: ::koze::__private::serde::de::DeserializeOwned> -> worker::Result<T>: The variable `LIMIT`. The binding is data: choose a type to read it as.
     printer -> worker::Result<worker::Fetcher>: The service or VPC service `PRINTER`, as the environment has it.
-    store -> worker::Result<worker::wasm_bindgen::JsValue>: The KV namespace or R2 bucket `STORE`, as the environment has it. The crate `worker` has no one type for it: this is the JavaScript value itself.
+    store -> worker::Result<worker::wasm_bindgen::JsValue>: The KV namespace or R2 bucket `STORE`, as the environment has it. The crate `worker` has no type for it, so this returns the JavaScript value.
     token -> worker::Result<worker::Secret>: The variable or secret `TOKEN`, as the environment has it.
     ");
 }
 
 #[test]
-fn an_environment_that_koze_does_not_write_to_counts_all_the_same() {
+fn unmanaged_environments_count_too() {
     let project = configured(r#"  "env": { "staging": {}, "theirs": { "vars": { "THEIRS": "a" } } }"#);
     let manifest = project.read("Cargo.toml");
     project.write("Cargo.toml", manifest + "\n[package.metadata.koze]\nenvironments = [\"staging\"]\n");
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     theirs -> worker::Result<::std::string::String>: The variable `THEIRS`. It is bound in `theirs` alone.
     ");
 }
 
 #[test]
-fn keys_of_a_wrong_form_are_wranglers_to_report() {
+fn invalid_entries_are_left_to_wrangler() {
     let project = configured(
         r#"  "kv_namespaces": "x",
   "r2_buckets": [null, 1, { "binding": 2 }, { "binding": "" }, { "binding": "FILES" }],
@@ -219,25 +220,25 @@ fn keys_of_a_wrong_form_are_wranglers_to_report() {
   "unsafe": { "bindings": [{ "type": "x" }] }"#,
     );
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     files -> worker::Result<worker::Bucket>: The R2 bucket `FILES`.
     key -> worker::Result<worker::Secret>: The secret `KEY`.
     ");
 }
 
 #[test]
-fn a_file_with_local_values_decides_nothing() {
+fn local_variable_files_are_ignored() {
     let project = configured(r#"  "vars": {}"#);
     project.write(".dev.vars", "LOCAL_KEY=1\n").write(".env", "OTHER_KEY=1\n");
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     ");
 }
 
 #[test]
-fn toml_is_read_the_same() {
+fn toml_gives_the_same_accessors() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write(
         "wrangler.toml",
@@ -246,17 +247,17 @@ fn toml_is_read_the_same() {
          [env.staging.vars]\nRATIO = 1\n",
     );
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     cache -> worker::Result<worker::KvStore>: The KV namespace `CACHE`. It is bound at the top level alone.
     ratio -> worker::Result<f64>: The variable `RATIO`.
     since -> worker::Result<::std::string::String>: The variable `SINCE`. It is bound at the top level alone.
-    table<T: ::koze::__private::serde::de::DeserializeOwned> -> worker::Result<T>: The variable `TABLE`. It is bound at the top level alone. It is data: ask for a type that it can be read as.
+    table<T: ::koze::__private::serde::de::DeserializeOwned> -> worker::Result<T>: The variable `TABLE`. It is bound at the top level alone. The binding is data: choose a type to read it as.
     ");
 }
 
 #[test]
-fn a_sandbox_that_is_taken_out_leaves_a_plain_namespace_or_none() {
+fn a_removed_sandbox_leaves_a_plain_namespace_or_none() {
     let project = configured(r#"  "vars": {}"#);
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
     built(&project);
@@ -267,33 +268,33 @@ fn a_sandbox_that_is_taken_out_leaves_a_plain_namespace_or_none() {
     let run = project.koze(&["remove", "python", "--keep-storage"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     python_sandbox -> worker::Result<worker::ObjectNamespace>: The Durable Object namespace `PYTHON_SANDBOX`.
     ");
     let run = project.koze(&["remove", "python", "--delete-storage"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    shell_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/shell.sandbox.rs`, bound as `SHELL_SANDBOX`.
     ");
 }
 
 #[test]
-fn a_sandbox_that_moves_takes_its_accessor_along() {
+fn a_moved_sandbox_keeps_its_accessor() {
     let project = configured(r#"  "vars": {}"#);
     built(&project);
     fs_err::remove_file(project.path("src/server/shell.sandbox.rs")).expect("the file");
     sandbox(&project, "src/server/bash.sandbox.rs", "#[sandbox]\npub struct ShellSandbox;");
     assert_snapshot!(accessors(&project), @"
-    inner -> &worker::Env: The untyped bindings.
-    bash_sandbox -> ::koze::Namespace<super::ShellSandbox>: The sandboxes of `src/server/bash.sandbox.rs`, bound as `BASH_SANDBOX`.
+    inner -> &worker::Env: Returns the untyped bindings.
+    bash_sandbox -> ::koze::Namespace<super::ShellSandbox>: Returns the sandboxes of `src/server/bash.sandbox.rs`, bound as `BASH_SANDBOX`.
     ");
 }
 
 #[test]
-fn a_sandbox_and_another_binding_cannot_have_one_name() {
-    // Bindings whose name stands in `name`, and secrets, are bindings like any other.
+fn a_sandbox_conflicts_with_another_binding_of_its_name() {
+    // Rate limits, whose binding is called `name`, and secrets count as bindings, too.
     let project = configured(r#"  "ratelimits": [{ "name": "SHELL_SANDBOX", "namespace_id": "1" }]"#);
     assert_snapshot!(refused(&project), @r#"
     error[K042]: `SHELL_SANDBOX` is the name of a binding of another kind

@@ -13,12 +13,12 @@ fn init(project: &Project) -> Run {
     project.koze(&["init", "--runtime-path", &runtime()])
 }
 
-/// Runs it, which must fail and write nothing; returns what stands on standard error.
+/// Runs it, which must fail and write nothing, and returns standard error.
 fn refused(project: &Project) -> String {
     refused_with(project, &["init", "--runtime-path", &runtime()])
 }
 
-/// A package as `cargo new --lib` makes it.
+/// Creates a package like `cargo new --lib`.
 fn library() -> Project {
     let project = Project::new();
     project
@@ -30,7 +30,7 @@ fn library() -> Project {
     project
 }
 
-/// The diff of what is the user's, the path of the crate taken out.
+/// Returns the diff of the user's files, without the path of the crate.
 fn users_diff(project: &Project, before: &koze_tests::Snapshot) -> String {
     let mut after = project.snapshot();
     after.retain(|path, _| path != "koze.lock" && !path.starts_with("src/generated/"));
@@ -116,7 +116,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
     +  "main": "src/generated/worker.mjs",
     +  "compatibility_date": "2026-04-21",
     +  "compatibility_flags": ["nodejs_compat"],
-    +  // `koze build` keeps the blocks of the sandboxes below in step; wrangler reads them before it runs this command.
+    +  // `koze build` updates the entries of the sandboxes below. wrangler reads them before it runs this command.
     +  "build": {
     +    "command": "koze build --check && worker-build --release"
     +  },
@@ -147,7 +147,7 @@ fn a_library_becomes_a_package_that_koze_builds() {
 }
 
 #[test]
-fn a_package_that_koze_builds_stays_as_it_is() {
+fn an_initialized_package_is_unchanged() {
     let project = library();
     let run = init(&project);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
@@ -157,9 +157,9 @@ fn a_package_that_koze_builds_stays_as_it_is() {
     assert_eq!(project.koze(&["build", "--check"]).code, 0);
 }
 
-/// A Worker that worker-build builds: its entry and its command are extended, the rest stays.
+/// A Worker built by worker-build: its entry point and build command are extended, and the rest is kept.
 #[test]
-fn a_worker_that_is_there() {
+fn an_existing_worker_is_extended() {
     let project = library();
     project
         .write("src/lib.rs", "//! A Worker.\n\nuse worker::*;\n\nmod router; // all routes\n\n#[event(fetch)]\nasync fn fetch() {}\n")
@@ -239,9 +239,9 @@ fn a_worker_that_is_there() {
     "#);
 }
 
-/// What somebody wrote by hand is not koze's to replace: it says what is left to do.
+/// koze does not replace what the user wrote, but says what is left to do.
 #[test]
-fn a_main_and_a_command_of_ones_own() {
+fn a_custom_main_and_build_command_are_kept() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     project.write(
@@ -276,7 +276,7 @@ fn a_main_and_a_command_of_ones_own() {
 }
 
 #[test]
-fn the_sandbox_that_is_there_is_enough() {
+fn an_existing_sandbox_is_enough() {
     let project = library();
     plain(&project, "src/python.sandbox.rs", "PythonSandbox");
     assert_eq!(init(&project).code, 0);
@@ -332,7 +332,7 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
-fn a_package_in_a_carriage_return_world() {
+fn a_package_with_crlf_line_endings() {
     let project = library();
     for file in ["Cargo.toml", "src/lib.rs"] {
         project.write(file, project.read(file).replace('\n', "\r\n"));
@@ -344,9 +344,9 @@ fn a_package_in_a_carriage_return_world() {
     }
 }
 
-/// Without Node's modules the Worker does not start; every level with flags of its own needs them.
+/// Without Node's modules, the Worker does not start. Every level with its own flags needs them.
 #[test]
-fn node_is_switched_on() {
+fn node_compatibility_is_enabled() {
     let project = library();
     project.write(
         "wrangler.jsonc",
@@ -368,9 +368,9 @@ fn node_is_switched_on() {
     assert_eq!(config.matches("nodejs_compat").count(), 3, "{config}");
 }
 
-/// Its storage would be left behind by a new sandbox.
+/// A new sandbox would orphan its storage.
 #[test]
-fn a_class_of_earlier_versions_is_migrated_first() {
+fn a_class_of_earlier_versions_must_be_migrated_first() {
     let project = library();
     project.write(
         "wrangler.jsonc",
@@ -385,9 +385,9 @@ fn a_class_of_earlier_versions_is_migrated_first() {
     ");
 }
 
-/// Its class has storage: the build says what to do.
+/// Its class has storage, and the build says what to do.
 #[test]
-fn a_sandbox_that_is_gone_is_not_made_anew() {
+fn a_deleted_sandbox_is_not_recreated() {
     let project = library();
     assert_eq!(init(&project).code, 0);
     fs_err::remove_file(project.path(SHELL)).expect("it was there");
@@ -396,7 +396,7 @@ fn a_sandbox_that_is_gone_is_not_made_anew() {
 }
 
 #[test]
-fn what_is_of_another_form_is_no_reason_to_panic() {
+fn invalid_values_do_not_panic() {
     for config in [
         r#"{ "name": "app", "build": null }"#,
         r#"{ "name": "app", "build": "make", "compatibility_flags": null }"#,
@@ -416,7 +416,7 @@ fn what_is_of_another_form_is_no_reason_to_panic() {
 }
 
 #[test]
-fn a_library_that_is_no_worker() {
+fn a_library_with_another_crate_type() {
     let project = library();
     project.write("Cargo.toml", project.read("Cargo.toml") + "\n[lib]\ncrate_type = [\"rlib\"]\n");
     let run = init(&project);
@@ -425,9 +425,9 @@ fn a_library_that_is_no_worker() {
     assert_eq!(project.read("Cargo.toml").matches("crate").count(), 1);
 }
 
-/// The crate `worker` is raised where the user says so, and nothing else of the manifest moves.
+/// The crate `worker` is upgraded on request, and the rest of the manifest is unchanged.
 #[test]
-fn the_crate_worker_is_raised() {
+fn the_crate_worker_is_upgraded_on_request() {
     for (dependency, raised) in [
         ("worker = \"0.6\" # mine", "worker = \"0.8.7\" # mine"),
         (

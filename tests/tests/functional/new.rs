@@ -64,7 +64,7 @@ fn a_project_in_an_empty_directory() {
 }
 
 #[test]
-fn what_stands_in_it() {
+fn contents_of_a_new_project() {
     let place = Project::new();
     assert_eq!(new(&place, &["My_Agent"]).code, 0);
     let manifest = place.read("My_Agent/Cargo.toml").replace(&runtime(), "[RUNTIME]");
@@ -89,7 +89,7 @@ fn what_stands_in_it() {
     [profile.release]
     lto = true
     codegen-units = 1
-    # The names of functions are a seventh of an upload; without them, a panic still says where it was.
+    # Function names are a seventh of an upload. Without them, a panic still reports its location.
     strip = true
     "#);
     assert_snapshot!(place.read("My_Agent/src/server/shell.sandbox.rs"), @r#"
@@ -106,7 +106,7 @@ fn what_stands_in_it() {
       "main": "src/generated/worker.mjs",
       "compatibility_date": "2026-04-21",
       "compatibility_flags": ["nodejs_compat"],
-      // `koze build` keeps the blocks of the sandboxes below in step; wrangler reads them before it runs this command.
+      // `koze build` updates the entries of the sandboxes below. wrangler reads them before it runs this command.
       "build": {
         "command": "koze build --check && worker-build --release"
       },
@@ -147,9 +147,9 @@ fn what_stands_in_it() {
     }
 }
 
-/// Any directory that is there and empty will do.
+/// Any existing empty directory is accepted.
 #[test]
-fn the_present_directory() {
+fn in_the_current_directory() {
     let place = Project::new();
     let run = new(&place, &[".", "--name", "hello"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -157,7 +157,7 @@ fn the_present_directory() {
 }
 
 #[test]
-fn a_project_inside_a_workspace_closes_itself_off() {
+fn a_project_inside_a_workspace_is_a_separate_workspace() {
     let place = Project::new();
     place.write("Cargo.toml", "[workspace]\nmembers = []\nresolver = \"3\"\n");
     assert_eq!(new(&place, &["apps/hello"]).code, 0);
@@ -169,7 +169,7 @@ fn a_project_inside_a_workspace_closes_itself_off() {
 }
 
 #[test]
-fn outside_of_one_it_does_not() {
+fn a_project_outside_a_workspace_is_not() {
     let place = Project::new();
     assert_eq!(new(&place, &["hello"]).code, 0);
     assert!(!place.read("hello/Cargo.toml").contains("[workspace]"));
@@ -189,14 +189,14 @@ fn a_directory_that_is_not_empty() {
 }
 
 #[test]
-fn a_file_in_the_way() {
+fn a_file_in_place_of_the_directory() {
     let place = Project::new();
     place.write("hello", "mine\n");
     assert!(refused_with(&place, &["new", "hello", "--runtime-path", &runtime()]).starts_with("error[K061]"));
 }
 
 #[test]
-fn a_name_that_is_none() {
+fn an_invalid_name() {
     let place = Project::new();
     assert_snapshot!(refused_with(&place, &["new", "3d tool", "--runtime-path", &runtime()]), @"
     error[K062]: `3d tool` is not a valid package name
@@ -208,7 +208,7 @@ fn a_name_that_is_none() {
 }
 
 #[test]
-fn other_names_that_are_none() {
+fn other_invalid_names() {
     let place = Project::new();
     let long = "a".repeat(58);
     for name in ["fn", "test", "koze", "worker", "größe", "-x", "a.b", "_a", &long] {
@@ -219,7 +219,7 @@ fn other_names_that_are_none() {
 }
 
 #[test]
-fn a_runtime_that_is_none() {
+fn an_invalid_runtime_path() {
     let place = Project::new();
     place.write("crate/Cargo.toml", "[package]\nname = \"other\"\n");
     assert_snapshot!(refused_with(&place, &["new", "hello", "--runtime-path", "crate"]), @"
@@ -232,9 +232,9 @@ fn a_runtime_that_is_none() {
     assert!(refused_with(&place, &["new", "hello", "--runtime-path", "nowhere"]).starts_with("error[K063]"));
 }
 
-/// What lies around a new project is none of its affair: not its configuration, nor another SDK.
+/// Files in parent directories have no effect: neither a configuration nor another SDK.
 #[test]
-fn what_lies_around_does_not_matter() {
+fn surrounding_files_have_no_effect() {
     let place = Project::new();
     let sdk = "node_modules/@cloudflare/sandbox/package.json";
     place.write("wrangler.json", "{}\n").write(sdk, "{ \"version\": \"0.13.0\" }\n");
@@ -246,7 +246,7 @@ fn what_lies_around_does_not_matter() {
 }
 
 #[test]
-fn a_failure_leaves_nothing() {
+fn a_failure_leaves_nothing_behind() {
     let place = Project::new();
     place.write("notes", "mine\n");
     let stderr = refused_with(&place, &["new", "notes/some/hello", "--runtime-path", &runtime()]);
@@ -258,17 +258,17 @@ fn a_failure_leaves_nothing() {
     assert_eq!(left, ["notes"], "not even an empty directory");
 }
 
-/// A link to nothing could be replaced, and is not: it is somebody's.
+/// A dangling link belongs to somebody, so it is not replaced.
 #[test]
-fn a_link_to_nothing_is_in_the_way() {
+fn a_dangling_link_is_an_error() {
     let place = Project::new();
     std::os::unix::fs::symlink("nowhere", place.path("hello")).expect("a link");
     assert!(refused_with(&place, &["new", "hello", "--runtime-path", &runtime()]).starts_with("error[K061]"));
 }
 
-/// A person who stands in an empty directory still stands in it afterwards.
+/// An empty directory may be somebody's working directory, so it is not replaced.
 #[test]
-fn an_empty_directory_is_filled_where_it_is() {
+fn an_empty_directory_is_filled_in_place() {
     use std::os::unix::fs::MetadataExt as _;
     let project = Project::new();
     let dir = project.path("hello");
@@ -284,7 +284,7 @@ fn an_empty_directory_is_filled_where_it_is() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// Without the SDK there is nothing of which the support ends.
+/// Without the SDK, there is no note about the end of its support.
 #[test]
 fn a_project_without_the_sdk() {
     let place = Project::new();

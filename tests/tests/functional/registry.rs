@@ -7,7 +7,7 @@ use crate::common::refused_with;
 
 const ASKED: &str = "\n[package.metadata.koze]\nregistry = true\n";
 
-/// A project with one sandbox, that was built; then with a registry, if it is `asked` for.
+/// A project with one sandbox, after a build, then with `registry = true` if `asked`.
 fn project(asked: bool) -> Project {
     let project = Project::copy_fixture("bare/before");
     assert_eq!(project.koze(&["build"]).code, 0);
@@ -30,7 +30,7 @@ fn ask_no_more(project: &Project) {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "it shows all that changes")]
-fn it_comes_with_a_tag_and_a_binding_of_its_own() {
+fn it_gets_its_own_tag_and_binding() {
     let project = project(false);
     let before = project.snapshot();
     ask(&project);
@@ -69,7 +69,7 @@ fn it_comes_with_a_tag_and_a_binding_of_its_own() {
     +hash = "sha256:de4ca610eca6e63a93535d69c3d56db5c8ec659a817f2ddec5073dfef4ffaecc"
     --- a/src/generated/env.rs
     +++ b/src/generated/env.rs
-    @@ -32,6 +32,11 @@
+    @@ -31,6 +31,11 @@
          pub fn shell_sandbox(&self) -> ::koze::Namespace<super::ShellSandbox> {
              ::koze::Namespace::new(&self.0)
          }
@@ -88,13 +88,13 @@ fn it_comes_with_a_tag_and_a_binding_of_its_own() {
      pub use __tools::{Image, definitions, handle_tool_call, images, serve};
      
     +/// The registry of sandboxes.
-    +// What the macro below makes has no documentation.
+    +// The macro below generates undocumented items.
     +#[allow(missing_docs)]
     +mod __registry {
-    +    // The macro below names it so.
+    +    // The macro below uses this name.
     +    use ::koze::__private::worker::wasm_bindgen;
     +
-    +    /// Which sandboxes the sessions of agents have: a Durable Object for each session.
+    +    /// Records the sandboxes of agents' sessions: one Durable Object for each session.
     +    #[::koze::__private::worker::durable_object(fetch)]
     +    pub struct KozeSessions {
     +        sessions: ::koze::provider::cloudflare::registry::Sessions,
@@ -192,7 +192,7 @@ fn storage_is_not_lost_silently() {
 }
 
 #[test]
-fn its_storage_is_deleted_when_the_user_says_so() {
+fn its_storage_is_deleted_on_request() {
     let project = project(true);
     assert_snapshot!(refused_with(&project, &["remove", "KozeSessions", "--delete-storage"]), @"
     error[K059]: `KozeSessions` cannot be removed: `Cargo.toml` enables it
@@ -212,14 +212,14 @@ fn its_storage_is_deleted_when_the_user_says_so() {
     assert!(!project.read("src/generated/mod.rs").contains("KozeSessions"));
     assert!(!project.read("koze.lock").contains("[registry]"));
     assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
-    // Asked for once more, it is made anew.
+    // Enabled again, it is created anew.
     ask(&project);
     assert_eq!(project.koze(&["build"]).code, 0);
     assert!(project.read("wrangler.jsonc").contains("KOZE_SESSIONS"));
 }
 
 #[test]
-fn its_storage_can_stay_without_it() {
+fn its_storage_can_be_kept_without_it() {
     let project = project(true);
     ask_no_more(&project);
     let run = project.koze(&["remove", "KozeSessions", "--keep-storage"]);
@@ -227,7 +227,7 @@ fn its_storage_can_stay_without_it() {
     assert!(project.read("src/generated/worker.mjs").contains("export class KozeSessions extends"));
     assert!(project.read("wrangler.jsonc").contains("KOZE_SESSIONS"));
     assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
-    // It goes on where it was.
+    // Enabled again, it uses the same storage.
     ask(&project);
     assert_eq!(project.koze(&["build"]).code, 0);
     assert!(!project.read("src/generated/worker.mjs").contains("export class KozeSessions"));
@@ -236,7 +236,7 @@ fn its_storage_can_stay_without_it() {
 }
 
 #[test]
-fn with_exports_it_is_one_of_them() {
+fn with_exports_it_is_declared_there() {
     let project = project(false);
     let config = project.read("wrangler.jsonc");
     let (head, _) = config.split_once("\"migrations\"").expect("migrations");
@@ -253,7 +253,7 @@ fn with_exports_it_is_one_of_them() {
 }
 
 #[test]
-fn another_binding_of_its_name_is_in_the_way() {
+fn another_binding_with_its_name_is_an_error() {
     let project = project(false);
     let config = project.read("wrangler.jsonc");
     let config = config.replacen('{', "{\n  \"vars\": { \"KOZE_SESSIONS\": \"mine\" },", 1);
@@ -273,7 +273,7 @@ fn another_binding_of_its_name_is_in_the_way() {
 }
 
 #[test]
-fn it_is_asked_for_with_a_boolean() {
+fn it_requires_a_boolean() {
     let project = project(false);
     project.write("Cargo.toml", project.read("Cargo.toml") + &ASKED.replace("true", "\"yes\""));
     let stderr = refused_with(&project, &["build"]);
