@@ -1,5 +1,6 @@
-// How long one `read_file` of 1 kB takes over MCP on standard input and output: koze, and the protocol's own file server,
-// with the same client, one after the other. Prints the times as JSON for `cargo xtask bench`.
+// Measures a `read_file` of 1 kB over MCP on standard input and output: koze, and the protocol's own file server, with
+// the same client, interleaved. Prints the times as JSON for `cargo xtask bench`.
+//
 // Usage: node mcp.mjs KOZE PROJECT STATE RUNS
 
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -39,7 +40,7 @@ try {
   const peerUs = [];
   for (let run = 0; run < Number(runs) + 20; run += 1) {
     const pair = [await time(ours, "read_file", "file.txt"), await time(theirs, "read_text_file", file)];
-    // The first ones warm the two up.
+    // Warm-up.
     if (run >= 20) {
       us.push(pair[0]);
       peerUs.push(pair[1]);

@@ -1,5 +1,6 @@
-// How fast a sandbox in a real container is by way of koze's guest, and by the platform's own `exec` in the same
-// container, one after the other. Prints the times as JSON for `cargo xtask bench`.
+// Measures a sandbox in a real container through koze's guest, and through the platform's own `exec` in the same
+// container, interleaved. Prints the times as JSON for `cargo xtask bench`.
+//
 // Usage: node native.mjs PROJECT IMAGE SIDECAR RUNS, with DOCKER_HOST in the environment
 
 import { readFileSync, readdirSync } from "node:fs";
@@ -8,7 +9,7 @@ import { Miniflare, convertV4MiniflareOptions } from "miniflare";
 
 const [project, imageName, sidecar, runs] = process.argv.slice(2);
 
-/** What is read and written, in pieces as large as one call takes. */
+/** The amount of data to read and write, in pieces of the maximum size. */
 const SIZE = 64 << 20;
 const PIECE = 8 << 20;
 
@@ -20,7 +21,8 @@ export class ShellSandbox extends Base {
     super(ctx, env);
     this.#container = ctx.container;
   }
-  // The platform's way. The guest is its first process here, too, and ends without a token.
+  // Run a command with the platform's API. The guest is the first process in this container, too, and exits without a
+  // token.
   async start() {
     this.#container.start({ enableInternet: false, env: { KOZE_GUEST_TOKEN: "00".repeat(32) } });
   }
@@ -81,7 +83,7 @@ const miniflare = new Miniflare(
   convertV4MiniflareOptions({
     host: "127.0.0.1",
     port: 0,
-    // Else it asks Cloudflare where this machine is.
+    // Otherwise workerd asks Cloudflare for this machine's location.
     cf: false,
     containerEngine: {
       localDocker: { socketPath: process.env.DOCKER_HOST, containerEgressInterceptorImage: sidecar },
@@ -109,7 +111,7 @@ const miniflare = new Miniflare(
 
 const url = await miniflare.ready;
 
-/** Does something so often in one request: how long one took, in microseconds. */
+/** Repeats an operation within one request, and returns the microseconds that one took. */
 async function time(name, what, times = 1) {
   const start = performance.now();
   const response = await fetch(url, { method: "POST", body: JSON.stringify([name, what, times]) });
@@ -138,7 +140,7 @@ try {
   const cold = Math.max(3, Math.ceil(count / 5));
   await compare("", cold, ["first call, cold container", ["coldGuest", 1]], ["start and exec", ["coldExec", 1]], ["destroy", "end"]);
   await time("warm", "coldGuest");
-  // The first ones warm the two up.
+  // Warm-up.
   await time("warm", "guest", 20);
   await time("warm", "exec", 2);
   await compare("warm", count, ["bash -c true, warm", ["guest", 20]], ["exec", ["exec", 2]]);

@@ -1,22 +1,22 @@
 #!/bin/bash
-# A container engine of the tests' own: bash engine.sh DIR SOCKET, as the first process of new process and mount
-# namespaces, so that containers and what holds them end with it. All it keeps is below DIR. It says `ready` when it
-# answers at SOCKET, and ends, and with it every container, when its input does.
+# A container engine for the tests: bash engine.sh DIR SOCKET, run as the first process of new process and mount
+# namespaces, so that containers and their helpers end with it. All its data is below DIR. It prints `ready` when it
+# answers at SOCKET. It exits, and stops every container, at the end of its input.
 set -eu
 dir=$1 socket=$2
 
-# One at a time: a store has one engine. Nothing that it starts may hold the lock.
+# A store can have only one engine at a time. Child processes must not inherit the lock.
 exec 9>"$dir/lock"
 flock 9
 exec 2>"$dir/engine.log"
 
-# What is of one run alone, at a path of less than 50 characters: with a longer one, nothing is done when a container ends,
-# and whoever waits for that waits 20 seconds. It is the same each time, for the store remembers it.
+# The state of one run, at a path of less than 50 characters: with a longer one, podman does not notice the end of a
+# container, and waiting for it takes 20 seconds. The path is the same in each run, because the store records it.
 run=/run/koze-tests-$(sha256sum <<<"$dir" | cut -c1-12)
 rm -rf "$run"
 mkdir -p "$run/tmp" "$dir/networks" "$dir/storage"
 
-# What podman would give is more than a process without CAP_SYS_RESOURCE may ask for.
+# Podman's defaults are more than a process without CAP_SYS_RESOURCE may request.
 limit() { # NAME MOST
   local most
   most=$(ulimit -H -"$1")
@@ -47,18 +47,18 @@ EOF
 cat >"$dir/policy.json" <<EOF
 { "default": [{ "type": "insecureAcceptAnything" }] }
 EOF
-# No registry is ever asked.
+# Never contact a registry.
 echo 'unqualified-search-registries = []' >"$dir/registries.conf"
 export CONTAINERS_CONF=$dir/containers.conf CONTAINERS_STORAGE_CONF=$dir/storage.conf
 export CONTAINERS_REGISTRIES_CONF=$dir/registries.conf
 unset CONTAINER_HOST DOCKER_HOST
 
-# No container stays, and no image that wrangler has built.
+# Removes all containers, and the images that wrangler has built.
 end() {
   podman rm --all --force --time 0 --depend >&2 9>&- || true
   podman images --quiet --filter 'reference=*/cloudflare-dev/*' | xargs --no-run-if-empty podman rmi --force >&2 9>&- || true
 }
-# What an earlier one has left that was killed.
+# Clean up after an engine that was killed.
 end
 podman system service --time=0 "unix://$socket" >&2 9>&- &
 for _ in $(seq 300); do

@@ -1,16 +1,16 @@
 #!/bin/bash
-# Podman leads ports of this machine into containers, and forgets to take some of that back where they end in disorder: at
-# such a port nobody is reached any more, a server of another test neither. To be run while no engine runs: a rule goes where
-# no container at all is left that it could lead to, be it somebody else's.
+# Removes stale port forwarding rules. Podman forwards ports of this machine to containers, and does not always remove
+# the rules when containers end abnormally. Such a port is then unusable, also for the servers of other tests. Run this
+# while no engine runs: a rule is removed if no container is left that it could lead to, not even somebody else's.
 set -eu
 
-# Whether a container is on podman's network.
+# Returns whether a container is on podman's network.
 is_used() {
   local network=/sys/class/net/podman0/brif
   [[ -d $network && $(ls "$network") ]]
 }
 
-# What an engine has held goes some moments after it.
+# The containers of an engine that has just ended may take a moment to disappear.
 for _ in $(seq 50); do
   rules=$(iptables -t nat -S 2>/dev/null | grep -- '^-A NETAVARK-\(DN-\|HOSTPORT-DNAT\).* --dport ') || exit 0
   is_used || break
@@ -18,6 +18,6 @@ for _ in $(seq 50); do
 done
 ! is_used || exit 0
 while read -r rule; do
-  # `xargs` reads the quotes of its comment.
+  # `xargs` parses the quotes of the rule's comment.
   xargs iptables -t nat <<<"-D${rule#-A}" || true
 done <<<"$rules"

@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use crate::root;
 
-/// Names the binary, where it was built already.
+/// The variable for the path of a binary that was already built.
 const BUILT: &str = "KOZE_TEST_PROGRAM";
 
-/// The `koze` of this checkout, in an environment without what cargo sets for tests.
+/// Returns a command for this checkout's `koze`, without the environment that cargo sets for tests.
 ///
-/// Cargo tells only the binary's own package where it lies, and builds it only for that package's tests. So
-/// the first call in a process asks cargo to build it, next to the running test: it is never stale. Whoever has just built
-/// it names it in the variable `KOZE_TEST_PROGRAM`.
+/// Cargo tells only the binary's own package its path, and builds it only for that package's tests. So the first call
+/// in a process lets cargo build it next to the running test, which keeps it up to date. The variable
+/// `KOZE_TEST_PROGRAM` names a binary that was just built.
 ///
 /// # Panics
 ///
-/// If the build fails; cargo's messages stand above.
+/// Panics if the build fails, after printing cargo's messages.
 pub fn koze() -> Command {
     static KOZE: OnceLock<PathBuf> = OnceLock::new();
     let program = || std::env::var_os(BUILT).map_or_else(|| built("koze-cli", "koze"), PathBuf::from);
@@ -28,8 +28,8 @@ pub fn koze() -> Command {
     command
 }
 
-/// Takes out of a command's environment what cargo sets for tests: a person's shell has none of it, and a program must
-/// not find this workspace through it.
+/// Removes the environment that cargo sets for tests from a command. A user's shell does not have it, and a program
+/// must not find this workspace through it.
 pub(crate) fn without_cargo(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -40,10 +40,10 @@ pub(crate) fn without_cargo(command: &mut Command) {
     }
 }
 
-/// The directory that cargo builds into, and the name of the profile's directory in it.
+/// Returns cargo's target directory, and the name of the profile's directory in it.
 pub(crate) fn target_dir() -> (PathBuf, String) {
     let test = std::env::current_exe().expect("the path of the running test");
-    // <target>/<profile>/deps/<test>; a program lies one higher.
+    // <target>/<profile>/deps/<test>; programs are one level higher.
     let dir = test.parent().expect("a directory above the program");
     let profile = if dir.ends_with("deps") { dir.parent().expect("a directory above") } else { dir };
     let target = profile.parent().expect("a target directory above the profile");
@@ -51,7 +51,7 @@ pub(crate) fn target_dir() -> (PathBuf, String) {
     (target.to_owned(), name.into_owned())
 }
 
-/// A program of this workspace, which cargo builds next to the running test.
+/// Builds a program of this workspace next to the running test and returns its path.
 pub(crate) fn built(package: &str, name: &str) -> PathBuf {
     let (target, profile) = target_dir();
     let profile = if profile == "debug" { "dev" } else { &profile };
@@ -69,7 +69,7 @@ pub(crate) fn built(package: &str, name: &str) -> PathBuf {
     executable(name, &String::from_utf8_lossy(&output.stdout)).expect("cargo names the binary it built")
 }
 
-/// The path that cargo's messages name for a binary.
+/// Returns the path of a binary from cargo's messages.
 pub(crate) fn executable(name: &str, messages: &str) -> Option<PathBuf> {
     messages
         .lines()

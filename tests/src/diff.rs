@@ -1,17 +1,17 @@
-//! What changed in a directory, as a diff that a test can hold.
+//! Compares snapshots of a directory as a diff.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use similar::TextDiff;
 
-/// The files of a directory: path with `/`, and content.
+/// The files of a directory: paths with `/`, and contents.
 pub type Snapshot = BTreeMap<String, Vec<u8>>;
 
-/// The unified diff of all files that differ, in the order of their paths.
+/// Returns the unified diff of all files that differ, ordered by path.
 ///
-/// A carriage return is shown as `␍` and a byte order mark as `<BOM>`, so that a change of one stands in the
-/// diff. A file that is new or gone has `/dev/null` on its other side.
+/// A carriage return is shown as `␍` and a byte order mark as `<BOM>`, so that changes of them are visible. A new or
+/// deleted file has `/dev/null` on its other side.
 pub fn diff(before: &Snapshot, after: &Snapshot) -> String {
     let paths: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let mut all = String::new();
@@ -29,7 +29,7 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> String {
         let diff = TextDiff::from_lines(&old, &new);
         let hunks = diff.unified_diff().header(&old_name, &new_name).to_string();
         if hunks.is_empty() {
-            // An empty file has no lines that could differ.
+            // An empty file has no differing lines, so print the names here.
             let _ = writeln!(all, "--- {old_name}\n+++ {new_name}");
         } else {
             all += &hunks;
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_new_gone_and_equal_files() {
+    fn diff_of_changed_new_deleted_and_equal_files() {
         let before = snapshot(&[("a", "1\r\n2\r\n"), ("b", "same\n"), ("gone", "x\n"), ("z", "")]);
         let after = snapshot(&[("a", "1\n2\r\n"), ("b", "same\n"), ("new", "\u{feff}y")]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A project whose generated code is compiled for this machine.
+//! Compiles the generated code of a project for this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,23 +13,24 @@ use crate::{koze, root, run};
 /// The program around the generated code.
 const MAIN: &str = include_str!("generated/main.rs");
 
-/// Far more than cargo takes where it has to compile every dependency.
+/// The build timeout. Cargo may have to compile every dependency.
 const TIMEOUT: Duration = Duration::from_mins(10);
 
-/// What stands in the project, by its path in the fixture.
+/// The files of the project, by their paths in the fixture.
 const FILES: [&str; 3] = ["package.json", "src/server/python.sandbox.rs", "src/server/shell.sandbox.rs"];
 
-/// A program that calls the tools of a project with the sandboxes `shell`, the default, and `python`: what `koze build`
-/// generates for it, compiled natively. Its arguments are `memory`, or `local` and a state directory.
+/// Builds a program that calls the tools of a project with the sandboxes `shell`, the default, and `python`, through
+/// the code that `koze build` generates for it, compiled natively. Its arguments are `memory`, or `local` and a state
+/// directory.
 ///
-/// It reads a call on each line, `{"session","tool","input"}`, and prints `{"content","isError"}` for each. Calls run at
-/// once: where a call has an `id`, its answer has the same.
+/// It reads one call per line, `{"session","tool","input"}`, and prints `{"content","isError"}` for each. Calls run
+/// concurrently; the answer to a call with an `id` has the same `id`.
 ///
-/// The first call in a process builds it, in a directory of its own below cargo's, with the dependencies of this workspace.
+/// The first call in a process builds it in its own directory below cargo's, with the dependencies of this workspace.
 ///
 /// # Panics
 ///
-/// If the build fails, with its messages.
+/// Panics with the build's messages if the build fails.
 pub fn generated_program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(build).clone()
@@ -40,7 +41,7 @@ fn build() -> PathBuf {
     let around = target.join("generated");
     let dir = around.join("project");
     fs::create_dir_all(dir.join("src/server")).expect("a directory below cargo's");
-    // Of several test programs at once, one builds it. koze takes turns by the project's own directory.
+    // Several test programs may start this at the same time. koze itself locks the project's directory.
     let turn = fs::File::open(&around).expect("the directory").into_file();
     turn.lock().expect("a turn");
     write(&dir);
@@ -50,7 +51,7 @@ fn build() -> PathBuf {
     compile(&dir, &target, &profile)
 }
 
-/// What a program printed, which must succeed.
+/// Runs a command that must succeed, and returns its output.
 fn done(command: Command) -> String {
     let shown = format!("{command:?}");
     let output = run(command, TIMEOUT);
@@ -58,7 +59,7 @@ fn done(command: Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Writes the project, each file only where it differs, for cargo looks at the times.
+/// Writes the files of the project that differ, because cargo compares modification times.
 fn write(dir: &Path) {
     let fixture = root().join("fixtures/commented/before");
     let text = |path: &str| fs::read_to_string(fixture.join(path)).expect("a text of the fixture");
@@ -72,7 +73,7 @@ fn write(dir: &Path) {
         root().join("runtime").to_string_lossy(),
         root().join("local").to_string_lossy()
     );
-    // The versions of this workspace, which are on this machine: no registry is asked.
+    // With the versions of this workspace, which are already on this machine, no registry is contacted.
     let lock = fs::read_to_string(root().join("Cargo.lock")).expect("the workspace's lock file");
     files.extend([("Cargo.toml", manifest), ("Cargo.lock", lock), ("src/main.rs", MAIN.to_owned())]);
     for (path, text) in files {

@@ -1,7 +1,7 @@
-//! What the test suites share: the built `koze`, projects in temporary directories, the
-//! JavaScript tools under Node 22, and the cases that every provider of sandboxes has to pass.
+//! The code shared by the test suites: the built `koze`, projects in temporary directories, the JavaScript tools under
+//! Node 22, and the cases that every provider of sandboxes must pass.
 //!
-//! Helpers panic, naming what they were doing: they are called from tests alone.
+//! Helpers panic with a message about what they were doing, because only tests call them.
 
 #![expect(clippy::missing_panics_doc, reason = "any of them panics when the machine fails it")]
 
@@ -30,7 +30,7 @@ pub use process::run;
 pub use project::{NOTE, Project, Run, read_all};
 pub use sandboxes::{STARTED, Sandboxes, eventually, processes, signal, sleeps};
 
-/// The workspace's directory.
+/// Returns the workspace's directory.
 pub fn root() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().unwrap_or(tests).to_owned()

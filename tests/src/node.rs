@@ -8,7 +8,7 @@ use fs_err as fs;
 use crate::binary::target_dir;
 use crate::root;
 
-/// What would lead wrangler from a test to somebody's account.
+/// The variables that would connect wrangler to an account.
 const ACCOUNT: [&str; 5] = [
     "CLOUDFLARE_ACCOUNT_ID",
     "CLOUDFLARE_API_KEY",
@@ -17,16 +17,16 @@ const ACCOUNT: [&str; 5] = [
     "CLOUDFLARE_ENV",
 ];
 
-/// `tests/node_modules`.
+/// Returns `tests/node_modules`.
 ///
 /// # Panics
 ///
-/// If it is missing or older than the lock file: a test that needs it never passes without it.
+/// Panics if it is missing or older than the lock file, so that no test passes without it.
 pub fn node_modules() -> PathBuf {
     let tests = root().join("tests");
     let modules = tests.join("node_modules");
     let lock = fs::read(tests.join("package-lock.json")).expect("tests/package-lock.json");
-    // `cargo xtask setup` leaves the lock file it installed from (`xtask/src/setup/npm.rs`).
+    // `cargo xtask setup` stores the lock file that it installed from (`xtask/src/setup/npm.rs`).
     let stamp = fs::read(modules.join(".koze-lock")).unwrap_or_default();
     assert!(
         stamp == lock,
@@ -35,8 +35,8 @@ pub fn node_modules() -> PathBuf {
     modules
 }
 
-/// A tool of [`node_modules`], e.g. `wrangler`, `tsc` or `node` itself, under Node 22: offline as far as its
-/// settings go, with a home directory of the tests' own and without anybody's account.
+/// Returns a tool of [`node_modules`], such as `wrangler`, `tsc` or `node` itself, under Node 22: offline as far as its
+/// settings allow, with the tests' own home directory and without an account.
 pub fn node_command(bin: &str) -> Command {
     let bins = node_modules().join(".bin");
     let home = home();
@@ -61,8 +61,7 @@ pub fn node_command(bin: &str) -> Command {
     command
 }
 
-/// Where the tools keep their settings and logs. One directory in cargo's for temporary files, for a
-/// directory for each process would outlive it.
+/// Returns the home directory of the tools. It is shared, because a directory for each process would outlive it.
 fn home() -> PathBuf {
     let home = target_dir().0.join("tmp/koze-node-home");
     fs::create_dir_all(&home).expect("a directory in the target directory");

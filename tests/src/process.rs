@@ -1,4 +1,4 @@
-//! Running a program for a bounded time.
+//! Runs programs with a timeout.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -9,19 +9,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// How long a killed process group gets to let go of its outputs.
+/// How long a killed process group may take to close its outputs.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often a running child is asked whether it is done.
+/// The polling interval of a running child.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Runs `command` to its end, with no input and both outputs read.
+/// Runs `command` until it exits, without input, and captures both outputs.
 ///
 /// # Panics
 ///
-/// If it does not start, or is not done after `timeout`: everything in its process group is killed then, and
-/// the message holds what it had printed. A child of the command that outlives it with an output open counts
-/// as not done.
+/// Panics if it does not start or does not finish within `timeout`. Its whole process group is killed then, and the
+/// message contains its output. The command also counts as unfinished while a descendant keeps an output open.
 pub fn run(mut command: Command, timeout: Duration) -> Output {
     let deadline = Instant::now() + timeout;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -45,7 +44,7 @@ pub fn run(mut command: Command, timeout: Duration) -> Output {
     }
 }
 
-/// The child's status, or nothing if it still runs at the deadline.
+/// Returns the child's status, or `None` if it still runs at the deadline.
 fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     loop {
         let status = child.try_wait().expect("a child can be waited for");
@@ -56,11 +55,11 @@ fn wait(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
     }
 }
 
-/// Ends the child's process group. The child leads it, so their ids are equal; the id is not free for
-/// others yet, for either the child has not been waited for or a member of the group holds an output open.
+/// Kills the child's process group, whose ID equals the child's. The ID cannot have been reused, because the child has
+/// not been waited for, or a member of the group holds an output open.
 fn kill(child: &mut Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended by itself at this very moment.
+        // The group may have ended at this very moment.
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.wait();
@@ -70,7 +69,7 @@ fn text(bytes: Option<Vec<u8>>) -> String {
     bytes.map_or_else(|| "(still open)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Reads one output on a thread, so that a full pipe never stops the child.
+/// Reads an output in a thread, so that a full pipe never blocks the child.
 struct Reader(Receiver<Vec<u8>>);
 
 impl Reader {
@@ -80,13 +79,13 @@ impl Reader {
         thread::spawn(move || {
             let mut bytes = Vec::new();
             let _ = output.read_to_end(&mut bytes);
-            // Nobody listens any more when the run was given up.
+            // The receiver is gone if the run timed out.
             let _ = send.send(bytes);
         });
         Self(receive)
     }
 
-    /// Everything that was printed, once the output is closed; nothing if it is open at `deadline`.
+    /// Returns the whole output once it is closed, or `None` if it is still open at `deadline`.
     fn until(&self, deadline: Instant) -> Option<Vec<u8>> {
         let left = deadline.saturating_duration_since(Instant::now());
         self.0.recv_timeout(left).ok()
@@ -104,8 +103,8 @@ mod tests {
     }
 
     #[test]
-    fn both_outputs_and_the_code() {
-        // More than a pipe holds.
+    fn both_outputs_and_the_exit_code_are_captured() {
+        // More than a pipe can buffer.
         let script = "head -c 300000 /dev/zero; echo err >&2; exit 3";
         let output = run(sh(script), Duration::from_secs(30));
         assert_eq!(output.status.code(), Some(3));
@@ -121,7 +120,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "not done after 200ms\n--- stdout\nbegun\n")]
-    fn so_is_what_it_left_behind() {
+    fn descendants_of_a_slow_command_are_killed() {
         run(sh("sleep 60 & echo begun"), Duration::from_millis(200));
     }
 }

@@ -11,47 +11,47 @@ use walkdir::{DirEntry, WalkDir};
 use crate::fixture::{shared, shared_of};
 use crate::{Snapshot, diff, koze, node_command, node_modules, process, root};
 
-/// Far more than any run of koze takes: a hang ends in a message.
+/// The timeout of koze, far more than any run takes.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What other tools fill, which no snapshot holds.
+/// Directories of other tools, which snapshots omit.
 const SKIPPED: [&str; 2] = ["node_modules", "target"];
 
-/// A directory of its own, named `project`, that goes when this is dropped.
+/// A temporary directory named `project`, which is deleted on drop.
 pub struct Project {
     dir: PathBuf,
     /// Removes the directory.
     _temp: TempDir,
 }
 
-/// What `koze build` says of each project with the SDK; a test asks for it, and it is in no other run's messages.
+/// The note of `koze build` about each project with the SDK. One test checks it; all others ignore it.
 pub const NOTE: &str = "note: Cloudflare ends @cloudflare/sandbox 0.x on 2026-12-31; `koze migrate --backend native` moves \
                         sandboxes to koze's own guest\n";
 
-/// What one run of koze did.
+/// The result of running koze.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// The exit code.
     pub code: i32,
-    /// What it printed, the project's directory replaced by `[PROJECT]`.
+    /// The standard output, with the project's directory replaced by `[PROJECT]`.
     pub stdout: String,
-    /// Its messages, with the same replacement, and without [`NOTE`].
+    /// The standard error, with the same replacement and without [`NOTE`].
     pub stderr: String,
 }
 
 impl Project {
-    /// An empty project.
+    /// Creates an empty project.
     #[expect(clippy::new_without_default, reason = "a directory is no default value")]
     pub fn new() -> Self {
         let temp = TempDir::with_prefix("koze-test-").expect("a temporary directory");
-        // Canonical, for koze may print it so.
+        // The canonical path, because koze may print it.
         let dir = fs::canonicalize(temp.path()).expect("its path").join("project");
         fs::create_dir(&dir).expect("a directory in it");
         Self { dir, _temp: temp }
     }
 
-    /// A copy of `fixtures/<name>`, byte for byte. In what a build has left there, the files that it shares with other
-    /// projects are those of today.
+    /// Copies `fixtures/<name>` byte for byte. Of the files that a build left there, those that are shared between
+    /// projects are current.
     pub fn copy_fixture(name: &str) -> Self {
         let project = Self::new();
         for (path, content) in read_all(&root().join("fixtures").join(name)) {
@@ -64,17 +64,17 @@ impl Project {
         project
     }
 
-    /// The project's directory, absolute.
+    /// Returns the project's absolute directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The absolute path of a file in the project.
+    /// Returns the absolute path of a file in the project.
     pub fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         self.dir.join(path)
     }
 
-    /// Writes a file, and the directories above it.
+    /// Writes a file and creates its parent directories.
     pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap_or(&self.dir)).expect("directories for the file");
@@ -87,30 +87,30 @@ impl Project {
         fs::read_to_string(self.path(path)).expect("a text file")
     }
 
-    /// Makes the packages of `tests/node_modules` the project's, by a symbolic link.
+    /// Links the packages of `tests/node_modules` into the project.
     pub fn link_node_modules(&self) -> &Self {
         fs::os::unix::fs::symlink(node_modules(), self.path("node_modules")).expect("a link");
         self
     }
 
-    /// Every file but those in `node_modules` and `target`; of a symbolic link, where it points.
+    /// Returns every file except those in `node_modules` and `target`. The content of a symbolic link is its target.
     pub fn snapshot(&self) -> Snapshot {
         read_all(&self.dir)
     }
 
-    /// The diff from an earlier snapshot to the files of now; see [`diff()`](crate::diff()).
+    /// Returns the diff from an earlier snapshot to the current files. See [`diff()`](crate::diff()).
     pub fn diff(&self, before: &Snapshot) -> String {
         diff(before, &self.snapshot())
     }
 
-    /// Runs koze in the project, without colour and 100 columns wide.
+    /// Runs koze in the project, without color and with 100 columns.
     pub fn koze(&self, args: &[&str]) -> Run {
         let mut command = koze();
         command.args(args);
         self.run(command)
     }
 
-    /// Runs `command` as [`Project::koze`] does, for at most a minute: for a test that adds to its environment.
+    /// Runs `command` like [`Project::koze`], for tests that change its environment.
     pub fn run(&self, mut command: Command) -> Run {
         command.current_dir(&self.dir).env("COLUMNS", "100").env("NO_COLOR", "1");
         for name in ["CLICOLOR_FORCE", "FORCE_COLOR", "RUST_BACKTRACE", "RUST_LOG"] {
@@ -128,7 +128,7 @@ impl Project {
         }
     }
 
-    /// A tool of `tests/node_modules` in the project; see [`node_command`].
+    /// Returns a tool of `tests/node_modules` in the project. See [`node_command`].
     pub fn node(&self, bin: &str) -> Command {
         let mut command = node_command(bin);
         command.current_dir(&self.dir);
@@ -141,7 +141,7 @@ impl Project {
     }
 }
 
-/// The files below `dir`, without those that tests ignore.
+/// Returns the files below `dir`, without those that tests ignore.
 pub fn read_all(dir: &Path) -> Snapshot {
     let wanted = |entry: &DirEntry| !SKIPPED.iter().any(|name| entry.file_name() == *name);
     WalkDir::new(dir)
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_has_the_files_that_koze_may_touch() {
+    fn a_snapshot_contains_the_files_that_koze_may_touch() {
         let project = Project::new();
         project.write("src/a.rs", "one\n").write("node_modules/x/index.js", "").write("target/debug/x", "");
         let before = project.snapshot();

@@ -1,4 +1,4 @@
-//! A project whose sandboxes run on this machine.
+//! A project with sandboxes on this machine.
 
 use std::ops::Deref;
 use std::process::Command;
@@ -11,42 +11,42 @@ use serde_json::Value;
 
 use crate::{Project, Run, koze, run};
 
-/// How long a supervisor stays without a call, in milliseconds: it bounds what a test leaves that is killed itself.
+/// The idle timeout of supervisors, in milliseconds, for those that a killed test leaves behind.
 const IDLE: &str = "20000";
 
-/// What would be `~/.local/state`, below the project.
+/// The replacement for `~/.local/state`, below the project.
 const STATE: &str = "state";
 
-/// How long is waited for what must come.
+/// The timeout of expected events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A project with sandboxes. Dropped, it ends every supervisor whose state lies in its directory, by its process id.
+/// A project with sandboxes. On drop, kills every supervisor whose state is in its directory, by process ID.
 pub struct Sandboxes(Project);
 
 impl Sandboxes {
-    /// The sandboxes of a project.
+    /// Wraps a project.
     pub fn of(project: Project) -> Self {
         Sandboxes(project)
     }
 
-    /// koze in the project's directory.
+    /// Returns a koze command in the project's directory.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = koze();
         command.args(args).current_dir(self.dir()).envs(self.env());
         command
     }
 
-    /// What koze finds in its environment: sandboxes are kept below the project, where they go with it.
+    /// Returns koze's environment, which places the sandboxes below the project, so that they are deleted with it.
     pub fn env(&self) -> [(&'static str, String); 2] {
         let home = self.path(STATE).to_string_lossy().into_owned();
         [("KOZE_SUPERVISOR_IDLE_MS", IDLE.to_owned()), ("XDG_STATE_HOME", home)]
     }
 
-    /// Another build of koze, as far as a supervisor can tell, in the project's directory.
+    /// Returns a command in the project's directory for what a supervisor considers another build of koze.
     pub fn other_build(&self, args: &[&str]) -> Command {
         let program = self.path("other-koze");
-        // Never open for writing in this process: a child that another test starts meanwhile would inherit that, and keep
-        // the copy from being run.
+        // Copy with another process: if this one had the copy open for writing, a child of another test could inherit
+        // the descriptor and prevent the copy from being executed.
         let mut copy = Command::new("cp");
         copy.arg(koze().get_program()).arg(&program);
         assert!(run(copy, PATIENCE).status.success(), "a copy of koze");
@@ -57,19 +57,19 @@ impl Sandboxes {
         command
     }
 
-    /// The state directory, relative to the project; none before the first call.
+    /// Returns the state directory, relative to the project; `None` before the first call.
     pub fn state(&self) -> Option<String> {
         let mut found = fs::read_dir(self.path(STATE).join("koze")).ok()?.flatten();
         let name = found.next()?.file_name().to_string_lossy().into_owned();
         Some(format!("{STATE}/koze/{name}"))
     }
 
-    /// Runs koze to its end.
+    /// Runs koze until it exits.
     pub fn koze(&self, args: &[&str]) -> Run {
         self.run(self.command(args))
     }
 
-    /// Calls a tool, which must succeed without a word on standard error.
+    /// Calls a tool that must succeed without output on standard error.
     pub fn call(&self, tool: &str, input: &Value, args: &[&str]) -> Value {
         let input = input.to_string();
         let run = self.koze(&[&["call", tool, &input], args].concat());
@@ -77,13 +77,13 @@ impl Sandboxes {
         serde_json::from_str(&run.stdout).expect("a JSON document")
     }
 
-    /// What a command in the sandbox `default` prints.
+    /// Returns the output of a command in the sandbox `default`.
     pub fn shell(&self, command: &str) -> String {
         let result = self.call("shell", &serde_json::json!({ "command": command }), &[]);
         result["stdout"].as_str().expect("a text").to_owned()
     }
 
-    /// The process ids of the supervisors.
+    /// Returns the process IDs of the supervisors.
     pub fn supervisors(&self) -> Vec<i32> {
         let here = self.dir().to_string_lossy().into_owned();
         let supervisor = |args: &[String]| {
@@ -93,7 +93,7 @@ impl Sandboxes {
         processes(supervisor)
     }
 
-    /// Kills the supervisors, and waits until they are gone.
+    /// Kills the supervisors and waits until they are gone.
     pub fn kill_supervisors(&self) {
         for id in self.supervisors() {
             signal(id, Signal::KILL);
@@ -112,7 +112,7 @@ impl Deref for Sandboxes {
 
 impl Drop for Sandboxes {
     fn drop(&mut self) {
-        // One that is just starting is not seen at the first look.
+        // A supervisor that is just starting may not be visible yet.
         let deadline = Instant::now() + PATIENCE;
         while let ids = self.supervisors()
             && !ids.is_empty()
@@ -126,13 +126,13 @@ impl Drop for Sandboxes {
     }
 }
 
-/// The processes of this machine with such arguments.
+/// Returns the processes on this machine with matching arguments.
 pub fn processes(wanted: impl Fn(&[String]) -> bool) -> Vec<i32> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter(|id| {
-            // Gone meanwhile, or not for us to see.
+            // The process may be gone, or belong to another user.
             let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
             let args: Vec<String> =
                 line.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned()).collect();
@@ -141,26 +141,27 @@ pub fn processes(wanted: impl Fn(&[String]) -> bool) -> Vec<i32> {
         .collect()
 }
 
-/// What a shell runs after `sleep 1 &`, to go on when that runs: at first it is a copy of the shell, by its name and all else.
+/// A shell loop that waits until the `sleep` started with `sleep 1 &` runs. At first, the child is still a copy of the
+/// shell.
 pub const STARTED: &str = "until grep -qx sleep /proc/$!/comm; do :; done";
 
-/// Whether a `sleep` of so many seconds runs on this machine.
+/// Returns whether a `sleep` with this argument runs on this machine.
 pub fn sleeps(seconds: &str) -> bool {
     !processes(|args| args[0] == "sleep" && args.get(1).is_some_and(|arg| arg == seconds)).is_empty()
 }
 
-/// Sends a process a signal; one that is gone already needs none.
+/// Sends a signal to a process, unless it is gone.
 pub fn signal(id: i32, signal: Signal) {
     if let Some(id) = Pid::from_raw(id) {
         let _ = kill_process(id, signal);
     }
 }
 
-/// Waits for what must come.
+/// Waits for a condition.
 ///
 /// # Panics
 ///
-/// If it does not within half a minute.
+/// Panics if it does not hold within half a minute.
 pub fn eventually(what: &str, come: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !come() {

@@ -1,4 +1,4 @@
-//! The generated code, compiled for this machine, on providers of sandboxes.
+//! The generated code, compiled for this machine, with providers of sandboxes.
 #![cfg(target_os = "linux")]
 
 use std::io::BufRead;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use koze_tests::{generated_program, run};
 use serde_json::{Value, json};
 
-/// Far more than any of these takes.
+/// The timeout of a run.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Calls tools, all at once, and gives what came of each: in their order.
+/// Calls tools concurrently, and returns the results in order.
 fn call(arguments: &[&str], calls: &[(&str, &str, Value)]) -> Vec<(bool, String)> {
     let input = tempfile::NamedTempFile::new().expect("a temporary file");
     let lines = calls.iter().enumerate().map(|(id, (session, tool, input))| {

@@ -1,9 +1,9 @@
-//! `fixtures/<name>/before`, built, is `fixtures/<name>/after`, byte for byte.
+//! Builds `fixtures/<name>/before` and compares the result with `fixtures/<name>/after`, byte for byte.
 //!
-//! A generated file that is the same in every project is not kept in each: `shared.txt` names it, and it must be as its
-//! template in `templates/files/worker` is. A change of such a template changes no fixture.
+//! Generated files that are the same in every project are not repeated in each fixture: `shared.txt` lists them, and
+//! they are compared with their templates in `templates/files/worker`. Changing such a template changes no fixture.
 //!
-//! `KOZE_BLESS=1 cargo test -p koze-tests --test golden` writes `after` anew; read the diff before you commit it.
+//! `KOZE_BLESS=1 cargo test -p koze-tests --test golden` rewrites `after`; read the diff before you commit it.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use fs_err as fs;
 use koze_cli::generate;
 use koze_tests::{Project, Snapshot, diff, read_all, root, shared, shared_of};
 
-/// One test for each fixture, and the list of them.
+/// Defines one test for each fixture, and a list of them.
 macro_rules! fixtures {
     ($($test:ident $name:literal)*) => {
         const FIXTURES: &[&str] = &[$($name),*];
@@ -109,7 +109,7 @@ fn check(name: &str) {
     assert!(difference.is_empty(), "`-` is fixtures/{name}/after, `+` what was built:\n{difference}");
 }
 
-/// Makes `after` what was built, and nothing else.
+/// Replaces `after` by the build's result.
 fn bless(name: &str, built: &Snapshot) {
     let after = root().join("fixtures").join(name).join("after");
     if after.exists() {

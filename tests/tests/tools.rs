@@ -1,10 +1,10 @@
-//! The tools that the other tests stand on are there, and are the versions of the lock file.
+//! Checks that the tools of the other tests are installed in the versions of the lock file.
 
 use std::time::Duration;
 
 use koze_tests::{node_command, run};
 
-/// What `bin --version` prints.
+/// Returns the output of `bin --version`.
 fn version(bin: &str) -> String {
     let mut command = node_command(bin);
     command.arg("--version");

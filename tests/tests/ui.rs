@@ -1,8 +1,8 @@
-//! What the macro says, and that the command line says the same at the same place.
+//! The macro's errors, which the command line must report with the same text at the same location.
 //!
-//! `ui/*.rs` must not compile, each with the messages of the `.stderr` file beside it; `TRYBUILD=overwrite cargo test
-//! -p koze-tests --test ui` writes those anew. `ui/pass/*.rs` must compile without a word: here the command line is
-//! asked, and `worker/rust.rs` makes one package of them for rustc, where lints see them as they would a user's.
+//! `ui/*.rs` must not compile, with the messages of the `.stderr` file next to each; `TRYBUILD=overwrite cargo test -p
+//! koze-tests --test ui` rewrites those. `ui/pass/*.rs` must compile without warnings: this test checks them with the
+//! command line, and `worker/rust.rs` compiles them in one package, so that lints treat them like a user's code.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,10 @@ use fs_err as fs;
 use koze_tests::{Project, root};
 use serde_json::Value;
 
-/// Cases that the command line never meets: it reads files named `*.sandbox.rs` alone, and K008 says of another
-/// file that it is none of them.
+/// Cases that the command line never reads, because it reads only files named `*.sandbox.rs`. K008 reports the others.
 const UNSEEN: &[&str] = &["k008-not-a-sandbox-file.rs"];
 
-/// Rules of the model that no case here can show, and why.
+/// Rules of the model that no case can show, and why.
 const NOT_OF_THE_MACRO: &[(&str, &str)] = &[
     ("K001", "what is no Rust is rustc's to report: there is no item for a macro"),
     ("K002", "a file without the attribute never calls the macro"),
@@ -25,7 +24,7 @@ const NOT_OF_THE_MACRO: &[(&str, &str)] = &[
     ("K026", "the macro sees one sandbox at a time"),
 ];
 
-/// One message, from either side.
+/// A message of rustc or koze.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Said {
     line: u64,
@@ -36,12 +35,12 @@ struct Said {
 }
 
 #[test]
-fn rustc_shows_what_the_macro_says() {
+fn rustc_shows_the_macros_errors() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }
 
 #[test]
-fn the_command_line_says_the_same_at_the_same_place() {
+fn the_command_line_reports_the_same_errors() {
     for case in cases("tests/tests/ui") {
         let name = name(&case);
         let stderr = fs::read_to_string(case.with_extension("stderr")).expect("the case's messages");
@@ -52,7 +51,7 @@ fn the_command_line_says_the_same_at_the_same_place() {
             assert_eq!(koze, [], "{name}: koze sees it after all");
             continue;
         }
-        // rustc may show the later of two errors first.
+        // rustc may report two errors in another order.
         rustc.sort();
         koze.sort();
         assert_eq!(rustc, koze, "{name}: rustc on the left, koze on the right");
@@ -83,7 +82,7 @@ fn every_rule_of_the_macro_has_a_case() {
     assert_eq!(absent, excused);
 }
 
-/// The `.rs` files of a directory of the workspace, sorted.
+/// Returns the `.rs` files of a directory in the workspace, sorted.
 fn cases(dir: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(root().join(dir)).expect("the cases");
     let mut cases: Vec<_> = entries
@@ -99,7 +98,8 @@ fn name(case: &Path) -> &str {
     case.file_name().and_then(|name| name.to_str()).expect("a name in Unicode")
 }
 
-/// The messages in a `.stderr` file. Every one is the macro's own: a mistake never draws a second error of rustc.
+/// Returns the messages in a `.stderr` file. All of them are the macro's: a mistake causes no additional error of
+/// rustc.
 fn of_rustc(stderr: &str) -> Vec<Said> {
     let blocks = format!("\n{stderr}");
     blocks
@@ -109,7 +109,7 @@ fn of_rustc(stderr: &str) -> Vec<Said> {
         .collect()
 }
 
-/// Reads what stands behind `error` in
+/// Parses the text after `error` in
 ///
 /// ```text
 /// error: [K010] message
@@ -126,12 +126,12 @@ fn said(block: &str) -> Option<Said> {
     let mut place = place.lines().next()?.rsplit(':');
     let column = place.next()?.parse().ok()?;
     let line = place.next()?.parse().ok()?;
-    // A package names its files from its own directory. trybuild's lies elsewhere, which hides in `$DIR`.
+    // Packages name files relative to their own directory. trybuild's is elsewhere, and is replaced by `$DIR`.
     let help = help.trim_end().replace("/$DIR/tests/ui", "src/server");
     Some(Said { line, column, code: code.to_owned(), message: message.to_owned(), help })
 }
 
-/// The errors of `koze build` on a package with the same file.
+/// Returns the errors of `koze build` on a package with the same file.
 fn of_koze(case: &Path) -> Vec<Said> {
     let project = Project::new();
     project

@@ -1,5 +1,5 @@
-// A Worker over `@cloudflare/sandbox` as a person writes it by hand in an afternoon: it has what the benchmark asks of both
-// Workers, by way of the SDK's own `exec`, `writeFile` and `readFile`.
+// A small hand-written Worker over `@cloudflare/sandbox`. It implements the operations that the benchmark calls, with
+// the SDK's own `exec`, `writeFile` and `readFile`.
 
 import { type Sandbox as Base, Sandbox, getSandbox } from "@cloudflare/sandbox";
 
@@ -8,7 +8,7 @@ interface Env {
   SHELL_SANDBOX: DurableObjectNamespace<Base>;
 }
 
-/** As the sandboxes of a new project of koze. */
+/** Like the sandboxes of a new koze project. */
 export class ShellSandbox extends Sandbox {
   override enableInternet = false;
 }
@@ -27,13 +27,13 @@ const tools: Record<string, (env: Env, input: Input) => Promise<unknown>> = {
     return { ok: true };
   },
 
-  /** One file. */
+  /** Transfers one file. */
   async transfer(env, { from_sandbox, from_path, to_sandbox, to_path }) {
     await copy(open(env, from_sandbox), from_path!, open(env, to_sandbox), to_path!);
     return { ok: true };
   },
 
-  /** A tree, as an archive that `tar` makes and unpacks. */
+  /** Transfers a tree as an archive of `tar`. */
   async transfer_tar(env, { from_sandbox, from_path, to_sandbox, to_path }) {
     const [from, to] = [open(env, from_sandbox), open(env, to_sandbox)];
     const archive = `/tmp/${crypto.randomUUID()}.tar`;
@@ -44,7 +44,7 @@ const tools: Record<string, (env: Env, input: Input) => Promise<unknown>> = {
     return { ok: true };
   },
 
-  /** A tree, a file at a time. */
+  /** Transfers a tree file by file. */
   async transfer_files(env, { from_sandbox, from_path, to_sandbox, to_path }) {
     const [from, to] = [open(env, from_sandbox), open(env, to_sandbox)];
     const find = async (kind: string) => (await run(from, `cd '${from_path}' && find . -type ${kind}`)).trimEnd().split("\n");
@@ -78,7 +78,7 @@ async function run(box: Box, command: string): Promise<string> {
   return stdout;
 }
 
-/** Copies a file, whatever is in it. */
+/** Copies a binary file. */
 async function copy(from: Box, path: string, to: Box, target: string): Promise<void> {
   const { content } = await from.readFile(path, { encoding: "base64" });
   await to.writeFile(target, content, { encoding: "base64" });

@@ -1,10 +1,10 @@
-// How much memory the programs take that stay in a container: its server, and koze's guest.
+// Measures the memory of the long-running programs in a container: the SDK's server, and koze's guest.
 
-/** Names of processes, and the memory that they hold now. */
+/** Prints the names of processes and their memory use. */
 const LOOK = "cd /proc; for p in [1-9]*; do cat $p/status 2>/dev/null; done";
 
 /**
- * The memory of each program that stays, in KiB.
+ * Returns the memory of each long-running program, in KiB.
  *
  * @param {(command: string) => Promise<string>} shell
  */
@@ -13,14 +13,14 @@ export async function sizes(shell) {
   for (const status of (await shell(LOOK)).split(/^Name:/m).slice(1)) {
     const name = status.slice(0, status.indexOf("\n")).trim();
     const size = Number(/^VmRSS:\s*(\d+) kB$/m.exec(status)?.[1] ?? 0);
-    // The shell that looks.
+    // Skip the measuring shell itself.
     if (name === "bash" || name === "cat" || size === 0) continue;
     found.set(name, (found.get(name) ?? 0) + size);
   }
   return found;
 }
 
-/** What has changed, as a sentence. @param {Map<string, number>} before @param {Map<string, number>} after */
+/** Describes the changes in one sentence. @param {Map<string, number>} before @param {Map<string, number>} after */
 export function differences(before, after) {
   const all = [...after].map(([name, size]) => `${name} ${mebibytes(before.get(name) ?? 0)} to ${mebibytes(size)} MiB`);
   return `resident memory over the run: ${all.join(", ")}`;

@@ -1,8 +1,9 @@
-// How long tool calls take on the backend `sdk`, through the Worker of a new project and through one written by hand over
-// the same class of `@cloudflare/sandbox`, one after the other, in one workerd. Prints the times as JSON for
-// `cargo xtask bench`.
-// Usage: node run.mjs PROJECT RUNS [IMAGE SIDECAR]; PROJECT has `dist`, what wrangler would upload, and `by-hand.mjs`. With
-// IMAGE, containers are those of the engine at DOCKER_HOST; without it, the stand-ins of the tests.
+// Measures tool calls with the backend `sdk`, through the Worker of a new project and through a hand-written one over
+// the same class of `@cloudflare/sandbox`, interleaved, in one workerd. Prints the times as JSON for `cargo xtask
+// bench`.
+//
+// Usage: node run.mjs PROJECT RUNS [IMAGE SIDECAR]; PROJECT contains `dist`, the bundle that wrangler would upload, and
+// `by-hand.mjs`. With IMAGE, containers run in the engine at DOCKER_HOST; otherwise in the tests' stand-in.
 
 import { readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
@@ -14,21 +15,21 @@ const [project, runs, imageName = "stand-in", sidecar = "sidecar"] = process.arg
 const TOKEN = "a token of the benchmark";
 const FILES = 2000;
 
-/** Where files are: in memory, for a disk that others use takes longer than either Worker. */
+/** The directory of the files: in memory, because a shared disk would be slower than either Worker. */
 const DIR = "/dev/shm/bench";
 
-/** What makes the tree: files of 1 kB, a hundred in a directory. */
+/** Creates the tree: files of 1 kB, a hundred per directory. */
 const PLANT = `for d in $(seq ${FILES / 100}); do mkdir -p ${DIR}/tree/$d; for f in $(seq 100); do
   printf '%1024s' "$d/$f" >${DIR}/tree/$d/$f; done; done`;
 const COUNT = `find ${DIR}/copy -type f | wc -l`;
 
-/** The engine that stands in for Docker, where no image was named. */
+/** The stand-in for the Docker engine, unless an image is given. */
 const engine = imageName === "stand-in" ? new Engine(realpathSync(join(project, "node_modules"))) : undefined;
 await engine?.listen();
-// No Docker is asked what it can do.
+// Never query a real Docker.
 process.env.WRANGLER_DOCKER_BIN = "/bin/false";
 
-/** A Worker that is reached on a port of its own. */
+/** Returns a Worker that listens on its own port. */
 function worker(name, directory, files, objects) {
   const modules = files.map((file) => ({ type: file.endsWith(".wasm") ? "CompiledWasm" : "ESModule", path: join(directory, file) }));
   return {
@@ -37,7 +38,7 @@ function worker(name, directory, files, objects) {
     modules,
     compatibilityDate: "2026-04-21",
     compatibilityFlags: ["nodejs_compat"],
-    // The class of koze takes this transport by itself; it is the faster one, and the one that the stand-in speaks.
+    // koze's class selects this transport itself. It is the faster one, and the only one that the stand-in supports.
     bindings: { KOZE_TOKEN: TOKEN, TOKEN, SANDBOX_TRANSPORT: "rpc", SANDBOX_LOG_LEVEL: "error" },
     durableObjects: {
       SHELL_SANDBOX: { className: "ShellSandbox", useSQLite: true, container: { imageName } },
@@ -49,13 +50,13 @@ function worker(name, directory, files, objects) {
 
 const dist = join(project, "dist");
 const uploaded = readdirSync(dist).filter((name) => /\.(js|wasm|bin)$/.test(name));
-// The entry point comes first.
+// The entry point must be first.
 uploaded.sort((a, b) => Number(b === "worker.js") - Number(a === "worker.js"));
 const miniflare = new Miniflare(
   convertV4MiniflareOptions({
     host: "127.0.0.1",
     port: 0,
-    // Else it asks Cloudflare where this machine is.
+    // Otherwise workerd asks Cloudflare for this machine's location.
     cf: false,
     handleStructuredLogs: ({ message }) => process.env.KOZE_TEST_LOGS && console.error(message),
     containerEngine: {
@@ -71,13 +72,13 @@ const miniflare = new Miniflare(
   }),
 );
 
-/** The two Workers: how a tool of one is called, and what it answers. */
+/** The two Workers: how to call a tool of each and decode its answer. */
 const [koze, byHand] = await (async () => {
   await miniflare.ready;
   const [ours, theirs] = await Promise.all(["koze", "by-hand"].map((name) => miniflare.unsafeGetDirectURL(name)));
   return [
     async (tool, input) => {
-      // Who gives sandboxes out ends them: it is no tool.
+      // Agents cannot destroy sandboxes, so this is a request and not a tool call.
       if (tool === "sandbox_destroy") return send("DELETE", new URL(`/sessions/bench/sandboxes/${input.sandbox}`, ours));
       const { content, isError } = JSON.parse(await send("POST", new URL(`/sessions/bench/tools/${tool}`, ours), input));
       if (isError) throw new Error(`koze, ${tool}: ${content}`);
@@ -95,7 +96,7 @@ async function send(method, url, input) {
   return text;
 }
 
-/** How long some work takes, in microseconds. */
+/** Returns the duration of an operation in microseconds. */
 async function time(work) {
   const start = performance.now();
   await work();
@@ -105,13 +106,13 @@ async function time(work) {
 const rows = [];
 
 /**
- * Does the same through both, so often; neither always comes first.
+ * Runs the same operation through both Workers, alternating which one is first.
  *
  * @param {string} name
  * @param {string} peer
  * @param {number} count
  * @param {(call: typeof koze, which: { by: "koze" | "by-hand", run: number }) => Promise<unknown>} work
- * @param {(call: typeof koze, run: number) => Promise<unknown>} [after] what is not timed
+ * @param {(call: typeof koze, run: number) => Promise<unknown>} [after] not measured
  */
 async function compare(name, peer, count, work, after) {
   const row = { case: name, us: [], peer, peer_us: [] };
@@ -128,7 +129,7 @@ async function compare(name, peer, count, work, after) {
   rows.push(row);
 }
 
-/** What a command prints, which must not fail. */
+/** Returns the output of a command, which must succeed. */
 async function shell(call, command, sandbox = "default") {
   const { stdout, stderr, exit_code } = await call("shell", { sandbox, command });
   if (exit_code !== 0) throw new Error(`${command}: ${stderr}`);
@@ -144,7 +145,7 @@ const between = (from, to) => ({ from_sandbox: "default", from_path: `${DIR}/${f
 try {
   const count = Number(runs);
   const few = Math.max(3, Math.ceil(count / 10));
-  // Of a name only once: the SDK interrupts the call that starts a container again.
+  // Each name is used once: the SDK interrupts the call that restarts a container.
   const cold = (run) => `cold-${run}`;
   const first = (call, { run }) => shell(call, "true", cold(run));
   await compare("first call, cold container", "exec", few, first, (call, run) => call("sandbox_destroy", { sandbox: cold(run) }));
@@ -152,7 +153,7 @@ try {
   for (const call of [koze, byHand]) {
     for (const sandbox of ["default", "other"]) await shell(call, `mkdir -p ${DIR}`, sandbox);
     await shell(call, PLANT);
-    // The first ones warm the two up.
+    // Warm-up.
     for (let run = 0; run < 20; run++) await write(1000)(call).then(() => shell(call, "true"));
   }
   const before = await Promise.all([koze, byHand].map((call) => sizes((command) => shell(call, command))));

@@ -1,4 +1,4 @@
-// Stands in for `@cloudflare/sandbox` where the size of an upload is told without it.
+// Replaces `@cloudflare/sandbox` to measure the size of an upload without it.
 
 export class Sandbox {}
 export class ContainerProxy {}

@@ -1,6 +1,7 @@
-// How long a tool call takes through the Rust Worker and through one written by hand, one after the other, both over the
-// same class, in one workerd. Prints the times as JSON for `cargo xtask bench`.
-// Usage: node run.mjs DIRECTORY RUNS; in DIRECTORY lie `rust.mjs`, `http.mjs`, `mcp.mjs` and what they import.
+// Measures a tool call through the Rust Worker and through a hand-written one, interleaved, both over the same class,
+// in one workerd. Prints the times as JSON for `cargo xtask bench`.
+//
+// Usage: node run.mjs DIRECTORY RUNS; DIRECTORY contains `rust.mjs`, `http.mjs`, `mcp.mjs` and their imports.
 
 import { readdirSync } from "node:fs";
 import { connect } from "node:net";
@@ -15,7 +16,7 @@ const CALLS = [
   { case: "read_file of 1 kB", tool: "read_file", input: { path: "small.txt" } },
   { case: "read_file of 64 KiB", tool: "read_file", input: { path: "large.txt" } },
 ];
-/** The ways to call a tool: how a request looks, and the Worker by hand that takes it. */
+/** The protocols: the format of a request, and the hand-written Worker that accepts it. */
 const WAYS = [
   { peer: "http", path: (tool) => `/sessions/bench/tools/${tool}`, body: (_, input) => input },
   {
@@ -29,7 +30,7 @@ const built = readdirSync(join(directory, "build")).map((name) => `build/${name}
 const scripts = ["answers.mjs", ...built.filter((name) => name.endsWith(".js"))];
 const binaries = built.filter((name) => name.endsWith(".wasm"));
 
-/** A Worker that is reached on a port of its own. */
+/** Returns a Worker that listens on its own port. */
 function worker(name, entry) {
   return {
     name,
@@ -46,7 +47,7 @@ function worker(name, entry) {
   };
 }
 
-/** One connection, over which one request is sent after the other. */
+/** Opens a connection for sequential requests. */
 async function connection(url) {
   const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
   let [read, answered] = ["", undefined];
@@ -59,7 +60,7 @@ async function connection(url) {
   });
   socket.on("error", (error) => answered?.reject(error));
   return {
-    /** Sends a request: the whole answer, and the microseconds until it was there. */
+    /** Sends a request, and returns the whole answer and the microseconds until its end. */
     async send(request) {
       answered = Promise.withResolvers();
       read = "";
@@ -87,13 +88,13 @@ function request(way, call) {
   ].join("\r\n");
 }
 
-/** The JSON of an answer. */
+/** Returns the JSON of an answer. */
 function read(answer) {
   if (!answer.startsWith("HTTP/1.1 200 ")) throw new Error(`a Worker refuses:\n${answer}`);
   return JSON.parse(answer.slice(answer.indexOf("\r\n\r\n")));
 }
 
-/** The two Workers side by side, in a workerd of their own: another one beside them would take the processor's cache. */
+/** Compares the two Workers in their own workerd. Another one in parallel would share the processor's cache. */
 async function compare(way, runs) {
   const workers = ["rust", way.peer].map((name) => worker(name, `${name}.mjs`));
   const miniflare = new Miniflare(convertV4MiniflareOptions({ host: "127.0.0.1", port: 0, cf: false, workers }));
@@ -103,11 +104,11 @@ async function compare(way, runs) {
     const [ours, theirs] = await Promise.all(urls.map(connection));
     const rows = CALLS.map((call) => ({ case: call.case, peer: way.peer, us: [], peer_us: [] }));
     const requests = CALLS.map((call) => request(way, call));
-    // The first ones warm the two up.
+    // Warm-up.
     const warmUp = 2000;
     for (let run = 0; run < runs + warmUp; run += 1) {
       for (const [index, row] of rows.entries()) {
-        // Neither always comes first.
+        // Alternate which one is first.
         const first = run % 2 ? ours : theirs;
         const one = await first.send(requests[index]);
         const other = await (first === ours ? theirs : ours).send(requests[index]);

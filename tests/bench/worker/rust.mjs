@@ -1,4 +1,4 @@
-// The Rust Worker, with the class that answers for its sandboxes.
+// The Rust Worker, with the sandbox class of the benchmark.
 
 import { Answers } from "./answers.mjs";
 

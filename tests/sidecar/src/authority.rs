@@ -1,4 +1,4 @@
-//! An authority for certificates, of whoever made it alone: for any name there is.
+//! A certificate authority for the tests, which can certify any name.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
-/// It, with a key that nobody else has.
+/// A certificate authority with its own key.
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
@@ -15,10 +15,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority with a new key.
     ///
     /// # Errors
-    /// Where no key can be made.
+    /// Returns an error if no key can be generated.
     pub fn new() -> Result<Self, Box<dyn Error + Send + Sync>> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
@@ -28,15 +28,15 @@ impl Authority {
         Ok(Authority { issuer: Issuer::new(params, key), certificate })
     }
 
-    /// Its own certificate, as PEM: who trusts it trusts those that it gives.
+    /// Returns its own certificate as PEM. Clients that trust it trust all certificates it issues.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// How a server of these names speaks TLS.
+    /// Returns the TLS configuration of a server with these names.
     ///
     /// # Errors
-    /// Where one is no name.
+    /// Returns an error if a name is invalid.
     pub fn server(&self, names: &[&str]) -> Result<Arc<ServerConfig>, Box<dyn Error + Send + Sync>> {
         let key = KeyPair::generate()?;
         let params = CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;

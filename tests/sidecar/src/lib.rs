@@ -1,4 +1,4 @@
-//! What the sidecar of the tests has in common with the tests: certificates that only they trust.
+//! The certificate authority that the tests and their sidecar share.
 
 mod authority;
 

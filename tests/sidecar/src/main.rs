@@ -1,11 +1,12 @@
-//! What workerd runs beside each container in the tests, in the place of an image that cannot be had everywhere.
+//! The program that workerd runs next to each container in the tests, in place of the platform's sidecar image, which
+//! is not available everywhere.
 //!
-//! The container shares its network. It listens on a port of its own, where workerd asks it with `CONNECT` for a connection
-//! to a port of the container, which the header `x-dst-addr` names, and tells it what may go out. Every connection from
-//! within is brought before workerd (`outward`), and every question for a name is answered here (`names`).
+//! It shares the container's network. On its own port, workerd requests connections to the container's ports with
+//! `CONNECT` (the header `x-dst-addr` names the port) and sets the egress policy. Every outgoing connection is passed
+//! to workerd (`outward`), and DNS queries are answered here (`names`).
 //!
-//! The internet of the tests is this machine's 127.0.0.1, whatever the port: all names lead to one address of a network that
-//! is nobody's, which stands for it. There is nothing else to reach, and not a packet leaves the machine.
+//! The internet of the tests is this machine's 127.0.0.1, whatever the port: all names resolve to one reserved address,
+//! which represents it. Nothing else is reachable, and no packet leaves the machine.
 
 mod names;
 mod outward;
@@ -19,23 +20,23 @@ use std::thread;
 
 use serde::Deserialize;
 
-/// Where workerd looks for it.
+/// The port on which workerd expects it.
 const PORT: u16 = 39001;
 
-/// The longest head of a request, and the longest body that is taken.
+/// The maximum size of a request's head, and of a body.
 const LONGEST: u64 = 1 << 20;
 
-/// What workerd has said of what may go out.
+/// The egress policy that workerd has set.
 static POLICY: Mutex<Policy> = Mutex::new(Policy { port: 0, internet: false, names: Vec::new() });
 
-/// What may go out.
+/// The egress policy.
 #[derive(Debug)]
 struct Policy {
-    /// Where workerd takes the container's connections, at the gateway of the network.
+    /// The port on which workerd accepts the container's connections, at the network's gateway.
     port: u16,
-    /// Whether names are those of the internet.
+    /// Whether all names resolve.
     internet: bool,
-    /// Patterns of names that lead somewhere without it, too, for workerd intercepts what goes there.
+    /// Patterns of names that resolve in any case, because workerd intercepts their traffic.
     names: Vec<String>,
 }
 
@@ -44,7 +45,7 @@ impl Policy {
         POLICY.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what was said; what was left out stays as it is.
+    /// Updates the policy. Omitted fields keep their values.
     fn tell(&mut self, told: Told) {
         self.port = told.port.unwrap_or(self.port);
         self.internet = told.internet.map_or(self.internet, |internet| internet.enabled);
@@ -78,19 +79,19 @@ struct Dns {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip_while(|argument| argument != "--docker-gateway-cidr");
     let network = arguments.nth(1).ok_or("no --docker-gateway-cidr: which network is the gateway in?")?;
-    // workerd asks for two seconds whether somebody listens. It is answered when all is there, and then the container starts.
+    // workerd waits two seconds for the port. Answer when everything is ready; then the container starts.
     let listener = TcpListener::bind(("0.0.0.0", PORT))?;
     names::serve()?;
     outward::serve(&network)?;
     for stream in listener.incoming() {
-        // A connection that ends before it begins is nobody's loss.
+        // Ignore connections that end before they begin.
         let Ok(stream) = stream else { continue };
         detached(move || serve(&stream));
     }
     Ok(())
 }
 
-/// Does something beside all else, and tells of it where it fails.
+/// Runs an operation in the background and logs its failure.
 fn detached(work: impl FnOnce() -> io::Result<()> + Send + 'static) {
     thread::spawn(move || {
         if let Err(error) = work() {
@@ -99,11 +100,11 @@ fn detached(work: impl FnOnce() -> io::Result<()> + Send + 'static) {
     });
 }
 
-/// The request of a connection.
+/// The head of a request.
 struct Head {
     method: String,
     path: String,
-    /// Where `CONNECT` leads.
+    /// The destination of `CONNECT`.
     to: String,
     length: u64,
 }
@@ -118,14 +119,14 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
         if head.path == "/egress" {
             Policy::now().tell(serde_json::from_slice(&told)?);
         }
-        // Asked for where connections with TLS are to be seen through.
+        // workerd requests the certificate if it is to intercept TLS.
         let body = if head.path == "/ca" { tls::certificate() } else { "" };
         return answer(stream, "200 OK", body);
     }
     let Ok(inside) = TcpStream::connect(&head.to) else { return answer(stream, "502 Bad Gateway", "") };
     inside.set_nodelay(true)?;
     (&*stream).write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
-    // What came along with the head.
+    // Forward the bytes that arrived together with the head.
     (&inside).write_all(reader.buffer())?;
     join(stream, &inside);
     Ok(())
@@ -158,7 +159,7 @@ fn answer(mut stream: &TcpStream, status: &str, body: &str) -> io::Result<()> {
     write!(stream, "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
 }
 
-/// Joins two connections to their ends.
+/// Joins two connections until both ends are closed.
 fn join(one: &TcpStream, other: &TcpStream) {
     thread::scope(|scope| {
         scope.spawn(|| pump(one, other));
@@ -166,7 +167,7 @@ fn join(one: &TcpStream, other: &TcpStream) {
     });
 }
 
-/// Hands on what comes from one side; the end of it, too, and that the other takes no more.
+/// Forwards bytes in one direction, and the end of the stream in both.
 fn pump(mut from: &TcpStream, mut to: &TcpStream) {
     let _ = io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Write);

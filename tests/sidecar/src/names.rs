@@ -1,4 +1,4 @@
-//! Names: what a resolver of the internet would answer.
+//! A DNS server.
 
 use std::error::Error;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -8,16 +8,16 @@ use simple_dns::{CLASS, Packet, QTYPE, RCODE, ResourceRecord, TYPE};
 
 use crate::{Policy, detached};
 
-/// Where questions for names are led to, whomever they were for.
+/// The port to which all DNS queries are redirected.
 pub(crate) const PORT: u16 = 39053;
 
-/// The address of everything: of a network for measurements, which nobody has.
+/// The address to which all names resolve, from a network reserved for benchmarks.
 pub(crate) const INTERNET: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
-/// The longest question.
+/// The maximum length of a query.
 const LONGEST: usize = 4096;
 
-/// Answers questions from now on.
+/// Starts answering queries.
 pub(crate) fn serve() -> std::io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, PORT))?;
     detached(move || {

@@ -1,4 +1,4 @@
-//! Connections from within the container, which workerd decides about.
+//! Passes the container's outgoing connections to workerd, which decides about them.
 
 use std::error::Error;
 use std::io::{self, BufReader, Write};
@@ -12,14 +12,13 @@ use rustix::net::sockopt::ip_original_dst;
 use crate::names::{self, INTERNET};
 use crate::{Policy, detached, head, join, tls};
 
-/// Where connections are led to, whomever they were for.
+/// The port to which all connections are redirected.
 const PORT: u16 = 39002;
 
-/// How long is waited for the first words of a connection: in some, the other side has them.
+/// How long to wait for the first bytes of a connection. In some protocols, the server speaks first.
 const FIRST_WORDS: Duration = Duration::from_millis(500);
 
-/// Leads all connections here from now on, but for those in the network itself; what is neither that nor a question for a
-/// name goes nowhere.
+/// Redirects all connections except those inside the network itself. All other traffic, except DNS queries, is dropped.
 pub(crate) fn serve(network: &str) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, PORT))?;
     let names = names::PORT;
@@ -52,7 +51,7 @@ pub(crate) fn serve(network: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Hands a connection to workerd, as one to this machine.
+/// Passes a connection to workerd, with its original destination on this machine.
 fn hand_over(stream: &TcpStream) -> io::Result<()> {
     let to = ip_original_dst(stream)?;
     if *to.ip() != INTERNET {
@@ -71,7 +70,7 @@ fn hand_over(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     write!(&workerd, "CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{named}\r\n")?;
     let mut reader = BufReader::new(&workerd);
-    // Of an answer, the second word is its status.
+    // The second word of a response is its status.
     match (head(&mut reader)?.path.as_str(), secure) {
         ("200", Some(name)) => tls::see_through(stream.try_clone()?, &name, workerd.try_clone()?),
         ("200" | "202", _) => {
@@ -83,7 +82,7 @@ fn hand_over(stream: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// What a connection begins with, which is left in it: the whole head of a request, or of a handshake, where it is one.
+/// Peeks at the beginning of a connection: the complete head of an HTTP request, or the complete TLS handshake record.
 fn first_words(stream: &TcpStream) -> io::Result<Vec<u8>> {
     let until = Instant::now() + FIRST_WORDS;
     let mut words = vec![0; 8192];
@@ -93,7 +92,7 @@ fn first_words(stream: &TcpStream) -> io::Result<Vec<u8>> {
     while Instant::now() < until && !whole(&words[..length]) {
         match stream.peek(&mut words) {
             Ok(0) => break,
-            // The same, until there are more.
+            // Nothing new has arrived yet.
             Ok(seen) if seen == length => thread::sleep(Duration::from_millis(5)),
             Ok(seen) => length = seen,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
@@ -107,7 +106,7 @@ fn first_words(stream: &TcpStream) -> io::Result<Vec<u8>> {
     Ok(words)
 }
 
-/// The host that a request names, without a port.
+/// Returns the host in a request, without the port.
 fn host(words: &[u8]) -> Option<String> {
     let text = str::from_utf8(words).ok()?;
     let mut lines = text.split("\r\n");
@@ -118,7 +117,7 @@ fn host(words: &[u8]) -> Option<String> {
     Some(host.split_once(':').map_or(host, |(host, _)| host).to_owned())
 }
 
-/// The gateway of the network, behind which workerd is.
+/// Returns the gateway of the network, where workerd listens.
 fn gateway() -> io::Result<Ipv4Addr> {
     let routes = fs::read_to_string("/proc/net/route")?;
     let default = routes.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! Connections with TLS, which workerd may want to see through: then they end here, with a certificate of an authority that
-//! workerd has put into the container.
+//! TLS interception: terminates connections here, with a certificate of the authority that workerd has put into the
+//! container.
 
 use std::io;
 use std::net::TcpStream;
@@ -13,21 +13,21 @@ use tokio_rustls::TlsAcceptor;
 
 static AUTHORITY: LazyLock<Authority> = LazyLock::new(|| Authority::new().expect("a key"));
 
-/// What a record of a handshake begins with.
+/// The type of a handshake record.
 const HANDSHAKE: u8 = 22;
 
-/// The certificate that is to be trusted.
+/// Returns the authority's certificate.
 pub(crate) fn certificate() -> &'static str {
     AUTHORITY.certificate()
 }
 
-/// Whether a connection begins with a whole record of a handshake.
+/// Returns whether a connection begins with a complete handshake record.
 pub(crate) fn is_handshake(words: &[u8]) -> bool {
     let [HANDSHAKE, _, _, high, low, rest @ ..] = words else { return false };
     rest.len() >= usize::from(u16::from_be_bytes([*high, *low]))
 }
 
-/// The name that a handshake asks for.
+/// Returns the server name that a handshake requests.
 pub(crate) fn name(mut words: &[u8]) -> Option<String> {
     let mut acceptor = Acceptor::default();
     acceptor.read_tls(&mut words).ok()?;
@@ -35,7 +35,8 @@ pub(crate) fn name(mut words: &[u8]) -> Option<String> {
     accepted.client_hello().server_name().map(str::to_owned)
 }
 
-/// Speaks TLS with a program in the container, as the server of a name, and joins what is said with another connection.
+/// Speaks TLS with a program in the container as the server with this name, and joins the plain text with another
+/// connection.
 pub(crate) fn see_through(inside: TcpStream, name: &str, outside: TcpStream) -> io::Result<()> {
     let config = AUTHORITY.server(&[name]).map_err(io::Error::other)?;
     for stream in [&inside, &outside] {

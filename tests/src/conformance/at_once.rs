@@ -1,4 +1,4 @@
-//! Several calls at the same time.
+//! Concurrent calls.
 
 use std::collections::BTreeSet;
 

@@ -28,7 +28,7 @@ fn cannot(session: &Session) {
     session.fails("browse", json!({ "port": 8080 }), "unsupported");
 }
 
-/// A server in the background of a sandbox, in whichever language there is.
+/// Starts a server in the background of a sandbox, in any installed language.
 fn serve(session: &Session, sandbox: &str, port: u16, answer: &str) {
     let node =
         "require('http').createServer((q, r) => r.end(process.argv[2] + q.url)).listen(+process.argv[1])";
@@ -68,7 +68,7 @@ fn reaches(session: &Session) {
     assert!(session.get(&silent, "/").0 >= 500, "nobody listens there");
 }
 
-/// Only the SDK needs it: there it is refused, with a way out, and elsewhere it is a port as any other.
+/// Sandboxes of the SDK reserve the port and reject it with a suggestion. Elsewhere it is an ordinary port.
 fn port_of_the_sdk(session: &Session) {
     let result = session.call("browse", json!({ "port": 3000 }));
     if result.is_error {
@@ -89,7 +89,7 @@ fn private(session: &Session) {
     assert!(session.get(&one, "/").1.contains("one") && session.get(&two, "/").1.contains("two"));
     let elsewhere = session.other("elsewhere");
     assert_ne!(url(&elsewhere, "a", 8080), one, "nor does another session have it");
-    // One letter of the token is another, which also could be one of it.
+    // Replace one character of the token by another valid one.
     let (before, after) = one.split_at(one.find('.').expect("a name below another") - 1);
     let guessed = format!("{before}{}{}", if after.starts_with('a') { 'b' } else { 'a' }, &after[1..]);
     let (status, body) = session.get(&guessed, "/");

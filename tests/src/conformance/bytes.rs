@@ -1,4 +1,4 @@
-//! Bytes stay bytes, whichever way they take.
+//! Binary data is preserved by all operations.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,7 +25,7 @@ fn written(session: &Session) {
     assert_eq!(text["content"], "ABC", "a part of it may be text");
     assert!(text.get("encoding").is_none());
     for value in 0..=255_u8 {
-        // Alone, each is what it is, too.
+        // Each part alone decodes correctly, too.
         let read =
             session.ok("read_file", json!({ "path": "b", "offset": 256 + u64::from(value), "limit": 1 }));
         let expected = if value < 0x80 { char::from(value).to_string() } else { STANDARD.encode([value]) };

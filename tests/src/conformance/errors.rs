@@ -1,4 +1,4 @@
-//! What is wrong is said by a code and a sentence, and nothing happens.
+//! Errors have a code and a message, and no side effects.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     case("errors_say_what_would_be_right", sentences),
 ];
 
-/// An input with which each tool would do something, made of `a` and `b`.
+/// Returns a valid input for each tool, which uses the files `a` and `b`.
 pub(super) fn good() -> Vec<(&'static str, Value)> {
     vec![
         (
@@ -52,7 +52,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("transfer", &["from_sandbox", "from_path", "to_sandbox", "to_path"]),
 ];
 
-/// After nothing but errors there is no sandbox.
+/// Checks that calls which only failed have created no sandbox.
 #[track_caller]
 fn nothing_happened(session: &Session) {
     if session.can(List) {
@@ -149,7 +149,7 @@ fn types(session: &Session) {
                 let same = wrong.is_string() && right.is_string()
                     || wrong.is_u64() && right.is_u64()
                     || wrong.is_boolean() && right.is_boolean();
-                // Null is as good as nothing where there is no default of a plain kind.
+                // Null counts as absent for optional fields without a plain default.
                 if same || matches!(field.as_str(), "image" | "sleep_after_ms") && wrong.is_null() {
                     continue;
                 }
@@ -180,7 +180,7 @@ fn ranges(session: &Session) {
     }
     session.fails("shell", json!({ "command": "a\u{0}b" }), "invalid_input");
     nothing_happened(session);
-    // Whatever the offset, it is one behind the end.
+    // Every offset is past the end.
     session.write("f", "x");
     let far = session.call("read_file", json!({ "path": "f", "offset": u64::MAX }));
     assert!(!far.is_error || far.content.starts_with("invalid_input: "), "{}", far.content);
@@ -195,7 +195,7 @@ fn no_object(session: &Session) {
     nothing_happened(session);
 }
 
-/// One of the two would be taken, and nobody would know which.
+/// Using one of the two values silently would hide a mistake.
 fn twice(session: &Session) {
     for (tool, input, key) in [
         ("shell", r#"{"command":"echo 1 >f","command":"echo 2 >f"}"#, "command"),
@@ -210,7 +210,7 @@ fn twice(session: &Session) {
     nothing_happened(session);
 }
 
-/// In an object of JavaScript some of these would be found.
+/// Some of these names are properties of every JavaScript object.
 fn no_tool(session: &Session) {
     for tool in [
         "toString",

@@ -166,7 +166,7 @@ fn failed_write(session: &Session) {
     assert_eq!(session.out(look), "old\nold\nold\nf", "not made empty, and nothing left behind");
 }
 
-/// To open a pipe would wait for ever, to read a device gives no end.
+/// Opening a pipe would block forever, and reading a device never ends.
 fn no_files(session: &Session) {
     session.out("mkfifo pipe; ln -s /dev/zero zero");
     for path in ["pipe", "zero", "/dev/zero", "/dev/null", "/dev/tty"] {
@@ -177,7 +177,7 @@ fn no_files(session: &Session) {
     assert_eq!(session.out("test -p pipe && test -c /dev/null && echo as before"), "as before");
 }
 
-/// What permission bits do not keep from root keeps those bits; what fails all the same changes nothing.
+/// Root may write files without write permission, and their mode is kept. Writes that still fail change nothing.
 fn written_by_root(session: &Session) {
     session.out(
         "mkdir shut; echo old > shut/f; chmod 555 shut; echo old > closed; chmod 000 closed; echo old > fixed; chmod 444 fixed",
@@ -188,7 +188,7 @@ fn written_by_root(session: &Session) {
         assert_eq!(session.read(path), "new+");
     }
     assert_eq!(session.out("stat -c %a shut closed fixed; ls -A shut"), "555\n0\n444\nf\nnew");
-    // A directory that was removed is one in which not even root creates a file.
+    // Not even root can create a file in a removed directory.
     session.out("mkdir gone; (cd gone; exec sleep 60 > /dev/null 2>&1) & until [ \"$(readlink /proc/$!/cwd)\" = ~/gone ]; do :; done; echo $! > pid; rmdir gone");
     let there = format!("/proc/{}/cwd/f", session.read("pid").trim());
     for append in [false, true] {
@@ -199,7 +199,7 @@ fn written_by_root(session: &Session) {
 
 fn system(session: &Session) {
     let all = ["/proc/x", "/proc/sys/kernel/core_pattern", "/usr/x", "/usr/bin/env", "/etc/passwd", "/x"];
-    // The rest is root's own. What it may do to the kernel's settings is for whoever runs the container to say.
+    // The rest is root's own. The operator of the container decides whether root may change kernel settings.
     for path in if session.is_plain() { &all[..] } else { &all[..1] } {
         session.err("write_file", json!({ "path": path, "content": "x" }));
         session.err("write_file", json!({ "path": path, "content": "x", "append": true }));
@@ -212,7 +212,7 @@ fn system(session: &Session) {
     assert_eq!(session.out("test -x /usr/bin/env && echo as before"), "as before");
 }
 
-/// An image may have the file, which root alone reads.
+/// The image may contain the file, which only root may read.
 fn secret(session: &Session) {
     let file = json!({ "path": "/etc/shadow" });
     match (session.run("test -e /etc/shadow")["exit_code"] == 0, session.is_plain()) {
@@ -222,7 +222,7 @@ fn secret(session: &Session) {
     }
 }
 
-/// To root, the files of the system are as others, and keep their modes.
+/// For root, system files are ordinary files, and keep their modes.
 fn system_of_root(session: &Session) {
     let before = session.out("cat /etc/passwd; stat -c %u:%a /etc/passwd");
     session.ok(

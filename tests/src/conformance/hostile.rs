@@ -1,4 +1,4 @@
-//! What takes too much ends, and nothing else does.
+//! Programs that exhaust resources are stopped, without affecting others.
 
 use serde_json::json;
 
@@ -14,10 +14,10 @@ pub(super) const CASES: &[Case] = &[
     case("a_program_that_ends_the_first_process", end_first).needs(&[Exec]),
 ];
 
-/// Where something goes wrong: an image of its own, which on this machine is a small one.
+/// The sandbox for misbehaving programs. It has its own image, which is small on this machine.
 const BAD: &str = "bad";
 
-/// While something is wrong in one sandbox, another one answers; and then the first one does, too.
+/// Checks that another sandbox responds while a command misbehaves in one, and that the first one responds afterward.
 fn while_other_answers(session: &Session, command: &str) -> i64 {
     session.ok("sandbox_create", json!({ "sandbox": BAD, "image": IMAGES[1] }));
     session.ok("write_file", json!({ "sandbox": BAD, "path": "file", "content": "kept" }));
@@ -75,7 +75,8 @@ fn kill_all(session: &Session) {
     assert_eq!(session.read("file"), "kept");
 }
 
-/// The first process may be a server that root can end, and with it the container and its files: the sandbox goes on.
+/// The first process may be a server that root can kill, and with it the container and its files. The sandbox must
+/// recover.
 fn end_first(session: &Session) {
     session.write("file", "kept");
     session.call("shell", json!({ "command": "kill -TERM 1" }));
@@ -84,7 +85,7 @@ fn end_first(session: &Session) {
         assert_eq!(session.read("file"), "kept");
         return;
     }
-    // The server takes its time to end, and calls meanwhile are interrupted.
+    // The server takes a while to exit, and calls are interrupted meanwhile.
     session.until("it goes on", |session| !session.call("shell", json!({ "command": "sleep 1" })).is_error);
     let read = session.call("read_file", json!({ "path": "file" }));
     assert!(read.content.starts_with("not_found: ") || session.read("file") == "kept", "{}", read.content);

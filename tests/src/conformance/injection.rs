@@ -1,4 +1,4 @@
-//! What a model writes is data: none of it is ever read by a shell, a pattern or a template of ours.
+//! Input from a model is data: no shell, glob or template of koze interprets it.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case("injection_with_programs_watching", programs).needs(&[Exec, ManyCalls]),
 ];
 
-/// Each would leave a trace at `/tmp/owned` where something reads it.
+/// Texts that would leave a trace at `/tmp/owned` if anything interpreted them.
 const NASTY: &[&str] = &[
     "$(touch /tmp/owned)",
     "`touch /tmp/owned`",
@@ -50,7 +50,7 @@ const NASTY: &[&str] = &[
     "\"}, {\"path\": \"/tmp/owned\"",
 ];
 
-/// Nothing was run, and nobody sees a file of the system instead of his own.
+/// Checks that nothing was executed, and that no system file was read in place of the user's own.
 #[track_caller]
 fn nothing_owned(session: &Session) {
     let names = if session.can(List) { session.sandboxes() } else { vec!["default".to_owned()] };
@@ -64,12 +64,12 @@ fn every_text(session: &Session) {
     session.write("f", "x");
     for (tool, whole) in good() {
         for (field, value) in whole.as_object().expect("an object") {
-            // The command is the one text that a shell is to read.
+            // The command is the only text that a shell interprets.
             if !value.is_string() || field == "command" {
                 continue;
             }
             for nasty in NASTY {
-                // A file may well be called so, and then it is written.
+                // This is a valid file name, so the write succeeds.
                 if nasty.starts_with("../") && tool != "sandbox_create" {
                     continue;
                 }
@@ -91,7 +91,7 @@ fn every_text(session: &Session) {
 }
 
 fn tool_names(session: &Session) {
-    // An argument of a program holds no NUL.
+    // Program arguments cannot contain NUL.
     for nasty in NASTY.iter().filter(|nasty| !nasty.contains('\0')) {
         let error = session.err(nasty, json!({ "command": "true" }));
         assert!(error.starts_with("unknown_tool: "), "{error}");
@@ -127,7 +127,7 @@ fn programs(session: &Session) {
         let ran = session.ok("shell", json!({ "command": "pwd; cat f", "working_dir": dir }));
         let expected: Value = json!(format!("{dir}\n{nasty}"));
         assert_eq!(ran["stdout"], expected);
-        // As a file of a shell's arguments it stays one argument.
+        // As a file in a shell's arguments, it is still one argument.
         session.ok(
             "shell",
             json!({ "command": "set -- *; [ $# = 1 ]; cp -- \"$1\" /tmp/copy", "working_dir": dir }),

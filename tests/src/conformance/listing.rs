@@ -1,4 +1,4 @@
-//! `glob`: what there is to find.
+//! `glob`: the files that it finds.
 
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn a_thousand(session: &Session) {
     assert_eq!((files.len(), &files[0], &files[999]), (1000, &json!("d/0000"), &json!("d/0999")));
 }
 
-/// A link to a file is a file; one to a directory is not gone into, for it may lead in a circle.
+/// Links to files count as files. Links to directories are not followed, because they may form a cycle.
 fn links(session: &Session) {
     session.out(
         "mkdir -p own; cd own; mkdir -p src/deep empty; touch a.rs src/c.rs; ln -s a.rs l.rs; ln -s nowhere dangling.rs; \

@@ -1,8 +1,8 @@
-//! The agent family, as its contract says: one table of cases that any provider of sandboxes has to pass.
+//! The conformance cases of the agent's tools: one table that every provider of sandboxes must pass.
 //!
-//! A case is played through a [`Host`], which calls tools and nothing else, so that the same cases run over a pool in
-//! this process, a program, or a server. What a host cannot do it does not declare; the cases that need it are counted as
-//! left out, with the reason, and never as passed.
+//! Cases run through a [`Host`], which only calls tools, so the same cases run on a pool in this process, a program, or
+//! a server. A host declares its capabilities; the cases that need others are reported as left out, with the reason,
+//! and never as passed.
 
 mod at_once;
 mod browse;
@@ -30,49 +30,50 @@ use serde_json::Value;
 
 pub use session::Session;
 
-/// Something that calls tools: a provider in this process, a program, a server.
+/// Calls tools: a provider in this process, a program, or a server.
 pub trait Host: Send + Sync {
-    /// Calls a tool in a session, several at once where a case does so.
+    /// Calls a tool in a session. May be called concurrently.
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult;
 
-    /// The same with an input as it is written, which is JSON.
+    /// Calls a tool with a raw JSON text as its input.
     fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult;
 
-    /// Ends the host process, or what stands for it, and begins anew on what it has stored.
+    /// Restarts the host process, or its equivalent, with the same storage.
     ///
     /// # Panics
     ///
-    /// Where the host does not declare [`Capability::Restart`].
+    /// Panics if the host does not declare [`Capability::Restart`].
     fn restart(&self) {
         panic!("this host declares that it cannot be restarted");
     }
 
-    /// The status and the body that a URL of `browse` gives on another path.
+    /// Returns the status and body for another path of a URL from `browse`.
     fn get(&self, url: &str, path: &str) -> (u16, String) {
         preview::get(url, path)
     }
 
-    /// Takes a sandbox away that a case has made, where it would outlive the case.
+    /// Destroys a sandbox that a case has created, if it would outlive the case.
     ///
     /// # Errors
     ///
-    /// Where it is there all the same.
+    /// Returns an error if the sandbox still exists.
     fn destroy(&self, _session: &str, _sandbox: &str) -> Result<(), String> {
         Ok(())
     }
 
-    /// The words that `sandbox_create` takes for an image: the names of the profiles, and the references of their images.
+    /// Returns the values that `sandbox_create` accepts as images: the names of the profiles, and their image
+    /// references.
     fn images(&self) -> Vec<String> {
         IMAGES.map(str::to_owned).to_vec()
     }
 
-    /// What no result may hold: paths of the host's own, secrets.
+    /// Returns the texts that no result may contain: host paths and secrets.
     fn secrets(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     /// JSON text, or the error as a sentence.
@@ -81,7 +82,7 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-/// What a host can do beside holding files.
+/// A capability of a host, in addition to holding files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
     /// It runs programs.
@@ -92,28 +93,28 @@ pub enum Capability {
     Big,
     /// It copies a tree of ten thousand files with few messages.
     ManyFiles,
-    /// What takes too much memory, too many processes or too much disk is ended.
+    /// It stops programs that use too much memory, too many processes or too much disk.
     Limits,
-    /// Calls run at the same time, and do not merely come one after the other.
+    /// It runs calls concurrently, not just one after the other.
     AtOnce,
-    /// It keeps a list of a session's sandboxes, of which there are so many and no more.
+    /// It keeps a list of a session's sandboxes, and limits their number.
     List,
-    /// A sandbox that idles sleeps.
+    /// Idle sandboxes sleep.
     Sleep,
-    /// What is on its disk is there again when it wakes.
+    /// The disk is preserved while a sandbox sleeps.
     Keep,
     /// It can be restarted.
     Restart,
-    /// It takes an input of several megabytes.
+    /// It accepts an input of several megabytes.
     LongInput,
-    /// A call costs next to nothing, so that a case may make hundreds.
+    /// Calls are cheap, so that a case may make hundreds.
     ManyCalls,
-    /// Its programs are a plain user's: permission bits bind them, and the system's files are not theirs to change.
+    /// Programs run as an unprivileged user, who is bound by permission bits and cannot change system files.
     PlainUser,
 }
 
 impl Capability {
-    /// All there are.
+    /// All capabilities.
     pub const ALL: [Capability; 13] = [
         Capability::Exec,
         Capability::Expose,
@@ -131,25 +132,25 @@ impl Capability {
     ];
 }
 
-/// The images that every host of these cases has, by name: the default, and another. And that one's reference, where a host
-/// does not say another one.
+/// The images of every host, by name: the default and another one; and the other one's reference, unless the host has a
+/// different one.
 pub const IMAGES: [&str; 3] = ["shell", "python", "docker.io/cloudflare/sandbox:0.12.10-python"];
 
 /// One case.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Its name, which no other has.
+    /// Its unique name.
     pub name: &'static str,
-    /// What the host has to be able to do.
+    /// The capabilities that the case needs.
     pub needs: &'static [Capability],
-    /// What the host must not be able to do: the case is how it says so.
+    /// The capabilities that the host must lack: the case tests how it reports that.
     pub lacks: &'static [Capability],
-    /// Plays it, and panics where something is not as it should be.
+    /// Runs the case. Panics if it fails.
     pub play: fn(&Session),
 }
 
 impl Case {
-    /// Why a host that can do this and no more does not play the case; nothing where it does.
+    /// Returns why a host with these capabilities does not run the case, or `None` if it does.
     pub fn left_out(&self, can: &[Capability]) -> Option<String> {
         let missing = self.needs.iter().find(|need| !can.contains(need));
         let odd = self.lacks.iter().find(|lack| can.contains(lack));
@@ -171,7 +172,7 @@ const fn case(name: &'static str, play: fn(&Session)) -> Case {
     Case { name, needs: &[], lacks: &[], play }
 }
 
-/// All cases.
+/// Returns all cases.
 pub fn cases() -> Vec<Case> {
     let cases = [
         shell::CASES,

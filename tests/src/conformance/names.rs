@@ -1,4 +1,4 @@
-//! Odd names are names.
+//! Unusual file names.
 
 use serde_json::json;
 
@@ -119,7 +119,7 @@ fn too_long(session: &Session) {
     let input = json!({ "path": name, "content": "x" });
     session.fails("write_file", input, "invalid_input");
     session.fails("read_file", json!({ "path": format!("/tmp/{name}") }), "invalid_input");
-    // The longest path there is.
+    // The maximum path length.
     let deep: String = ["d".repeat(200), "/".to_owned()].concat().repeat(20);
     let path = format!("/tmp/{deep}f");
     assert!(path.len() < 4096);

@@ -1,4 +1,4 @@
-//! `shell`: how much of what is printed comes back, and as what.
+//! `shell`: the limit and encoding of output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

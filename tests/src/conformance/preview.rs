@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// The status and the body that a URL gives on another path. The name in it leads to this machine, whatever the resolver
-/// knows.
+/// Returns the status and body for another path of a URL. Connects to this machine without resolving the URL's host
+/// name.
 ///
 /// # Panics
 ///
-/// If nothing listens there.
+/// Panics if nothing listens there. If nothing listens there.
 pub(super) fn get(url: &str, path: &str) -> (u16, String) {
     let (host, _) = url.strip_prefix("http://").expect("plain").split_once('/').expect("a path");
     let (_, port) = host.rsplit_once(':').expect("a port");

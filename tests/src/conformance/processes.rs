@@ -1,4 +1,4 @@
-//! `shell`: how long programs live.
+//! `shell`: the lifetime of processes.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub(super) const CASES: &[Case] = &[
     case("files_go_with_sleep", forgets).needs(&[Exec, List, Sleep]).lacks(&[Keep]),
 ];
 
-/// How many processes of the sandbox have this argument.
+/// Returns how many `sleep` processes in the sandbox have this argument.
 fn sleepers(session: &Session, seconds: u32) -> String {
     let look = "for p in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $p; echo; done 2> /dev/null";
     session.out(&format!("{look} | grep -cx 'sleep {seconds} ' || true"))
@@ -56,7 +56,7 @@ fn will_not_die(session: &Session) {
     assert_eq!(sleepers(session, 98712), "0");
     timed_out(session, "kill -STOP $$; sleep 98712", 500);
     assert_eq!(sleepers(session, 98712), "0");
-    // One that makes new ones all the time.
+    // A process that forks continuously.
     timed_out(
         session,
         "b() { sleep 98712 & (setsid bash -c \"$c\" &); }; c='sleep 0.01; sleep 98712 & setsid bash -c \"$c\" &'; export c; b; sleep 98712",
@@ -80,7 +80,7 @@ fn background(session: &Session) {
     session.until("a later call can end it", |session| {
         session.out(&format!("kill -0 {pid} 2> /dev/null && echo alive || true")).is_empty()
     });
-    // Also one that keeps the streams open, and whatever it is called by.
+    // Also if it keeps the streams open, and in whatever way it is started.
     for command in ["sleep 98715 & X", "nohup sleep 98715 & X", "setsid sleep 98715 & X", "(sleep 98715 & X)"]
     {
         let command = command.replace('X', STARTED);
@@ -99,7 +99,7 @@ fn background_prints(session: &Session) {
     });
 }
 
-/// Each of the two waits for the other.
+/// The two commands wait for each other.
 fn overlap(session: &Session) {
     let both = at_once(2, |number| {
         let (mine, theirs) = (number, 1 - number);
@@ -114,7 +114,7 @@ fn overlap(session: &Session) {
     assert_eq!(sandboxes, ["0", "1", "2", "3", "4", "5"]);
 }
 
-/// Runs a command in a sandbox that soon sleeps, and waits until it does: what it has printed.
+/// Runs a command in a sandbox with a short idle time, waits until it sleeps, and returns the output.
 fn asleep_after(session: &Session, command: &str) -> String {
     session.ok("sandbox_create", json!({ "sandbox": "short", "sleep_after_ms": 1000 }));
     let printed = session.out_in("short", command);
@@ -122,7 +122,7 @@ fn asleep_after(session: &Session, command: &str) -> String {
     printed
 }
 
-/// What the list says of the one sandbox there is.
+/// Returns the status of the only sandbox in the list.
 fn status(session: &Session) -> Value {
     session.ok("sandbox_list", json!({}))["sandboxes"][0]["status"].clone()
 }

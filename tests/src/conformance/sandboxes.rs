@@ -1,4 +1,4 @@
-//! `sandbox_create`, `sandbox_list`, and what a session is.
+//! `sandbox_create`, `sandbox_list`, and the isolation of sessions.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn made_once(session: &Session) {
     assert!(created(session, json!({ "sandbox": "slow", "sleep_after_ms": 86_400_000 })));
 }
 
-/// The same by the reference of its image, which is a Dockerfile's path where there is one. Those of other images are not.
+/// Creates sandboxes by image reference, which is the path of the Dockerfile if there is one. Other images conflict.
 fn by_reference(session: &Session, default: &str, other: &str) {
     let words = session.images();
     let mut same = Vec::new();
@@ -62,7 +62,7 @@ fn first_use(session: &Session) {
     session.write("f", "1");
     session.ok("write_file", json!({ "sandbox": "zz", "path": "f", "content": "2" }));
     created(session, json!({ "sandbox": "py", "image": other }));
-    // A container starts with the first use, and only then.
+    // A container starts only when it is first used.
     session.ok("write_file", json!({ "sandbox": "py", "path": "f", "content": "3" }));
     session.ok("glob", json!({ "sandbox": "by-glob", "pattern": "*" }));
     let transfer =
@@ -137,14 +137,14 @@ fn share_nothing(session: &Session) {
     assert_eq!(found["files"], json!([]));
 }
 
-/// A host that keeps no list says so, and what would make it keep one.
+/// A host without a list says so, and how to enable one.
 fn not_listed(session: &Session) {
     session.write("f", "1");
     let error = session.err("sandbox_list", json!({}));
     assert!(error.starts_with("unsupported: ") && error.contains("registry = true"), "{error}");
 }
 
-/// Joined without care, a session `x:b` with `c` would be a session `x` with `b:c`.
+/// With naive joining, session `x:b` with sandbox `c` would equal session `x` with sandbox `b:c`.
 fn sessions(session: &Session) {
     let name = session.name();
     let names = [

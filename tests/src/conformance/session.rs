@@ -1,4 +1,4 @@
-//! What a case works with.
+//! The interface of a case to its host.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Capability, Host, ToolResult};
 
-/// The words that an error may begin with.
+/// The valid error codes.
 const CODES: &[&str] = &[
     "invalid_input",
     "unknown_tool",
@@ -28,7 +28,7 @@ const CODES: &[&str] = &[
     "internal",
 ];
 
-/// A session on a host, through which a case calls tools.
+/// A session on a host, in which a case calls tools.
 pub struct Session<'a> {
     host: &'a dyn Host,
     can: &'a [Capability],
@@ -36,12 +36,12 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A session of this name.
+    /// Creates a session with this name.
     pub fn new(host: &'a dyn Host, can: &'a [Capability], name: &str) -> Self {
         Session { host, can, name: name.to_owned() }
     }
 
-    /// Calls a tool for what permission bits keep from a plain user, and not from root.
+    /// Calls a tool that must fail with `permission_denied`, unless programs run as root.
     pub(super) fn bound(&self, tool: &str, input: Value) {
         if self.is_plain() {
             self.fails(tool, input, "permission_denied");
@@ -50,12 +50,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether programs are a plain user's.
+    /// Returns whether programs run as an unprivileged user.
     pub(super) fn is_plain(&self) -> bool {
         self.can.contains(&Capability::PlainUser)
     }
 
-    /// The user id of programs.
+    /// Returns the user ID of programs.
     #[track_caller]
     pub(super) fn user(&self) -> String {
         let user = self.out("id -u");
@@ -63,12 +63,12 @@ impl<'a> Session<'a> {
         user
     }
 
-    /// The words that `sandbox_create` takes for an image.
+    /// Returns the values that `sandbox_create` accepts as images.
     pub(super) fn images(&self) -> Vec<String> {
         self.host.images()
     }
 
-    /// Another session on the same host.
+    /// Returns another session on the same host.
     pub(super) fn other(&self, name: &str) -> Self {
         Session::new(self.host, self.can, name)
     }
@@ -95,7 +95,7 @@ impl<'a> Session<'a> {
         result
     }
 
-    /// Calls a tool with an input as it is written, which must fail with this code, and returns the error's text.
+    /// Calls a tool with a raw input that must fail with this code, and returns the message.
     #[track_caller]
     pub(super) fn fails_as_written(&self, tool: &str, input: &str, code: &str) -> String {
         let ToolResult { content, is_error } = self.host.call_text(&self.name, tool, input);
@@ -103,12 +103,12 @@ impl<'a> Session<'a> {
         content
     }
 
-    /// The status and the body that a URL of `browse` gives on another path.
+    /// Returns the status and body for another path of a URL from `browse`.
     pub(super) fn get(&self, url: &str, path: &str) -> (u16, String) {
         self.host.get(url, path)
     }
 
-    /// Calls a tool, which must succeed, and returns what it gives.
+    /// Calls a tool that must succeed, and returns its result.
     #[track_caller]
     pub(super) fn ok(&self, tool: &str, input: Value) -> Value {
         let shown = shown(&input);
@@ -117,7 +117,7 @@ impl<'a> Session<'a> {
         serde_json::from_str(&result.content).expect("the content is JSON")
     }
 
-    /// Calls a tool, which must fail, and returns the error's text.
+    /// Calls a tool that must fail, and returns the message.
     #[track_caller]
     pub(super) fn err(&self, tool: &str, input: Value) -> String {
         let shown = shown(&input);
@@ -131,7 +131,7 @@ impl<'a> Session<'a> {
         content
     }
 
-    /// Calls a tool, which must fail with this code.
+    /// Calls a tool that must fail with this code.
     #[track_caller]
     pub(super) fn fails(&self, tool: &str, input: Value, code: &str) {
         let shown = shown(&input);
@@ -157,7 +157,7 @@ impl<'a> Session<'a> {
         text(&self.ok("read_file", json!({ "path": path }))["content"])
     }
 
-    /// Runs a command to its end, whatever its exit code is.
+    /// Runs a command with any exit code, and returns its result.
     #[track_caller]
     pub(super) fn run(&self, command: &str) -> Value {
         self.run_in("default", command)
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
         serde_json::from_str(&result.content).unwrap_or_else(|_| panic!("{command}: {}", result.content))
     }
 
-    /// What a command, which must succeed, prints, without the line's end.
+    /// Returns the output of a command that must succeed, without the trailing newline.
     #[track_caller]
     pub(super) fn out(&self, command: &str) -> String {
         self.out_in("default", command)
@@ -183,14 +183,14 @@ impl<'a> Session<'a> {
         text(&ran["stdout"]).trim_end_matches('\n').to_owned()
     }
 
-    /// The names of the sandboxes there are.
+    /// Returns the names of the session's sandboxes.
     #[track_caller]
     pub(super) fn sandboxes(&self) -> Vec<String> {
         let list = self.ok("sandbox_list", json!({}));
         list["sandboxes"].as_array().expect("a list").iter().map(|one| text(&one["name"])).collect()
     }
 
-    /// Waits, for a minute at most, until something holds.
+    /// Waits for a condition, for up to a minute.
     #[track_caller]
     pub(super) fn until(&self, what: &str, holds: impl Fn(&Session) -> bool) {
         for _ in 0..600 {
@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Does something so many times at once, and gives what came of each.
+/// Runs an operation several times concurrently, and returns the results.
 pub(super) fn at_once<T: Send>(times: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let work = &work;
     thread::scope(|scope| {
@@ -212,18 +212,18 @@ pub(super) fn at_once<T: Send>(times: usize, work: impl Fn(usize) -> T + Sync) -
     })
 }
 
-/// The text that a value is.
+/// Returns the text of a JSON string.
 #[track_caller]
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
-/// Every byte value, in an order in which no text has them.
+/// Returns every byte value, in an order that is not valid UTF-8.
 pub(super) fn every_byte() -> Vec<u8> {
     (0..=255).rev().chain(0..=255).collect()
 }
 
-/// An input as a message shows it.
+/// Formats an input for messages.
 fn shown(input: &Value) -> String {
     let text = input.to_string();
     if text.len() > 500 { format!("{}…", text.chars().take(500).collect::<String>()) } else { text }

@@ -1,4 +1,4 @@
-//! `shell`: what goes in, and what comes out.
+//! `shell`: input and results.
 
 use serde_json::json;
 
@@ -52,7 +52,7 @@ fn signals(session: &Session) {
         let below = format!("bash -c 'kill -{signal} $$; sleep 5'");
         assert_eq!(session.run(&below)["exit_code"], code, "{signal}, of a program that bash runs");
     }
-    // None of them is ignored from the start, as a program of a service would have it.
+    // No signal is ignored initially, as it would be for children of a service.
     assert_eq!(session.run("set -o pipefail; yes | head -n 1")["exit_code"], 141);
 }
 
@@ -88,7 +88,7 @@ fn starts_at_home(session: &Session) {
     }
 }
 
-/// `cd X && a; b` would run b all the same.
+/// With `cd X && a; b`, b would still run.
 fn missing_working_dir(session: &Session) {
     session.write("file", "");
     for (dir, code) in [

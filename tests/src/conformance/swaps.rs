@@ -1,4 +1,4 @@
-//! Symbolic links that change while tools read and write: each call sees one thing or the other, never half of both.
+//! Symbolic links that change during calls: each call sees one state or the other, never a mixture.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = &[
 
 const TURNS: usize = 150;
 
-/// Swaps `/workspace/link` between two places, for as long as `/workspace/on` is there. One rename each, so that it is
+/// Swaps `/workspace/link` between two targets while `/workspace/on` exists. Each swap is a rename, so the link is
 /// never missing.
 fn swap(session: &Session, one: &str, two: &str) {
     let script = format!(
@@ -63,7 +63,7 @@ fn writes(session: &Session) {
     assert_eq!(session.out("cd /workspace; test -L link; ls -A | grep -v -x -e next"), "a\nb\nlink");
 }
 
-/// A directory on the way becomes a link, and a directory again.
+/// A parent directory is repeatedly replaced by a link.
 fn directories(session: &Session) {
     session.out(
         "cd /workspace; mkdir real other; touch on
@@ -72,7 +72,7 @@ fn directories(session: &Session) {
     for turn in 0..TURNS {
         let path = format!("/workspace/real/deep/f{}", turn % 10);
         let result = session.call("write_file", json!({ "path": path, "content": "x".repeat(3000) }));
-        // It may just not be there, or be a link: then it is said.
+        // The path may be missing or a link at that moment, which the error says.
         let typed =
             ["not_found: ", "not_a_directory: ", "already_exists: ", "unavailable: ", "path_escape: "];
         assert!(

@@ -1,4 +1,4 @@
-//! `transfer`: files, and what is refused.
+//! `transfer`: files and errors.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn read_b(session: &Session, path: &str) -> Value {
     session.ok("read_file", json!({ "sandbox": "b", "path": path }))["content"].clone()
 }
 
-/// The files in the sandbox `b`.
+/// Returns the files in the sandbox `b`.
 #[track_caller]
 fn files_b(session: &Session, dir: &str) -> Value {
     session.ok("glob", json!({ "sandbox": "b", "pattern": "**", "cwd": dir }))["files"].clone()
@@ -64,7 +64,7 @@ fn large(session: &Session) {
     );
 }
 
-/// Unpacked carelessly, it would land under the name it has at its source.
+/// A naive extraction would create the tree under its source name.
 fn tree_name(session: &Session) {
     for path in ["d/x", "d/sub/y", "d/sub/sub/z"] {
         session.write(path, path);
@@ -117,7 +117,7 @@ fn within_one(session: &Session) {
     assert_eq!(found["files"], json!(["d/e/f", "d/f"]));
 }
 
-/// In memory there is little room.
+/// The provider in memory has little space.
 fn nothing_fits(session: &Session) {
     let text = "x".repeat(9 * 1024 * 1024);
     session.write("d/a", &text);
@@ -149,7 +149,7 @@ fn fails_whole(session: &Session) {
     assert_eq!(session.out_in("b", "ls -A shut"), if session.is_plain() { "" } else { "f" });
 }
 
-/// With one place for all that is on its way they would get into each other's.
+/// With a shared staging file, the transfers would overwrite each other.
 fn several(session: &Session) {
     for number in 0..8 {
         session.write(&format!("d{number}/f"), &number.to_string().repeat(10_000));

@@ -1,4 +1,4 @@
-//! `transfer`: all that a tree is made of, and a great deal of it.
+//! `transfer`: directory trees of all kinds of entries, and large ones.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ pub(super) const CASES: &[Case] = &[
     case("transfer_of_a_gigabyte", gigabyte).needs(&[Exec, Big]),
 ];
 
-/// What a tree is: kinds, modes, where links lead, and what files hold.
+/// Prints a tree: kinds, modes, link targets, and checksums.
 const LOOK: &str =
     "find . -printf '%y %m %P -> %l\\n' | LC_ALL=C sort; find . -type f -exec sha256sum {} + | LC_ALL=C sort";
 
@@ -41,7 +41,7 @@ fn links(session: &Session) {
     session.ok("transfer", input("dir", "e", true));
     assert_eq!(session.out_in("b", "test ! -L e && ls -A e"), "f");
     session.fails("transfer", input("loose", "x", false), "not_found");
-    // Through a link at the other end.
+    // The destination path contains a link.
     session.out_in("b", "mkdir real; ln -s real link");
     session.ok("transfer", input("d/f", "link/f", false));
     assert_eq!(session.out_in("b", "cat real/f; readlink link"), "1\nreal");
@@ -58,7 +58,7 @@ fn ten_thousand(session: &Session) {
 
 fn gigabyte(session: &Session) {
     const SIZE: u64 = 1 << 30;
-    // No two blocks of it are the same, so that none can be taken for another.
+    // Random data, so that no two blocks are equal.
     session.out(&format!("head -c {SIZE} /dev/urandom > f; [ $(stat -c %s f) = {SIZE} ]"));
     assert_eq!(session.ok("transfer", input("f", "f", false)), json!({ "ok": true, "bytes": SIZE }));
     let sums = at_once(2, |number| {

@@ -1,4 +1,4 @@
-//! The engine.
+//! The container engine.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::{official, root};
 use crate::{process, processes, root as workspace};
 
-/// What it needs beside the tools of any Linux, and the Debian packages that have it. `cargo xtask setup` installs them.
+/// The required programs that not every Linux has, with their Debian packages. `cargo xtask setup` installs them.
 const NEEDS: [(&str, &str); 5] = [
     ("podman", "podman"),
     ("runc", "runc"),
@@ -23,10 +23,10 @@ const NEEDS: [(&str, &str); 5] = [
     ("perl", "perl-base"),
 ];
 
-/// How long it may take to start; another test process may have the store meanwhile.
+/// The start timeout. Another test process may be using the store.
 const PATIENCE: Duration = Duration::from_mins(20);
 
-/// Any one question to it.
+/// The timeout of a single command.
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// An image in the engine's store.
@@ -35,26 +35,26 @@ pub struct Image(pub String);
 
 /// A running engine.
 pub struct Engine {
-    /// `engine.sh`, which ends at the end of its input.
+    /// `engine.sh`, which exits at the end of its input.
     init: Child,
-    /// What it keeps.
+    /// The directory of its data.
     dir: PathBuf,
-    /// Where it listens: in a directory of its own, for such paths are short.
+    /// The directory of its socket, which is separate because socket paths must be short.
     socket: TempDir,
     base: Image,
     sidecar: Image,
 }
 
 impl Engine {
-    /// The engine of this process, which is started where none runs.
+    /// Returns the engine of this process, starting it if necessary.
     ///
     /// # Errors
     ///
-    /// Where this machine cannot run containers: why, and what to do.
+    /// Returns a message if this machine cannot run containers, with the reason and the remedy.
     ///
     /// # Panics
     ///
-    /// Where it could, and does not.
+    /// Panics if the engine should be able to start but does not.
     pub fn shared(dir: &Path) -> Result<Arc<Engine>, String> {
         static CURRENT: Mutex<Weak<Engine>> = Mutex::new(Weak::new());
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,22 +90,22 @@ impl Engine {
         engine
     }
 
-    /// The image that sandboxes of the tests are made of: a small Linux, with the user 1000.
+    /// Returns the base image of the tests' sandboxes: a small Linux with the user 1000.
     pub fn base(&self) -> &Image {
         &self.base
     }
 
-    /// A stand-in of the official image of `@cloudflare/sandbox`, made where it is asked for.
+    /// Builds the stand-in for the official image of `@cloudflare/sandbox` if necessary, and returns it.
     pub fn official(&self) -> Image {
         official::official(self)
     }
 
-    /// What stands beside each container.
+    /// Returns the image of the sidecar that runs next to each container.
     pub fn sidecar(&self) -> &Image {
         &self.sidecar
     }
 
-    /// What wrangler has to find in its environment.
+    /// Returns the environment for wrangler.
     pub fn env(&self) -> Vec<(&'static str, String)> {
         let host = self.host();
         let docker = workspace().join("tests/containers/docker").to_string_lossy().into_owned();
@@ -117,7 +117,7 @@ impl Engine {
         ]
     }
 
-    /// Asks podman something, which must succeed: what it prints, without the last line's end.
+    /// Runs a podman command that must succeed, and returns its output without the trailing newline.
     pub fn podman(&self, args: &[&str]) -> String {
         let Output { status, stdout, stderr } = self.ask(args);
         let stderr = String::from_utf8_lossy(&stderr);
@@ -125,20 +125,20 @@ impl Engine {
         String::from_utf8_lossy(&stdout).trim_end().to_owned()
     }
 
-    /// Asks podman something.
+    /// Runs a podman command.
     pub fn ask(&self, args: &[&str]) -> Output {
         let mut command = Command::new("podman");
         command.args(["--remote", "--url", &self.host()]).args(args);
         process::run(command, LIMIT)
     }
 
-    /// The containers that run for objects of a class, by name; their sidecars are left out.
+    /// Returns the names of the running containers, without their sidecars.
     pub fn containers(&self) -> Vec<String> {
         let names = self.podman(&["ps", "--format", "{{.Names}}"]);
         names.lines().filter(|name| !name.ends_with("-proxy")).map(str::to_owned).collect()
     }
 
-    /// The first process of a container, by its id on this machine: podman knows it by another one.
+    /// Returns the process ID of a container's first process on this machine, which differs from podman's.
     pub fn first_process(&self, container: &str) -> Option<i32> {
         let id = self.podman(&["inspect", "--format", "{{.Id}}", container]);
         let of_it = |pid: &i32| {
@@ -152,12 +152,12 @@ impl Engine {
         processes(|_| true).into_iter().filter(of_it).find(is_first)
     }
 
-    /// Has an image under another name, too: nothing is fetched for it then.
+    /// Gives an image another name, so that it is not pulled.
     pub fn tag(&self, image: &Image, name: &str) {
         self.podman(&["tag", &image.0, name]);
     }
 
-    /// Takes an image from a file, and gives it a name.
+    /// Loads an image from a file and names it.
     pub fn load(&self, file: &Path, name: &str) -> Image {
         let loaded = self.podman(&["load", "--quiet", "--input", file.to_str().expect("a path in Unicode")]);
         let image = loaded.lines().find_map(|line| line.split_once(": ").map(|(_, name)| name.to_owned()));
@@ -176,7 +176,7 @@ impl Engine {
         Image(tag.to_owned())
     }
 
-    /// The last of what it has said.
+    /// Returns the end of the log.
     pub fn log(&self) -> String {
         let log = fs::read_to_string(self.dir.join("engine.log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -198,23 +198,23 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // At the end of its input it ends all containers and itself.
+        // At the end of its input, the engine stops all containers and exits.
         drop(self.init.stdin.take());
         let _ = self.init.wait();
         forget_ports();
     }
 }
 
-/// Takes back what led this machine's ports into containers that are gone: of an engine that was killed, too.
+/// Removes stale rules for this machine's ports, also those of an engine that was killed.
 fn forget_ports() {
     let mut bash = Command::new("bash");
     bash.arg(workspace().join("tests/containers/forget-ports.sh"));
     bash.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Where that cannot be done, the tests say so by themselves.
+    // If this fails, the tests themselves report it.
     let _ = bash.status();
 }
 
-/// Why this machine cannot run containers, if it cannot.
+/// Returns why this machine cannot run containers, if it cannot.
 fn possible() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("containers are run by root alone: run the tests as root".to_owned());
@@ -233,7 +233,7 @@ fn possible() -> Result<(), String> {
     Err(format!("there is no{missing}: run `cargo xtask setup`"))
 }
 
-/// The first line that a child prints; the rest is thrown away.
+/// Returns a channel for the first line that a child prints. The rest is discarded.
 fn first_line(child: &mut Child) -> mpsc::Receiver<String> {
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     let (send, said) = mpsc::channel();

@@ -1,8 +1,8 @@
-//! Real containers for the tests: podman, in the place of the Docker engine that wrangler and workerd ask for.
+//! Real containers for the tests: podman, in place of the Docker engine that wrangler and workerd expect.
 //!
-//! The engine is the tests' own: it keeps all it has below one directory, runs in process and mount namespaces of its
-//! own, and is gone with all its containers when the last test lets go of it, or the process of the tests ends, however
-//! it does. Nothing is fetched: images are made of this machine's programs (`root`, `official`).
+//! The engine belongs to the tests: it keeps all its data below one directory, runs in its own process and mount
+//! namespaces, and ends with all its containers when the last test releases it or the test process ends for any reason.
+//! Nothing is pulled: images are built from this machine's programs (`root`, `official`).
 
 mod engine;
 mod official;

@@ -1,4 +1,4 @@
-//! A stand-in of the official image of `@cloudflare/sandbox`, as an image: programs are root's, and there is no `/home/user`.
+//! A stand-in for the official image of `@cloudflare/sandbox`: programs run as root, and there is no `/home/user`.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::process::Command;
@@ -10,15 +10,16 @@ use super::root::{libraries, succeeds};
 use super::{Engine, Image};
 use crate::{node_modules, root as workspace};
 
-/// The server in it, of the tests of the SDK's class.
+/// The files of its server, which are shared with the tests of the SDK's class.
 const SERVER: [&str; 2] = ["container.mjs", "door.mjs"];
 const SERVER_DIR: &str = "tests/tests/worker/sdk";
 
-/// What the server imports, and what runs it.
+/// The npm packages that the server imports.
 const MODULES: [&str; 2] = ["capnweb", "ws"];
 const NODE: &str = "node/bin/node";
 
-/// What is done to the base. The server's way in for another engine is not used here.
+/// The instructions on top of the base image. The server's separate entrance for the JavaScript engine is not used
+/// here.
 const DOCKERFILE: &str = "USER 0
 RUN rm -rf /home/user
 COPY opt /opt
@@ -27,7 +28,7 @@ EXPOSE 3000
 ENTRYPOINT [\"/opt/node\", \"/opt/container.mjs\"]
 ";
 
-/// Builds it, unless the engine has it.
+/// Builds the image unless the engine has it.
 pub(super) fn official(engine: &Engine) -> Image {
     let (server, modules) = (workspace().join(SERVER_DIR), node_modules());
     let mut hasher = DefaultHasher::new();

@@ -1,4 +1,4 @@
-//! Images made of this machine's own programs: enough of a Linux for every case there is, small, and there in a second.
+//! Builds images from this machine's own programs: small, fast to build, and with enough of a Linux for every case.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -14,10 +14,10 @@ use super::{Engine, Image};
 use crate::binary;
 use crate::process::run;
 
-/// Raised where what is made of the programs changes.
+/// The version of the recipe. Increase it when the contents change.
 const RECIPE: u32 = 5;
 
-/// The programs that are in the image, as far as this machine has them.
+/// The programs to include, if this machine has them.
 const PROGRAMS: &[&str] = &[
     "[",
     "awk",
@@ -113,11 +113,11 @@ const PROGRAMS: &[&str] = &[
     "yes",
 ];
 
-/// What `iptables-restore` reads for the rules of the sidecar; other parts are in it.
+/// The extensions of `iptables-restore` for the sidecar's rules.
 const TABLES: &str = "/usr/lib/x86_64-linux-gnu/xtables";
 const TABLES_PARTS: [&str; 4] = ["libxt_REDIRECT.so", "libxt_standard.so", "libxt_tcp.so", "libxt_udp.so"];
 
-/// Without these, there is no image.
+/// The programs that an image must have.
 const NEEDED: &[&str] = &[
     "awk",
     "bash",
@@ -132,7 +132,7 @@ const NEEDED: &[&str] = &[
     "stat",
 ];
 
-/// What Perl reads to serve a port.
+/// The Perl modules for a server.
 const PERL: &str =
     "use strict; use warnings; use Socket; print \"$_\\n\" for values %INC, @DynaLoader::dl_shared_objects";
 
@@ -141,7 +141,7 @@ const GROUP: &str = "root:x:0:\nuser:x:1000:\n";
 
 const LIMIT: Duration = Duration::from_mins(3);
 
-/// A Linux with the user 1000, whose home and `/workspace` are there.
+/// Builds a Linux with the user 1000, its home and `/workspace`.
 pub(super) fn base(engine: &Engine) -> Image {
     let files = files(&program());
     let mut hasher = DefaultHasher::new();
@@ -164,7 +164,7 @@ pub(super) fn base(engine: &Engine) -> Image {
     image
 }
 
-/// What workerd starts beside each container.
+/// Builds the image of the sidecar that workerd starts next to each container.
 pub(super) fn sidecar(engine: &Engine) -> Image {
     let program = program();
     let mut hasher = DefaultHasher::new();
@@ -175,7 +175,7 @@ pub(super) fn sidecar(engine: &Engine) -> Image {
     }
     let context = TempDir::new_in(engine.dir()).expect("a temporary directory");
     fs::copy(program, context.path().join("sidecar")).expect("a copy");
-    // As a first process it would not hear the usual signal, and be waited for.
+    // The first process of a container ignores SIGTERM by default, and stopping it would time out.
     let dockerfile = format!(
         "FROM {}\nCOPY sidecar /sidecar\nUSER 0\nEXPOSE 39001\nSTOPSIGNAL SIGKILL\nENTRYPOINT [\"/sidecar\"]\n",
         engine.base().0
@@ -183,12 +183,13 @@ pub(super) fn sidecar(engine: &Engine) -> Image {
     engine.build(&image.0, &dockerfile, context.path())
 }
 
-/// What is in the sidecar.
+/// Builds the sidecar's program.
 fn program() -> PathBuf {
     binary::built("koze-sidecar", "koze-sidecar")
 }
 
-/// The files of the image: where each is here, and where there, from the root. What `sidecar` needs is among them.
+/// Returns the files of the image, as pairs of path on this machine and path in the image, with those that `sidecar`
+/// needs.
 fn files(sidecar: &Path) -> Vec<(PathBuf, PathBuf)> {
     let mut files = BTreeSet::new();
     for name in PROGRAMS {
@@ -211,11 +212,11 @@ fn files(sidecar: &Path) -> Vec<(PathBuf, PathBuf)> {
     files.into_iter().collect()
 }
 
-/// The libraries that programs are linked to: where each is here, and where in an image, from the root.
+/// Returns the shared libraries of programs, as pairs of path on this machine and path in an image.
 pub(super) fn libraries<'p>(programs: impl IntoIterator<Item = &'p Path>) -> Vec<(PathBuf, PathBuf)> {
     let mut ldd = Command::new("ldd");
     ldd.args(programs);
-    // For a script or a static program it fails, and lists the others all the same.
+    // It fails for scripts and static programs, but still lists the libraries of the others.
     let said = run(ldd, LIMIT).stdout;
     let said = String::from_utf8_lossy(&said);
     let lines = said.lines().filter(|line| line.starts_with('\t'));
@@ -223,13 +224,13 @@ pub(super) fn libraries<'p>(programs: impl IntoIterator<Item = &'p Path>) -> Vec
     paths.map(PathBuf::from).map(|path| (path.clone(), below_usr(&path))).collect()
 }
 
-/// Where a file lies in the image, in which `/bin`, `/lib` and the like are links.
+/// Returns a file's path in the image, where `/bin`, `/lib` and the like are links.
 fn below_usr(path: &Path) -> PathBuf {
     let path = path.strip_prefix("/").unwrap_or(path);
     if path.starts_with("usr") { path.to_owned() } else { Path::new("usr").join(path) }
 }
 
-/// A program of this machine, links followed.
+/// Returns the path of a program on this machine, with links resolved.
 fn which(name: &str) -> Option<PathBuf> {
     let dirs = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map(Path::new);
     dirs.iter().find_map(|dir| fs::canonicalize(dir.join(name)).ok())
@@ -258,7 +259,7 @@ fn fill(root: &Path, files: &[(PathBuf, PathBuf)]) {
     }
 }
 
-/// Runs a command, which must succeed: what it prints.
+/// Runs a command that must succeed, and returns its output.
 pub(super) fn succeeds(command: Command) -> String {
     let line = format!("{command:?}");
     let output = run(command, LIMIT);

@@ -1,6 +1,6 @@
-//! The tools of a generated project as a program: a call on each line of standard input, `{"session","tool","input"}`, with
-//! `text` in place of `input` for one as it is written, and on each line of standard output what came of one,
-//! `{"content","isError"}`. Calls run at once; where a call has an `id`, its answer has the same.
+//! Runs the tools of a generated project: reads one call per line of standard input, `{"session","tool","input"}`, or
+//! with `text` in place of `input` for a raw input, and prints one result per line, `{"content","isError"}`. Calls run
+//! concurrently; the result of a call with an `id` has the same `id`.
 #![deny(warnings, clippy::all, clippy::pedantic)]
 
 mod generated;
@@ -64,7 +64,7 @@ fn run<P: Provider + Clone + 'static>(provider: &P) {
                     if let Some(id) = call.get("id") {
                         answer["id"] = id.clone();
                     }
-                    // A line goes out whole, whatever else is printed at the time.
+                    // Lock standard output, so that lines are not interleaved.
                     writeln!(std::io::stdout().lock(), "{answer}").expect("standard output");
                 });
             }

@@ -1,4 +1,4 @@
-//! `koze call`: each call is a run of the binary, and the sandboxes live with the session's supervisor.
+//! `koze call`: each call runs the binary, and the session's supervisor keeps the sandboxes.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::Hosted;
 
-/// What takes long is the same by any way that leads to these sandboxes.
+/// Slow cases are the same on every path to these sandboxes, so they are left out.
 pub(crate) const HOST: Hosted = Hosted {
     name: "koze call",
     lacks: &[Capability::Big, Capability::ManyFiles, Capability::Limits, Capability::ManyCalls],
     start: || Box::new(Called::new()),
 };
 
-/// What koze says where it waits for a while.
+/// The message of a koze process that waits for a lock.
 const WAITING: &str = "waiting for another koze process in this directory";
 
 struct Called {
@@ -65,7 +65,7 @@ impl Host for Called {
             Some(1) => true,
             _ => panic!("koze call {tool}: {}: {messages}", output.status),
         };
-        // Of many at once, some may say that they wait for others to read the project.
+        // Of many concurrent calls, some may report that they wait for others to read the project.
         let others = messages.lines().filter(|line| *line != WAITING).count();
         assert_eq!(others, 0, "koze call {tool}: {messages}");
         let content = String::from_utf8(output.stdout).expect("its output is text");
@@ -73,7 +73,7 @@ impl Host for Called {
         ToolResult { content, is_error }
     }
 
-    /// With a signal that nobody can prepare for.
+    /// Uses SIGKILL, which no process can handle.
     fn restart(&self) {
         let supervisors = self.sandboxes.supervisors();
         assert!(!supervisors.is_empty(), "a supervisor runs");

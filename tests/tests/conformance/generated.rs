@@ -1,5 +1,5 @@
-//! The generated `handle_tool_call` of a project, compiled for this machine: a program that reads calls and prints what
-//! came of them, a line each.
+//! The generated `handle_tool_call` of a project, compiled for this machine: a program that reads calls and prints
+//! results, one per line.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -16,14 +16,14 @@ use tempfile::TempDir;
 
 use crate::Hosted;
 
-/// The limits, and what is large, are those of the provider, which has shown them already.
+/// The limits and large data depend on the provider, which has its own run.
 pub(crate) const HOST: Hosted = Hosted {
     name: "generated",
     lacks: &[Capability::Big, Capability::ManyFiles, Capability::Limits],
     start: || Box::new(Generated::new()),
 };
 
-/// Longer than any call of a case takes.
+/// The timeout of a call.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 struct Generated {
@@ -60,7 +60,7 @@ impl Host for Generated {
 
 impl Generated {
     fn ask(&self, call: Value) -> ToolResult {
-        // The lock is held for the question alone: the answers may come in any order.
+        // Hold the lock only while sending: answers may arrive in any order.
         let answer = lock(&self.program).ask(call);
         let answer = answer.recv_timeout(PATIENCE).expect("the program answers");
         let content = answer["content"].as_str().expect("text").to_owned();
@@ -68,7 +68,7 @@ impl Generated {
     }
 }
 
-/// Who waits for which answer.
+/// The channels of pending calls, by ID.
 type Waiting = Arc<Mutex<HashMap<u64, Sender<Value>>>>;
 
 struct Program {
@@ -96,7 +96,7 @@ impl Program {
                 let answer: Value =
                     serde_json::from_str(&line).unwrap_or_else(|_| panic!("no answer: {line}"));
                 let who = answer["id"].as_u64().and_then(|id| lock(&asked).remove(&id));
-                // Who has given up waiting wants no answer.
+                // The receiver is gone if the call timed out.
                 let _ = who.map(|who| who.send(answer));
             }
         });
@@ -112,7 +112,7 @@ impl Program {
         coming
     }
 
-    /// With a signal that nobody can prepare for.
+    /// Uses SIGKILL, which no process can handle.
     fn end(&mut self) {
         self.child.kill().expect("it is ours");
         self.child.wait().expect("it ends");

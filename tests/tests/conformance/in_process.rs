@@ -28,7 +28,7 @@ pub(crate) const MEMORY: Hosted = Hosted {
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),
 };
 
-/// The images of the tests' project: a large one and a small one.
+/// The images of the tests' project: a large and a small one.
 pub(crate) fn images() -> Images {
     let [default, other, reference] = IMAGES;
     let large = Size { memory_mib: 1024, disk_mb: 4000 };
@@ -40,7 +40,7 @@ pub(crate) fn images() -> Images {
     Images::new(list, default).expect("it is one of them")
 }
 
-/// Sessions on a provider, and how to begin anew on what it has stored.
+/// Sessions on a provider, and a way to recreate the provider with the same storage.
 struct InProcess<P> {
     begin: Box<dyn Fn() -> P + Send + Sync>,
     live: Mutex<Live<P>>,
@@ -58,7 +58,7 @@ impl<P: Provider + Clone + Send + 'static> InProcess<P> {
         InProcess { begin: Box::new(begin), live, secrets }
     }
 
-    /// The session of this name: like a server, it keeps the ones it knows.
+    /// Returns the session with this name. Like a server, it keeps the sessions it knows.
     fn pool(&self, session: &str) -> Arc<Pool<P>> {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         let provider = live.provider.clone();
@@ -78,7 +78,7 @@ impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
         ToolResult { content, is_error }
     }
 
-    /// As a program has to read what it is given as text.
+    /// Parses the text as a program would.
     fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
         match koze_core::tool::read(input.as_bytes()) {
             Ok(input) => self.call(session, tool, input),

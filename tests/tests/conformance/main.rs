@@ -1,5 +1,5 @@
-//! The agent family on every host there is: the table of cases in `koze_tests::conformance`, played once on each, and on
-//! the sandboxes of this machine once more as a plain user where this one is root.
+//! Runs the cases of `koze_tests::conformance` once on every host. If the tests run as root, the sandboxes of this
+//! machine are also tested as an unprivileged user.
 
 #[cfg(target_os = "linux")]
 mod command;
@@ -16,10 +16,10 @@ use std::process::ExitCode;
 use koze_tests::conformance::{Capability, Case, Host, Session, cases};
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// A host to be: each case gets one of its own.
+/// A kind of host. Each case gets its own instance.
 struct Hosted {
     name: &'static str,
-    /// What it cannot do, or need not show once more.
+    /// The capabilities that it lacks or need not demonstrate again.
     lacks: &'static [Capability],
     start: fn() -> Box<dyn Host>,
 }
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     koze_local::init();
     let mut arguments = Arguments::from_args();
-    // As the standard harness does it.
+    // As in the standard harness.
     let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
     arguments.test_threads = arguments.test_threads.or_else(threads);
     #[cfg(target_os = "linux")]
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
     #[cfg(target_os = "linux")]
     if arguments.filter.is_none() && !arguments.list {
-        // It is compiled while the first hosts are played.
+        // Compile it while the first hosts run.
         std::thread::spawn(koze_tests::generated_program);
     }
     let code = run(&arguments, hosts(), [schema::trials(), pool::trials()].into_iter().flatten().collect());
@@ -75,7 +75,7 @@ fn run(arguments: &Arguments, hosts: Vec<Hosted>, mut trials: Vec<Trial>) -> Exi
     if libtest_mimic::run(arguments, trials).has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// A case that is left out is ignored; asked for all the same, it fails with the reason.
+/// A case that is left out is ignored. If it is requested explicitly, it fails with the reason.
 fn trial(host: &Hosted, can: Vec<Capability>, case: Case, left_out: Option<String>) -> Trial {
     let (start, ignored) = (host.start, left_out.is_some());
     let play = move || {

@@ -1,4 +1,4 @@
-//! The sandboxes of this machine as a plain user, where the one who runs the tests is root.
+//! Runs the sandboxes of this machine as an unprivileged user if the tests run as root.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -8,11 +8,11 @@ use koze_tests::conformance::Capability;
 
 use crate::{Hosted, in_process};
 
-/// Says that this run is the one of the plain user. And the user and group of `nobody`.
+/// The variable that marks the run of the unprivileged user, and the user and group IDs of `nobody`.
 const PLAIN: &str = "KOZE_TEST_PLAIN";
 const NOBODY: u32 = 65_534;
 
-/// What takes long is the same for every user.
+/// Slow cases are the same for every user, so they are left out.
 pub(crate) const LOCAL: Hosted = Hosted {
     name: "local, as a plain user",
     lacks: &[Capability::Big, Capability::ManyFiles],
@@ -27,7 +27,7 @@ pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|about| about.uid() == 0)
 }
 
-/// Plays it once more, from a copy that the plain user can get at.
+/// Runs the tests again, from a copy that the unprivileged user can execute.
 pub(crate) fn run() -> ExitCode {
     let scratch = tempfile::tempdir().expect("a directory");
     let copy = scratch.path().join("conformance");

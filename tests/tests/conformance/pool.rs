@@ -1,4 +1,4 @@
-//! What a pool does beside calling tools.
+//! The operations of a pool other than tool calls.
 
 use koze_core::provider::memory::Memory;
 use koze_core::{Code, Pool, SessionId};
@@ -36,7 +36,7 @@ fn destroyed() -> Result<(), Failed> {
     })
 }
 
-/// Joined without care, `a:b` with `c` would be `a` with `b:c`.
+/// With naive joining, `a:b` with `c` would equal `a` with `b:c`.
 fn tenants() -> Result<(), Failed> {
     pollster::block_on(async {
         let provider = Memory::new();

@@ -1,4 +1,4 @@
-//! What a model gets to know of the tools.
+//! The tool definitions that a model receives.
 
 use koze_core::tool::agent;
 use koze_core::tool::dialect::Dialect;
@@ -22,7 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Compared with a committed file, for a model's words change with it: `KOZE_BLESS=1` writes it anew.
+/// Compares them with a committed file, because changes affect models. `KOZE_BLESS=1` rewrites it.
 fn as_committed() {
     let definitions: Vec<Value> =
         agent::definitions(&images()).iter().map(|definition| definition.to_json(Dialect::Mcp)).collect();

@@ -48,7 +48,7 @@ fn the_first_sandbox() {
 }
 
 #[test]
-fn one_more_stands_beside_the_others() {
+fn a_second_sandbox_is_placed_next_to_the_first() {
     let project = package();
     plain(&project, "src/agents/shell.sandbox.rs", "ShellSandbox");
     built(&project);
@@ -64,7 +64,7 @@ fn one_more_stands_beside_the_others() {
 }
 
 #[test]
-fn in_a_directory_of_ones_own() {
+fn in_a_given_directory() {
     let project = package();
     let run = project.koze(&["add", "shell.sandbox.rs", "--dir", "./src/a/../b"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -82,7 +82,7 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
-fn a_file_that_is_there() {
+fn an_existing_file_is_an_error() {
     let project = package();
     project.koze(&["add", "shell"]);
     assert_snapshot!(refused_with(&project, &["add", "shell"]), @"
@@ -94,9 +94,9 @@ fn a_file_that_is_there() {
     ");
 }
 
-/// What the build has against the new file is shown in it, though it was never written.
+/// Errors of the build are shown in the new file, although it was never written.
 #[test]
-fn a_sandbox_of_that_name_elsewhere() {
+fn a_sandbox_with_the_same_name_elsewhere_is_an_error() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     built(&project);
@@ -132,7 +132,7 @@ fn a_sandbox_of_that_name_elsewhere() {
 }
 
 #[test]
-fn a_variant_that_there_is_not() {
+fn an_unknown_variant_is_an_error() {
     assert_snapshot!(refused_with(&package(), &["add", "shell", "--variant", "pe\"rl"]), @r#"
     error[K013]: `pe"rl` is not a valid `variant`
      --> src/server/shell.sandbox.rs:3:21
@@ -147,7 +147,7 @@ fn a_variant_that_there_is_not() {
 }
 
 #[test]
-fn names_and_directories_that_koze_does_not_look_at() {
+fn invalid_names_and_directories_are_rejected() {
     let project = package();
     assert_snapshot!(refused_with(&project, &["add", "My Tool"]), @"
     error[K067]: `My Tool` is not a valid sandbox name
@@ -170,9 +170,9 @@ fn names_and_directories_that_koze_does_not_look_at() {
     }
 }
 
-/// A build would not look there, and what lies there is not the package's.
+/// A build would not look there, because the files do not belong to the package.
 #[test]
-fn a_directory_that_leads_out_of_the_package() {
+fn a_directory_that_leads_out_of_the_package_is_rejected() {
     let project = package();
     let outside = koze_tests::Project::new();
     fs_err::os::unix::fs::symlink(outside.path(""), project.path("src/server")).expect("a link");
@@ -180,9 +180,9 @@ fn a_directory_that_leads_out_of_the_package() {
     assert!(outside.snapshot().is_empty());
 }
 
-/// Those that come at once take turns, and none of them is lost.
+/// Concurrent commands wait for each other, and no sandbox is lost.
 #[test]
-fn several_at_once() {
+fn concurrent_commands_add_all_sandboxes() {
     let project = package();
     let names = ["ada", "bob", "cyd", "dan", "eve", "fay"];
     std::thread::scope(|scope| {
@@ -195,9 +195,9 @@ fn several_at_once() {
     assert!(built(&project).stdout.contains("nothing to do"));
 }
 
-/// A sandbox that was renamed keeps its container, and its container its name.
+/// A renamed sandbox keeps its container, and the container keeps its name.
 #[test]
-fn the_name_of_a_sandbox_that_was_renamed() {
+fn the_name_of_a_renamed_sandbox_can_be_reused() {
     let project = package();
     assert_eq!(project.koze(&["add", "shell"]).code, 0);
     assert_eq!(project.koze(&["rename", "shell", "bash"]).code, 0);
@@ -206,9 +206,9 @@ fn the_name_of_a_sandbox_that_was_renamed() {
     assert!(project.read(SHELL).contains("#[sandbox(name = \"app-shell-2\")]"));
 }
 
-/// An application's name is unique in an account: that of the Worker begins it.
+/// Application names are unique in an account, so they start with the Worker's name.
 #[test]
-fn two_workers_of_one_account() {
+fn two_workers_in_one_account_get_distinct_applications() {
     let containers = |name: &str| {
         let project = package();
         project.write("wrangler.toml", format!("name = \"{name}\"\nmain = \"src/generated/worker.mjs\"\ncompatibility_date = \"2026-04-21\"\n\n[env.staging]\n"));
@@ -224,9 +224,9 @@ fn two_workers_of_one_account() {
     assert!(long[0].ends_with("w-my-tool") && long[1].len() == 63, "{long:?}");
 }
 
-/// A container that is there has a name of its own, which stays.
+/// An existing container keeps its name.
 #[test]
-fn a_container_that_is_there() {
+fn an_existing_container_keeps_its_name() {
     let project = package();
     let entry = "{ \"name\": \"mine\", \"class_name\": \"ShellSandbox\" }";
     let other = "{ \"name\": \"app-python\", \"class_name\": \"Other\", \"image\": \"x:1\" }";
@@ -238,7 +238,7 @@ fn a_container_that_is_there() {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     assert!(project.read(SHELL).contains("#[sandbox]\n"), "{}", project.read(SHELL));
     assert!(project.read("wrangler.jsonc").contains("\"name\": \"mine\""));
-    // Nor is the name taken of a container that is not koze's.
+    // Names of other containers are not reused either.
     assert_eq!(project.koze(&["add", "python"]).code, 0);
     assert!(project.read("src/server/python.sandbox.rs").contains("name = \"app-python-2\""));
 }

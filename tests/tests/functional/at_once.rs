@@ -1,4 +1,4 @@
-//! Several runs at the same time take turns.
+//! Concurrent runs wait for each other.
 
 use std::process::{Command, Output};
 use std::thread;
@@ -8,7 +8,7 @@ use koze_tests::{Project, run};
 
 use crate::crash::{cold, command, removal, said};
 
-/// Runs all commands at once, and waits for them in their order.
+/// Runs all commands concurrently, and waits for them in order.
 fn at_once(commands: Vec<Command>) -> Vec<Output> {
     let running: Vec<_> = commands
         .into_iter()
@@ -24,7 +24,7 @@ fn build_in(project: &Project) -> Command {
 }
 
 #[test]
-fn builds_at_once_take_turns() {
+fn concurrent_builds_wait_for_each_other() {
     let scenario = cold();
     let project = scenario.project();
     let outputs = at_once((0..8).map(|_| build_in(&project)).collect());
@@ -37,9 +37,9 @@ fn builds_at_once_take_turns() {
     assert_eq!(project.diff(&scenario.after), "");
 }
 
-/// A build that comes first asks what is to become of the storage; one that comes after has nothing to do.
+/// A build that runs first asks about the storage; one that runs after the removal has nothing to do.
 #[test]
-fn builds_at_once_with_a_removal() {
+fn a_build_during_a_removal_waits() {
     let scenario = removal("--delete-storage");
     let project = scenario.project();
     let mut commands: Vec<Command> = (0..6).map(|_| build_in(&project)).collect();

@@ -1,16 +1,16 @@
-//! `#[sandbox(..)]` with keys and values that it does not take.
+//! `#[sandbox(..)]` with invalid keys and values.
 
 use insta::assert_snapshot;
 
 use crate::common::{refused, shell, warned};
 
-/// Builds a project with these keys, which must be refused.
+/// Builds a project with these keys, which must fail.
 pub(crate) fn refused_keys(keys: &str) -> String {
     refused(&shell(&format!("#[sandbox({keys})]\npub struct ShellSandbox;")))
 }
 
 #[test]
-fn an_unknown_key_with_its_nearest() {
+fn an_unknown_key_with_a_suggestion() {
     assert_snapshot!(refused_keys("max_instance = 3"), @"
     error[K010]: `#[sandbox]` has no key `max_instance`
      --> src/server/shell.sandbox.rs:3:11
@@ -25,7 +25,7 @@ fn an_unknown_key_with_its_nearest() {
 }
 
 #[test]
-fn an_unknown_key_far_from_all() {
+fn an_unknown_key_without_a_suggestion() {
     assert_snapshot!(refused_keys("zzzzzzzzzz = 3"), @"
     error[K010]: `#[sandbox]` has no key `zzzzzzzzzz`
      --> src/server/shell.sandbox.rs:3:11
@@ -40,7 +40,7 @@ fn an_unknown_key_far_from_all() {
 }
 
 #[test]
-fn an_unknown_key_inside_a_key() {
+fn an_unknown_nested_key() {
     assert_snapshot!(refused_keys("instance(cpu = 1)"), @"
     error[K010]: `instance` has no key `cpu`
      --> src/server/shell.sandbox.rs:3:20
@@ -55,7 +55,7 @@ fn an_unknown_key_inside_a_key() {
 }
 
 #[test]
-fn a_key_twice() {
+fn a_duplicate_key() {
     assert_snapshot!(refused_keys("internet = true, variant = \"python\", internet = false"), @r#"
     error[K011]: `internet` is given twice
      --> src/server/shell.sandbox.rs:3:48
@@ -70,7 +70,7 @@ fn a_key_twice() {
 }
 
 #[test]
-fn a_value_that_is_no_literal() {
+fn a_value_that_is_not_a_literal() {
     assert_snapshot!(refused_keys("max_instances = LIMIT + 1"), @"
     error[K012]: `max_instances` takes an integer of at least 1
      --> src/server/shell.sandbox.rs:3:27
@@ -100,7 +100,7 @@ fn a_value_of_another_kind() {
 }
 
 #[test]
-fn a_key_without_its_value() {
+fn a_key_without_a_value() {
     assert_snapshot!(refused_keys("internet"), @"
     error[K012]: `internet` takes `true` or `false`
      --> src/server/shell.sandbox.rs:3:11
@@ -115,7 +115,7 @@ fn a_key_without_its_value() {
 }
 
 #[test]
-fn no_instances() {
+fn zero_instances() {
     assert_snapshot!(refused_keys("max_instances = 0"), @"
     error[K013]: `0` is not a valid `max_instances`
      --> src/server/shell.sandbox.rs:3:27
@@ -130,7 +130,7 @@ fn no_instances() {
 }
 
 #[test]
-fn fewer_instances_than_none() {
+fn a_negative_number_of_instances() {
     assert_snapshot!(refused_keys("max_instances = -1"), @"
     error[K013]: `-1` is not a valid `max_instances`
      --> src/server/shell.sandbox.rs:3:27
@@ -145,7 +145,7 @@ fn fewer_instances_than_none() {
 }
 
 #[test]
-fn an_instance_type_that_is_none() {
+fn an_unknown_instance_type() {
     assert_snapshot!(refused_keys("instance_type = \"standard-9\""), @r#"
     error[K013]: `standard-9` is not a valid `instance_type`
      --> src/server/shell.sandbox.rs:3:27
@@ -207,7 +207,7 @@ fn instance_and_instance_type() {
 }
 
 #[test]
-fn a_tool_family_of_a_later_version() {
+fn an_unsupported_tool_family() {
     assert_snapshot!(refused_keys("tools = [\"agent\", \"workspace\"]"), @r#"
     error[K017]: this version of koze does not serve the tool family `workspace`
      --> src/server/shell.sandbox.rs:3:29
@@ -240,7 +240,7 @@ fn a_deprecated_instance_type() {
 }
 
 #[test]
-fn a_variable_that_no_shell_can_name() {
+fn a_variable_with_an_invalid_name() {
     assert_snapshot!(refused_keys("env_vars(größe = \"1\")"), @r#"
     error[K019]: `größe` is not a valid variable name in `env_vars`
      --> src/server/shell.sandbox.rs:3:20
@@ -285,7 +285,7 @@ fn an_attribute_that_is_a_value() {
 }
 
 #[test]
-fn a_backend_that_is_none() {
+fn an_unknown_backend() {
     assert_snapshot!(refused_keys("backend = \"docker\""), @r#"
     error[K021]: this version of koze does not have the backend `docker`
      --> src/server/shell.sandbox.rs:3:21
@@ -300,7 +300,7 @@ fn a_backend_that_is_none() {
 }
 
 #[test]
-fn all_mistakes_of_an_attribute_come_in_one_go() {
+fn all_mistakes_of_an_attribute_are_reported_together() {
     assert_snapshot!(refused_keys("imgae = 1, max_instances = 0, name = \"My App\", internet = 1"), @r#"
     error[K010]: `#[sandbox]` has no key `imgae`
      --> src/server/shell.sandbox.rs:3:11

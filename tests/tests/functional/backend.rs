@@ -1,4 +1,4 @@
-//! Backends: which keys go with which, the images of sandboxes with koze's guest, and moving from one to the other.
+//! Backends: their keys, the images of sandboxes with koze's guest, and moving between backends.
 
 use insta::assert_snapshot;
 use koze_tests::{NOTE, Project, koze};
@@ -7,7 +7,7 @@ use crate::common::{built, package, plain, refused, refused_with, sandbox, shell
 
 const NATIVE: &str = "#[sandbox(backend = \"native\", image = \"debian:12-slim\")]\npub struct ShellSandbox;";
 
-/// A sandbox with a Dockerfile beside it.
+/// A sandbox with a Dockerfile next to it.
 fn with_dockerfile(dockerfile: &str) -> Project {
     let project = shell("#[sandbox(backend = \"native\")]\npub struct ShellSandbox;");
     project.write("src/server/shell.Dockerfile", dockerfile);
@@ -15,7 +15,7 @@ fn with_dockerfile(dockerfile: &str) -> Project {
 }
 
 #[test]
-fn a_variant_is_an_image_of_the_sdk() {
+fn a_variant_requires_the_sdk() {
     let project = shell("#[sandbox(backend = \"native\", variant = \"python\")]\npub struct ShellSandbox;");
     assert_snapshot!(refused(&project), @r#"
     error[K073]: `variant` is not available with the backend `native`
@@ -31,7 +31,7 @@ fn a_variant_is_an_image_of_the_sdk() {
 }
 
 #[test]
-fn an_entrypoint_goes_with_the_guest() {
+fn an_entrypoint_requires_the_guest() {
     assert_snapshot!(refused(&shell("#[sandbox(entrypoint = [\"node\"])]\npub struct ShellSandbox;")), @r#"
     error[K073]: `entrypoint` is not available with the backend `sdk`
      --> src/server/shell.sandbox.rs:3:11
@@ -46,7 +46,7 @@ fn an_entrypoint_goes_with_the_guest() {
 }
 
 #[test]
-fn an_image_has_to_be_named() {
+fn an_image_is_required() {
     assert_snapshot!(refused(&shell("#[sandbox(backend = \"native\")]\npub struct ShellSandbox;")), @r#"
     error[K074]: `ShellSandbox` has no image: with `backend = "native"` there is no default image
      --> src/server/shell.sandbox.rs:4:12
@@ -61,7 +61,7 @@ fn an_image_has_to_be_named() {
 }
 
 #[test]
-fn without_the_sdk_no_version_of_it_is_looked_for() {
+fn without_the_sdk_its_version_is_not_resolved() {
     let project = shell(NATIVE);
     std::fs::remove_file(project.path("package.json")).expect("what says the version");
     let run = built(&project);
@@ -71,7 +71,7 @@ fn without_the_sdk_no_version_of_it_is_looked_for() {
 }
 
 #[test]
-fn a_dockerfile_that_goes_on_where_it_ends() {
+fn a_dockerfile_that_ends_with_a_continuation() {
     assert_snapshot!(refused(&with_dockerfile("FROM debian:12-slim\nRUN true && \\\n")), @r#"
     error[K077]: the last instruction of `src/server/shell.Dockerfile` continues on a line that does not exist
      --> src/server/shell.Dockerfile:2:1
@@ -97,7 +97,7 @@ fn a_dockerfile_without_an_image() {
 }
 
 #[test]
-fn a_directory_to_build_in_that_is_not_there() {
+fn a_missing_build_context() {
     let keys = "backend = \"native\", image = \"./shell.Dockerfile\", image_build_context = \"none\"";
     let project = shell(&format!("#[sandbox({keys})]\npub struct ShellSandbox;"));
     project.write("src/server/shell.Dockerfile", "FROM debian:12-slim\n");
@@ -111,7 +111,7 @@ fn a_directory_to_build_in_that_is_not_there() {
 }
 
 #[test]
-fn a_build_that_leaves_the_guest_out() {
+fn a_dockerignore_that_excludes_the_guest() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     project.write("src/server/.dockerignore", "# Nothing.\n*\n!server.js\n");
     assert_snapshot!(refused(&project), @r#"
@@ -130,7 +130,7 @@ fn a_build_that_leaves_the_guest_out() {
 }
 
 #[test]
-fn a_file_of_the_users_in_the_place_of_the_guest() {
+fn a_users_file_in_place_of_the_guest() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     project.write("src/server/.koze-guest", "mine\n");
     assert_snapshot!(refused(&project), @r#"
@@ -143,12 +143,12 @@ fn a_file_of_the_users_in_the_place_of_the_guest() {
 }
 
 #[test]
-fn the_guest_goes_with_the_last_image_that_needs_it() {
+fn the_guest_is_deleted_with_the_last_image_that_needs_it() {
     let project = with_dockerfile("FROM debian:12-slim\n");
     built(&project);
     let guest = std::fs::read(project.path("src/server/.koze-guest")).expect("the guest");
     assert!(guest == koze_templates::GUEST, "another one");
-    // An older guest is replaced, as the lock says whose it is.
+    // The lock says that koze wrote the guest, so an older one is replaced.
     project.write("src/server/.koze-guest", "an older one\n");
     assert!(built(&project).stdout.contains("updated src/server/.koze-guest\n"));
     sandbox(&project, "src/server/shell.sandbox.rs", NATIVE);
@@ -158,7 +158,7 @@ fn the_guest_goes_with_the_last_image_that_needs_it() {
 }
 
 #[test]
-fn a_guest_is_no_text() {
+fn the_guest_is_shown_as_binary() {
     let run = shell(NATIVE).koze(&["build", "--dry-run"]);
     assert_eq!(run.code, 0, "{run:?}");
     let said =
@@ -167,7 +167,7 @@ fn a_guest_is_no_text() {
 }
 
 #[test]
-fn a_scheduling_policy_of_another_world() {
+fn an_unsupported_scheduling_policy() {
     let project = shell(NATIVE);
     project.write(
         "wrangler.jsonc",
@@ -193,7 +193,7 @@ fn a_scheduling_policy_of_another_world() {
 }
 
 #[test]
-fn a_backend_is_not_changed_by_a_word() {
+fn a_backend_changes_only_by_command() {
     let project = package();
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     built(&project);
@@ -209,7 +209,7 @@ fn a_backend_is_not_changed_by_a_word() {
 
     1 error; nothing was written
     "#);
-    // The command takes it as it stands.
+    // The command accepts the changed source.
     let run = project.koze(&["migrate", "--backend", "native", "shell"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
 }
@@ -355,13 +355,13 @@ fn all_sandboxes_move_back() {
     `ShellSandbox` now has the backend `sdk`: its image is the SDK's, and no longer docker.io/cloudflare/sandbox:0.12.10
     the next deployment replaces the running containers, and files in them are lost; classes, bindings and storage do not change
     "#);
-    // But for where the key stood.
+    // Only the position of the key differs.
     assert_snapshot!(users_diff(&before, &project.snapshot()), @"");
     assert!(!project.path("src/generated/native").exists());
 }
 
 #[test]
-fn what_the_last_sandbox_needed_goes_with_it() {
+fn unneeded_files_are_deleted_with_the_last_sandbox() {
     let project = shell(NATIVE);
     built(&project);
     let native = project.path("src/generated/native");
@@ -379,7 +379,7 @@ fn what_the_last_sandbox_needed_goes_with_it() {
 }
 
 #[test]
-fn a_file_of_the_users_stays_where_the_guest_was() {
+fn a_users_file_next_to_the_guest_is_kept() {
     let project = two();
     let run = project.koze(&["migrate", "--backend", "native"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
@@ -391,14 +391,14 @@ fn a_file_of_the_users_stays_where_the_guest_was() {
         .map(|entry| entry.expect("a file").file_name())
         .collect();
     assert_eq!(left, ["notes.md"]);
-    // What is left empty, by whomever, goes with the next build.
+    // The next build deletes the directory once it is empty.
     std::fs::remove_file(project.path("src/generated/native/notes.md")).expect("the user's file");
     built(&project);
     assert!(!project.path("src/generated/native").exists());
 }
 
 #[test]
-fn one_moves_by_its_name_or_its_class() {
+fn one_sandbox_moves_by_name_or_class() {
     let project = package();
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     plain(&project, "src/server/bash.sandbox.rs", "BashSandbox");
@@ -437,7 +437,7 @@ fn one_moves_by_its_name_or_its_class() {
 }
 
 #[test]
-fn the_image_of_an_entry_that_was_adopted_goes_along() {
+fn an_adopted_image_moves_along() {
     let project = package();
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     project.write(
@@ -455,9 +455,9 @@ fn the_image_of_an_entry_that_was_adopted_goes_along() {
     );
 }
 
-/// A path of the configuration leads to the same file from the source.
+/// The path is rewritten relative to the source, and leads to the same file.
 #[test]
-fn the_dockerfile_of_an_entry_that_was_adopted_goes_along() {
+fn an_adopted_dockerfile_moves_along() {
     let project = package();
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     project.write("docker/Dockerfile", "FROM debian:12\n").write(
@@ -472,7 +472,7 @@ fn the_dockerfile_of_an_entry_that_was_adopted_goes_along() {
     assert!(project.read("src/generated/native/shell.Dockerfile").contains("FROM debian:12\n"));
 }
 
-/// What a build prints on standard error, with the note that other tests do not see.
+/// Returns standard error with the note that other tests ignore.
 fn messages(project: &Project, args: &[&str]) -> String {
     let mut command = koze();
     command.args(args).current_dir(project.dir());
@@ -480,7 +480,7 @@ fn messages(project: &Project, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_build_says_once_that_the_sdk_ends() {
+fn a_build_notes_once_that_the_sdk_ends() {
     let project = package();
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     plain(&project, "src/server/bash.sandbox.rs", "BashSandbox");

@@ -1,4 +1,4 @@
-//! What a build makes of the user's wrangler configuration while the sandboxes change.
+//! The effect of builds on the user's wrangler configuration when the sandboxes change.
 
 use insta::assert_snapshot;
 
@@ -77,7 +77,7 @@ fn what_a_build_prints() {
 }
 
 #[test]
-fn a_package_without_sandboxes_is_left_alone() {
+fn a_package_without_sandboxes_is_unchanged() {
     let project = package();
     let before = project.snapshot();
     assert_snapshot!(built(&project).stdout, @"
@@ -88,7 +88,7 @@ fn a_package_without_sandboxes_is_left_alone() {
 }
 
 #[test]
-fn a_key_comes_and_goes_with_its_attribute() {
+fn a_key_is_added_and_removed_with_its_attribute() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", BY_HAND);
     built(&project);
@@ -132,7 +132,7 @@ fn a_key_comes_and_goes_with_its_attribute() {
 }
 
 #[test]
-fn a_change_of_the_variant_changes_the_image_alone() {
+fn changing_the_variant_changes_only_the_image() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     sandbox(&project, SHELL, "#[sandbox(variant = \"python\")]\npub struct ShellSandbox;");
@@ -152,7 +152,7 @@ fn a_change_of_the_variant_changes_the_image_alone() {
 }
 
 #[test]
-fn a_new_sdk_moves_the_image() {
+fn an_sdk_upgrade_changes_the_image() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     project.write("package.json", "{ \"devDependencies\": { \"@cloudflare/sandbox\": \"0.12.11\" } }\n");
@@ -172,7 +172,7 @@ fn a_new_sdk_moves_the_image() {
 }
 
 #[test]
-fn a_dockerfile_beside_the_source_becomes_the_image() {
+fn a_dockerfile_next_to_the_source_becomes_the_image() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
@@ -192,7 +192,7 @@ fn a_dockerfile_beside_the_source_becomes_the_image() {
 }
 
 #[test]
-fn a_sandbox_added_later_gets_a_migration_of_its_own() {
+fn a_sandbox_added_later_gets_its_own_migration() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", BY_HAND);
     built(&project);
@@ -238,7 +238,7 @@ fn a_sandbox_added_later_gets_a_migration_of_its_own() {
     "#);
 }
 
-/// The file that was there first stays what an agent gets when it names none.
+/// The first sandbox stays the default for agents.
 #[test]
 fn a_sandbox_added_later_does_not_become_the_default() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
@@ -249,9 +249,9 @@ fn a_sandbox_added_later_does_not_become_the_default() {
     assert!(lock.contains("default = \"shell\""), "{lock}");
 }
 
-/// What the user changed in a key that koze wrote is put right; what he added stays.
+/// User edits of koze's keys are reverted; other edits are kept.
 #[test]
-fn what_is_koze_s_is_put_right_and_what_is_not_stays() {
+fn only_kozes_keys_are_restored() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     let edited = project
@@ -274,7 +274,7 @@ fn what_is_koze_s_is_put_right_and_what_is_not_stays() {
 }
 
 #[test]
-fn an_entry_that_was_taken_out_comes_back() {
+fn a_removed_entry_is_restored() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", BY_HAND.replace("\n}", ",\n  \"containers\": []\n}"));
     built(&project);
@@ -289,9 +289,9 @@ fn an_entry_that_was_taken_out_comes_back() {
     assert_eq!(whole["koze.lock"], project.snapshot()["koze.lock"]);
 }
 
-/// `generated` is koze's: a file of another name in it is not looked at, and not taken away.
+/// `generated` belongs to koze, but unknown files in it are neither read nor deleted.
 #[test]
-fn a_sandbox_file_below_generated_is_no_sandbox() {
+fn a_sandbox_file_below_generated_is_ignored() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     plain(&project, "src/generated/other.sandbox.rs", "OtherSandbox");
     plain(&project, "src/.hidden/other.sandbox.rs", "OtherSandbox");
@@ -303,7 +303,7 @@ fn a_sandbox_file_below_generated_is_no_sandbox() {
     assert!(project.path("src/generated/other.sandbox.rs").exists());
 }
 
-/// In TOML, what is new at the top level is read before the environments that override it.
+/// In TOML, new top-level sections go before the environments that override them.
 #[test]
 fn new_sections_come_above_the_environments() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");

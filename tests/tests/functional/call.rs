@@ -9,12 +9,12 @@ use serde_json::json;
 
 use crate::common::{refused_with, sandboxes, shell};
 
-/// A call that is not right: the code, and what it prints on both outputs.
+/// Formats the result of an invalid call: the exit code and both outputs.
 fn said(run: &Run) -> String {
     format!("{}\n{}{}", run.code, run.stdout, run.stderr)
 }
 
-/// `koze call shell -` with this on standard input, whatever bytes `printf` makes of it.
+/// Runs `koze call shell -` with standard input from `printf`, which may produce any bytes.
 fn piped(host: &Sandboxes, text: &str) -> Run {
     let koze = host.command(&["call", "shell", "-"]);
     let mut command = Command::new("sh");
@@ -41,7 +41,7 @@ fn the_result_is_printed() {
     1
     {"stdout":"","stderr":"","exit_code":137}
     "#);
-    // A tool that needs nothing is called without an input.
+    // The input may be omitted if the tool needs none.
     let run = host.koze(&["call", "sandbox_list"]);
     assert_snapshot!(said(&run), @r#"
     0
@@ -50,7 +50,7 @@ fn the_result_is_printed() {
 }
 
 #[test]
-fn the_input_may_come_on_standard_input() {
+fn the_input_may_come_from_standard_input() {
     let host = sandboxes();
     assert_snapshot!(said(&piped(&host, r#"{"command": "echo piped"}"#)), @r#"
     0
@@ -67,7 +67,7 @@ fn the_input_may_come_on_standard_input() {
 }
 
 #[test]
-fn what_is_no_call() {
+fn invalid_calls_are_rejected() {
     let host = sandboxes();
     let mut all = String::new();
     for args in [
@@ -107,7 +107,7 @@ fn what_is_no_call() {
 }
 
 #[test]
-fn a_project_that_cannot_be_built_has_no_tools() {
+fn an_invalid_project_has_no_tools() {
     let stderr =
         refused_with(&shell("#[sandbox(max_instances = 0)]\npub struct S;"), &["call", "shell", "{}"]);
     assert!(stderr.starts_with("error[K013]"), "{stderr}");
@@ -141,7 +141,7 @@ fn sessions_share_nothing() {
 }
 
 #[test]
-fn any_name_is_a_session_of_its_own() {
+fn any_valid_name_is_a_separate_session() {
     let host = sandboxes();
     let long = "é".repeat(128);
     let names = ["a/b", "a", "b", "..", "-x", "--all", " ", "a b", "日本", "a:b", "*", "$HOME", &long];
@@ -164,7 +164,7 @@ fn any_name_is_a_session_of_its_own() {
 }
 
 #[test]
-fn what_is_no_name_of_a_session() {
+fn invalid_session_names_are_rejected() {
     let host = sandboxes();
     let long = "x".repeat(257);
     for name in ["", "a\nb", "\u{1b}[31m", &long] {
@@ -179,9 +179,9 @@ fn what_is_no_name_of_a_session() {
 }
 
 #[test]
-fn the_state_may_lie_elsewhere() {
+fn the_state_may_be_elsewhere() {
     let host = sandboxes();
-    // Longer than the path of a socket may be.
+    // Longer than the maximum length of a socket path.
     let state = format!("{}/{}/ä b", "x".repeat(120), "y".repeat(120));
     host.call("write_file", &json!({ "path": "a", "content": "b" }), &["--state", &state]);
     let inside =
@@ -192,7 +192,7 @@ fn the_state_may_lie_elsewhere() {
 }
 
 #[test]
-fn a_place_where_no_state_can_be() {
+fn unusable_state_directories_are_reported() {
     let host = sandboxes();
     host.write("state", "a file");
     let call = ["call", "shell", r#"{"command": "true"}"#];

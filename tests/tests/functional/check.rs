@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::common::{BY_HAND, SHELL, built, document, sandbox, shell};
 
-/// A project in step but for one key.
+/// A project with one outdated key.
 fn drifted() -> Project {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", BY_HAND);
@@ -15,7 +15,7 @@ fn drifted() -> Project {
     project
 }
 
-/// Runs koze, which must write nothing.
+/// Runs koze and checks that it writes nothing.
 fn writes_nothing(project: &Project, args: &[&str]) -> Run {
     let before = project.snapshot();
     let run = project.koze(args);
@@ -92,7 +92,7 @@ fn a_dry_run_shows_the_drift_and_succeeds() {
     "#);
 }
 
-/// What would be created is in the diff, whole.
+/// The diff contains new files completely.
 #[test]
 fn a_dry_run_shows_new_files() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
@@ -109,7 +109,7 @@ fn a_dry_run_shows_new_files() {
 }
 
 #[test]
-fn check_of_what_is_in_step() {
+fn check_succeeds_without_changes() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     for flag in ["--check", "--dry-run"] {
@@ -120,7 +120,7 @@ fn check_of_what_is_in_step() {
 }
 
 #[test]
-fn an_error_fails_a_check_and_a_dry_run_alike() {
+fn an_error_fails_both_check_and_dry_run() {
     let project = shell("#[sandbox(max_instances = 0)]\npub struct ShellSandbox;");
     for flag in ["--check", "--dry-run"] {
         let run = writes_nothing(&project, &["build", flag]);
@@ -243,7 +243,7 @@ fn help_and_version_exit_with_0() {
 }
 
 #[test]
-fn colours_come_only_when_asked_for() {
+fn colors_are_used_only_on_request() {
     let project = shell("#[sandbox(max_instances = 0)]\npub struct ShellSandbox;");
     assert!(!project.koze(&["build"]).stderr.contains('\u{1b}'));
     assert!(project.koze(&["build", "--color", "always"]).stderr.contains('\u{1b}'));

@@ -1,4 +1,4 @@
-//! What becomes of classes and their storage.
+//! Changes of classes, and what happens to their storage.
 
 use insta::assert_snapshot;
 use koze_tests::Project;
@@ -62,7 +62,7 @@ fn a_struct_renamed_in_its_file_keeps_its_storage() {
 }
 
 #[test]
-fn a_struct_renamed_in_another_file_says_so() {
+fn a_struct_renamed_in_another_file_needs_renamed_from() {
     let project = built_shell();
     remove(&project, SHELL);
     sandbox(
@@ -124,7 +124,7 @@ fn a_struct_renamed_in_another_file_says_so() {
 }
 
 #[test]
-fn renamed_from_a_class_that_never_was() {
+fn renamed_from_an_unknown_class() {
     let project = shell("#[sandbox(renamed_from = \"OldSandbox\")]\npub struct ShellSandbox;");
     assert_snapshot!(warned(&project), @r#"
     warning[K050]: `renamed_from = "OldSandbox"` has no effect: no class of that name exists
@@ -140,7 +140,7 @@ fn renamed_from_a_class_that_never_was() {
 }
 
 #[test]
-fn renamed_from_a_class_that_is_declared() {
+fn renamed_from_a_declared_class() {
     let project = built_shell();
     sandbox(
         &project,
@@ -180,7 +180,7 @@ fn two_sandboxes_renamed_from_one() {
     "#);
 }
 
-/// wrangler finds the application by its name, so that one stays.
+/// wrangler identifies the application by name, so the name is kept.
 #[test]
 fn a_file_that_moved_changes_its_binding_and_keeps_its_container() {
     let project = built_shell();
@@ -201,9 +201,9 @@ fn a_file_that_moved_changes_its_binding_and_keeps_its_container() {
     "#);
 }
 
-/// The directory gives no name: nothing of the user's changes.
+/// The directory is not part of any name, so the user's files do not change.
 #[test]
-fn a_file_that_moved_to_another_directory_changes_nothing_of_the_user_s() {
+fn moving_a_file_to_another_directory_changes_no_user_file() {
     let project = built_shell();
     remove(&project, SHELL);
     plain(&project, "src/shell.sandbox.rs", "ShellSandbox");
@@ -213,7 +213,7 @@ fn a_file_that_moved_to_another_directory_changes_nothing_of_the_user_s() {
 }
 
 #[test]
-fn a_file_that_is_gone_stops_the_build() {
+fn a_deleted_file_stops_the_build() {
     let project = built_shell();
     remove(&project, SHELL);
     assert_snapshot!(refused(&project), @r#"
@@ -235,7 +235,7 @@ fn a_file_that_is_gone_stops_the_build() {
 }
 
 #[test]
-fn a_file_that_is_gone_beside_others_stops_the_build() {
+fn a_deleted_file_among_others_stops_the_build() {
     let project = built_shell();
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
     built(&project);
@@ -257,7 +257,7 @@ fn a_file_that_is_gone_beside_others_stops_the_build() {
 }
 
 #[test]
-fn a_file_that_is_gone_while_a_class_appears_is_ambiguous() {
+fn a_deleted_file_and_a_new_class_are_ambiguous() {
     let project = built_shell();
     remove(&project, SHELL);
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
@@ -282,9 +282,9 @@ fn a_file_that_is_gone_while_a_class_appears_is_ambiguous() {
     "#);
 }
 
-/// Where the class was never deployed, its migration may be taken out with its lock entry; then nothing is lost.
+/// If the class was never deployed, its migration and lock entry can be removed by hand, and nothing is lost.
 #[test]
-fn a_class_without_storage_goes_with_its_file() {
+fn a_class_without_storage_is_removed_with_its_file() {
     let project = built_shell();
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
     built(&project);
@@ -327,10 +327,10 @@ fn a_class_without_storage_goes_with_its_file() {
     "#);
 }
 
-/// wrangler calls a nameless container `<worker>-<class>` in lower case: under the new class that would be another
-/// application, so the name it has becomes a name that is written.
+/// wrangler calls an unnamed container `<worker>-<class>` in lower case. With the new class that would be another
+/// application, so the current name is written.
 #[test]
-fn a_nameless_container_of_a_renamed_class_keeps_its_application() {
+fn an_unnamed_container_of_a_renamed_class_keeps_its_application() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     let containers = r#""containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.12.10" }]"#;
     project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n  {containers}\n}}")));

@@ -1,4 +1,4 @@
-//! What the tests of the binary share.
+//! The helpers of the binary's tests.
 
 use jsonschema::Validator;
 use koze_tests::{Project, Run, Sandboxes, Snapshot, diff, root};
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The sandbox of most tests.
 pub(crate) const SHELL: &str = "src/server/shell.sandbox.rs";
 
-/// A wrangler configuration as a person writes it, with nothing of koze's.
+/// A hand-written wrangler configuration without koze's entries.
 pub(crate) const BY_HAND: &str = r#"{
   // Written by hand.
   "name": "app",
@@ -16,7 +16,7 @@ pub(crate) const BY_HAND: &str = r#"{
 }
 "#;
 
-/// A package with an SDK and no sandbox.
+/// Creates a package with an SDK and no sandbox.
 pub(crate) fn package() -> Project {
     let project = Project::new();
     project
@@ -29,45 +29,45 @@ pub(crate) fn package() -> Project {
     project
 }
 
-/// A package with one sandbox file, `src/server/shell.sandbox.rs`, and this declaration in it.
+/// Creates a package with one sandbox file, `src/server/shell.sandbox.rs`, that contains this declaration.
 pub(crate) fn shell(declaration: &str) -> Project {
     let project = package();
     sandbox(&project, SHELL, declaration);
     project
 }
 
-/// Writes a sandbox file: the declaration stands on line 3.
+/// Writes a sandbox file whose declaration is on line 3.
 pub(crate) fn sandbox(project: &Project, file: &str, declaration: &str) {
     project.write(file, format!("use koze::prelude::*;\n\n{declaration}\n"));
 }
 
-/// `#[sandbox] pub struct <class>;` in a file.
+/// Writes `#[sandbox] pub struct <class>;` to a file.
 pub(crate) fn plain(project: &Project, file: &str, class: &str) {
     sandbox(project, file, &format!("#[sandbox]\npub struct {class};"));
 }
 
-/// A package whose agents have two images, `shell` and `python`, and run on this machine.
+/// Creates a package with the images `shell` and `python`, and sandboxes on this machine.
 pub(crate) fn sandboxes() -> Sandboxes {
     let project = shell("#[sandbox(default)]\npub struct ShellSandbox;");
     sandbox(&project, "src/server/python.sandbox.rs", "#[sandbox(variant = \"python\")]\nstruct Python;");
     Sandboxes::of(project)
 }
 
-/// Builds, which must succeed without a word on standard error.
+/// Builds, which must succeed without output on standard error.
 pub(crate) fn built(project: &Project) -> Run {
     let run = project.koze(&["build"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     run
 }
 
-/// Builds, which must succeed, and returns the diff of the user's own files.
+/// Builds, which must succeed, and returns the diff of the user's files.
 pub(crate) fn built_diff(project: &Project) -> String {
     let before = project.snapshot();
     built(project);
     users_diff(&before, &project.snapshot())
 }
 
-/// The diff of what koze does not write anew: neither `src/generated` nor `koze.lock`.
+/// Returns the diff without the files that koze regenerates, `src/generated` and `koze.lock`.
 pub(crate) fn users_diff(before: &Snapshot, after: &Snapshot) -> String {
     let users = |files: &Snapshot| {
         let mut files = files.clone();
@@ -77,12 +77,12 @@ pub(crate) fn users_diff(before: &Snapshot, after: &Snapshot) -> String {
     diff(&users(before), &users(after))
 }
 
-/// Builds, which must fail and write nothing; returns what stands on standard error.
+/// Builds, which must fail and write nothing, and returns standard error.
 pub(crate) fn refused(project: &Project) -> String {
     refused_with(project, &["build"])
 }
 
-/// Runs koze, which must fail with 1 and write nothing; returns what stands on standard error.
+/// Runs koze, which must fail with 1 and write nothing, and returns standard error.
 pub(crate) fn refused_with(project: &Project, args: &[&str]) -> String {
     let before = project.snapshot();
     let run = project.koze(args);
@@ -91,23 +91,23 @@ pub(crate) fn refused_with(project: &Project, args: &[&str]) -> String {
     run.stderr
 }
 
-/// Builds, which must succeed with a warning, and returns what stands on standard error.
+/// Builds, which must succeed with a warning, and returns standard error.
 pub(crate) fn warned(project: &Project) -> String {
     let run = project.koze(&["build"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
     assert!(project.path("koze.lock").exists(), "a warning stopped the build");
-    // What is only warned of stops a strict build.
+    // In strict mode, a warning stops the build.
     let strict = refused_with(project, &["build", "--strict"]);
     assert!(strict.contains("error[") && strict.contains("nothing was written"), "{strict}");
     run.stderr
 }
 
-/// The one document that a run with `--format json` prints, which `schema/build.schema.json` describes.
+/// Parses the document that a run with `--format json` prints, and validates it with `schema/build.schema.json`.
 pub(crate) fn document(run: &Run) -> Value {
     document_of("build", run)
 }
 
-/// The same with `schema/<name>.schema.json`.
+/// Parses a document and validates it with `schema/<name>.schema.json`.
 pub(crate) fn document_of(name: &str, run: &Run) -> Value {
     assert_eq!(run.stderr, "", "JSON alone");
     let document = serde_json::from_str(&run.stdout).expect("one JSON document");
@@ -116,7 +116,7 @@ pub(crate) fn document_of(name: &str, run: &Run) -> Value {
     document
 }
 
-/// Where a document is not as `schema/<name>.schema.json` says.
+/// Returns the violations of `schema/<name>.schema.json`.
 pub(crate) fn violations(name: &str, document: &Value) -> Vec<String> {
     let file = root().join(format!("schema/{name}.schema.json"));
     let text = fs_err::read_to_string(file).expect("a committed schema");

@@ -15,7 +15,7 @@ fn a_script_for_each_shell() {
     assert_eq!(project.koze(&["completions", "tcl"]).code, 2);
 }
 
-/// bash itself completes with it.
+/// Runs bash's own completion.
 #[test]
 fn bash_completes_a_command() {
     let project = Project::new();

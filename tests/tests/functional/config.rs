@@ -1,4 +1,4 @@
-//! A wrangler configuration that koze cannot edit, or that is not the one wrangler reads.
+//! Wrangler configurations that koze cannot edit, or that wrangler does not read.
 
 use insta::assert_snapshot;
 use koze_tests::Project;
@@ -11,7 +11,7 @@ fn with_config(name: &str, text: &str) -> Project {
     project
 }
 
-/// A configuration by hand with one more property.
+/// A hand-written configuration with one more property.
 fn and(property: &str) -> Project {
     with_config("wrangler.jsonc", &BY_HAND.replace("\n}", &format!(",\n  {property}\n}}")))
 }
@@ -39,7 +39,7 @@ fn jsonc_that_does_not_parse() {
 }
 
 #[test]
-fn jsonc_that_ends_too_soon() {
+fn jsonc_that_ends_too_early() {
     assert_snapshot!(refused(&with_config("wrangler.jsonc", "{\n  \"name\": \"app\",\n")), @r#"
     error[K040]: cannot parse this file: Unterminated object
      --> wrangler.jsonc:1:1
@@ -70,7 +70,7 @@ fn an_empty_file() {
 }
 
 #[test]
-fn jsonc_that_is_no_object() {
+fn jsonc_that_is_not_an_object() {
     assert_snapshot!(refused(&with_config("wrangler.json", "[1, 2]\n")), @"
     error[K041]: `wrangler.json` is not an object
      --> wrangler.json:1:1
@@ -101,7 +101,7 @@ fn toml_that_does_not_parse() {
 }
 
 #[test]
-fn containers_that_are_no_list() {
+fn containers_that_are_not_a_list() {
     assert_snapshot!(refused(&and("\"containers\": {}")), @r#"
     error[K041]: `containers` is not an array
      --> wrangler.jsonc:6:17
@@ -115,9 +115,9 @@ fn containers_that_are_no_list() {
     "#);
 }
 
-/// Wrangler takes a null for either as if there were nothing.
+/// wrangler treats null as absent for both keys.
 #[test]
-fn a_null_is_no_list() {
+fn null_counts_as_absent() {
     let project = and("\"containers\": null,\n  \"migrations\": null // none yet");
     assert_snapshot!(crate::common::built_diff(&project), @r#"
     --- a/wrangler.jsonc
@@ -155,7 +155,7 @@ fn a_null_is_no_list() {
 }
 
 #[test]
-fn all_shapes_come_in_one_go() {
+fn all_invalid_forms_are_reported_together() {
     let shapes = r#""containers": ["a"],
   "durable_objects": { "bindings": { "name": "X" } },
   "migrations": "v1",
@@ -213,7 +213,7 @@ fn a_migration_without_a_tag() {
 }
 
 #[test]
-fn a_configuration_of_another_kind() {
+fn a_configuration_in_an_unknown_format() {
     let project = with_config("wrangler.yaml", "name: app\n");
     assert_snapshot!(refused_with(&project, &["build", "--config", "wrangler.yaml"]), @"
     error[K046]: this version of koze does not edit `wrangler.yaml`
@@ -225,7 +225,7 @@ fn a_configuration_of_another_kind() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there() {
+fn a_missing_configuration() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     assert_snapshot!(refused_with(&project, &["build", "--config", "mine.jsonc"]), @"
     error[K060]: failed to open file `[PROJECT]/mine.jsonc`: No such file or directory (os error 2)
@@ -236,7 +236,7 @@ fn a_configuration_that_is_not_there() {
     ");
 }
 
-/// wrangler asks for `wrangler.json` everywhere above before it asks for `wrangler.jsonc` here.
+/// wrangler looks for `wrangler.json` in all parent directories before it looks for `wrangler.jsonc` in this one.
 #[test]
 fn a_configuration_above_the_package_wins() {
     let project = with_config("wrangler.json", "{}\n");
@@ -263,7 +263,7 @@ fn a_redirected_configuration() {
     let project = with_config("wrangler.jsonc", BY_HAND);
     project.write(".wrangler/deploy/config.json", "{ \"configPath\": \"../../dist/wrangler.json\" }\n");
     let stderr = refused(&project);
-    // That file is no configuration: koze must never be led to edit it.
+    // The generated file is not the user's configuration, so koze must never suggest editing it.
     assert!(!stderr.contains("--config .wrangler"), "{stderr}");
     assert_snapshot!(stderr, @"
     error[K047]: wrangler would read `.wrangler/deploy/config.json`, which redirects it to a file that another tool generated
@@ -274,7 +274,7 @@ fn a_redirected_configuration() {
     ");
 }
 
-/// wrangler's order in one directory.
+/// wrangler's order within one directory.
 #[test]
 fn json_comes_before_jsonc_and_that_before_toml() {
     let project = with_config("wrangler.toml", "name = \"app\"\n");
@@ -290,7 +290,7 @@ fn json_comes_before_jsonc_and_that_before_toml() {
 }
 
 #[test]
-fn paths_are_relative_to_a_configuration_elsewhere() {
+fn paths_are_relative_to_a_given_configuration() {
     let project = with_config("config/wrangler.jsonc", BY_HAND);
     project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
     let run = project.koze(&["build", "--config", "config/wrangler.jsonc"]);
@@ -301,7 +301,7 @@ fn paths_are_relative_to_a_configuration_elsewhere() {
 }
 
 #[test]
-fn a_container_of_the_pattern_of_earlier_versions() {
+fn a_container_of_the_earlier_pattern() {
     let legacy = r#""containers": [{ "class_name": "Sandbox", "image": "docker.io/cloudflare/sandbox:0.8.11" }],
   "durable_objects": { "bindings": [{ "name": "Sandbox", "class_name": "Sandbox" }] },
   "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Sandbox"] }]"#;
@@ -334,16 +334,16 @@ fn a_main_that_does_not_export_the_classes() {
     "#);
 }
 
-/// A user's own entry may re-export the generated one: with the generated one as `main` there is no warning.
+/// `main` may be written in several ways. There is no warning if it names the generated entry point.
 #[test]
 fn a_main_with_a_dot_is_the_same_file() {
     let text = BY_HAND.replace("src/generated/worker.mjs", "./src/generated/worker.mjs");
     built(&with_config("wrangler.jsonc", &text));
 }
 
-/// It holds the migrations, which alone say what storage there is: a new one would begin anew.
+/// The configuration contains the migrations, the only record of storage. A new one would lose it.
 #[test]
-fn a_configuration_that_is_gone() {
+fn a_deleted_configuration() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     fs_err::remove_file(project.path("wrangler.jsonc")).expect("it was there");
@@ -357,7 +357,7 @@ fn a_configuration_that_is_gone() {
 }
 
 #[test]
-fn an_egress_policy_needs_a_date_from_which_on_traffic_is_intercepted() {
+fn an_egress_policy_needs_a_recent_compatibility_date() {
     let project = shell("#[sandbox(allowed_hosts = [\"api.example.com\"])]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", BY_HAND.replace("2026-04-21", "2025-11-01"));
     assert_snapshot!(warned(&project), @r#"
@@ -373,9 +373,9 @@ fn an_egress_policy_needs_a_date_from_which_on_traffic_is_intercepted() {
     "#);
 }
 
-/// A project of an earlier version has no sandbox file: that is when it has to be told.
+/// A project of an earlier version has no sandbox file. It needs the warning most.
 #[test]
-fn a_container_of_earlier_versions_and_no_sandbox() {
+fn a_container_of_the_earlier_pattern_without_a_sandbox() {
     let project = crate::common::package();
     project.write(
         "wrangler.jsonc",
@@ -386,7 +386,7 @@ fn a_container_of_earlier_versions_and_no_sandbox() {
     assert!(run.stderr.starts_with("warning[K048]"), "{}", run.stderr);
 }
 
-/// wrangler takes the key for a Pages project, which has no containers, whatever else it contains.
+/// For wrangler, this key marks a Pages project, which cannot have containers, whatever else it contains.
 #[test]
 fn a_pages_project() {
     let text = "{\n  \"name\": \"site\",\n  // Static.\n  \"pages_build_output_dir\": \"./dist\"\n}\n";
@@ -422,7 +422,7 @@ fn a_pages_project() {
         assert!(doctor.code == 1 && doctor.stderr.contains("error[K080]"), "{doctor:?}");
         assert_eq!(project.read(name), text);
     }
-    // A Worker's configuration beside it is another matter.
+    // A Worker's configuration next to it is supported.
     let project = with_config("wrangler.jsonc", text);
     project.write("worker.jsonc", BY_HAND);
     assert_eq!(project.koze(&["build", "--config", "worker.jsonc"]).code, 0);

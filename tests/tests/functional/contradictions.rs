@@ -1,4 +1,4 @@
-//! Hand-written entries that contradict a sandbox: both places are shown, nothing is written.
+//! Hand-written entries that contradict a sandbox: both locations are shown, and nothing is written.
 
 use insta::assert_snapshot;
 
@@ -52,7 +52,7 @@ fn a_binding_of_another_worker() {
     "#);
 }
 
-/// Whatever the binding is called: one name cannot mean two classes.
+/// The name of the binding does not matter: one class name cannot refer to two classes.
 #[test]
 fn a_class_of_another_worker() {
     let property = r#""durable_objects": {
@@ -77,11 +77,11 @@ fn a_class_of_another_worker() {
 
     1 error; nothing was written
     "#);
-    // In an environment just the same.
+    // The same applies in an environment.
     let property = r#""env": { "a": { "durable_objects": {
     "bindings": [{ "name": "THEIRS", "class_name": "ShellSandbox", "script_name": "other" }] } } }"#;
     assert!(refused(&beside("#[sandbox]", property)).starts_with("error[K042]: the binding `THEIRS`"));
-    // Another class of that Worker is no concern of koze's.
+    // Other classes of that Worker do not matter.
     let property = r#""durable_objects": {
     "bindings": [{ "name": "THEIRS", "class_name": "Other", "script_name": "other" }] }"#;
     assert_eq!(beside("#[sandbox]", property).koze(&["build"]).code, 0);
@@ -105,7 +105,7 @@ fn a_class_of_another_worker() {
 }
 
 #[test]
-fn another_image_than_the_attribute_gives() {
+fn an_image_that_contradicts_the_attribute() {
     let property =
         r#""containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]"#;
     assert_snapshot!(refused(&beside("#[sandbox(image = \"docker.io/x/y:2\")]", property)), @r#"
@@ -127,7 +127,7 @@ fn another_image_than_the_attribute_gives() {
 }
 
 #[test]
-fn another_image_than_the_dockerfile_beside() {
+fn an_image_that_contradicts_the_dockerfile() {
     let property =
         r#""containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]"#;
     let project = beside("#[sandbox]", property);
@@ -151,7 +151,7 @@ fn another_image_than_the_dockerfile_beside() {
 }
 
 #[test]
-fn another_limit_than_the_attribute_gives() {
+fn a_limit_that_contradicts_the_attribute() {
     let property = r#""containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.12.10", "max_instances": 3 }]"#;
     assert_snapshot!(refused(&beside("#[sandbox(max_instances = 10)]", property)), @r#"
     error[K042]: `max_instances` is 3 here, but 10 in `src/server/shell.sandbox.rs`
@@ -196,7 +196,7 @@ fn two_containers_of_one_class() {
 }
 
 #[test]
-fn a_container_of_another_class_with_the_name() {
+fn a_container_of_another_class_with_the_same_name() {
     let property =
         r#""containers": [{ "name": "shell-sandbox", "class_name": "Counter", "image": "docker.io/x/y:1" }]"#;
     assert_snapshot!(refused(&beside("#[sandbox]", property)), @r#"
@@ -217,9 +217,9 @@ fn a_container_of_another_class_with_the_name() {
     "#);
 }
 
-/// Another tag is another version of the image; another variant is another image.
+/// Another tag is just another version of the image, but another variant is another image.
 #[test]
-fn a_variant_that_the_attribute_does_not_name() {
+fn a_variant_that_the_attribute_lacks() {
     let project = crate::common::shell("#[sandbox]\npub struct ShellSandbox;");
     project.write(
         "wrangler.jsonc",

@@ -1,7 +1,7 @@
-//! What a crash or a full disk leaves behind.
+//! Crashes and full disks.
 //!
-//! `KOZE_FAULT` ends the program, or fails an operation, at a numbered point before each change of the disk (CONTRIBUTING.md).
-//! The tests count up until a run passes untouched: a new operation is covered without a word here.
+//! `KOZE_FAULT` kills the program, or fails an operation, at a numbered point before each change of the disk
+//! (CONTRIBUTING.md). The tests count up until a run is not affected, so new operations are covered automatically.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use koze_tests::{Project, Snapshot, koze, root, run};
 
 use crate::common::{BY_HAND, SHELL, built, plain, sandbox, shell};
 
-/// More points than any run has: counting up ends.
+/// More points than any run has, so that counting ends.
 const MOST: usize = 200;
 
-/// A run that is to be interrupted.
+/// A run to interrupt.
 pub(crate) struct Scenario {
-    /// The files it finds.
+    /// The files before the run.
     before: Snapshot,
     pub(crate) args: Vec<String>,
-    /// The files that it leaves when nothing interrupts it.
+    /// The files after an uninterrupted run.
     pub(crate) after: Snapshot,
 }
 
@@ -36,7 +36,7 @@ impl Scenario {
         scenario
     }
 
-    /// The project as the run finds it.
+    /// Creates the project in its state before the run.
     pub(crate) fn project(&self) -> Project {
         project_of(&self.before)
     }
@@ -50,7 +50,7 @@ impl Scenario {
         run(command, Duration::from_mins(1))
     }
 
-    /// Projects whose run met this fault, at each point once.
+    /// Runs with this fault at each point once, and returns the projects and outputs.
     fn faults(&self, kind: &str) -> impl Iterator<Item = (Project, Output)> {
         (1..MOST).map_while(move |point| {
             let project = self.project();
@@ -64,7 +64,7 @@ impl Scenario {
         })
     }
 
-    /// Every file is as it was or as it was to be, whole.
+    /// Checks that every file has its complete old or new content.
     fn assert_old_or_new(&self, now: &Snapshot, at: &str) {
         for path in self.before.keys().chain(self.after.keys()).chain(now.keys()) {
             let content = now.get(path);
@@ -73,11 +73,11 @@ impl Scenario {
         }
     }
 
-    /// The next build completes what was begun, or the same command does where nothing was.
+    /// Checks that the next build finishes the run, or that repeating the command does if nothing was begun.
     fn assert_completes(&self, project: &Project, at: &str) {
         let now = without_temporary(project.snapshot());
         let mut run = project.koze(&["build"]);
-        // Of what was not begun a build knows nothing: after a removal it asks what is to become of the storage.
+        // A build cannot repeat a removal that was not begun: it asks about the storage.
         if self.args[0] != "build" && now == self.before && project.snapshot() != self.after {
             let again = self.run(project, None);
             assert!(again.status.success(), "{at}: {again:?}");
@@ -103,7 +103,7 @@ impl Scenario {
             self.assert_old_or_new(&now, &at);
             let written = changed(&self.before, &now);
             if output.status.success() {
-                // Only that the renames are on the disk cannot be promised then.
+                // After a failed sync, it is only uncertain whether the renames are on disk.
                 assert!(at.contains(": sync "), "{at}");
                 assert_eq!(project.diff(&self.after), "", "{at}");
                 continue;
@@ -139,7 +139,7 @@ pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether koze makes a file of this name only for the time of a run.
+/// Returns whether koze uses this name only for temporary files.
 fn is_temporary(path: &str) -> bool {
     path.ends_with(".koze-tmp") || path.ends_with(".koze-journal") || path.contains(".koze-tmp/")
 }
@@ -149,7 +149,7 @@ fn without_temporary(mut files: Snapshot) -> Snapshot {
     files
 }
 
-/// The files that differ, sorted.
+/// Returns the paths of the files that differ, sorted.
 fn changed(before: &Snapshot, now: &Snapshot) -> Vec<String> {
     let now = without_temporary(now.clone());
     let mut paths: Vec<String> = before.keys().chain(now.keys()).cloned().collect();
@@ -159,7 +159,7 @@ fn changed(before: &Snapshot, now: &Snapshot) -> Vec<String> {
     paths
 }
 
-/// The files that the help of K057 names, sorted.
+/// Returns the files in the help of K057, sorted.
 fn named(message: &str) -> Vec<String> {
     let help = message.lines().find(|line| line.contains(" were already written")).expect("what was written");
     let mut files: Vec<String> = help.split('`').skip(1).step_by(2).map(str::to_owned).collect();
@@ -174,7 +174,7 @@ pub(crate) fn cold() -> Scenario {
     Scenario::new(&project, &["build"])
 }
 
-/// A class with another name, an attribute with another value, and one that is taken back.
+/// A project with a renamed class, a changed attribute, and a removed attribute.
 fn changed_project() -> Project {
     let project = shell("#[sandbox(max_instances = 3, instance_type = \"basic\")]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", BY_HAND);
@@ -195,7 +195,7 @@ pub(crate) fn removal(storage: &str) -> Scenario {
     Scenario::new(&project, &["remove", "python", storage])
 }
 
-/// A command that moves a source and writes the rest with it.
+/// A command that moves a source and writes the other files with it.
 fn rename() -> Scenario {
     let project = changed_project();
     built(&project);
@@ -255,9 +255,9 @@ fn a_full_disk_in_a_removal() {
     removal("--delete-storage").survives_errors();
 }
 
-/// The run that finishes what another had begun may be killed as well.
+/// The run that finishes an interrupted one may be killed, too.
 #[test]
-fn a_kill_while_another_run_s_work_is_finished() {
+fn a_kill_while_finishing_another_run() {
     let scenario = incremental();
     let half = scenario
         .faults("kill")
@@ -279,7 +279,7 @@ fn a_kill_while_another_run_s_work_is_finished() {
 }
 
 #[test]
-fn what_was_finished_is_said() {
+fn finished_files_are_reported() {
     let scenario = incremental();
     let mut after_two =
         scenario.faults("error").skip_while(|(_, output)| !said(output).contains("already written")).skip(1);
@@ -302,13 +302,13 @@ fn what_was_finished_is_said() {
     ");
 }
 
-/// A configuration that was taken back after a kill, as `git checkout` does, is what counts.
+/// If the configuration is reverted after a kill, as with `git checkout`, the reverted one counts.
 #[test]
-fn a_configuration_that_was_taken_back_after_a_kill() {
+fn a_configuration_that_was_reverted_after_a_kill() {
     let scenario = incremental();
     for (project, output) in scenario.faults("kill") {
         if project.read("koze.lock").as_bytes() == scenario.after["koze.lock"] {
-            // The build was complete, and the lock rightly misses a migration.
+            // The build was complete, so the next one rightly reports the missing migration.
             return;
         }
         project.write("wrangler.jsonc", &scenario.before["wrangler.jsonc"]);
@@ -316,7 +316,7 @@ fn a_configuration_that_was_taken_back_after_a_kill() {
     }
 }
 
-/// What somebody changed since is theirs: nothing is written over it, and the build goes on from what is there.
+/// User edits after a kill are never overwritten, and the build starts from them.
 #[test]
 fn an_edit_after_a_kill_is_kept() {
     let scenario = incremental();
@@ -340,7 +340,7 @@ fn new_project(place: &Project, fault: Option<String>) -> Output {
     run(command, Duration::from_mins(1))
 }
 
-/// Where there is no directory yet, it appears as a whole; an empty one is filled, and the next run fills the rest.
+/// A new directory appears atomically. An existing empty one is filled, and the next run resumes if interrupted.
 #[test]
 fn a_kill_or_a_full_disk_in_a_new_project() {
     for (empty, kind) in [(false, "kill"), (false, "error"), (true, "kill"), (true, "error")] {
@@ -375,9 +375,9 @@ fn a_kill_or_a_full_disk_in_a_new_project() {
     }
 }
 
-/// No file may grow beyond half a kilobyte: the write of the first long one fails, as on a full disk.
+/// Limits the file size to half a kilobyte: writing the first longer file fails as on a full disk.
 #[test]
-fn a_file_that_cannot_be_written_to_its_end() {
+fn a_file_that_cannot_be_written_completely() {
     let scenario = cold();
     let project = scenario.project();
     let koze = command(&project);

@@ -6,7 +6,7 @@ use koze_tests::{eventually, processes, root};
 use crate::common::sandboxes;
 
 #[test]
-fn an_agents_work_from_nothing() {
+fn the_demo_runs_from_an_empty_directory() {
     let host = sandboxes();
     host.write("tmp/keep", "");
     let runtime = root().join("runtime");
@@ -29,7 +29,7 @@ fn an_agents_work_from_nothing() {
     for step in steps {
         rest = rest.split_once(step).unwrap_or_else(|| panic!("{step} is missing: {}", run.stdout)).1;
     }
-    // Nothing is left of it.
+    // Nothing is left behind.
     let left = fs::read_dir(host.path("tmp")).expect("the directory").count();
     assert_eq!(left, 1, "the file that was there");
     let below = host.path("tmp").to_string_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! `koze deploy`, and what it has in common with `koze dev`: wrangler is a program that notes how it is called.
+//! `koze deploy`, and what it shares with `koze dev`. wrangler is a script that records how it is called.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -7,13 +7,13 @@ use koze_tests::{Project, Run, eventually, koze, sleeps};
 
 use crate::common::{SHELL, built, plain, sandbox, shell};
 
-/// Notes its arguments, and where it runs.
+/// Records its arguments and its working directory.
 const WRANGLER: &str = "#!/bin/sh
 { pwd; printf '%s\\n' \"$@\"; command -v node; } > \"$NOTES\"
 eval \"$DOES\"
 ";
 
-/// A project in step, with such a wrangler.
+/// An up-to-date project with such a wrangler.
 fn project() -> Project {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("node_modules/wrangler/package.json", "{ \"version\": \"4.164.0\" }");
@@ -33,7 +33,7 @@ fn program(project: &Project, path: &str, text: &str) {
     fs_err::set_permissions(project.path(path), PermissionsExt::from_mode(0o755)).expect("its permissions");
 }
 
-/// Runs koze, with a wrangler that does this.
+/// Runs koze with a wrangler script.
 fn run(project: &Project, args: &[&str], does: &str) -> Run {
     let mut command = koze();
     command.args(args).env("NOTES", project.path("notes")).env("DOES", does).env_remove("CLOUDFLARE_ENV");
@@ -41,13 +41,13 @@ fn run(project: &Project, args: &[&str], does: &str) -> Run {
     project.run(command)
 }
 
-/// How wrangler was called: where, and with what; nothing where it was not.
+/// Returns how wrangler was called: its directory and arguments. Empty if it was not called.
 fn notes(project: &Project) -> String {
     let notes = fs_err::read_to_string(project.path("notes")).unwrap_or_default();
     notes.replace(&*project.dir().to_string_lossy(), "[PROJECT]")
 }
 
-/// Runs `koze deploy`, which must not come to wrangler, and gives what it says.
+/// Runs `koze deploy`, which must fail before it runs wrangler, and returns its output.
 fn refused(project: &Project, args: &[&str]) -> String {
     let run = run(project, &[&["deploy"], args].concat(), "");
     assert_eq!(notes(project), "", "{run:?}");
@@ -56,7 +56,7 @@ fn refused(project: &Project, args: &[&str]) -> String {
 }
 
 #[test]
-fn wrangler_deploys_what_is_in_step() {
+fn an_up_to_date_project_is_deployed() {
     let project = project();
     let run = run(
         &project,
@@ -103,7 +103,7 @@ fn an_environment_and_another_configuration() {
 }
 
 #[test]
-fn what_is_not_in_step() {
+fn an_outdated_project_is_not_deployed() {
     let project = project();
     sandbox(&project, SHELL, "#[sandbox(max_instances = 3)]\npub struct ShellSandbox;");
     assert_snapshot!(refused(&project, &[]), @r#"
@@ -138,13 +138,13 @@ fn what_is_not_in_step() {
 }
 
 #[test]
-fn what_would_lose_storage() {
-    // The file of a class that has storage is gone.
+fn a_deployment_that_would_lose_storage_is_refused() {
+    // The file of a class with storage was deleted.
     let lost = project();
     fs_err::remove_file(lost.path(SHELL)).expect("it was there");
     assert!(refused(&lost, &[]).starts_with("error[K043]"));
 
-    // A migration says by hand that the storage of a class goes which a file declares.
+    // A hand-written migration deletes the storage of a declared class.
     let lost = project();
     let config = lost.read("wrangler.jsonc");
     let made = "\"new_sqlite_classes\": [\"ShellSandbox\"]\n    }";
@@ -153,7 +153,7 @@ fn what_would_lose_storage() {
     lost.write("wrangler.jsonc", config.replace(made, &deleted));
     assert!(refused(&lost, &[]).contains("not in step"));
 
-    // What was deployed says something else now.
+    // A deployed migration was edited.
     for (from, to) in
         [("\"tag\": \"v1\"", "\"tag\": \"v0\""), ("[\"ShellSandbox\"]", "[\"ShellSandbox\", \"X\"]")]
     {
@@ -162,19 +162,19 @@ fn what_would_lose_storage() {
         assert!(refused(&lost, &[]).starts_with("error[K045]"), "{to}");
     }
 
-    // Nobody knows what koze owns.
+    // Without the lock, it is unknown what koze owns.
     let lost = project();
     lost.write("koze.lock", format!("<<<<<<< ours\n{}", lost.read("koze.lock")));
     assert!(refused(&lost, &[]).starts_with("error[K055]"));
 
-    // One class in place of another is a rename, which the migrations must say first.
+    // Replacing a class is a rename, which needs a migration first.
     let lost = project();
     plain(&lost, SHELL, "BashSandbox");
     assert!(refused(&lost, &[]).contains("not in step"));
 }
 
 #[test]
-fn environments_that_koze_does_not_look_at() {
+fn unmanaged_environments_are_not_deployed() {
     let project = project();
     let manifest = project.read("Cargo.toml");
     project.write("Cargo.toml", format!("{manifest}\n[package.metadata.koze]\nenvironments = []\n"));
@@ -189,9 +189,9 @@ fn environments_that_koze_does_not_look_at() {
     assert_snapshot!(refused(&project, &["--env", "stagign"]), @"error: `wrangler.jsonc` has no environment `stagign`");
 }
 
-/// wrangler looks into these files for the name of an environment.
+/// wrangler reads the name of an environment from these files.
 #[test]
-fn an_environment_that_a_file_names() {
+fn an_environment_named_in_a_file() {
     let project = project();
     let config = project.read("wrangler.jsonc").replacen('{', "{ \"env\": { \"staging\": {} },", 1);
     project.write("wrangler.jsonc", config);
@@ -208,7 +208,7 @@ fn an_environment_that_a_file_names() {
 }
 
 #[test]
-fn arguments_that_koze_has_to_know() {
+fn arguments_that_koze_needs_itself_are_rejected() {
     let project = project();
     let mut all = String::new();
     for args in [
@@ -233,7 +233,7 @@ fn arguments_that_koze_has_to_know() {
 }
 
 #[test]
-fn tools_that_are_missing() {
+fn missing_tools_are_reported() {
     let lacking = project();
     fs_err::remove_dir_all(lacking.path("node_modules/wrangler")).expect("it was there");
     program(&lacking, "node_modules/.bin/node", "#!/bin/sh\necho v20.19.0\n");
@@ -248,7 +248,7 @@ fn tools_that_are_missing() {
     assert!(dev.stderr.contains("error: wrangler: not installed"), "{dev:?}");
     assert!(!lacking.path(".wrangler").exists(), "something was started");
 
-    // What the configuration builds with is looked for, too.
+    // The program of the build command is checked, too.
     let lacking = project();
     let config = lacking.read("wrangler.jsonc");
     lacking.write("wrangler.jsonc", config.replace("\"true\"", "\"worker-build --release\""));
@@ -264,7 +264,7 @@ fn tools_that_are_missing() {
     assert_snapshot!(refused(&bare, &[]), @"error: the project has no sandboxes: create one with `koze add shell`, or a project with `koze new`");
 }
 
-/// A build command that brings its own worker-build, as that of the official templates does, is wrangler's to run.
+/// A build command that installs worker-build itself, as in the official templates, is left to wrangler.
 #[test]
 fn a_build_command_that_installs_what_it_needs() {
     let project = project();
@@ -290,14 +290,14 @@ fn a_build_command_that_installs_what_it_needs() {
             assert!(notes(&project).contains(&format!("{}\n", args[0])), "{command}");
         }
     }
-    // What only the shell can tell is said, and is no reason to stop.
+    // If only a shell can tell, a warning is shown, and the deployment continues.
     project.write("wrangler.jsonc", config.replace("\"true\"", "\"make tools && worker-build --release\""));
     built(&project);
     let unsure = run(&["deploy"]);
     assert_eq!(unsure.code, 7, "{unsure:?}");
     assert!(unsure.stderr.starts_with("warning: worker-build: not on the PATH"), "{unsure:?}");
 
-    // An environment may have a command of its own, which is the one that runs there.
+    // An environment's own build command is the one that counts.
     let staging = config.replace("\"true\"", "\"worker-build\"").replacen(
         '{',
         &format!("{{ \"env\": {{ \"staging\": {{ \"build\": {{ \"command\": \"{official}\" }} }} }},"),
@@ -334,7 +334,7 @@ fn containers_need_an_engine() {
 }
 
 #[test]
-fn nothing_that_wrangler_started_outlives_it() {
+fn descendants_of_wrangler_are_killed() {
     let project = project();
     program(&project, "docker", "#!/bin/sh\necho 27.0.0\n");
     let does = "sleep 86394 > /dev/null 2>&1 & setsid sleep 86393 > /dev/null 2>&1 & \
@@ -346,7 +346,7 @@ fn nothing_that_wrangler_started_outlives_it() {
     }
 }
 
-/// wrangler pulls no image without a login; one that it builds needs none.
+/// wrangler cannot pull images without a login, but it can build them.
 #[test]
 fn a_prebuilt_image_needs_a_login() {
     let project = project();
@@ -377,14 +377,14 @@ fn a_prebuilt_image_needs_a_login() {
     assert_eq!(dev(&[]), "");
     fs_err::remove_file(project.path(".env")).expect("it was there");
     assert_ne!(dev(&[]), "");
-    // What it says to do helps.
+    // The remedy works.
     project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");
     assert_eq!(dev(&[]), "");
 }
 
-/// wrangler's errors come through as they are; those of which it does not say what to do here are explained.
+/// wrangler's errors are passed on unchanged; those without a useful remedy are explained.
 #[test]
-fn what_wrangler_refuses_is_explained() {
+fn wranglers_errors_are_explained() {
     let project = project();
     let taken = "There is already an application with the name shell-sandbox-staging deployed that is associated with a \
                  different durable object namespace (0123). Either change the container name or delete the existing \
@@ -398,7 +398,7 @@ fn what_wrangler_refuses_is_explained() {
     error: the container application `shell-sandbox-staging` belongs to another Worker of this account, or to a class that is gone: an application's name is unique in an account
       = help: give this one another name, `#[sandbox(name = "app-shell")]` in src/server/shell.sandbox.rs, or change `name` in wrangler.jsonc where you wrote it yourself; then run `koze build` and deploy again. If nothing uses the other application any more, delete it: `wrangler containers list`, `wrangler containers delete ID`
     "#);
-    // One whose name is the usual one already gets another.
+    // If the name already starts with the Worker's, another one is suggested.
     sandbox(&project, SHELL, "#[sandbox(name = \"app-shell\")]\npub struct ShellSandbox;");
     built(&project);
     let deploy = run(&project, &["deploy"], &does.replace("shell-sandbox-staging", "app-shell"));
@@ -410,14 +410,14 @@ fn what_wrangler_refuses_is_explained() {
     let never = "New version of script does not export class [code: 10074]";
     let deploy = run(&project, &["deploy"], &format!("echo '{never}' >&2; exit 1"));
     assert!(deploy.stderr.contains("= help: where a sandbox was removed before its first deployment, run `koze remove NAME --never-deployed`"), "{deploy:?}");
-    // What went well needs no words.
+    // A successful deployment is not explained.
     let deploy = run(&project, &["deploy"], &format!("echo '{taken}' >&2"));
     assert_eq!((deploy.code, deploy.stderr), (0, format!("{taken}\n")));
 }
 
-/// What wrangler says is seen at once, its signals reach it, and what it leaves running holds nothing up.
+/// wrangler's output is shown immediately, signals are forwarded, and a background process does not block koze.
 #[test]
-fn wrangler_is_heard_while_it_runs() {
+fn wranglers_output_and_signals_are_forwarded() {
     use std::io::{BufRead as _, BufReader};
     let project = project();
     let mut command = koze();
@@ -434,7 +434,7 @@ fn wrangler_is_heard_while_it_runs() {
     rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("it runs");
     assert_eq!(lines.next().expect("a line").expect("text"), "told");
     assert_eq!(koze.wait().expect("its end").code(), Some(5));
-    // It outlives what started it.
+    // The background process survives wrangler.
     let left = project.read("background").trim().parse().ok().and_then(rustix::process::Pid::from_raw);
     let left = left.expect("a process id");
     rustix::process::kill_process(left, rustix::process::Signal::KILL).expect("it is held up by nothing");

@@ -12,7 +12,7 @@ fn said(host: &Sandboxes, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_sandbox_goes_with_its_files_and_programs() {
+fn a_sandbox_is_destroyed_with_its_files_and_programs() {
     let host = sandboxes();
     let seconds = format!("7001.{}", std::process::id());
     host.call("shell", &json!({ "sandbox": "a", "command": format!("echo x > f; sleep {seconds} &") }), &[]);
@@ -23,7 +23,7 @@ fn a_sandbox_goes_with_its_files_and_programs() {
     destroyed a
     ");
     eventually("its program is gone", || !sleeps(&seconds));
-    // The next of this name is new.
+    // The next sandbox with this name is new.
     let files = host.call("glob", &json!({ "sandbox": "a", "pattern": "**" }), &[]);
     assert_eq!(files["files"], json!([]));
     let kept = host.call("read_file", &json!({ "sandbox": "b", "path": "f" }), &[]);
@@ -57,7 +57,7 @@ fn several_and_all() {
 }
 
 #[test]
-fn one_that_sleeps() {
+fn a_sleeping_sandbox_is_destroyed() {
     let host = sandboxes();
     host.shell("echo x > f");
     host.kill_supervisors();
@@ -69,7 +69,7 @@ fn one_that_sleeps() {
 }
 
 #[test]
-fn what_cannot_be_destroyed() {
+fn sandboxes_that_cannot_be_destroyed() {
     let host = sandboxes();
     assert_snapshot!(said(&host, &["destroy", "a", "b"]), @"
     1

@@ -1,4 +1,4 @@
-//! `koze doctor`, with tools that the tests make.
+//! `koze doctor` with fake tools.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -7,7 +7,7 @@ use koze_tests::{Project, Run, koze};
 
 use crate::common::{SHELL, built, document_of, package, plain, sandbox};
 
-/// A program in the project's `tools` that runs this script.
+/// Creates a tool in the project's `tools` that runs this script.
 fn tool(project: &Project, name: &str, script: &str) {
     let path = format!("tools/{name}");
     project.write(&path, format!("#!/bin/sh\n{script}\n"));
@@ -15,7 +15,7 @@ fn tool(project: &Project, name: &str, script: &str) {
     fs_err::set_permissions(project.path(path), permissions).expect("a mode");
 }
 
-/// A machine where everything is as it should be.
+/// Creates all tools in working order.
 fn machine(project: &Project) {
     tool(project, "node", "echo v22.12.0");
     tool(project, "docker", "echo 28.0.0");
@@ -25,12 +25,12 @@ fn machine(project: &Project) {
     project.write("node_modules/wrangler/package.json", "{ \"version\": \"4.164.0\" }");
 }
 
-/// Runs it with nothing on the `PATH` but the project's `tools`.
+/// Runs it with only the project's `tools` on the `PATH`.
 fn doctor(project: &Project, args: &[&str]) -> Run {
     let mut command = koze();
     command.arg("doctor").args(args).env("PATH", project.path("tools")).env_remove("WRANGLER_DOCKER_BIN");
     let mut run = project.run(command);
-    // This line depends on who runs the tests.
+    // This line depends on the user who runs the tests.
     run.stdout = run.stdout.split_inclusive('\n').filter(|line| !line.contains("  groups  ")).collect();
     run
 }
@@ -43,7 +43,7 @@ fn all_is_well() {
     machine(&project);
     let run = doctor(&project, &[]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
-    // The day on which support ends may have come.
+    // The end of support may have passed.
     let stdout = run.stdout.replace("of 0.x ended on", "of 0.x ends on");
     assert_snapshot!(stdout, @"
     ok       project       every file is in step
@@ -63,7 +63,7 @@ fn all_is_well() {
 }
 
 #[test]
-fn a_bare_machine_and_a_project_that_drifted() {
+fn a_machine_without_tools_and_an_outdated_project() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     built(&project);
@@ -96,7 +96,7 @@ fn a_bare_machine_and_a_project_that_drifted() {
 }
 
 #[test]
-fn an_engine_is_needed_where_an_image_is_built() {
+fn an_engine_is_needed_to_build_images() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     project.write("src/server/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.9\n");
@@ -113,7 +113,7 @@ fn an_engine_is_needed_where_an_image_is_built() {
     assert!(run.stderr.contains("warning[K033]"), "{}", run.stderr);
 }
 
-/// What engines answer, each in its own way, to what may be asked.
+/// How engines answer the possible queries.
 const DOCKER: &str = "case \"$*\" in
   'version --format {{.Server.Version}}' | 'info --format {{.ServerVersion}}') echo 28.2.2 ;;
   *) exit 1 ;;
@@ -165,7 +165,7 @@ fn an_image_of_another_version() {
 }
 
 #[test]
-fn a_project_that_does_not_build() {
+fn a_project_with_errors() {
     let project = package();
     sandbox(&project, SHELL, "#[sandbox(imgae = \"x\")]\npub struct ShellSandbox;");
     machine(&project);
@@ -176,7 +176,7 @@ fn a_project_that_does_not_build() {
 }
 
 #[test]
-fn tools_of_the_project_come_first_and_old_ones_are_named() {
+fn the_projects_tools_come_first_and_old_ones_are_reported() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     built(&project);
@@ -190,7 +190,7 @@ fn tools_of_the_project_come_first_and_old_ones_are_named() {
 }
 
 #[test]
-fn one_document_for_a_program() {
+fn json_output() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     built(&project);
@@ -240,7 +240,7 @@ fn an_environment_without_node() {
     assert!(run.code == 1 && run.stdout.contains(line), "{}", run.stdout);
 }
 
-/// A tool that does not come to an end is as good as none, and what it leaves behind is not waited for.
+/// A tool that hangs counts as missing, and its descendants are not waited for.
 #[test]
 fn a_tool_that_hangs() {
     let project = package();
@@ -252,9 +252,9 @@ fn a_tool_that_hangs() {
     assert!(run.stdout.contains("ok       docker        no engine is running"), "{}", run.stdout);
 }
 
-/// How a build command comes by worker-build, and what the doctor and `koze deploy` make of it alike.
+/// The doctor and `koze deploy` agree on how a build command obtains worker-build.
 #[test]
-fn a_build_command_may_bring_its_own_tools() {
+fn a_build_command_may_install_its_own_tools() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     built(&project);
@@ -282,13 +282,13 @@ fn a_build_command_may_bring_its_own_tools() {
         let run = doctor(&project, &[]);
         assert!(run.stdout.contains(says), "{command}: {}", run.stdout);
     }
-    // wrangler starts the command with the project's own programs on the PATH.
+    // wrangler runs the command with the project's own programs on the PATH.
     tool(&project, "../node_modules/.bin/worker-build", "exit 0");
     let run = doctor(&project, &[]);
     assert!(run.stdout.contains("ok       worker-build  on the PATH"), "{}", run.stdout);
 }
 
-/// worker-build adds the target to a toolchain of rustup's by itself.
+/// worker-build adds the target to rustup's toolchains itself.
 #[test]
 fn a_target_that_worker_build_adds() {
     let project = package();
@@ -309,7 +309,7 @@ fn a_target_that_worker_build_adds() {
     says("warning ");
 }
 
-/// rustup is there, and says what is missing: the toolchain that the package asks for.
+/// rustup reports that the toolchain that the package pins is missing.
 #[test]
 fn a_toolchain_that_is_not_installed() {
     let project = package();
@@ -320,7 +320,7 @@ fn a_toolchain_that_is_not_installed() {
         let mut lines = run.stdout.lines().skip_while(|line| !line.contains("target "));
         format!("{}\n{}", lines.next().unwrap_or_default(), lines.next().unwrap_or_default())
     };
-    // It is asked in the package, whatever the directory of the command, and downloads nothing.
+    // It is run in the package's directory, and must not download anything.
     let rustup = "test -e rust-toolchain.toml || { echo /; exit; }
 test \"$RUSTUP_AUTO_INSTALL\" = 0 || { echo /; exit; }
 echo \"error: toolchain '1.60.0-x86_64-unknown-linux-gnu' is not installed\" >&2

@@ -30,7 +30,7 @@ fn every_code_is_explained() {
 }
 
 #[test]
-fn a_code_that_is_none_is_a_usage_error() {
+fn an_unknown_code_is_a_usage_error() {
     let run = Project::new().koze(&["explain", "K999"]);
     assert_eq!(run.code, 2, "{}", run.stdout);
     assert!(run.stderr.starts_with("error: unknown code `K999`; the codes are K001, "), "{}", run.stderr);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::common::{BY_HAND, SHELL, built, package, plain, refused};
 
-/// A project with a class of the user's in `exports`, and one sandbox that was built.
+/// A project with a user's class in `exports`, and one sandbox, after a build.
 fn exporting() -> Project {
     let project = package();
     let exports = "  \"exports\": {\n    \"Counter\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" }\n  }\n}";
@@ -25,9 +25,9 @@ fn renamed_to(class: &str) -> Value {
     json!({ "type": "durable-object", "state": "renamed", "renamed_to": class })
 }
 
-/// Cloudflare rejects a rename to a class that was renamed itself.
+/// Cloudflare rejects a rename to a class that was itself renamed.
 #[test]
-fn a_class_that_is_renamed_twice_is_renamed_to_its_last_name() {
+fn a_class_renamed_twice_points_to_its_last_name() {
     let project = exporting();
     plain(&project, SHELL, "BashSandbox");
     built(&project);
@@ -46,7 +46,7 @@ fn a_class_that_is_renamed_twice_is_renamed_to_its_last_name() {
 }
 
 #[test]
-fn a_class_that_is_deleted_goes_under_its_former_names_too() {
+fn a_deleted_class_is_deleted_under_its_former_names_too() {
     let project = exporting();
     plain(&project, SHELL, "BashSandbox");
     built(&project);
@@ -58,9 +58,9 @@ fn a_class_that_is_deleted_goes_under_its_former_names_too() {
     assert_eq!((&exports["ShellSandbox"], &exports["BashSandbox"]), (&deleted, &deleted));
 }
 
-/// Which of the two a project uses is not guessed: wrangler refuses migrations beside exports.
+/// koze does not guess which of the two a project uses: wrangler rejects migrations together with exports.
 #[test]
-fn an_export_of_no_known_type() {
+fn an_export_of_an_unknown_type() {
     let with = |exports: &str| {
         let project = package();
         let exports = format!("  \"exports\": {exports}\n}}");
@@ -82,12 +82,12 @@ fn an_export_of_no_known_type() {
     "#);
     let none = with("{ \"Counter\": { \"storage\": \"sqlite\" } }");
     assert!(refused(&none).starts_with("error[K041]: `exports.Counter.type` is not"));
-    // With an entry of a known type it is clear, and what wrangler thinks of the other one wrangler says.
+    // An entry of a known type decides. wrangler itself reports the unknown one.
     let live = "\"A\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" }";
     let clear = with(&format!("{{ {live}, \"B\": {{ \"type\": \"later\" }} }}"));
     built(&clear);
     assert_eq!(exports(&clear)["ShellSandbox"]["type"], "durable-object");
-    // Exports of other types are no lifecycle of Durable Objects.
+    // Other types of exports do not manage Durable Objects.
     let other = with("{ \"W\": { \"type\": \"worker\" } }");
     built(&other);
     assert!(other.read("wrangler.jsonc").contains("\"migrations\""));

@@ -1,4 +1,4 @@
-//! What may happen to files: two builds at once, permissions, links, something in the way.
+//! Files: concurrent builds, permissions, links, and paths that are in use.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,14 +18,14 @@ fn set_mode(project: &Project, path: &str, mode: u32) {
     fs::set_permissions(project.path(path), Permissions::from_mode(mode)).expect("its owner may");
 }
 
-/// Every path below the project, directories and temporary files too.
+/// Returns every path below the project, including directories and temporary files.
 fn everything(project: &Project) -> Vec<String> {
     let walk = walkdir::WalkDir::new(project.dir()).sort_by_file_name();
     walk.into_iter().map(|entry| entry.expect("an entry").path().display().to_string()).collect()
 }
 
 #[test]
-fn builds_at_once_take_turns() {
+fn concurrent_builds_wait_for_each_other() {
     let alone = package();
     let together = package();
     for project in [&alone, &together] {
@@ -59,7 +59,7 @@ fn builds_at_once_take_turns() {
 }
 
 #[test]
-fn a_file_where_a_directory_should_be() {
+fn a_file_in_place_of_a_directory() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("src/generated", "mine\n");
     assert_snapshot!(refused(&project), @"
@@ -72,7 +72,7 @@ fn a_file_where_a_directory_should_be() {
 }
 
 #[test]
-fn a_directory_where_a_file_should_be() {
+fn a_directory_in_place_of_a_file() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("src/generated/mod.rs/mine", "\n");
     let before = everything(&project);
@@ -104,7 +104,7 @@ fn a_file_that_koze_did_not_write() {
 }
 
 #[test]
-fn a_configuration_that_is_read_only() {
+fn a_read_only_configuration() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("wrangler.jsonc", BY_HAND);
     set_mode(&project, "wrangler.jsonc", 0o444);
@@ -119,9 +119,9 @@ fn a_configuration_that_is_read_only() {
     assert_eq!(everything(&project), before, "not even a directory is left");
 }
 
-/// It is the last file written: all before it must not be.
+/// The lock is written last. The files before it must not be written either.
 #[test]
-fn a_lock_that_is_read_only() {
+fn a_read_only_lock() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     set_mode(&project, "koze.lock", 0o400);
@@ -137,9 +137,9 @@ fn a_lock_that_is_read_only() {
     assert_eq!(everything(&project), before);
 }
 
-/// A file that does not change is not written, so it may be read-only.
+/// Unchanged files are not written, so they may be read-only.
 #[test]
-fn a_read_only_file_that_is_in_step() {
+fn an_unchanged_file_may_be_read_only() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     for file in ["wrangler.jsonc", "koze.lock", "src/generated/mod.rs"] {
@@ -161,9 +161,9 @@ fn permissions_are_kept() {
     assert_eq!(mode(&project, "src/generated/mod.rs"), 0o664);
 }
 
-/// As any file that a program creates: all the umask leaves.
+/// As for any program, the umask decides.
 #[test]
-fn new_files_have_the_permissions_of_new_files() {
+fn new_files_have_default_permissions() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
     let expected = mode(&project, SHELL);
@@ -186,7 +186,7 @@ fn a_linked_configuration_stays_a_link() {
     assert!(built(&project).stdout.contains("nothing to do"));
 }
 
-/// wrangler reads it by the path of the link, so paths in it are relative to the link's directory.
+/// wrangler resolves the paths in it relative to the link's directory.
 #[test]
 fn paths_in_a_linked_configuration_are_relative_to_the_link() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
@@ -199,7 +199,7 @@ fn paths_in_a_linked_configuration_are_relative_to_the_link() {
 }
 
 #[test]
-fn a_source_behind_a_link_out_of_the_package_is_not_the_package_s() {
+fn a_source_behind_a_link_out_of_the_package_is_ignored() {
     let other = shell("#[sandbox]\npub struct OtherSandbox;");
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     symlink(other.path("src"), project.path("src/other")).expect("a link");
@@ -208,9 +208,9 @@ fn a_source_behind_a_link_out_of_the_package_is_not_the_package_s() {
     assert!(run.stdout.starts_with("1 sandbox in "), "{}", run.stdout);
 }
 
-/// What koze makes itself is never somebody's link: the target would be overwritten.
+/// Files that koze creates must not be links, because the target would be overwritten.
 #[test]
-fn a_link_in_the_place_of_a_generated_file_is_in_the_way() {
+fn a_link_in_place_of_a_generated_file_is_an_error() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("notes.txt", "mine\n");
     fs::create_dir_all(project.path("src/generated")).expect("a directory");
@@ -220,9 +220,9 @@ fn a_link_in_the_place_of_a_generated_file_is_in_the_way() {
     assert_eq!(project.read("notes.txt"), "mine\n");
 }
 
-/// A module is named as it lies below `src`, wherever a link there leads to in the package.
+/// Files behind a link inside the package keep their path below `src`.
 #[test]
-fn a_linked_directory_of_the_package_is_named_as_it_lies_below_src() {
+fn a_linked_directory_keeps_its_path_below_src() {
     let project = package();
     plain(&project, "shared/shell.sandbox.rs", "ShellSandbox");
     project.write("shared/shell.Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.10\n");

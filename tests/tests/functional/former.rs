@@ -1,5 +1,5 @@
-//! `containers[].configuration`, where image and limits stood in earlier versions of wrangler: it refuses `instance_type`
-//! beside limits there, and prefers an `image` beside it.
+//! `containers[].configuration`, the place of image and limits in earlier versions of wrangler. wrangler rejects
+//! `instance_type` next to limits there, and prefers an `image` next to it.
 
 use koze_tests::Project;
 
@@ -12,7 +12,7 @@ const ENTRY: &str = r#"{ // Ours since 2025.
       "max_instances": 3, "configuration": { "image": "./docker/Dockerfile", "vcpu": 0.5, "memory_mib": 2048, "disk": { "size_mb": 4000 } }, // tuned
     }"#;
 
-/// A project whose container is this one, at the top level and in an environment.
+/// A project with this container, at the top level and in an environment.
 fn jsonc(declaration: &str, entry: &str) -> Project {
     let project = shell(declaration);
     project.write("docker/Dockerfile", "FROM debian:12-slim\n").write(
@@ -24,7 +24,7 @@ fn jsonc(declaration: &str, entry: &str) -> Project {
     project
 }
 
-/// Builds, and builds again, which must change nothing more.
+/// Builds twice, the second time without changes.
 fn built_twice(project: &Project) -> String {
     built(project);
     assert!(built(project).stdout.contains("nothing to do"));
@@ -36,19 +36,19 @@ fn built_twice(project: &Project) -> String {
         .expect("a configuration")
 }
 
-/// How often an entry stands in a configuration, byte for byte.
+/// Counts the exact occurrences of an entry in a configuration.
 fn count(config: &str, entry: &str) -> usize {
     config.matches(entry).count()
 }
 
 #[test]
-fn limits_and_an_image_stay_as_they_are() {
+fn limits_and_an_image_are_kept() {
     let project = jsonc(PLAIN, ENTRY);
     let run = built(&project);
     assert!(run.stdout.contains("ShellSandbox  SHELL_SANDBOX  ./docker/Dockerfile"), "{}", run.stdout);
     let config = built_twice(&project);
     assert_eq!(count(&config, ENTRY), 2, "{config}");
-    // The same with the line ends of Windows.
+    // The same with CRLF line endings.
     let project = jsonc(PLAIN, ENTRY);
     project.write("wrangler.jsonc", project.read("wrangler.jsonc").replace('\n', "\r\n"));
     assert_eq!(count(&built_twice(&project), &ENTRY.replace('\n', "\r\n")), 2);
@@ -68,9 +68,9 @@ fn limits_and_an_image_in_toml() {
     assert_eq!((count(&config, "instance_type"), count(&config, "image")), (0, 2), "{config}");
 }
 
-/// Limits without an image, and an image without limits: only what is there is left out.
+/// Only the keys that exist there are omitted.
 #[test]
-fn one_without_the_other() {
+fn only_limits_or_only_an_image() {
     let project = jsonc(PLAIN, r#"{ "class_name": "ShellSandbox", "configuration": { "vcpu": 1 } }"#);
     let config = built_twice(&project);
     assert_eq!(
@@ -86,7 +86,7 @@ fn one_without_the_other() {
     );
 }
 
-/// The SDK's image follows the SDK where it stands.
+/// An image of the SDK is updated in place.
 #[test]
 fn an_image_of_the_sdk() {
     let entry = r#"{ "class_name": "ShellSandbox", "configuration": { "image": "docker.io/cloudflare/sandbox:0.8.11", "labels": [] } }"#;
@@ -97,7 +97,7 @@ fn an_image_of_the_sdk() {
 }
 
 #[test]
-fn what_the_attribute_says_must_not_contradict() {
+fn contradictions_with_the_attribute_are_errors() {
     for (keys, key) in [
         ("instance_type = \"basic\"", "instance_type"),
         ("instance(vcpu = 1, memory_mib = 2048, disk_mb = 4000)", "instance_type"),
@@ -112,7 +112,7 @@ fn what_the_attribute_says_must_not_contradict() {
     let project = jsonc(&format!("#[sandbox({fits})]\npub struct ShellSandbox;"), ENTRY);
     let config = built_twice(&project);
     assert_eq!(count(&config, ENTRY), 2, "{config}");
-    // What fits is koze's from then on, and follows the attribute where it stands.
+    // Matching values are adopted, and follow the attribute in place.
     sandbox(&project, SHELL, "#[sandbox(image = \"debian:12\")]\npub struct ShellSandbox;");
     let config = built_twice(&project);
     assert_eq!(
@@ -122,9 +122,9 @@ fn what_the_attribute_says_must_not_contradict() {
     );
 }
 
-/// What an earlier build wrote beside it goes.
+/// Keys that an earlier build wrote next to it are removed.
 #[test]
-fn keys_of_kozes_beside_it_go() {
+fn kozes_keys_next_to_it_are_removed() {
     let project = shell(PLAIN);
     built(&project);
     let config = project.read("wrangler.jsonc");
@@ -138,7 +138,7 @@ fn keys_of_kozes_beside_it_go() {
         (1, 1, 0),
         "{config}"
     );
-    // Without it, they come again.
+    // Without `configuration`, they are added again.
     project.write("wrangler.jsonc", config.replace(&format!(",\n      {former}"), ""));
     let config = built_twice(&project);
     assert!(config.contains(written), "{config}");

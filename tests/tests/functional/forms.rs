@@ -1,4 +1,4 @@
-//! The forms that a wrangler configuration may have.
+//! The supported forms of a wrangler configuration.
 
 use insta::assert_snapshot;
 
@@ -131,7 +131,7 @@ fn environments_can_be_chosen() {
 }
 
 #[test]
-fn exports_are_followed_where_the_project_has_them() {
+fn exports_are_used_if_the_project_has_them() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     let exports = r#"
   "exports": {

@@ -1,4 +1,4 @@
-//! Images that an attribute cannot name.
+//! Images that an attribute cannot use.
 
 use insta::assert_snapshot;
 
@@ -23,7 +23,7 @@ fn image_and_variant() {
 }
 
 #[test]
-fn build_arguments_for_an_image_that_is_not_built() {
+fn build_arguments_without_a_build() {
     assert_snapshot!(refused_keys("image = \"docker.io/x/y:1\", image_vars(A = \"1\")"), @r#"
     error[K014]: `image_vars` and `image` exclude each other
      --> src/server/shell.sandbox.rs:3:38
@@ -53,7 +53,7 @@ fn an_image_without_a_tag() {
 }
 
 #[test]
-fn an_image_that_is_another_tomorrow() {
+fn an_image_with_the_tag_latest() {
     assert_snapshot!(refused_keys("image = \"docker.io/cloudflare/sandbox:latest\""), @r#"
     error[K015]: `docker.io/cloudflare/sandbox:latest` is not a valid image: `latest` can change at any time
      --> src/server/shell.sandbox.rs:3:19
@@ -68,7 +68,7 @@ fn an_image_that_is_another_tomorrow() {
 }
 
 #[test]
-fn a_dockerfile_that_is_not_there() {
+fn a_missing_dockerfile() {
     assert_snapshot!(refused_keys("image = \"./python.Dockerfile\""), @r#"
     error[K016]: the file `./python.Dockerfile` does not exist
      --> src/server/shell.sandbox.rs:3:19
@@ -82,9 +82,9 @@ fn a_dockerfile_that_is_not_there() {
     "#);
 }
 
-/// A Dockerfile of the user's entry is kept, and has to be of the SDK's version all the same.
+/// A Dockerfile in the user's entry is kept, but must match the SDK's version.
 #[test]
-fn a_dockerfile_that_the_configuration_names() {
+fn a_dockerfile_in_the_configuration() {
     let project = crate::common::shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("Dockerfile", "FROM docker.io/cloudflare/sandbox:0.12.3\n");
     project.write(

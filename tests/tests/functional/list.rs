@@ -48,7 +48,7 @@ fn a_project_with_errors_has_no_list() {
     assert!(refused_with(&project, &["list"]).starts_with("error[K013]"));
 }
 
-/// An environment may run another image than the top level.
+/// An environment may use another image than the top level.
 #[test]
 fn the_images_of_environments() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
@@ -85,7 +85,7 @@ fn the_images_of_environments() {
     });
     assert_eq!(document(&run)["sandboxes"][0]["environments"], images);
 
-    // Of an environment that koze does not look at, it says nothing.
+    // Unmanaged environments are not listed.
     let manifest = project.read("Cargo.toml");
     project
         .write("Cargo.toml", format!("{manifest}\n[package.metadata.koze]\nenvironments = [\"staging\"]\n"));

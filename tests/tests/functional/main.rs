@@ -1,4 +1,4 @@
-//! The binary on projects in temporary directories: what it prints, and what became of the user's files.
+//! The binary on projects in temporary directories: its output, and its changes to the user's files.
 
 mod add;
 mod at_once;

@@ -1,4 +1,4 @@
-//! `koze mcp`, where it does not come to serve anybody. Those it serves: `tests/mcp`.
+//! `koze mcp` where it cannot serve. `tests/mcp` tests the server itself.
 
 use std::net::TcpListener;
 
@@ -19,7 +19,7 @@ fn said(host: &Sandboxes, args: &[&str], token: Option<&str>) -> String {
 }
 
 #[test]
-fn addresses_that_are_not_served() {
+fn invalid_addresses() {
     let host = sandboxes();
     let mut all = String::new();
     for address in
@@ -40,7 +40,7 @@ fn addresses_that_are_not_served() {
 }
 
 #[test]
-fn a_port_that_is_taken() {
+fn a_port_in_use() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("its address").to_string();
     let said = said(&sandboxes(), &["--http", &address], None).replace(&address, "[ADDRESS]");
@@ -48,7 +48,7 @@ fn a_port_that_is_taken() {
 }
 
 #[test]
-fn tokens_that_are_none() {
+fn invalid_tokens() {
     let host = sandboxes();
     let expected = "1 error: KOZE_MCP_TOKEN is not a valid token: use at least 16 letters, digits and symbols, without spaces\n";
     for token in
@@ -59,7 +59,7 @@ fn tokens_that_are_none() {
 }
 
 #[test]
-fn origins_that_are_none() {
+fn invalid_origins() {
     let host = sandboxes();
     let mut all = String::new();
     for origin in ["localhost:6274", "null", "*", "http://a/path"] {
@@ -75,12 +75,12 @@ fn origins_that_are_none() {
 }
 
 #[test]
-fn a_client_that_says_nothing() {
+fn a_client_that_sends_nothing() {
     assert_snapshot!(said(&sandboxes(), &[], None), @"0");
 }
 
 #[test]
-fn a_project_that_cannot_be_built() {
+fn a_project_with_errors() {
     let stderr = refused_with(&shell("#[sandbox(max_instances = 0)]\npub struct S;"), &["mcp"]);
     assert!(stderr.starts_with("error[K013]"), "{stderr}");
     assert!(refused_with(&Project::new(), &["mcp"]).starts_with("error[K"));

@@ -99,7 +99,7 @@ fn the_class_becomes_a_sandbox_and_keeps_its_storage() {
 }
 
 #[test]
-fn under_a_name_beside_other_sandboxes() {
+fn with_a_name_and_other_sandboxes() {
     let project = legacy(LEGACY);
     plain(&project, "src/agents/python.sandbox.rs", "PythonSandbox");
     let run = project.koze(&["migrate", "bash"]);
@@ -108,7 +108,7 @@ fn under_a_name_beside_other_sandboxes() {
     assert!(project.read("wrangler.jsonc").contains("\"to\": \"BashSandbox\""));
 }
 
-/// What differs between environments stays theirs; what stands alike in all is the attribute's.
+/// Settings that differ between environments stay there; common ones move to the attribute.
 #[test]
 fn in_environments() {
     let project = legacy(&LEGACY.replace(
@@ -129,7 +129,7 @@ fn in_environments() {
 }
 
 #[test]
-fn an_image_of_ones_own_stays() {
+fn a_custom_image_is_kept() {
     let project =
         legacy(&LEGACY.replace("docker.io/cloudflare/sandbox:0.8.11-python", "registry.example.com/mine:1"));
     let run = project.koze(&["migrate"]);
@@ -137,9 +137,9 @@ fn an_image_of_ones_own_stays() {
     assert!(project.read("wrangler.jsonc").contains("registry.example.com/mine:1"));
 }
 
-/// Containers need `SQLite`, and a class keeps the storage it was made with.
+/// Containers require `SQLite`, and a class keeps the storage type it was created with.
 #[test]
-fn a_class_made_without_sqlite() {
+fn a_class_created_without_sqlite() {
     let project = legacy(&LEGACY.replace("new_sqlite_classes", "new_classes"));
     assert_snapshot!(refused_with(&project, &["migrate"]), @r#"
     error[K042]: the class `Sandbox` was created without SQLite, which containers need
@@ -168,9 +168,9 @@ fn with_exports() {
     assert!(config.contains("\"renamed_to\": \"ShellSandbox\""), "{config}");
 }
 
-/// An image of one's own goes into the attribute, where environments find it that have no container yet.
+/// A custom image moves to the attribute, so that environments without a container use it, too.
 #[test]
-fn an_image_of_ones_own_reaches_every_environment() {
+fn a_custom_image_reaches_every_environment() {
     for image in ["./Dockerfile", "Dockerfile"] {
         let entry = format!(
             "\"image\": \"{image}\", \"image_build_context\": \".\", \"image_vars\": {{ \"NODE\": \"22\" }}"
@@ -195,7 +195,7 @@ fn an_image_of_ones_own_reaches_every_environment() {
 }
 
 #[test]
-fn an_image_of_a_registry_and_limits_reach_every_environment() {
+fn a_registry_image_and_limits_reach_every_environment() {
     let former = "\"configuration\": { \"image\": \"registry.example.com/mine:1\", \"vcpu\": 1, \"memory_mib\": 4096 }";
     let project = legacy(
         &LEGACY
@@ -218,9 +218,9 @@ fn an_image_of_a_registry_and_limits_reach_every_environment() {
     assert!(built(&project).stdout.contains("nothing to do"));
 }
 
-/// What an attribute cannot say stays where it is; an environment without a container gets what the top level has.
+/// Settings that an attribute cannot express are kept. An environment without a container gets those of the top level.
 #[test]
-fn an_image_that_no_attribute_takes() {
+fn an_image_that_an_attribute_cannot_express() {
     let config = LEGACY
         .replace("docker.io/cloudflare/sandbox:0.8.11-python", "registry.example.com/mine:latest")
         .replace("\"migrations\"", "\"env\": { \"canary\": {} },\n  \"migrations\"");
@@ -233,9 +233,9 @@ fn an_image_that_no_attribute_takes() {
     assert!(built(&project).stdout.contains("nothing to do"));
 }
 
-/// The same for a container of a sandbox that has its file already.
+/// The same for the container of a sandbox that already has a file.
 #[test]
-fn an_environment_beside_an_adopted_container() {
+fn an_environment_next_to_an_adopted_container() {
     let project = package();
     plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
     project.write("docker/Dockerfile", "FROM debian:12\n").write(

@@ -1,4 +1,4 @@
-//! Migrations that contradict themselves or what koze wrote.
+//! Migrations that contradict each other or what koze wrote.
 
 use insta::assert_snapshot;
 use koze_tests::Project;
@@ -6,7 +6,7 @@ use koze_tests::Project;
 use crate::classes::built_shell;
 use crate::common::{BY_HAND, SHELL, built, built_diff, package, plain, refused, shell, warned};
 
-/// Changes the configuration as a person would.
+/// Edits the configuration as a user would.
 fn edit_config(project: &Project, from: &str, to: &str) {
     let config = project.read("wrangler.jsonc");
     assert!(config.contains(from), "{config}");
@@ -37,16 +37,16 @@ fn a_migration_that_was_edited_stops_the_build() {
     "#);
 }
 
-/// A hash is of the data: how the user formats a migration is his affair.
+/// The hash covers the data, so the user may reformat a migration.
 #[test]
-fn a_migration_that_was_only_formatted_does_not() {
+fn a_reformatted_migration_is_accepted() {
     let project = built_shell();
     edit_config(&project, "\"tag\": \"v1\",", "\"tag\":   \"v1\", // the first\n");
     assert_eq!(built_diff(&project), "");
 }
 
 #[test]
-fn a_migration_that_was_taken_out_stops_the_build() {
+fn a_removed_migration_stops_the_build() {
     let project = built_shell();
     let config = project.read("wrangler.jsonc");
     let migrations = config.find("  \"migrations\"").expect("migrations");
@@ -62,7 +62,7 @@ fn a_migration_that_was_taken_out_stops_the_build() {
 }
 
 #[test]
-fn a_tag_twice_stops_the_build() {
+fn a_duplicate_tag_stops_the_build() {
     let project = built_shell();
     edit_config(
         &project,
@@ -87,9 +87,9 @@ fn a_tag_twice_stops_the_build() {
     "#);
 }
 
-/// Where there is no lock yet, none is named.
+/// Without a lock, the message does not mention it.
 #[test]
-fn a_tag_twice_before_the_first_build() {
+fn a_duplicate_tag_before_the_first_build() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     let migrations = "  \"migrations\": [{ \"tag\": \"v1\", \"new_classes\": [\"A\"] }, { \"tag\": \"v1\", \"new_classes\": [\"B\"] }]\n}";
@@ -139,9 +139,9 @@ fn a_class_without_sqlite_cannot_be_a_sandbox() {
     "#);
 }
 
-/// wrangler replays the whole list wherever there is a container, and refuses what does not follow.
+/// If there is a container, wrangler replays the whole list and rejects inconsistent operations.
 #[test]
-fn histories_that_wrangler_refuses() {
+fn histories_that_wrangler_rejects() {
     let config =
         |migrations: &str| BY_HAND.replace("\n}", &format!(",\n  \"migrations\": [{migrations}]\n}}"));
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
@@ -190,7 +190,7 @@ fn histories_that_wrangler_refuses() {
         assert!(stderr.starts_with("warning[K082]: ") && stderr.contains(says), "{migrations}: {stderr}");
         assert_eq!(stderr.matches("K082").count(), 1, "{stderr}");
     }
-    // A list of an environment's own, in TOML.
+    // An environment's own list, in TOML.
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write("wrangler.toml", "name = \"app\"\nmain = \"src/generated/worker.mjs\"\ncompatibility_date = \"2026-04-21\"\n\n[[env.a.migrations]]\r\ntag = \"x\"\r\ndeleted_classes = [\"A\"] # ?\r\n");
     let stderr = warned(&project);
@@ -199,7 +199,7 @@ fn histories_that_wrangler_refuses() {
             && stderr.contains("wrangler.toml:7:20"),
         "{stderr}"
     );
-    // What follows is no matter for a word.
+    // Valid histories cause no warning.
     for migrations in [
         r#"{ "tag": "a", "new_classes": ["A"] }, { "tag": "b", "renamed_classes": [{ "from": "A", "to": "B" }] }, { "tag": "c", "deleted_classes": ["B"] }, { "tag": "d", "new_sqlite_classes": ["A", "B"] }"#,
         r#"{ "tag": "a", "new_sqlite_classes": ["A"] }, { "tag": "b", "deleted_classes": ["A"], "new_sqlite_classes": ["A"] }"#,

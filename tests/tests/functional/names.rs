@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use crate::common::{package, plain, refused, sandbox};
 
 #[test]
-fn two_files_with_one_binding() {
+fn two_files_with_the_same_binding() {
     let project = package();
     plain(&project, "src/server/a-b.sandbox.rs", "One");
     plain(&project, "src/server/a_b.sandbox.rs", "Two");
@@ -28,7 +28,7 @@ fn two_files_with_one_binding() {
 }
 
 #[test]
-fn two_directories_with_one_file_name() {
+fn two_directories_with_the_same_file_name() {
     let project = package();
     plain(&project, "src/one/shell.sandbox.rs", "One");
     plain(&project, "src/two/shell.sandbox.rs", "Two");
@@ -51,7 +51,7 @@ fn two_directories_with_one_file_name() {
 }
 
 #[test]
-fn two_files_with_one_class() {
+fn two_files_with_the_same_class() {
     let project = package();
     plain(&project, "src/server/a.sandbox.rs", "ShellSandbox");
     plain(&project, "src/server/b.sandbox.rs", "ShellSandbox");
@@ -74,7 +74,7 @@ fn two_files_with_one_class() {
 }
 
 #[test]
-fn two_files_with_one_container() {
+fn two_files_with_the_same_container() {
     let project = package();
     plain(&project, "src/server/a.sandbox.rs", "A");
     sandbox(&project, "src/server/b.sandbox.rs", "#[sandbox(name = \"a-sandbox\")]\npub struct B;");

@@ -1,11 +1,11 @@
-//! Hand-written entries that koze takes over, and what is the user's for good.
+//! Hand-written entries that koze adopts, and those that stay the user's.
 
 use insta::assert_snapshot;
 use koze_tests::Project;
 
 use crate::common::{BY_HAND, SHELL, built, built_diff, refused, shell};
 
-/// A project with this attribute, and a configuration by hand with one more property.
+/// A project with this attribute, and a hand-written configuration with one more property.
 pub(crate) fn beside(attribute: &str, property: &str) -> Project {
     let project = shell(&format!("{attribute}\npub struct ShellSandbox;"));
     project.write("wrangler.jsonc", BY_HAND.replace("\n}", &format!(",\n  {property}\n}}")));
@@ -28,7 +28,7 @@ const WHOLE: &str = r#""containers": [
   "migrations": [{ "tag": "first", "new_sqlite_classes": ["ShellSandbox"] }]"#;
 
 #[test]
-fn entries_by_hand_are_adopted() {
+fn hand_written_entries_are_adopted() {
     let project = beside("#[sandbox]", WHOLE);
     let before = project.snapshot();
     assert_snapshot!(built(&project).stdout, @"
@@ -96,9 +96,9 @@ fn entries_by_hand_are_adopted() {
     assert!(built(&project).stdout.ends_with("nothing to do: every file is in step\n"));
 }
 
-/// A key that the attribute says the same of becomes koze's, and goes with the attribute.
+/// A key that equals the attribute's becomes koze's, and is removed with the attribute.
 #[test]
-fn an_equal_key_becomes_koze_s() {
+fn an_equal_key_is_adopted() {
     let project = beside("#[sandbox(max_instances = 3)]", WHOLE);
     built(&project);
     project.write(SHELL, "use koze::prelude::*;\n\n#[sandbox]\npub struct ShellSandbox;\n");
@@ -118,9 +118,9 @@ fn an_equal_key_becomes_koze_s() {
     "#);
 }
 
-/// wrangler calls the application `app-shellsandbox`; any name written here would make a second one.
+/// wrangler calls the application `app-shellsandbox`; writing any other name would create a second one.
 #[test]
-fn an_entry_without_a_name_keeps_none() {
+fn an_unnamed_entry_stays_unnamed() {
     let property =
         r#""containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.9.1" }]"#;
     let project = beside("#[sandbox]", property);
@@ -130,9 +130,9 @@ fn an_entry_without_a_name_keeps_none() {
     assert!(built(&project).stdout.contains("nothing to do"));
 }
 
-/// Taken out by hand, it comes back; an application needs a name that is none of `""`.
+/// If the user deletes the entry, it is recreated with a name, because `""` is not valid.
 #[test]
-fn an_entry_without_a_name_comes_back_whole() {
+fn an_unnamed_entry_is_recreated_with_a_name() {
     let property =
         r#""containers": [{ "class_name": "ShellSandbox", "image": "docker.io/cloudflare/sandbox:0.9.1" }]"#;
     let project = beside("#[sandbox]", property);
@@ -147,7 +147,7 @@ fn an_entry_without_a_name_comes_back_whole() {
 }
 
 #[test]
-fn a_users_image_stays_where_the_attribute_names_none() {
+fn a_users_image_is_kept_if_the_attribute_has_none() {
     let property =
         r#""containers": [{ "class_name": "ShellSandbox", "image": "registry.example.com/ours:1" }]"#;
     let project = beside("#[sandbox]", property);
@@ -162,7 +162,7 @@ fn a_users_image_stays_where_the_attribute_names_none() {
 }
 
 #[test]
-fn a_lock_that_is_lost_is_made_anew() {
+fn a_lost_lock_is_recreated() {
     let project = beside("#[sandbox(max_instances = 3)]", "\"vars\": {}");
     built(&project);
     let owned = |lock: String| lock.split_once("[[sandbox]]").expect("a sandbox").1.to_owned();
@@ -173,7 +173,7 @@ fn a_lock_that_is_lost_is_made_anew() {
 }
 
 #[test]
-fn a_lock_that_is_broken() {
+fn an_invalid_lock() {
     let project = beside("#[sandbox]", "\"vars\": {}");
     built(&project);
     let lock = project.read("koze.lock");
@@ -192,7 +192,7 @@ fn a_lock_that_is_broken() {
 }
 
 #[test]
-fn a_lock_with_a_key_that_is_none() {
+fn a_lock_with_an_unknown_key() {
     let project = beside("#[sandbox]", "\"vars\": {}");
     project.write("koze.lock", "version = 1\nsandboxes = []\n");
     assert_snapshot!(refused(&project), @"
@@ -209,7 +209,7 @@ fn a_lock_with_a_key_that_is_none() {
 }
 
 #[test]
-fn a_lock_from_the_future() {
+fn a_lock_of_a_later_version() {
     let project = beside("#[sandbox]", "\"vars\": {}");
     project.write("koze.lock", "version = 2\n");
     assert_snapshot!(refused(&project), @"
@@ -221,9 +221,9 @@ fn a_lock_from_the_future() {
     ");
 }
 
-/// A later version may well write keys that this one does not know: the version is what is wrong then.
+/// A later version may write unknown keys. The message must name the version instead.
 #[test]
-fn a_lock_from_the_future_with_keys_of_the_future() {
+fn a_lock_of_a_later_version_with_unknown_keys() {
     let project = beside("#[sandbox]", "\"vars\": {}");
     project.write("koze.lock", "version = 2\nfuture = true\n");
     let stderr = refused(&project);

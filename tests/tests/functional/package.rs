@@ -1,4 +1,4 @@
-//! Where the package is.
+//! Finding the package.
 
 use insta::assert_snapshot;
 use koze_tests::Project;
@@ -83,9 +83,9 @@ fn a_package_without_a_name() {
     ");
 }
 
-/// As cargo does: the nearest manifest above.
+/// Like cargo, koze uses the nearest manifest in a parent directory.
 #[test]
-fn a_directory_of_the_package_will_do() {
+fn a_subdirectory_of_the_package() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     let run = project.koze(&["build", "--project", "src/server"]);
     assert_eq!(run.code, 0, "{}", run.stderr);

@@ -1,4 +1,4 @@
-//! `koze doctor --prove`, on the kernel that the tests run on.
+//! `koze doctor --prove` on the kernel of the tests.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -15,7 +15,7 @@ use crate::common::violations;
 
 const TIMEOUT: Duration = Duration::from_mins(10);
 const NOBODY: u32 = 65_534;
-/// What needs nothing but the sandbox, its controls included, and so has to hold everywhere.
+/// The attempts that need only the sandbox, including for their controls, and so must hold everywhere.
 const EVERYWHERE: &[&str] = &[
     "read_host_file",
     "read_another_sandbox",
@@ -30,7 +30,7 @@ fn entries(dir: &Path) -> usize {
     fs::read_dir(dir).expect("a directory").count()
 }
 
-/// Runs all attempts with an empty directory to work in, which is empty again then.
+/// Runs all attempts with an empty temporary directory, and checks that it is empty again afterward.
 fn proved(mut command: Command, dir: &Path) -> Value {
     command.args(["doctor", "--prove", "--format", "json"]).current_dir("/").env("TMPDIR", dir);
     let ended = run(command, TIMEOUT);
@@ -42,7 +42,7 @@ fn proved(mut command: Command, dir: &Path) -> Value {
     document
 }
 
-/// How an attempt came out.
+/// Returns the verdict of an attempt.
 fn verdict<'d>(document: &'d Value, name: &str) -> &'d str {
     let all = document["attempts"].as_array().expect("a list");
     let found = all.iter().find(|attempt| attempt["name"] == name).expect("an attempt");
@@ -57,12 +57,12 @@ fn holds(document: &Value) {
     for name in EVERYWHERE {
         assert_eq!(verdict(document, name), "held", "{name}: {document:#}");
     }
-    // Nothing of the host's is changed for a control.
+    // Controls change nothing of the host.
     assert_eq!(verdict(document, "write_to_usr"), "not-testable");
 }
 
 #[test]
-fn every_attempt_is_told() {
+fn every_attempt_is_listed() {
     let dir = tempfile::tempdir().expect("a directory");
     let document = proved(koze(), dir.path());
     holds(&document);
@@ -71,9 +71,9 @@ fn every_attempt_is_told() {
 }
 
 #[test]
-fn a_plain_user_proves_it_as_well() {
+fn an_unprivileged_user_can_prove_it() {
     if !rustix::process::geteuid().is_root() {
-        // Then the test above is that of a plain user.
+        // In this case, the test above ran as an unprivileged user.
         return;
     }
     let shared = tempfile::tempdir().expect("a directory");
@@ -95,7 +95,7 @@ fn a_plain_user_proves_it_as_well() {
 }
 
 #[test]
-fn killed_it_leaves_nothing() {
+fn a_killed_run_leaves_nothing_behind() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut command = koze();
     command.args(["doctor", "--prove"]).env("TMPDIR", dir.path()).current_dir("/");
@@ -116,9 +116,9 @@ fn killed_it_leaves_nothing() {
     });
 }
 
-/// What the controls use to leave protections out is not to be had from outside.
+/// The switches with which controls disable protections are not available from outside.
 #[test]
-fn no_variable_weakens_a_sandbox() {
+fn no_environment_variable_weakens_a_sandbox() {
     let host = crate::common::sandboxes();
     host.write("held", "");
     let koze = host.command(&["call", "shell", r#"{"command": "ls -l /proc/self/fd"}"#]);

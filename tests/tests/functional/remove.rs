@@ -1,11 +1,11 @@
-//! `koze remove`, the one command that deletes storage.
+//! `koze remove`, the only command that deletes storage.
 
 use insta::assert_snapshot;
 use koze_tests::{Project, Snapshot};
 
 use crate::common::{SHELL, built, package, plain, refused_with, users_diff};
 
-/// A project that was built with two sandboxes, and has the file of one of them no more.
+/// A project with two sandboxes after a build, of which one file was deleted.
 fn without_python() -> Project {
     let project = crate::classes::built_shell();
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
@@ -15,7 +15,7 @@ fn without_python() -> Project {
 }
 
 #[test]
-fn a_sandbox_goes_with_its_storage() {
+fn a_sandbox_is_removed_with_its_storage() {
     let project = without_python();
     let before = project.snapshot();
     let run = project.koze(&["remove", "python", "--delete-storage"]);
@@ -65,7 +65,7 @@ fn a_sandbox_goes_with_its_storage() {
 }
 
 #[test]
-fn by_its_class_too() {
+fn a_sandbox_is_removed_by_class() {
     let project = without_python();
     let run = project.koze(&["remove", "PythonSandbox", "--delete-storage"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -82,7 +82,7 @@ fn a_dry_run_deletes_nothing() {
     assert_eq!(project.diff(&before), "");
 }
 
-/// Nothing but the flag says what is to become of the storage.
+/// Only the flags decide what happens to the storage.
 #[test]
 fn without_the_flag_it_is_a_usage_error() {
     let project = without_python();
@@ -92,7 +92,7 @@ fn without_the_flag_it_is_a_usage_error() {
 }
 
 #[test]
-fn a_sandbox_that_is_declared() {
+fn a_declared_sandbox_is_not_removed() {
     let project = crate::classes::built_shell();
     assert!(project.path(SHELL).exists());
     assert_snapshot!(refused_with(&project, &["remove", "shell", "--delete-storage"]), @"
@@ -109,7 +109,7 @@ fn a_sandbox_that_is_declared() {
 }
 
 #[test]
-fn a_sandbox_that_never_was() {
+fn an_unknown_sandbox_is_not_removed() {
     let project = crate::classes::built_shell();
     assert_snapshot!(refused_with(&project, &["remove", "python", "--delete-storage"]), @"
     error[K059]: `python` cannot be removed: koze did not build it
@@ -120,7 +120,7 @@ fn a_sandbox_that_never_was() {
     ");
 }
 
-/// The last one may go as well, and leaves a project without sandboxes.
+/// The last sandbox can be removed, too.
 #[test]
 fn the_last_sandbox() {
     let project = crate::classes::built_shell();
@@ -133,7 +133,7 @@ fn the_last_sandbox() {
 }
 
 #[test]
-fn a_sandbox_goes_and_its_storage_stays() {
+fn a_sandbox_is_removed_and_its_storage_is_kept() {
     let project = without_python();
     let before = project.snapshot();
     let run = project.koze(&["remove", "python", "--keep-storage"]);
@@ -143,7 +143,7 @@ fn a_sandbox_goes_and_its_storage_stays() {
         "{}",
         run.stdout
     );
-    // The container goes; binding and migrations are as they were.
+    // Only the container is removed; binding and migrations are unchanged.
     assert_snapshot!(users_diff(&before, &project.snapshot()), @r#"
     --- a/wrangler.jsonc
     +++ b/wrangler.jsonc
@@ -167,7 +167,7 @@ fn a_sandbox_goes_and_its_storage_stays() {
     let run = project.koze(&["build", "--check"]);
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 
-    // What was kept can be deleted later, by its name or its class.
+    // Kept storage can be deleted later, by name or class.
     let kept = project.snapshot();
     let run = project.koze(&["remove", "PythonSandbox", "--delete-storage"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
@@ -210,15 +210,15 @@ fn a_kept_class_is_a_sandbox_again_when_its_file_is_back() {
 }
 
 #[test]
-fn what_is_to_become_of_the_storage_has_to_be_said() {
+fn the_treatment_of_the_storage_is_required() {
     let run = without_python().koze(&["remove", "python"]);
     assert_eq!(run.code, 2, "{}", run.stdout);
     assert!(run.stderr.contains("<--delete-storage|--keep-storage>"), "{}", run.stderr);
 }
 
-/// Wrangler refuses a binding to a class that does not live, so nothing is written as long as it stands there.
+/// wrangler rejects a binding to a class that does not exist, so nothing is written until it is removed.
 #[test]
-fn a_second_binding_of_a_class_that_goes_has_to_go_first() {
+fn a_second_binding_must_be_removed_first() {
     let project = without_python();
     let config = project.read("wrangler.jsonc");
     let alias = "\"bindings\": [\n      { \"name\": \"ALIAS\", \"class_name\": \"PythonSandbox\" },";
@@ -234,7 +234,7 @@ fn a_second_binding_of_a_class_that_goes_has_to_go_first() {
 
     1 error; nothing was written
     "#);
-    // A class that is kept lives, and may have as many bindings as one likes.
+    // A kept class still exists and may have any number of bindings.
     assert_eq!(project.koze(&["remove", "python", "--keep-storage"]).code, 0);
 }
 
@@ -252,7 +252,7 @@ fn a_kept_class_is_exported_even_where_the_lock_is_lost() {
 }
 
 #[test]
-fn a_sandbox_that_is_gone_is_missed_even_where_the_lock_is_lost() {
+fn a_deleted_sandbox_is_missed_even_where_the_lock_is_lost() {
     let project = without_python();
     fs_err::remove_file(project.path("koze.lock")).expect("it was there");
     let said = refused_with(&project, &["build"]);
@@ -263,7 +263,7 @@ fn a_sandbox_that_is_gone_is_missed_even_where_the_lock_is_lost() {
     assert!(!config.contains("PYTHON_SANDBOX") && !config.contains("python-sandbox"), "{config}");
 }
 
-/// A project with one sandbox, as it was before another came, whose file is gone again.
+/// A project with one sandbox, before and after another one was added whose file was deleted again.
 fn with_a_second_one(config: Option<(&str, &str)>) -> (Project, Snapshot) {
     let project = package();
     if let Some((name, text)) = config {
@@ -278,12 +278,12 @@ fn with_a_second_one(config: Option<(&str, &str)>) -> (Project, Snapshot) {
     (project, before)
 }
 
-/// Cloudflare refuses a first deployment that creates a class and deletes it.
+/// Cloudflare rejects a first deployment that creates and deletes a class.
 #[test]
 fn a_sandbox_that_was_never_deployed() {
     let toml = "name = \"app\" # mine\r\nmain = \"src/generated/worker.mjs\"\r\ncompatibility_date = \"2026-04-21\"\r\n\r\n[env.staging]\r\n";
     for config in [None, Some(("wrangler.toml", toml))] {
-        // At once, or after it was deleted: by its file's name or its class.
+        // Immediately, or after `--delete-storage`; by file name or by class.
         for (deleted, name) in
             [(false, "python"), (false, "PythonSandbox"), (true, "python"), (true, "PythonSandbox")]
         {
@@ -305,9 +305,9 @@ fn a_sandbox_that_was_never_deployed() {
     }
 }
 
-/// Only its own class leaves a migration that others share.
+/// A migration that other classes share loses only this class.
 #[test]
-fn a_class_that_was_never_deployed_beside_others() {
+fn a_never_deployed_class_in_a_shared_migration() {
     let project = package();
     for (file, class) in [("a", "A"), ("b", "B"), ("c", "C")] {
         plain(&project, &format!("src/{file}.sandbox.rs"), class);
@@ -321,7 +321,7 @@ fn a_class_that_was_never_deployed_beside_others() {
     assert_eq!(project.koze(&["remove", "b", "--never-deployed"]).code, 0);
     assert_eq!(migrations(&project), r#""migrations":[{"tag":"v1","new_sqlite_classes":["A","C"]}]}"#);
     assert!(built(&project).stdout.contains("nothing to do"));
-    // A deletion that others share loses that one alone as well.
+    // A shared deletion also loses only this class.
     for file in ["a", "c"] {
         fs_err::remove_file(project.path(format!("src/{file}.sandbox.rs"))).expect("it was there");
     }
@@ -334,7 +334,7 @@ fn a_class_that_was_never_deployed_beside_others() {
 }
 
 #[test]
-fn with_exports_a_class_that_was_never_deployed_leaves_no_tombstone() {
+fn with_exports_a_never_deployed_class_leaves_no_tombstone() {
     let exports =
         ",\n  \"exports\": { \"Other\": { \"type\": \"durable-object\", \"storage\": \"sqlite\" } }\n}";
     let config = crate::common::BY_HAND.replace("\n}", exports);
@@ -349,14 +349,14 @@ fn with_exports_a_class_that_was_never_deployed_leaves_no_tombstone() {
     }
 }
 
-/// What suggests that a class was deployed, or is not koze's, is in the way.
+/// Evidence that a class was deployed, or is not koze's, prevents its removal.
 #[test]
-fn what_may_have_been_deployed_stays() {
+fn a_class_that_may_have_been_deployed_is_kept() {
     let refused = |project: &Project, name: &str, why: &str| {
         let said = refused_with(project, &["remove", name, "--never-deployed"]);
         assert!(said.starts_with(&format!("error[K059]: `{name}` cannot be removed: {why}")), "{said}");
     };
-    // Its file is there, koze never heard of it, its storage was kept.
+    // The file still exists, the class is unknown, or its storage was kept.
     let project = without_python();
     refused(&project, "shell", "`src/server/shell.sandbox.rs` declares it");
     refused(&project, "ruby", "koze did not build it");
@@ -370,7 +370,7 @@ fn what_may_have_been_deployed_stays() {
     built(&project);
     fs_err::remove_file(project.path(SHELL)).expect("it was there");
     refused(&project, "BashSandbox", "`v2` renames or transfers it");
-    // Its container was there before koze.
+    // The container existed before koze.
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     project.write(
@@ -381,7 +381,7 @@ fn what_may_have_been_deployed_stays() {
     built(&project);
     fs_err::remove_file(project.path(SHELL)).expect("it was there");
     refused(&project, "shell", "koze took its container over");
-    // Another wrote the migration: the lock is lost.
+    // The migration may not be koze's: the lock was lost.
     let project = without_python();
     fs_err::remove_file(project.path("koze.lock")).expect("it was there");
     refused(&project, "PythonSandbox", "koze did not write the migration `v2`");

@@ -11,7 +11,7 @@ fn built_shell() -> Project {
     project
 }
 
-/// Renames, which must succeed, and returns the diff of the user's own files.
+/// Renames, which must succeed, and returns the diff of the user's files.
 fn renamed(project: &Project, old: &str, new: &str) -> String {
     let before = project.snapshot();
     let run = project.koze(&["rename", old, new]);
@@ -22,7 +22,7 @@ fn renamed(project: &Project, old: &str, new: &str) -> String {
 }
 
 #[test]
-fn the_file_and_the_class_that_follows_it() {
+fn a_file_and_its_derived_class() {
     let project = built_shell();
     assert_snapshot!(renamed(&project, "shell", "bash"), @r#"
     --- /dev/null
@@ -78,12 +78,12 @@ fn the_file_and_the_class_that_follows_it() {
        ]
      }
     "#);
-    // The application is found by its name, so it keeps it.
+    // wrangler identifies the application by name, so it is kept.
     assert!(project.read("koze.lock").contains("container = \"shell-sandbox\""));
 }
 
 #[test]
-fn the_class_alone() {
+fn only_the_class() {
     let project = built_shell();
     sandbox(
         &project,
@@ -143,16 +143,16 @@ fn the_class_alone() {
 }
 
 #[test]
-fn a_class_of_its_own_name_stays_where_the_file_moves() {
+fn a_custom_class_name_is_kept_when_the_file_is_renamed() {
     let project = shell("#[sandbox]\npub struct Terminal;");
     built(&project);
     let diff = renamed(&project, "Terminal", "bash");
     assert!(!diff.contains("renamed_classes") && diff.contains("BASH_SANDBOX"), "{diff}");
 }
 
-/// It decides the image by its name.
+/// The Dockerfile's name selects the image.
 #[test]
-fn the_dockerfile_beside_it_goes_along() {
+fn the_dockerfile_is_renamed_with_the_sandbox() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     let dockerfile = b"FROM docker.io/cloudflare/sandbox:0.12.10\n# \xff\n";
     project.write("src/server/shell.Dockerfile", dockerfile);
@@ -164,7 +164,7 @@ fn the_dockerfile_beside_it_goes_along() {
 }
 
 #[test]
-fn a_dockerfile_that_another_sandbox_names() {
+fn a_dockerfile_that_another_sandbox_uses() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     sandbox(
         &project,
@@ -187,7 +187,7 @@ fn a_dockerfile_that_another_sandbox_names() {
 }
 
 #[test]
-fn what_speaks_of_the_old_name_is_listed() {
+fn mentions_of_the_old_name_are_listed() {
     let project = built_shell();
     project.write("src/lib.rs", "mod generated;\nfn f(env: generated::Env) {\n    env.shell_sandbox().get(\"SHELL_SANDBOX\");\n    let a: ShellSandboxes; // shell\n}\n");
     let run = project.koze(&["rename", "shell", "bash"]);
@@ -211,9 +211,9 @@ fn what_speaks_of_the_old_name_is_listed() {
     "#);
 }
 
-/// Of two renames, each with a place of its own, a build could not tell which is which; the command can.
+/// With two renames to new files, a build could not tell which is which, but the command can.
 #[test]
-fn beside_other_new_sandboxes() {
+fn with_other_new_sandboxes() {
     let project = built_shell();
     plain(&project, "src/server/python.sandbox.rs", "PythonSandbox");
     let diff = renamed(&project, "shell", "bash");
@@ -229,7 +229,7 @@ fn a_sandbox_that_was_never_built() {
 }
 
 #[test]
-fn byte_order_mark_and_line_ends_stay() {
+fn byte_order_mark_and_line_endings_are_kept() {
     let project = package();
     project.write(SHELL, "\u{feff}use koze::prelude::*;\r\n\r\n#[sandbox]\r\npub struct ShellSandbox;\r\n");
     built(&project);
@@ -241,7 +241,7 @@ fn byte_order_mark_and_line_ends_stay() {
 }
 
 #[test]
-fn a_sandbox_that_there_is_not() {
+fn an_unknown_sandbox() {
     assert_snapshot!(refused_with(&built_shell(), &["rename", "bash", "zsh"]), @"
     error[K065]: there is no sandbox `bash`
      |
@@ -259,7 +259,7 @@ fn a_sandbox_that_there_is_not() {
 }
 
 #[test]
-fn names_that_cannot_be() {
+fn invalid_names() {
     let project = built_shell();
     assert_snapshot!(refused_with(&project, &["rename", "shell", "My Shell"]), @"
     error[K067]: `My Shell` is not a valid sandbox name
@@ -284,7 +284,7 @@ fn names_that_cannot_be() {
 }
 
 #[test]
-fn a_name_that_is_taken() {
+fn a_name_in_use() {
     let project = built_shell();
     plain(&project, "src/server/bash.sandbox.rs", "BashSandbox");
     built(&project);
@@ -325,9 +325,9 @@ fn in_every_environment() {
     assert_eq!(diff.matches("renamed_classes").count(), 2, "{diff}");
 }
 
-/// Where the file is a link, what it leads to is edited in place; a new file takes the link's place, not its target's.
+/// A linked file is edited in place; a renamed file replaces the link, not its target.
 #[test]
-fn a_file_that_is_a_link() {
+fn a_linked_file() {
     let project = package();
     project.write("shared/shell.rs", "use koze::prelude::*;\n\n#[sandbox]\npub struct ShellSandbox;\n");
     fs_err::create_dir(project.path("src/server")).expect("a directory");
@@ -340,9 +340,9 @@ fn a_file_that_is_a_link() {
     assert!(project.path("shared/shell.rs").exists() && !project.path(SHELL).is_symlink());
 }
 
-/// The directory of the sandboxes may be a link to another one in the package.
+/// The sandbox directory may be a link to another one in the package.
 #[test]
-fn below_a_directory_that_is_a_link() {
+fn in_a_linked_directory() {
     let project = package();
     plain(&project, "src/zz/shell.sandbox.rs", "ShellSandbox");
     fs_err::os::unix::fs::symlink("zz", project.path("src/server")).expect("a link");

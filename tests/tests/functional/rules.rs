@@ -1,13 +1,13 @@
-//! Every rule has a test that shows its text.
+//! Checks that every rule has a test that shows its text.
 
 use koze_cli::rules::Rule;
 use koze_tests::root;
 
-/// The macro alone can raise these.
+/// The rules that only the macro can report.
 const NOT_OF_THE_COMMAND_LINE: [&str; 1] = ["K008"];
 
 #[test]
-fn every_rule_that_koze_can_raise_is_shown_by_a_test() {
+fn every_rule_of_the_command_line_is_shown_by_a_test() {
     let tests = root().join("tests/tests/functional");
     let sources: String = fs_err::read_dir(tests)
         .expect("the tests")

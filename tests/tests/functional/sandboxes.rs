@@ -7,7 +7,7 @@ use crate::common::{refused_with, sandboxes};
 use koze_tests::Project;
 
 #[test]
-fn looking_makes_nothing() {
+fn listing_creates_nothing() {
     let host = sandboxes();
     let run = host.koze(&["sandboxes"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));

@@ -1,11 +1,11 @@
-//! What `schema/build.schema.json` says of the output: every shape of it, and nothing else.
+//! Validates all forms of the output with `schema/build.schema.json`.
 
 use koze_tests::Project;
 use serde_json::{Value, json};
 
 use crate::common::{BY_HAND, SHELL, document, package, plain, sandbox, shell, violations};
 
-/// Runs a command with `--format json`, checks its exit code, and returns its document, which is as the schema says.
+/// Runs a command with `--format json`, checks its exit code, and returns its validated document.
 fn said(project: &Project, args: &[&str], code: i32) -> Value {
     let run = project.koze(&[args, &["--format", "json"]].concat());
     assert_eq!(run.code, code, "{}{}", run.stdout, run.stderr);
@@ -17,7 +17,7 @@ fn codes(document: &Value) -> Vec<&str> {
     list.iter().map(|diagnostic| diagnostic["code"].as_str().expect("a code")).collect()
 }
 
-/// A document with an entry in each list and a value for each key.
+/// Returns a document with an entry in each list and a value for each key.
 fn full() -> Value {
     let project = shell("#[sandbox(renamed_from = \"Old\")]\npub struct ShellSandbox;");
     let document = said(&project, &["build"], 0);
@@ -62,7 +62,7 @@ fn no_sandboxes() {
 }
 
 #[test]
-fn errors_with_a_place_without_one_and_in_a_file_as_a_whole() {
+fn errors_with_and_without_locations() {
     let at = shell("#[sandbox(max_instances = 0)]\npub struct ShellSandbox;");
     let at = said(&at, &["build"], 1)["diagnostics"][0].clone();
     assert_eq!((&at["file"], &at["line"], &at["column"]), (&json!(SHELL), &json!(3), &json!(27)));
@@ -77,7 +77,7 @@ fn errors_with_a_place_without_one_and_in_a_file_as_a_whole() {
 }
 
 #[test]
-fn warnings_and_the_errors_they_are_when_strict() {
+fn warnings_and_strict_mode() {
     let project = shell("#[sandbox(renamed_from = \"Old\")]\npub struct ShellSandbox;");
     let level = |document: Value| document["diagnostics"][0]["level"].clone();
     assert_eq!(level(said(&project, &["build", "--dry-run"], 0)), "warning");
@@ -101,9 +101,9 @@ fn a_removal() {
     assert_eq!(document["sandboxes"], json!([]));
 }
 
-/// A program that reads the output with the schema would not notice what it does not know of.
+/// Programs that rely on the schema would miss unknown keys and values.
 #[test]
-fn what_the_schema_does_not_know_is_refused() {
+fn unknown_keys_and_values_violate_the_schema() {
     let full = full();
     let objects = ["", "/sdk", "/sandboxes/0", "/changes/0", "/diagnostics/0"];
     for object in objects {

@@ -1,4 +1,4 @@
-//! The version of `@cloudflare/sandbox`, which the image follows.
+//! Resolving the version of `@cloudflare/sandbox`, which determines the image.
 
 use insta::assert_snapshot;
 use koze_tests::Project;
@@ -32,7 +32,7 @@ fn no_sdk_anywhere() {
 }
 
 #[test]
-fn a_range_is_no_version() {
+fn a_range_is_not_a_version() {
     let project = bare();
     project.write("package.json", "{ \"dependencies\": { \"@cloudflare/sandbox\": \"^0.12.10\" } }\n");
     assert!(refused(&project).starts_with("error[K030]"));
@@ -50,7 +50,7 @@ fn an_sdk_without_the_class() {
 }
 
 #[test]
-fn other_sdks_out_of_range() {
+fn other_unsupported_versions() {
     for version in ["1.0.0", "0.8.10", "0.13.0-beta.1", "0.7.0", "latest"] {
         let stderr = refused(&with_version(version));
         let begins = format!("error[K031]: `@cloudflare/sandbox` {version} ({INSTALLED}) is outside");
@@ -59,7 +59,7 @@ fn other_sdks_out_of_range() {
 }
 
 #[test]
-fn an_old_sdk_is_warned_of() {
+fn an_old_sdk_causes_a_warning() {
     let project = with_version("0.8.11");
     assert_snapshot!(warned(&project), @"
     warning[K032]: `@cloudflare/sandbox` 0.8.11 (node_modules/@cloudflare/sandbox/package.json) is older than the tools of this version of koze expect
@@ -72,9 +72,9 @@ fn an_old_sdk_is_warned_of() {
     assert!(config.contains("docker.io/cloudflare/sandbox:0.8.11\""), "{config}");
 }
 
-/// Each source answers before those after it.
+/// Each source takes precedence over those after it.
 #[test]
-fn who_answers_first() {
+fn precedence_of_sources() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     let source = |project: &Project| {
         let line = built(project).stdout.lines().next().unwrap_or_default().to_owned();
@@ -119,7 +119,7 @@ fn an_installed_package_without_a_version() {
 }
 
 #[test]
-fn a_dockerfile_of_another_version_is_warned_of() {
+fn a_dockerfile_of_another_version_causes_a_warning() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     project.write(
         "src/server/shell.Dockerfile",
@@ -138,9 +138,9 @@ fn a_dockerfile_of_another_version_is_warned_of() {
     ");
 }
 
-/// The crate in the dependency graph answers last, and only as it is locked: a build makes no `Cargo.lock`.
+/// The crate in the dependency graph comes last, and only if it is locked: a build creates no `Cargo.lock`.
 #[test]
-fn the_crate_answers_where_nothing_else_does() {
+fn the_crate_is_the_last_source() {
     let project = bare();
     let manifest = project.read("Cargo.toml");
     project
@@ -163,9 +163,9 @@ fn the_crate_answers_where_nothing_else_does() {
     assert!(project.read("wrangler.jsonc").contains("docker.io/cloudflare/sandbox:0.12.9\""));
 }
 
-/// Of several versions in the lock file of a workspace, the one that the package imports counts.
+/// If a workspace's lock file has several versions, the one that the package imports counts.
 #[test]
-fn the_importer_of_the_package_decides() {
+fn the_importer_of_the_package_counts() {
     let lock = "lockfileVersion: '9.0'
 importers:
   .:

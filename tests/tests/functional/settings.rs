@@ -1,4 +1,4 @@
-//! What `koze init` sets in a configuration that is there, and what it leaves to the user.
+//! The settings of an existing configuration that `koze init` changes, and those it leaves to the user.
 
 use insta::assert_snapshot;
 use koze_tests::{Project, Run, root};
@@ -14,7 +14,7 @@ fn init_with(project: &Project, more: &[&str]) -> Run {
     project.koze(&[&["init", "--runtime-path", &runtime], more].concat())
 }
 
-/// The lines that say what was done beside the files.
+/// Returns the notes about changes other than files.
 fn notes(run: &Run) -> String {
     assert_eq!(run.code, 0, "{run:?}");
     let lines = run.stdout.lines();
@@ -33,7 +33,7 @@ fn with(config: &str) -> Project {
 }
 
 #[test]
-fn what_was_set_is_named() {
+fn changed_settings_are_listed() {
     let project = with(
         "name = \"app\"\nmain = \"build/index.js\"\ncompatibility_date = \"2026-04-21\"\n\n[build]\ncommand = \"cargo install -q worker-build && worker-build --release\"\n",
     );
@@ -42,11 +42,11 @@ fn what_was_set_is_named() {
     set `main` in wrangler.toml to `src/generated/worker.mjs`
     set `build.command` in wrangler.toml to `koze build --check && cargo install -q worker-build && worker-build --release`
     ");
-    // What is in place is neither set nor named again.
+    // Correct settings are neither changed nor listed.
     assert_eq!(notes(&init(&project)), "");
 }
 
-/// An environment may have a command of its own, which is the one that runs there.
+/// If an environment has its own command, that one is used there.
 #[test]
 fn the_commands_of_environments_are_guarded() {
     let project = with(
@@ -90,7 +90,7 @@ watch_dir = "lib"
     assert!(!config.contains("env.plain.build"), "{config}");
 }
 
-/// wrangler takes `main` or `site.entry-point`.
+/// wrangler accepts either `main` or `site.entry-point`.
 #[test]
 fn the_entry_point_of_a_site() {
     let site = |entry: &str| {
@@ -107,7 +107,7 @@ fn the_entry_point_of_a_site() {
     assert!(config.contains("main = \"src/generated/worker.mjs\"\n"), "{config}");
     assert!(config.contains("[site]\nbucket = \"./public\" # files\n\n"), "{config}");
 
-    // The user's own entry stays, and nothing comes beside it.
+    // A custom entry point is kept, and no `main` is added.
     let project = with(&site("workers-site"));
     let run = init(&project);
     assert!(!project.read("wrangler.toml").contains("main ="), "{run:?}");
@@ -122,7 +122,7 @@ fn the_entry_point_of_a_site() {
 
     1 warning
     "#);
-    // One that leads to the classes is left alone.
+    // An entry point that exports the classes is kept.
     let project = with(&site("entry.mjs"));
     project.write("entry.mjs", "export * from './src/generated/worker.mjs';\n");
     assert_eq!(init(&project).stderr, "");
@@ -142,7 +142,7 @@ fn the_entry_point_of_a_site() {
 }
 
 #[test]
-fn configurations_that_wrangler_finds_only_where_it_is_told_to() {
+fn configurations_that_wrangler_does_not_find_by_default() {
     let text = "name = \"app\"\nmain = \"build/index.js\"\ncompatibility_date = \"2026-04-21\"\ncompatibility_flags = [\"nodejs_compat\"]\n";
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
@@ -159,9 +159,9 @@ fn configurations_that_wrangler_finds_only_where_it_is_told_to() {
     assert_eq!(init_with(&project, &["--config", "wrangler.b.toml"]).code, 0);
     assert!(!project.path("wrangler.jsonc").exists());
     assert_eq!(project.read("wrangler.a.toml"), text);
-    // From then on it is known.
+    // The choice is recorded.
     assert!(built(&project).stdout.contains("nothing to do"));
-    // The other one has nothing of koze's: the lock is not its.
+    // The lock does not belong to the other configuration.
     assert_snapshot!(refused_with(&project, &["build", "--config", "wrangler.a.toml"]), @"
     error[K045]: `koze.lock` belongs to `wrangler.b.toml`: this file does not have the entries that koze wrote there
     --> wrangler.a.toml
@@ -169,14 +169,14 @@ fn configurations_that_wrangler_finds_only_where_it_is_told_to() {
 
     1 error; nothing was written
     ");
-    // A copy that is moved to has everything.
+    // A copy of the recorded configuration has all of koze's entries.
     project.write("wrangler.c.toml", project.read("wrangler.b.toml"));
     assert_eq!(project.koze(&["build", "--config", "wrangler.c.toml"]).code, 0);
 }
 
-/// What wrangler finds by itself needs no word, whatever lies beside it.
+/// A configuration that wrangler finds by default takes precedence over other files.
 #[test]
-fn other_configurations_beside_the_usual_one() {
+fn other_configurations_next_to_the_default() {
     let project =
         with("name = \"app\"\nmain = \"src/generated/worker.mjs\"\ncompatibility_date = \"2026-04-21\"\n");
     project.write("wrangler.test.jsonc", "{}").write("wrangler.json.bak", "");
@@ -188,14 +188,14 @@ fn other_configurations_beside_the_usual_one() {
 
     1 error; nothing was written
     ");
-    // Where the file is gone, what koze owns in it counts for more than what else there is.
+    // If the recorded file is deleted, what koze owned in it matters more than other candidates.
     fs_err::remove_file(project.path("wrangler.toml")).expect("it was there");
     assert!(refused(&project).starts_with("error[K058]"));
 }
 
-/// What is to be committed must not be hidden from git.
+/// Files that must be committed must not be ignored by git.
 #[test]
-fn what_gitignore_hides() {
+fn ignored_files_are_reported() {
     let next = |ignored: &[(&str, &str)]| {
         let project = package();
         plain(&project, SHELL, "ShellSandbox");
@@ -213,7 +213,7 @@ fn what_gitignore_hides() {
     next: remove `*.lock` from .gitignore, which hides `koze.lock` from git
     next: then commit these files, including `koze.lock`: a checkout without them does not build
     ");
-    // As git reads the files: the nearest one that has a pattern counts, up to the repository.
+    // As in git, the nearest file with a matching pattern counts, up to the repository.
     let commit = "next: commit these files, including `koze.lock`\n";
     for ignored in [
         &[(".gitignore", "/generated\n/target\n")][..],

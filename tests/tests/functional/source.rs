@@ -1,4 +1,4 @@
-//! Sandbox files that are not as they should be.
+//! Invalid sandbox files.
 
 use insta::assert_snapshot;
 use koze_tests::Project;
@@ -10,7 +10,7 @@ fn refused_source(declaration: &str) -> String {
 }
 
 #[test]
-fn no_rust() {
+fn not_rust() {
     assert_snapshot!(refused_source("#[sandbox]\npub struct ShellSandbox"), @"
     error[K001]: cannot parse this file as Rust: unexpected end of input, expected one of: `where`, parentheses, curly braces, `;`
      --> src/server/shell.sandbox.rs:4:12
@@ -25,7 +25,7 @@ fn no_rust() {
 }
 
 #[test]
-fn no_rust_in_the_middle() {
+fn invalid_rust_in_the_middle() {
     assert_snapshot!(refused_source("#[sandbox]\npub struct Größe; fn x( {\n}"), @"
     error[K001]: cannot parse this file as Rust: unclosed bracket or literal
      --> src/server/shell.sandbox.rs:4:23
@@ -40,7 +40,7 @@ fn no_rust_in_the_middle() {
 }
 
 #[test]
-fn no_utf_8() {
+fn not_utf_8() {
     let project = package();
     project.write(SHELL, b"// caf\xe9\n#[sandbox]\npub struct ShellSandbox;\n");
     assert_snapshot!(refused(&project), @"
@@ -155,7 +155,7 @@ fn a_struct_in_a_module() {
 }
 
 #[test]
-fn class_names_that_are_taken() {
+fn reserved_class_names() {
     assert_snapshot!(refused_source("#[sandbox]\npub struct Sandbox;"), @"
     error[K009]: `Sandbox` cannot be the class of a sandbox: the name is a name that the generated code uses itself
      --> src/server/shell.sandbox.rs:4:12
@@ -232,7 +232,7 @@ fn a_file_name_that_begins_with_a_digit() {
 }
 
 #[test]
-fn a_file_name_that_is_no_module() {
+fn a_file_name_that_is_not_a_module_name() {
     assert_snapshot!(refused(&named("src/self.sandbox.rs")), @"
     error[K007]: `self.sandbox.rs` is not a valid name for a sandbox file
      --> src/self.sandbox.rs:4:12
@@ -247,7 +247,7 @@ fn a_file_name_that_is_no_module() {
 }
 
 #[test]
-fn errors_of_several_files_come_in_one_go() {
+fn errors_of_several_files_are_reported_together() {
     let project = package();
     project.write("src/a.sandbox.rs", "");
     sandbox(&project, "src/b.sandbox.rs", "#[sandbox(imgae = \"x/y:1\", max_instances = 0)]\npub struct B;");
@@ -294,9 +294,9 @@ fn errors_of_several_files_come_in_one_go() {
     "#);
 }
 
-/// Line and column are the editor's: characters from 1, a byte order mark not counted.
+/// Lines and columns are those of an editor: characters from 1, without a byte order mark.
 #[test]
-fn a_place_behind_wide_characters() {
+fn a_location_after_wide_characters() {
     let project = package();
     let source =
         "\u{feff}use koze::prelude::*;\r\n\r\n/* 世界 */ #[sandbox(imgae = \"x/y:1\")] pub struct S;\r\n";
@@ -334,7 +334,7 @@ fn a_conditional_sandbox() {
 }
 
 #[test]
-fn a_directory_that_rust_cannot_name() {
+fn a_directory_that_is_not_utf_8() {
     use std::os::unix::ffi::OsStrExt as _;
     let project = package();
     let dir = project.path("src").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
@@ -350,7 +350,7 @@ fn a_directory_that_rust_cannot_name() {
 }
 
 #[test]
-fn a_condition_on_the_file_or_behind_cfg_attr_is_one_too() {
+fn conditions_on_the_file_or_in_cfg_attr_count_too() {
     for text in [
         "#![cfg(unix)]\n#[sandbox]\npub struct ShellSandbox;\n",
         "#[sandbox]\n#[cfg_attr(unix, cfg(unix))]\npub struct ShellSandbox;\n",

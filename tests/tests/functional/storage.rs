@@ -1,4 +1,4 @@
-//! Sequences in which storage could be lost, or go to a class it does not belong to.
+//! Sequences of changes that might lose storage or assign it to another class.
 
 use koze_tests::Project;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::common::{BY_HAND, SHELL, built, package, plain, refused_with, sandbox
 
 const PYTHON: &str = "src/server/python.sandbox.rs";
 
-/// Writes a configuration of these migrations alone, besides what a configuration has to have.
+/// Writes a minimal configuration with these migrations.
 fn with_migrations(migrations: &Value) -> Project {
     let project = package();
     let config = json!({
@@ -21,7 +21,7 @@ fn with_migrations(migrations: &Value) -> Project {
     project
 }
 
-/// The last migration, without its tag.
+/// Returns the last migration without its tag.
 fn last_migration(project: &Project) -> Value {
     let config = project.read("wrangler.jsonc");
     let without_comments: Vec<&str> =
@@ -38,7 +38,7 @@ fn gone(project: &Project, file: &str) {
 }
 
 #[test]
-fn a_class_that_is_renamed_is_not_deleted() {
+fn a_renamed_class_is_not_deleted() {
     let project = built_shell();
     gone(&project, SHELL);
     sandbox(&project, PYTHON, "#[sandbox(renamed_from = \"ShellSandbox\")]\npub struct PythonSandbox;");
@@ -56,9 +56,9 @@ fn a_class_that_is_renamed_is_not_deleted() {
     );
 }
 
-/// A name that a class had once may be another class's today.
+/// A former name of a class may belong to another class today.
 #[test]
-fn a_rename_of_long_ago_is_not_applied_to_a_new_class_of_that_name() {
+fn an_old_rename_is_not_applied_to_a_new_class_with_that_name() {
     let project = with_migrations(&json!([
         { "tag": "v1", "new_sqlite_classes": ["A"] },
         { "tag": "v2", "renamed_classes": [{ "from": "A", "to": "B" }] },
@@ -70,7 +70,7 @@ fn a_rename_of_long_ago_is_not_applied_to_a_new_class_of_that_name() {
 }
 
 #[test]
-fn an_environment_that_lags_behind_goes_through_the_rename_too() {
+fn an_environment_that_lags_behind_gets_the_rename_too() {
     let project = package();
     let config = json!({
         "name": "app",
@@ -98,14 +98,14 @@ fn an_environment_that_lags_behind_goes_through_the_rename_too() {
 }
 
 #[test]
-fn several_sandboxes_go_at_once() {
+fn several_sandboxes_are_removed_together() {
     let project = built_shell();
     plain(&project, PYTHON, "PythonSandbox");
     plain(&project, "src/server/node.sandbox.rs", "NodeSandbox");
     built(&project);
     gone(&project, SHELL);
     gone(&project, PYTHON);
-    // One of them alone leaves the other without a word of what is to become of its storage.
+    // Removing only one leaves the question about the other's storage open.
     assert!(refused_with(&project, &["remove", "shell", "--delete-storage"]).contains("K043"));
     let run = project.koze(&["remove", "shell", "python", "--delete-storage"]);
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
@@ -113,7 +113,7 @@ fn several_sandboxes_go_at_once() {
 }
 
 #[test]
-fn a_configuration_that_was_named_is_remembered_where_wrangler_would_take_another() {
+fn a_named_configuration_is_remembered_over_wranglers_default() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     project.write("wrangler.json", BY_HAND).write("wrangler.jsonc", BY_HAND);
@@ -123,7 +123,7 @@ fn a_configuration_that_was_named_is_remembered_where_wrangler_would_take_anothe
     assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
 }
 
-/// A configuration in which `production` has migrations of its own, which lag behind those of the top level.
+/// A configuration in which `production` has its own migrations, which lag behind those of the top level.
 fn lagging(top: &Value) -> Project {
     let project = package();
     let config = json!({
@@ -138,7 +138,7 @@ fn lagging(top: &Value) -> Project {
 }
 
 #[test]
-fn two_renames_at_once_are_followed_to_the_end() {
+fn two_pending_renames_are_followed_to_the_end() {
     let project = lagging(&json!([
         { "tag": "v1", "new_sqlite_classes": ["A"] },
         { "tag": "v2", "renamed_classes": [{ "from": "A", "to": "B" }] },
@@ -152,7 +152,7 @@ fn two_renames_at_once_are_followed_to_the_end() {
 }
 
 #[test]
-fn a_list_that_koze_wrote_to_does_not_vanish() {
+fn a_list_that_koze_wrote_to_must_not_disappear() {
     let project = lagging(&json!([{ "tag": "v1", "new_sqlite_classes": ["A"] }]));
     plain(&project, SHELL, "A");
     built(&project);
@@ -169,7 +169,7 @@ fn a_list_that_koze_wrote_to_does_not_vanish() {
 }
 
 #[test]
-fn a_kept_class_takes_its_binding_along_to_another_file() {
+fn a_kept_class_takes_its_binding_to_another_file() {
     let project = built_shell();
     plain(&project, PYTHON, "PythonSandbox");
     built(&project);
@@ -182,7 +182,7 @@ fn a_kept_class_takes_its_binding_along_to_another_file() {
 }
 
 #[test]
-fn a_sandbox_that_is_named_twice_goes_once() {
+fn a_sandbox_named_twice_is_removed_once() {
     let project = built_shell();
     gone(&project, SHELL);
     assert_eq!(project.koze(&["remove", "shell", "ShellSandbox", "--delete-storage"]).code, 0);
@@ -190,7 +190,7 @@ fn a_sandbox_that_is_named_twice_goes_once() {
 }
 
 #[test]
-fn a_sandbox_that_took_the_file_of_a_removed_one_gets_its_names() {
+fn a_sandbox_in_the_file_of_a_removed_one_gets_its_names() {
     let project = built_shell();
     plain(&project, SHELL, "OtherSandbox");
     let run = project.koze(&["remove", "ShellSandbox", "--delete-storage"]);
@@ -204,7 +204,7 @@ fn a_sandbox_that_took_the_file_of_a_removed_one_gets_its_names() {
 }
 
 #[test]
-fn a_comment_in_a_block_of_kozes_stays() {
+fn a_comment_in_one_of_kozes_blocks_is_kept() {
     let project = built_shell();
     let config =
         project.read("wrangler.jsonc").replace("\"containers\": [", "\"containers\": [\n    // Mine.");
@@ -215,7 +215,7 @@ fn a_comment_in_a_block_of_kozes_stays() {
 }
 
 #[test]
-fn a_rename_that_is_done_stands_in_nobodys_way() {
+fn a_finished_rename_does_not_interfere() {
     let project = built_shell();
     sandbox(&project, SHELL, "#[sandbox(renamed_from = \"ShellSandbox\")]\npub struct BashSandbox;");
     built(&project);
@@ -226,7 +226,7 @@ fn a_rename_that_is_done_stands_in_nobodys_way() {
 }
 
 #[test]
-fn what_is_deleted_goes_under_the_name_it_has_in_each_environment() {
+fn a_class_is_deleted_under_its_name_in_each_environment() {
     let project = lagging(&json!([
         { "tag": "v1", "new_sqlite_classes": ["A"] },
         { "tag": "v2", "renamed_classes": [{ "from": "A", "to": "B" }] },
@@ -242,9 +242,9 @@ fn what_is_deleted_goes_under_the_name_it_has_in_each_environment() {
     assert_eq!(config["env"]["production"]["migrations"][1]["deleted_classes"], json!(["A"]));
 }
 
-/// It was koze's once, and is not looked at any more: only a warning can tell that its next deployment fails.
+/// koze no longer manages the environment, so only a warning can say that its next deployment will fail.
 #[test]
-fn an_environment_that_is_left_out_names_a_class_that_is_no_more() {
+fn an_unmanaged_environment_names_a_deleted_class() {
     let project = crate::classes::built_shell();
     let config = project.read("wrangler.jsonc");
     let env = "\"env\": { \"a\": {}, \"b\": {} },\n  \"containers\"";

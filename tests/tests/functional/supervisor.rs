@@ -1,4 +1,4 @@
-//! The process that keeps sandboxes running from one `koze call` to the next.
+//! The process that keeps sandboxes running between `koze call` commands.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -18,12 +18,12 @@ use crate::common::sandboxes;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A length for `sleep` that no other process on this machine has.
+/// Returns an argument for `sleep` that no other process on this machine uses.
 fn length(of: &str) -> String {
     format!("{of}.{}", std::process::id())
 }
 
-/// The same command, with what `env` does to signals.
+/// Returns the same command, with a signal option of `env`.
 fn started_by(option: &str, command: &Command) -> Command {
     let mut env = Command::new("env");
     env.arg(option).arg(command.get_program()).args(command.get_args());
@@ -40,7 +40,7 @@ fn started_by(option: &str, command: &Command) -> Command {
 }
 
 #[test]
-fn many_first_calls_at_once_start_one() {
+fn concurrent_first_calls_start_one_supervisor() {
     let host = sandboxes();
     let calls: Vec<_> = (0..20)
         .map(|number| {
@@ -69,21 +69,21 @@ fn a_background_program_outlives_its_call() {
 }
 
 #[test]
-fn one_that_is_killed_leaves_files_and_no_process() {
+fn a_killed_supervisor_leaves_files_and_no_process() {
     let host = sandboxes();
     let seconds = length("7002");
     host.shell(&format!("echo kept > file; sleep {seconds} > /dev/null 2>&1 &"));
     eventually("its program runs", || sleeps(&seconds));
     let [killed] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
     signal(killed, Signal::KILL);
-    // At once: the next call does not wait for somebody to clean up.
+    // Immediately: the next call does not need any cleanup.
     assert_eq!(host.shell("cat file"), "kept\n");
     assert!(!host.supervisors().contains(&killed));
     eventually("its programs are gone", || !sleeps(&seconds));
 }
 
 #[test]
-fn one_that_is_killed_during_a_call_says_so() {
+fn a_supervisor_killed_during_a_call_is_reported() {
     let host = sandboxes();
     let seconds = length("7003");
     let input = json!({ "command": format!("sleep {seconds}"), "timeout_ms": 600_000 }).to_string();
@@ -99,7 +99,7 @@ fn one_that_is_killed_during_a_call_says_so() {
 }
 
 #[test]
-fn one_that_nobody_needs_ends() {
+fn an_idle_supervisor_exits() {
     let host = sandboxes();
     let seconds = length("7004");
     let input = json!({ "sandbox": "short", "sleep_after_ms": 1000 }).to_string();
@@ -121,7 +121,7 @@ fn one_that_nobody_needs_ends() {
 }
 
 #[test]
-fn what_koze_was_told_to_ignore_is_not_ignored_in_a_sandbox() {
+fn ignored_signals_are_not_ignored_in_a_sandbox() {
     let host = sandboxes();
     let command = "for signal in HUP INT USR1 RTMIN; do bash -c \"kill -$signal \\$\\$\"; echo $?; done";
     let input = json!({ "command": command }).to_string();
@@ -136,7 +136,7 @@ fn an_interrupted_call_kills_its_command() {
     let seconds = length("7005");
     let command = format!("trap '' INT TERM HUP; sleep {seconds}; echo survived > f");
     let input = json!({ "command": command, "timeout_ms": 600_000 });
-    // A shell has its background ignore the signal, and the tests may run there.
+    // A shell lets its background processes ignore the signal, and the tests may be one.
     let mut command =
         started_by("--default-signal=INT", &host.command(&["call", "shell", &input.to_string()]));
     let mut call = command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0).spawn().expect("koze");
@@ -149,7 +149,7 @@ fn an_interrupted_call_kills_its_command() {
 }
 
 #[test]
-fn another_build_of_koze_replaces_it() {
+fn another_build_of_koze_replaces_the_supervisor() {
     let host = sandboxes();
     host.shell("echo kept > file");
     let before = host.supervisors();
@@ -159,9 +159,9 @@ fn another_build_of_koze_replaces_it() {
     assert_ne!(host.supervisors(), before);
 }
 
-/// What another build of koze asks for, this one may not understand.
+/// The supervisor may not understand the messages of another build of koze.
 #[test]
-fn another_build_of_koze_may_ask_anything() {
+fn another_build_of_koze_may_send_any_request() {
     let host = sandboxes();
     host.shell("true");
     let [supervisor] = host.supervisors()[..] else { panic!("{:?}", host.supervisors()) };
@@ -169,7 +169,7 @@ fn another_build_of_koze_may_ask_anything() {
     let is_socket = |name: &std::ffi::OsString| name.to_string_lossy().ends_with(".socket");
     let mut names = fs::read_dir(&dir).expect("its directory").flatten().map(|entry| entry.file_name());
     let socket = names.find(is_socket).expect("its socket");
-    // The path of a socket is 107 bytes at most.
+    // Socket paths are limited to 107 bytes.
     let open = fs::File::open(&dir).expect("its directory");
     let path = format!("/proc/self/fd/{}/{}", open.as_raw_fd(), socket.to_string_lossy());
     let mut stream = UnixStream::connect(path).expect("it listens");
@@ -182,13 +182,13 @@ fn another_build_of_koze_may_ask_anything() {
 }
 
 #[test]
-fn nothing_of_the_shell_is_its_business() {
+fn the_supervisor_inherits_nothing_from_the_shell() {
     let host = sandboxes();
     host.write("held", "");
     let secret = length("secret");
     let mut command = host.command(&["call", "shell", r#"{"command": "env; ls -l /proc/self/fd"}"#]);
     command.env("API_TOKEN", &secret);
-    // A shell that holds a file open, as one does for a lock.
+    // The shell holds a file open, for example as a lock.
     let mut shell = Command::new("sh");
     shell
         .args(["-c", "exec 9< held && \"$0\" \"$@\" 9<&9"])
@@ -215,7 +215,7 @@ fn nothing_of_the_shell_is_its_business() {
 }
 
 #[test]
-fn another_user_cannot_reach_it() {
+fn another_user_cannot_connect() {
     let host = sandboxes();
     host.shell("true");
     let state = host.state().expect("it is made");
@@ -223,7 +223,7 @@ fn another_user_cannot_reach_it() {
     let mode = |path: &str| fs::metadata(host.path(path)).expect(path).permissions().mode() & 0o777;
     assert_eq!([mode(&state), mode(&supervisors), mode(&sessions)], [0o700; 3]);
     if rustix::process::geteuid().is_root() {
-        // The directories above are made passable, so that nothing else keeps `nobody` out.
+        // Make the parent directories accessible, so that nothing else keeps `nobody` out.
         let above = host.dir().parent().expect("the temporary directory");
         for dir in [above, host.dir()] {
             fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).expect("permissions");
@@ -245,7 +245,7 @@ fn a_sandbox_follows_its_file() {
     let proxies = "env | grep -c -i '_proxy=http'; true";
     host.write(file, shut.replace("(default)", "(default, internet = true)"));
     assert_eq!(host.shell(&format!("echo kept > file; {proxies}")), "4\n");
-    // What is shut in the file is shut with the next call, and the files are there.
+    // A restriction in the file applies from the next call on, and the files are kept.
     host.write(file, &shut);
     assert_eq!(host.shell(&format!("cat file; {proxies}")), "kept\n0\n");
     host.kill_supervisors();
@@ -253,7 +253,7 @@ fn a_sandbox_follows_its_file() {
 }
 
 #[test]
-fn one_whose_state_is_taken_away_ends() {
+fn a_supervisor_whose_state_is_deleted_exits() {
     let host = sandboxes();
     host.shell("true");
     let state = host.path(host.state().expect("it is made"));

@@ -1,4 +1,4 @@
-//! `koze tools`, and the tools that a build writes.
+//! `koze tools`, and the tool files of a build.
 
 use insta::assert_snapshot;
 use koze_tests::{Project, Run};
@@ -14,20 +14,20 @@ fn two() -> Project {
     project
 }
 
-/// The list that a run prints, and no word beside it.
+/// Returns the list that a run prints, and checks that it prints nothing else.
 fn listed(run: &Run) -> Vec<Value> {
     assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
     serde_json::from_str(&run.stdout).expect("a JSON array")
 }
 
-/// What `sandbox_create` says of `image`.
+/// Returns the schema of `image` in `sandbox_create`.
 fn image(tools: &[Value]) -> Value {
     let create = tools.iter().find(|tool| tool["name"] == "sandbox_create").expect("the tool");
     create["inputSchema"]["properties"]["image"].clone()
 }
 
 #[test]
-fn the_definitions_are_those_that_a_build_writes() {
+fn the_definitions_match_those_of_a_build() {
     let project = two();
     let before = project.snapshot();
     let listed = listed(&project.koze(&["tools"]));
@@ -38,7 +38,7 @@ fn the_definitions_are_those_that_a_build_writes() {
 }
 
 #[test]
-fn each_dialect_has_its_words() {
+fn each_dialect_has_its_own_keys() {
     let project = two();
     for (dialect, schema) in [
         ("mcp", "/inputSchema/type"),
@@ -74,10 +74,10 @@ fn the_images_are_the_sandboxes_of_the_project() {
 }
 
 #[test]
-fn the_default_is_the_first_one_ever_built_or_the_one_that_says_so() {
+fn the_default_is_the_first_sandbox_or_the_one_that_says_so() {
     let project = shell("#[sandbox]\npub struct ShellSandbox;");
     built(&project);
-    // It stands before the other.
+    // Its file sorts before the other one.
     sandbox(&project, PYTHON, "#[sandbox]\nstruct Python;");
     let default = || image(&listed(&project.koze(&["tools"])))["default"].clone();
     assert_eq!(default(), "shell");
@@ -91,7 +91,7 @@ fn the_default_is_the_first_one_ever_built_or_the_one_that_says_so() {
 }
 
 #[test]
-fn a_sandbox_that_serves_no_agents_is_no_image() {
+fn a_sandbox_without_tools_is_not_an_image() {
     let project = two();
     sandbox(&project, PYTHON, "#[sandbox(tools = [])]\nstruct Python;");
     built(&project);

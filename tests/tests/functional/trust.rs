@@ -1,4 +1,5 @@
-//! State directories that another user owns, may write, or has prepared: nothing is sent there and nothing is made there.
+//! State directories that another user owns, can write to, or has prepared: koze must neither send nor create anything
+//! there.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
@@ -19,7 +20,7 @@ use crate::common::sandboxes;
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 const NOBODY: u32 = 65_534;
-/// Input that must reach no other user.
+/// The input that no other user may receive.
 const INPUT: &str = r#"{"command": "echo only-for-me"}"#;
 
 /// A directory such as `/tmp`.
@@ -33,7 +34,7 @@ fn mode(path: &Path, mode: u32) {
     fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("permissions");
 }
 
-/// Runs something as another user, on a thread of its own.
+/// Runs a function as another user, in a separate thread.
 fn as_nobody<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
     thread::spawn(|| {
         rustix::thread::set_thread_groups(&[]).expect("no groups");
@@ -43,7 +44,7 @@ fn as_nobody<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> th
     })
 }
 
-/// Whether the attempts with two users can be made; it says so where not.
+/// Returns whether two users are available, and reports it if not.
 fn two_users() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -52,13 +53,13 @@ fn two_users() -> bool {
     root
 }
 
-/// Another user's state directory, with a socket in it that takes down what it is sent.
+/// Another user's state directory, with a socket that records what it receives.
 struct Trap {
     heard: mpsc::Receiver<String>,
 }
 
 impl Trap {
-    /// Prepares a directory for the session whose supervisor has this socket.
+    /// Prepares a directory for the session with this socket.
     fn prepare(dir: &Path, socket: &str) -> Self {
         let (dir, socket) = (dir.to_owned(), socket.to_owned());
         let listener = as_nobody(move || {
@@ -85,7 +86,7 @@ impl Trap {
         Trap { heard }
     }
 
-    /// Everything it was sent since it was asked last, up to a line that this sends.
+    /// Returns everything received since the last call, up to a marker line that this function sends.
     fn heard(&self, socket: &Path) -> String {
         let mut stream = UnixStream::connect(socket).expect("the trap is reachable");
         writeln!(stream, "mark").expect("it listens");
@@ -100,7 +101,7 @@ impl Trap {
     }
 }
 
-/// The name of the socket of the default session's supervisor, which is ended.
+/// Returns the name of the default session's socket, and stops its supervisor.
 fn socket_name(host: &Sandboxes) -> String {
     host.shell("true");
     host.kill_supervisors();
@@ -110,7 +111,7 @@ fn socket_name(host: &Sandboxes) -> String {
     socket.expect("its socket").file_name().to_string_lossy().into_owned()
 }
 
-/// Each command that works with a state directory is refused, and gives this on standard error.
+/// Checks that every command with a state directory fails with this message.
 fn refused(host: &Sandboxes, dir: &Path, expected: &str) {
     let dir = dir.to_str().expect("a path in Unicode");
     for args in [&["call", "shell", INPUT][..], &["destroy", "default"], &["sandboxes"], &["mcp"]] {
@@ -121,7 +122,7 @@ fn refused(host: &Sandboxes, dir: &Path, expected: &str) {
 }
 
 #[test]
-fn a_directory_that_another_user_prepared_is_sent_nothing() {
+fn nothing_is_sent_to_a_directory_that_another_user_prepared() {
     if !two_users() {
         return;
     }
@@ -130,7 +131,7 @@ fn a_directory_that_another_user_prepared_is_sent_nothing() {
     let theirs = shared.path().join("prepared");
     let trap = Trap::prepare(&theirs, &socket);
     let there = theirs.join("supervisors").join(&socket);
-    // The control: the kernel lets root's input through to that socket, and it is heard.
+    // The control: the kernel lets root connect to that socket, and the input is received.
     let mut stream = UnixStream::connect(&there).expect("nothing else is in the way");
     writeln!(stream, "{INPUT}").expect("it listens");
     assert_eq!(trap.heard(&there), format!("{INPUT}\n"));
@@ -143,7 +144,7 @@ fn a_directory_that_another_user_prepared_is_sent_nothing() {
     refused(&host, &theirs, &text);
     assert_eq!(trap.heard(&there), "");
 
-    // Taken over by root, but for the directory that the sockets are in.
+    // Now root owns everything but the directory of the sockets.
     lchown(&theirs, Some(0), Some(0)).expect("an owner");
     mode(&theirs, 0o755);
     let within = theirs.join("supervisors");
@@ -154,7 +155,7 @@ fn a_directory_that_another_user_prepared_is_sent_nothing() {
     );
     assert_eq!(trap.heard(&there), "");
 
-    // That one, too: then the socket alone is the other user's.
+    // Now that directory, too: only the socket belongs to the other user.
     for dir in [within, theirs.join("sessions")] {
         lchown(&dir, Some(0), Some(0)).expect("an owner");
     }
@@ -167,7 +168,7 @@ fn a_directory_that_another_user_prepared_is_sent_nothing() {
 }
 
 #[test]
-fn a_way_that_another_user_may_turn_is_refused() {
+fn a_path_that_another_user_may_change_is_rejected() {
     if !two_users() {
         return;
     }
@@ -192,7 +193,7 @@ fn a_way_that_another_user_may_turn_is_refused() {
         let dir = state.to_str().expect("a path in Unicode");
         host.koze(&["sandboxes", "--state", dir]).code == 0
     };
-    // The control: over a link of one's own it works.
+    // The control: a link of the own user works.
     assert!(works(&state) && works(&link));
     lchown(&link, Some(NOBODY), Some(NOBODY)).expect("an owner");
     let text = format!(
@@ -205,7 +206,7 @@ fn a_way_that_another_user_may_turn_is_refused() {
 }
 
 #[test]
-fn a_directory_that_others_may_write_is_refused() {
+fn a_directory_that_others_can_write_to_is_rejected() {
     let (host, shared) = (sandboxes(), shared());
     let dir = shared.path().join("above/state");
     fs::create_dir_all(&dir).expect("a directory");
@@ -239,7 +240,7 @@ fn a_directory_that_others_may_write_is_refused() {
 }
 
 #[test]
-fn another_user_is_refused_at_both_ends() {
+fn another_user_is_rejected_at_both_ends() {
     if !two_users() {
         return;
     }
@@ -249,7 +250,8 @@ fn another_user_is_refused_at_both_ends() {
     let name = fs::read_dir(state.join("supervisors")).expect("its directory").flatten();
     let name = name.map(|entry| entry.file_name()).find(|name| name.to_string_lossy().ends_with(".socket"));
     let supervisors = state.join("supervisors");
-    // Passable all the way, so that nothing but koze keeps the other user out. A socket's path is 107 bytes at most.
+    // Make the whole path accessible, so that only koze keeps the other user out. Socket paths are limited to 107
+    // bytes.
     let above =
         state.ancestors().take_while(|dir| dir.starts_with(host.dir().parent().expect("a directory")));
     for dir in above.chain([supervisors.as_path()]) {

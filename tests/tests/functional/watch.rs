@@ -9,10 +9,10 @@ use koze_tests::{Project, koze};
 
 use crate::common::{SHELL, package, plain, sandbox};
 
-/// Far more than a build takes: a hang ends in a message.
+/// The timeout of a build.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A watching koze, which ends with the test.
+/// A watching koze, which is killed on drop.
 struct Watching {
     child: Child,
     lines: Receiver<String>,
@@ -29,8 +29,8 @@ impl Watching {
         Watching { child, lines }
     }
 
-    /// Waits for a build of which this is true, by what it prints. One that runs while a file is being written finds it
-    /// broken, and is followed by another.
+    /// Waits for a build whose output satisfies a condition. A build that runs while a file is being written may fail,
+    /// and is followed by another one.
     #[track_caller]
     fn until(&self, what: impl Fn(&str) -> bool) {
         let deadline = Instant::now() + PATIENCE;
@@ -62,7 +62,7 @@ impl Drop for Watching {
 }
 
 #[test]
-fn it_builds_after_each_change_of_what_it_reads() {
+fn it_builds_after_each_change_of_an_input() {
     let project = package();
     let watching = Watching::start(&project);
     watching.until(|text| text.starts_with("no sandboxes"));
@@ -80,25 +80,25 @@ fn it_builds_after_each_change_of_what_it_reads() {
     fs_err::remove_file(project.path("src/server/shell.Dockerfile")).expect("it was there");
     watching.until(|_| !config().contains("Dockerfile"));
 
-    // npm makes one directory after the other.
+    // npm creates one directory after the other.
     project.write("node_modules/@cloudflare/sandbox/package.json", "{ \"version\": \"0.12.9\" }\n");
     watching.until(|text| text.contains("SDK 0.12.9") && config().contains("sandbox:0.12.9"));
 
-    // What the attribute says is put right again.
+    // A manual edit of koze's key is reverted.
     let before = config();
     project.write("wrangler.jsonc", before.replace("\"max_instances\": 3", "\"max_instances\": 4"));
     watching.until(|_| config() == before);
 }
 
 #[test]
-fn it_survives_a_broken_state() {
+fn it_continues_after_errors() {
     let project = package();
     plain(&project, SHELL, "ShellSandbox");
     let watching = Watching::start(&project);
     watching.until(|text| text.contains("created wrangler.jsonc"));
 
     sandbox(&project, SHELL, "#[sandbox(\npub struct ShellSandbox;");
-    // Errors go to standard error.
+    // Errors are printed to standard error.
     watching.until(str::is_empty);
     plain(&project, SHELL, "ShellSandbox");
     watching.until(|text| text.contains("nothing to do"));
@@ -113,19 +113,19 @@ fn it_survives_a_broken_state() {
     watching.until(str::is_empty);
     plain(&project, SHELL, "ShellSandbox");
     watching.until(|text| text.contains("1 sandbox"));
-    // The new directory is watched as well.
+    // The new directory is watched, too.
     sandbox(&project, SHELL, "#[sandbox(max_instances = 3)]\npub struct ShellSandbox;");
     watching.until(|_| project.read("wrangler.jsonc").contains("\"max_instances\": 3"));
 }
 
 #[test]
-fn it_watches_or_checks() {
+fn watch_and_check_are_exclusive() {
     let run = package().koze(&["build", "--watch", "--check"]);
     assert_eq!(run.code, 2, "{}", run.stdout);
 }
 
 #[test]
-fn a_directory_that_there_is_not() {
+fn a_missing_directory() {
     let run = package().koze(&["build", "--watch", "--project", "nowhere"]);
     assert_eq!(run.code, 1, "{}", run.stdout);
     assert!(run.stderr.contains("nowhere"), "{}", run.stderr);

@@ -1,4 +1,4 @@
-//! The crate `worker` of a project, which the generated code has to compile with.
+//! The project's version of the crate `worker`, with which the generated code must compile.
 
 use insta::assert_snapshot;
 use koze_tests::Project;
@@ -24,7 +24,7 @@ fn with(dependencies: &str, lock: &[(&str, &str)]) -> Project {
 }
 
 #[test]
-fn a_version_that_is_too_old_is_named() {
+fn a_version_that_is_too_old_is_reported() {
     let project = with("[dependencies]\nworker = \"0.6\"\n", &[]);
     assert_snapshot!(warned(&project), @r#"
     warning[K081]: the crate `worker` is 0.6 in Cargo.toml, but the generated code needs 0.8.7
@@ -37,7 +37,7 @@ fn a_version_that_is_too_old_is_named() {
 
     1 warning
     "#);
-    // What the lock file has chosen says it more exactly.
+    // The locked version is more exact.
     let project = with("[dependencies]\nworker = { version = \"0.4\" }\n", &[("worker", "0.4.2")]);
     let stderr = warned(&project);
     assert!(stderr.contains("warning[K081]: the crate `worker` is 0.4.2 in Cargo.lock, but"), "{stderr}");
@@ -47,7 +47,7 @@ fn a_version_that_is_too_old_is_named() {
 }
 
 #[test]
-fn the_package_s_own_version_counts() {
+fn the_packages_own_version_counts() {
     let both = [("worker 0.6.7", "0.6.7"), ("", "0.8.7")];
     for dependency in [
         "worker = \"*\"",
@@ -85,7 +85,7 @@ fn in_a_workspace() {
 }
 
 #[test]
-fn a_version_that_fits_or_is_not_known() {
+fn a_compatible_or_unknown_version() {
     for dependencies in [
         "[dependencies]\nworker = \"0.8\"\n",
         "[dependencies]\nworker = { version = \"~0.8.9\" }\n",
@@ -95,6 +95,6 @@ fn a_version_that_fits_or_is_not_known() {
     ] {
         built(&with(dependencies, &[]));
     }
-    // A lock file that is older than the manifest is about to be written again.
+    // Ignore a lock file that is older than the manifest.
     built(&with("[dependencies]\nworker = \"0.8\"\n", &[("worker", "0.6.7")]));
 }

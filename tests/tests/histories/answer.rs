@@ -1,4 +1,4 @@
-//! How the user answers a build that asks for something.
+//! The user's answers to questions of a build.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use crate::changes::{change, edit, rename, with_hand};
 use crate::play::{Done, remove};
 use crate::world::{Run, Source, World};
 
-/// The user does one of the things that koze offers.
+/// Does one of the things that koze suggests.
 pub(crate) fn answer(world: &mut World, run: &Run, way: u8) -> Done {
     if run.has("K025") {
-        // Two containers of one name: one of them gets another.
+        // Two containers have the same name: rename one.
         let number = world.next();
         change(world, way, |source, _| source.name = Some(format!("app-{number}")), None);
         return Ok(());
     }
     if run.stderr.contains(", which no longer exists") {
-        // An entry of the user's, or one in an environment that koze did not keep in step: it goes.
+        // An entry of the user's, or in an unmanaged environment, names a deleted class: remove it.
         let dead: BTreeSet<String> = run
             .stderr
             .lines()
@@ -31,7 +31,7 @@ pub(crate) fn answer(world: &mut World, run: &Run, way: u8) -> Done {
         return Ok(());
     }
     if run.has("K042") {
-        // Two things that exclude each other: `renamed_from` goes, or the class gets yet another name.
+        // Contradictory requests: remove `renamed_from`, or rename the class again.
         let file = world.state.sources.iter().find(|(_, source)| source.renamed_from.is_some());
         if let (Some((file, _)), true) = (file, !way.is_multiple_of(3)) {
             let file = file.clone();
@@ -57,7 +57,7 @@ pub(crate) fn answer(world: &mut World, run: &Run, way: u8) -> Done {
         return Ok(());
     };
     match way % 4 {
-        // The file comes back, beside the one that took its place.
+        // Restore the file, next to the one that replaced it.
         0 => {
             if !world.state.sources.contains_key(&file) {
                 world.put(&file, Source { class, renamed_from: None, attributes: 0, name: None });

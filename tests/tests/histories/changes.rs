@@ -1,4 +1,4 @@
-//! What the user does to the project.
+//! The user's changes to the project.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::config::{Format, environments, lists, text};
 use crate::hand::{Hand, Mode};
 use crate::world::{CLASSES, FILES, Source, World};
 
-/// What koze owned is nobody's now, so it may leave more behind; what there is of storage it has to know all the same.
+/// Loses the lock. koze may then leave entries behind, but must still know about all storage.
 pub(crate) fn lose_lock(world: &mut World) {
     if fs_err::remove_file(world.dir().join("koze.lock")).is_ok() {
         world.say("koze.lock is lost");
@@ -17,13 +17,13 @@ pub(crate) fn lose_lock(world: &mut World) {
     }
 }
 
-/// One of the sandbox files.
+/// Returns one of the sandbox files.
 pub(crate) fn chosen(world: &World, which: u8) -> Option<String> {
     let files = &world.state.sources;
     files.keys().nth(usize::from(which) % files.len().max(1)).cloned()
 }
 
-/// A class that no file declares.
+/// Returns a class that no file declares.
 pub(crate) fn free_class(world: &World, class: u8) -> Option<String> {
     let class = CLASSES[usize::from(class) % CLASSES.len()];
     world.state.sources.values().all(|source| source.class != class).then(|| class.to_owned())
@@ -41,7 +41,7 @@ pub(crate) fn add(world: &mut World, file: u8, class: u8, attributes: u8) {
     }
 }
 
-/// Changes a sandbox, and perhaps moves its file.
+/// Changes a sandbox, and optionally moves its file.
 pub(crate) fn change(world: &mut World, which: u8, edit: impl FnOnce(&mut Source, &str), file: Option<u8>) {
     let Some(old) = chosen(world, which) else { return };
     let new = match file {
@@ -65,7 +65,7 @@ pub(crate) fn rename(world: &mut World, which: u8, class: u8, said: bool, file: 
     change(world, which, edit, file);
 }
 
-/// A file that was deleted comes back, unless its place or its class are taken.
+/// Restores a deleted file, unless its path or class is in use.
 pub(crate) fn restore(world: &mut World, which: u8) {
     let count = world.graveyard.len();
     if count == 0 {
@@ -79,12 +79,12 @@ pub(crate) fn restore(world: &mut World, which: u8) {
     }
 }
 
-/// Puts an edit in place, if the file is a configuration all the same.
+/// Applies an edit if the result is still a valid configuration.
 pub(crate) fn edit(world: &mut World, what: &str, text: Option<String>) -> bool {
     let Some(text) = text.filter(|text| world.format.parse(text).is_ok()) else { return false };
     world.say(format!("{what}: the configuration is\n{text}"));
     world.write(world.format.file(), &text);
-    // What was built before no longer fits.
+    // The saved state of the last build no longer matches.
     world.saved = None;
     world.committed = None;
     true
@@ -141,7 +141,7 @@ pub(crate) fn remove_environment(world: &mut World, which: u8) {
     }
 }
 
-/// Gives an environment the list that it has inherited so far.
+/// Copies the inherited list into an environment.
 pub(crate) fn own_list(world: &mut World, which: u8) {
     let config = world.config();
     let key = if world.mode == Mode::Migrations { "migrations" } else { "exports" };
@@ -209,7 +209,7 @@ pub(crate) fn by_hand(world: &mut World, kind: u8, place: u8) {
         (2, _) => with_hand(world, |hand| Some(hand.indented())),
         (3, _) => with_hand(world, |hand| Some(hand.other_line_ends())),
         (4, _) => {
-            // A second name for a class of a sandbox's.
+            // A second binding to a sandbox's class.
             let class =
                 world.state.built.values().nth(usize::from(place) % world.state.built.len().max(1)).cloned();
             let entry = class.map(|class| json!({ "name": format!("ALIAS_{number}"), "class_name": class }));
@@ -222,7 +222,7 @@ pub(crate) fn by_hand(world: &mut World, kind: u8, place: u8) {
     edit(world, "by hand", text);
 }
 
-/// The user's own Durable Object, with a tag of the user's taste, at any level that has a list.
+/// Adds the user's own Durable Object with its own tag, at any level that has a list.
 pub(crate) fn own_class(world: &mut World, number: usize, place: u8) {
     let config = world.config();
     let class = format!("Own{number}");
@@ -253,7 +253,7 @@ pub(crate) fn own_class(world: &mut World, number: usize, place: u8) {
     }
     world.user_classes.insert(class.clone());
     let binding = json!({ "name": format!("OWN_{number}"), "class_name": class });
-    // An environment that inherits the list has no such binding: bindings are not inherited.
+    // An environment that inherits the list needs its own binding, because bindings are not inherited.
     let text = with_hand(world, |hand| hand.push(&level, &["durable_objects", "bindings"], &binding));
     edit(world, "and its binding", text);
 }

@@ -1,4 +1,4 @@
-//! What has to hold after koze has written.
+//! The invariants after koze has written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use crate::foreign::{self, Owned};
 use crate::oracle::Worker;
 use crate::world::{CLASSES, World, base, binding};
 
-/// What a run of koze that wrote was told, and what there was before.
+/// The options of a run that wrote, and the state before.
 pub(crate) struct Written {
-    /// The configuration before.
+    /// The configuration before the run.
     pub(crate) before: String,
-    /// The classes whose storage it was told to delete.
+    /// The classes whose storage should be deleted.
     pub(crate) deleted: BTreeSet<String>,
-    /// The classes whose storage it was told to keep.
+    /// The classes whose storage should be kept.
     pub(crate) kept: BTreeMap<String, String>,
 }
 
-/// Checks a run that wrote, and takes note of what it wrote.
+/// Checks a run that wrote, and records what it wrote.
 pub(crate) fn written(world: &mut World, written: &Written) -> Result<(), String> {
     let after = world.config_text();
     user_part(world, &written.before, &after)?;
@@ -35,7 +35,7 @@ pub(crate) fn written(world: &mut World, written: &Written) -> Result<(), String
         world.state.sources.values().filter_map(|source| source.renamed_from.clone()).collect();
     let dead = |class: &str| {
         declared.contains(class) || written.deleted.contains(class)
-            // Its storage went on under another name, or there never was a rename.
+            // Its storage has another class name now, or it was never renamed.
             || (renamed.iter().any(|old| old == class) && !exports_class(world, class))
     };
     let gone: Vec<String> = world.state.kept.keys().filter(|class| dead(class)).cloned().collect();
@@ -63,7 +63,7 @@ pub(crate) fn written(world: &mut World, written: &Written) -> Result<(), String
     Ok(())
 }
 
-/// No byte of the user's has moved.
+/// Checks that the user's part of the configuration is unchanged.
 fn user_part(world: &World, before: &str, after: &str) -> Result<(), String> {
     let owned = Owned {
         class: &|class| CLASSES.contains(&class),
@@ -72,7 +72,7 @@ fn user_part(world: &World, before: &str, after: &str) -> Result<(), String> {
     foreign::compare(world.format, before, after, &owned)
 }
 
-/// A migration that stands in a list stays there as it is.
+/// Checks that migrations in a list are never changed.
 fn tags(before: &Value, after: &Value) -> Result<(), String> {
     let after = lists(after);
     for (name, list) in lists(before) {
@@ -84,12 +84,12 @@ fn tags(before: &Value, after: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the generated entry exports a class.
+/// Returns whether the generated entry point exports a class.
 fn exports_class(world: &World, class: &str) -> bool {
     world.read("src/generated/worker.mjs").contains(&format!("export class {class} "))
 }
 
-/// The generated entry exports the sandboxes and what was kept, and nothing else.
+/// Checks that the generated entry point exports exactly the sandboxes and the kept classes.
 fn code(world: &World, declared: &BTreeSet<String>) -> Result<(), String> {
     for class in CLASSES {
         let expected = declared.contains(class) || world.state.kept.contains_key(class);
@@ -100,8 +100,8 @@ fn code(world: &World, declared: &BTreeSet<String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Each sandbox has one container and one binding, and what is gone has none. An environment that koze `skipped` for a
-/// while may have more of that time.
+/// Checks that each sandbox has one container and one binding, and that removed ones have none. An environment that was
+/// `skipped` for a while may have entries from that time.
 fn blocks(world: &World, level: &Level, before: &Level, skipped: bool) -> Result<(), String> {
     let count = |list: &[Value], class: &str| {
         let ours =
@@ -115,7 +115,7 @@ fn blocks(world: &World, level: &Level, before: &Level, skipped: bool) -> Result
         let bindings = count(&level.bindings, class);
         let expected = match declared.get(class) {
             Some(_) => (1, 1),
-            // An environment that is younger than the sandbox's end never had the binding.
+            // An environment that was added after the sandbox was removed never had the binding.
             None if world.state.kept.contains_key(class) => (0, count(&before.bindings, class)),
             None => (0, 0),
         };
@@ -136,14 +136,14 @@ fn blocks(world: &World, level: &Level, before: &Level, skipped: bool) -> Result
     Ok(())
 }
 
-/// What became of the storage at one level, by an account to which every build is deployed.
+/// Checks the storage at one level, with an account to which every build is deployed.
 fn storage(world: &mut World, name: &str, level: &Level, written: &Written) -> Result<(), String> {
     let before = world.state.eager.get(name).cloned().unwrap_or_default();
     let number = world.next();
     let after = match before.deployed(level, &code_classes(world), &|class| format!("{class} at {number}")) {
         Ok(after) => after,
-        // What became of a sandbox while koze did not look at this environment, koze no longer knows: Cloudflare
-        // refuses, and nothing is lost.
+        // koze does not know what happened to sandboxes while it did not manage this environment. Cloudflare then
+        // rejects the deployment, and nothing is lost.
         Err(_) if world.skipped.contains(name) => {
             world.counts.rejected += 1;
             return Ok(());
@@ -156,7 +156,7 @@ fn storage(world: &mut World, name: &str, level: &Level, written: &Written) -> R
         let now = place(&storage.born);
         let named =
             written.deleted.contains(class) || written.deleted.iter().any(|gone| leads(world, class, gone));
-        // A level that koze did not keep in step gets to know of a removal later.
+        // A removal reaches a level that was not managed later.
         let before = world.given_up.contains(&storage.born)
             || (world.skipped.contains(name) && world.given_up.contains(class));
         if named {
@@ -190,14 +190,14 @@ fn storage(world: &mut World, name: &str, level: &Level, written: &Written) -> R
     Ok(())
 }
 
-/// The classes that the Worker's entry exports: koze's and those of the Rust Worker.
+/// Returns the classes that the Worker's entry point exports: those of koze and those of the Rust Worker.
 pub(crate) fn code_classes(world: &World) -> BTreeSet<String> {
     let ours = CLASSES.iter().filter(|class| exports_class(world, class)).map(|class| (*class).to_owned());
     ours.chain(world.user_classes.iter().cloned()).collect()
 }
 
-/// Whether something says that a class goes on as another: `renamed_from`, one name for another in the same file, or
-/// such a rename at a level that is ahead of this one.
+/// Returns whether a rename is justified: by `renamed_from`, by replacing a class in the same file, or by the same
+/// rename at a level that is ahead of this one.
 fn justified(world: &World, old: &str, new: &str) -> bool {
     let said = world.state.sources.values().any(|source| {
         source.class == new
@@ -210,7 +210,7 @@ fn justified(world: &World, old: &str, new: &str) -> bool {
     said || same_file || leads(world, old, new)
 }
 
-/// Whether renames so far lead from one class to another.
+/// Returns whether the renames so far lead from one class to another.
 fn leads(world: &World, from: &str, to: &str) -> bool {
     let mut reached = BTreeSet::from([from]);
     loop {
@@ -228,7 +228,7 @@ fn leads(world: &World, from: &str, to: &str) -> bool {
     }
 }
 
-/// A rename that the user declared keeps the storage, and so does one that can be nothing else.
+/// Checks that declared renames, and those that are unambiguous, keep the storage.
 fn expected_renames(world: &World, name: &str, before: &Worker, after: &Worker) -> Result<(), String> {
     let sources = &world.state.sources;
     let declared: BTreeSet<&str> = sources.values().map(|source| source.class.as_str()).collect();
@@ -239,7 +239,7 @@ fn expected_renames(world: &World, name: &str, before: &Worker, after: &Worker) 
             continue;
         }
         let said = source.renamed_from.as_deref().filter(|old| before.classes.contains_key(*old));
-        // The same file with another class, and no other candidate on either side.
+        // The same file has another class, and there is no other candidate on either side.
         let new = declared.difference(&built).count();
         let gone = built.difference(&declared).count();
         let only = world.state.built.get(file).map(String::as_str);

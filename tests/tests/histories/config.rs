@@ -1,10 +1,10 @@
-//! The configuration as wrangler resolves it for one environment.
+//! Resolves the configuration for one environment, as wrangler does.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// How the configuration is written.
+/// The format of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Jsonc,
@@ -12,7 +12,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The file's name.
+    /// Returns the file's name.
     pub(crate) fn file(self) -> &'static str {
         match self {
             Format::Jsonc => "wrangler.jsonc",
@@ -20,7 +20,7 @@ impl Format {
         }
     }
 
-    /// The data in a text, or what is wrong with it.
+    /// Parses a text.
     pub(crate) fn parse(self, text: &str) -> Result<Value, String> {
         let text = text.trim_start_matches('\u{feff}');
         match self {
@@ -33,10 +33,10 @@ impl Format {
     }
 }
 
-/// What one Worker is deployed with: the top level, or a named environment.
+/// The configuration of one Worker: the top level, or a named environment.
 ///
-/// `containers` and `durable_objects` are not inherited by an environment; `migrations` and `exports` are, and those
-/// of an environment replace the top level's (wrangler's configuration schema, `RawEnvironment`).
+/// Environments do not inherit `containers` and `durable_objects`. They inherit `migrations` and `exports` unless they
+/// have their own (wrangler's configuration schema, `RawEnvironment`).
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Level {
     pub(crate) containers: Vec<Value>,
@@ -59,17 +59,17 @@ impl Level {
     }
 }
 
-/// The text at a key of an entry, empty where there is none.
+/// Returns the text at a key of an entry, or an empty one.
 pub(crate) fn text<'a>(entry: &'a Value, key: &str) -> &'a str {
     entry[key].as_str().unwrap_or_default()
 }
 
-/// The names of the environments, in the order of the file.
+/// Returns the names of the environments, in the order of the file.
 pub(crate) fn environments(config: &Value) -> Vec<String> {
     config["env"].as_object().map(|env| env.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Every list of migrations that stands in the file, by environment; the top level is the empty name.
+/// Returns every list of migrations in the file, by environment; the top level is the empty name.
 pub(crate) fn lists(config: &Value) -> BTreeMap<String, Vec<Value>> {
     let here = config["migrations"].as_array().map(|list| (String::new(), list.clone()));
     let named = environments(config).into_iter().filter_map(|name| {

@@ -1,4 +1,4 @@
-//! The user's part of a configuration: what is left when the entries of koze are taken out.
+//! The user's part of a configuration: the text without koze's entries.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use toml_edit::{Document, Item, TableLike};
 
 use crate::config::Format;
 
-/// Which entries are koze's: of a container or a binding by its class, of a migration by its tag in a list (the empty
-/// name is the top level's), of an export by its class.
+/// Identifies koze's entries: containers and bindings by class, migrations by tag and list (the empty name is the top
+/// level), exports by class.
 pub(crate) struct Owned<'a> {
     pub(crate) class: &'a dyn Fn(&str) -> bool,
     pub(crate) tag: &'a dyn Fn(&str, &str) -> bool,
@@ -17,7 +17,7 @@ pub(crate) struct Owned<'a> {
 
 const MARK: char = '\u{feff}';
 
-/// What differs outside of koze's entries between two texts of a configuration.
+/// Compares the user's part of two configurations.
 pub(crate) fn compare(format: Format, before: &str, after: &str, owned: &Owned) -> Result<(), String> {
     let (before, after) = match (before.strip_prefix(MARK), after.strip_prefix(MARK)) {
         (Some(before), Some(after)) => (before, after),
@@ -30,7 +30,7 @@ pub(crate) fn compare(format: Format, before: &str, after: &str, owned: &Owned) 
     if tight_old != tight_new {
         return Err(format!("the user's part was\n{tight_old}\nand is\n{tight_new}"));
     }
-    // White space counts wherever no entry of koze can have come or gone.
+    // White space counts wherever koze cannot have added or removed entries.
     let bare = |line: &str| line.replace(',', "");
     let mut lines = after.split('\n').map(bare);
     for line in old.untouched(before) {
@@ -43,9 +43,9 @@ pub(crate) fn compare(format: Format, before: &str, after: &str, owned: &Owned) 
 
 #[derive(Default)]
 struct Parts {
-    /// Koze's entries, and the blocks that have nothing but these.
+    /// koze's entries, and the blocks that contain nothing else.
     owned: Vec<Range<usize>>,
-    /// What contains such entries, or may: white space and commas in it may change.
+    /// The blocks that contain or may contain koze's entries: their white space and commas may change.
     blocks: Vec<Range<usize>>,
 }
 
@@ -59,7 +59,7 @@ impl Parts {
         parts
     }
 
-    /// The text without koze's entries, white space and commas.
+    /// Returns the text without koze's entries, white space and commas.
     fn tight(&self, text: &str) -> String {
         let ours = |at: usize| self.owned.iter().any(|range| range.contains(&at));
         let kept =
@@ -67,14 +67,14 @@ impl Parts {
         kept.map(|(_, char)| char).collect()
     }
 
-    /// The comments that stand on a line of their own inside koze's entries.
+    /// Returns the comment lines inside koze's entries.
     fn comments_within<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let is_comment = |line: &str| line.starts_with('#') || line.starts_with("//");
         let ours = self.owned.iter().flat_map(|range| text[range.clone()].lines().map(str::trim));
         ours.filter(|line| is_comment(line)).collect()
     }
 
-    /// Takes lines for koze's: a comment of an entry stays where the last key, which stood behind it, goes.
+    /// Counts comment lines as koze's: an entry's comment is kept when the key before it is removed.
     fn leave_out(&mut self, text: &str, comments: &[&str]) {
         let mut start = 0;
         for line in text.split_inclusive('\n') {
@@ -85,7 +85,7 @@ impl Parts {
         }
     }
 
-    /// The lines that have nothing to do with any block.
+    /// Returns the lines outside all blocks.
     fn untouched<'t>(&self, text: &'t str) -> Vec<&'t str> {
         let mut start = 0;
         let mut lines = Vec::new();
@@ -118,7 +118,7 @@ impl Parts {
     }
 
     fn jsonc_level(&mut self, text: &str, name: &str, level: &Object, owned: &Owned) {
-        // New properties come before the brace that closes the level.
+        // New properties are inserted before the level's closing brace.
         self.blocks.push(level.range.end - 1..level.range.end);
         let class = |entry: &Json| {
             let class = entry.as_object().and_then(|entry| entry.get_string("class_name"));
@@ -153,7 +153,7 @@ impl Parts {
         }
     }
 
-    /// Whether the whole list is koze's.
+    /// Returns whether the whole list belongs to koze.
     fn jsonc_list(&mut self, text: &str, list: &ObjectProp, ours: &dyn Fn(&Json) -> bool) -> bool {
         self.blocks.push(range(list));
         let elements = list.value.as_array().map(|list| list.elements.as_slice()).unwrap_or_default();
@@ -181,7 +181,7 @@ impl Parts {
         }
     }
 
-    /// `[[containers]]` and the like: from the header to the last line before the next header's comments.
+    /// Handles `[[containers]]` and the like: from the header to the last line before the next header's comments.
     fn toml_tables(&mut self, text: &str, owned: &Owned) {
         let mut lines = Vec::new();
         let mut start = 0;
@@ -216,14 +216,14 @@ impl Parts {
             if header(lines[at].1) && ours {
                 self.owned.push(block);
             } else if header(lines[at].1) && key == "durable_objects" {
-                // Koze may have made it, and takes it away with its last binding.
+                // koze may have created the table, and removes it with its last binding.
                 self.owned.push(lines[at].0..lines[at].0 + lines[at].1.len());
             }
             at = next;
         }
     }
 
-    /// Lists and maps that are written in a line, or as one value.
+    /// Handles inline lists and maps.
     fn toml_level(&mut self, text: &str, name: &str, level: &dyn TableLike, owned: &Owned) {
         let class = |entry: &toml_edit::Value| {
             let class = entry.as_inline_table().and_then(|entry| entry.get("class_name")?.as_str());
@@ -250,7 +250,7 @@ impl Parts {
                 if let (Some(key), Some(value)) =
                     (exports.key(key).and_then(toml_edit::Key::span), item.span())
                 {
-                    // `exports.` stands before the key where it is a dotted one.
+                    // A dotted key starts with `exports.`.
                     let line = text[..key.start].rfind('\n').map_or(0, |end| end + 1);
                     let before = &text[line..key.start];
                     let dotted = before.trim_start().starts_with("exports") && !before.contains('=');
@@ -283,7 +283,7 @@ impl Parts {
     }
 }
 
-/// A part of a text, without what lies in it.
+/// Returns a part of a text without some ranges.
 fn without(text: &str, range: Range<usize>, inner: impl Iterator<Item = Range<usize>>) -> String {
     let inner: Vec<_> = inner.collect();
     let part = text[range.clone()].char_indices();
@@ -295,7 +295,7 @@ fn range(prop: &ObjectProp) -> Range<usize> {
     prop.range.start..prop.range.end
 }
 
-/// Whether there may be a comment of the user's in a block. Images have a `/` as well, but never two.
+/// Returns whether a block may contain a user's comment. Images contain `/`, too, but never two in a row.
 fn has_comment(text: &str) -> bool {
     ["//", "/*", "#"].iter().any(|sign| text.contains(sign))
 }

@@ -1,4 +1,4 @@
-//! What the user writes by hand: the configuration at first, and edits of it.
+//! The user's hand-written configuration and edits.
 
 use std::fmt::Write as _;
 
@@ -14,10 +14,10 @@ pub(crate) enum Mode {
     Exports,
 }
 
-/// The configuration before koze has seen it; each bit of `dice` decides something.
+/// Returns the configuration before the first build; each bit of `dice` makes a choice.
 pub(crate) fn seed(mode: Mode, format: Format, dice: u16) -> String {
     let bit = |number: u16| dice & (1 << number) != 0;
-    // Without a live entry `exports` would not be the mode.
+    // An empty `exports` would not select this mode.
     let own = bit(0) || mode == Mode::Exports;
     let text = match format {
         Format::Jsonc => jsonc(mode, own, &bit),
@@ -101,29 +101,29 @@ fn toml(mode: Mode, own: bool, bit: &dyn Fn(u16) -> bool) -> String {
     text
 }
 
-/// The configuration as the user's editor has it.
+/// An editor of the configuration.
 pub(crate) struct Hand<'a> {
     pub(crate) format: Format,
     pub(crate) text: &'a str,
 }
 
 impl Hand<'_> {
-    /// A line behind the one with a mark, if there is one.
+    /// Inserts a line after the one with a mark, if there is one.
     pub(crate) fn after_mark(&self, mark: &str, line: &str) -> Option<String> {
         let at = self.text.find(mark)?;
         let end = at + self.text[at..].find('\n')? + 1;
         Some(format!("{}{line}{}{}", &self.text[..end], self.newline(), &self.text[end..]))
     }
 
-    /// A line before any of the lines but the first.
+    /// Inserts a line before any line but the first.
     pub(crate) fn anywhere(&self, place: u8, line: &str) -> Option<String> {
         let starts: Vec<usize> = self.text.match_indices('\n').map(|(at, _)| at + 1).collect();
-        // Behind the last line there may be nothing that ends it.
+        // The last line may lack a line ending.
         let at = *starts.get(usize::from(place) % starts.len().max(1))?;
         Some(format!("{}{line}{}{}", &self.text[..at], self.newline(), &self.text[at..]))
     }
 
-    /// Twice as much before each line.
+    /// Doubles the indentation.
     pub(crate) fn indented(&self) -> String {
         let double = |line: &str| {
             let indent = line.len() - line.trim_start_matches(' ').len();
@@ -132,7 +132,7 @@ impl Hand<'_> {
         self.text.split('\n').map(double).collect::<Vec<_>>().join("\n")
     }
 
-    /// Line ends of the other kind.
+    /// Converts between LF and CRLF.
     pub(crate) fn other_line_ends(&self) -> String {
         if self.text.contains("\r\n") {
             self.text.replace("\r\n", "\n")
@@ -145,7 +145,7 @@ impl Hand<'_> {
         if self.text.contains("\r\n") { "\r\n" } else { "\n" }
     }
 
-    /// At the end of a list of a level.
+    /// Appends an entry to a list at a level.
     pub(crate) fn push(&self, environment: &str, list: &[&str], entry: &Value) -> Option<String> {
         match self.format {
             Format::Jsonc => {
@@ -188,7 +188,7 @@ impl Hand<'_> {
         })
     }
 
-    /// A member of an object, first in it.
+    /// Inserts a member at the start of an object.
     pub(crate) fn member(&self, path: &[&str], key: &str, value: &Value) -> Option<String> {
         match self.format {
             Format::Jsonc => self.with_object(path, |object| {
@@ -207,13 +207,13 @@ impl Hand<'_> {
         }
     }
 
-    /// The entries of a level's containers and bindings that name a class go.
+    /// Removes the entries for a class from a level's containers and bindings.
     pub(crate) fn without_class(&self, environment: &str, class: &str) -> Option<String> {
         let outer: Vec<&str> = if environment.is_empty() { Vec::new() } else { vec!["env", environment] };
         let mut text = self.text.to_owned();
         for list in [&["containers"][..], &["durable_objects", "bindings"]] {
             let path = [&outer, list].concat();
-            // One at a time: what goes moves the others.
+            // Remove one at a time, because each removal moves the others.
             while let Some(less) = (Hand { format: self.format, text: &text }).without_one(&path, class) {
                 text = less;
             }
@@ -268,7 +268,7 @@ impl Hand<'_> {
         }
     }
 
-    /// An environment goes.
+    /// Removes an environment.
     pub(crate) fn without_environment(&self, name: &str) -> Option<String> {
         match self.format {
             Format::Jsonc => self.with_object(&["env"], |env| {

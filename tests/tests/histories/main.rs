@@ -1,20 +1,20 @@
-//! Random histories of a project against an account that behaves as Cloudflare's documentation says.
+//! Random histories of a project, checked against an account that behaves as Cloudflare's documentation says.
 //!
-//! | module | what it has |
+//! | module | contents |
 //! |---|---|
-//! | `ops` | what can happen, and the strategy |
+//! | `ops` | the operations and their strategy |
 //! | `world` | the project on disk, and what its user knows |
-//! | `hand` | the configuration at first, and edits by hand |
-//! | `play` | plays a history against the real `koze` |
-//! | `changes`, `answer` | what the user does, and does where koze asks |
-//! | `checks` | what has to hold after koze has written |
-//! | `config` | the configuration as wrangler resolves it |
+//! | `hand` | the initial configuration, and edits by hand |
+//! | `play` | runs a history with the real `koze` |
+//! | `changes`, `answer` | the user's changes, and answers to koze |
+//! | `checks` | the invariants after koze has written |
+//! | `config` | resolves the configuration as wrangler does |
 //! | `oracle` | the account |
 //! | `foreign` | the user's part of the configuration |
-//! | `sample` | what wrangler says of some |
+//! | `sample` | runs wrangler on a sample |
 //!
-//! 500 histories with a fixed seed; `KOZE_HISTORIES=10000` for a night, `PROPTEST_RNG_SEED` for others. A history that
-//! fails is shrunk and printed as a script; a fault that was found becomes a test of its own.
+//! There are 500 histories with a fixed seed; set `KOZE_HISTORIES=10000` for a long run, and `PROPTEST_RNG_SEED` for
+//! another seed. A failing history is shrunk and printed as a script. Each fault found becomes a separate test.
 
 mod answer;
 mod changes;
@@ -36,7 +36,7 @@ use crate::config::Format;
 use crate::hand::Mode;
 use crate::world::{Counts, World};
 
-/// How many histories all four tests play together, unless `KOZE_HISTORIES` says.
+/// The default number of histories of all four tests together.
 const HISTORIES: u32 = 500;
 
 fn histories(mode: Mode, format: Format) {
@@ -48,7 +48,7 @@ fn histories(mode: Mode, format: Format) {
         max_shrink_iters: 4000,
         max_shrink_time: 90_000,
         rng_seed: match default.rng_seed {
-            // Not one and the same four times.
+            // Use different seeds for the four tests.
             RngSeed::Random => RngSeed::Fixed(mode as u64 * 2 + format as u64),
             fixed @ RngSeed::Fixed(_) => fixed,
         },
@@ -70,7 +70,7 @@ fn histories(mode: Mode, format: Format) {
     }
     let seen = seen.into_inner();
     println!("{mode:?}, {format:?}, {} histories: {seen:?}", runner.cases);
-    // A test that sees nothing shows nothing.
+    // A test that exercises nothing proves nothing.
     let cases = runner.cases;
     assert!(
         seen.builds > cases

@@ -1,57 +1,57 @@
-//! What happens to a project, and the strategy that makes it up.
+//! The operations on a project, and the strategy that generates them.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// One thing that happens. Small numbers choose among what there is at that time, so that any part of a history is a
-/// history too, and a failing one shrinks.
+/// An operation. Small numbers select from what exists at that time, so that every part of a history is a valid
+/// history, and a failing one can shrink.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
-    /// A new sandbox file.
+    /// Adds a sandbox file.
     Add { file: u8, class: u8, attributes: u8 },
-    /// A file gets another name or directory, its class as it was.
+    /// Moves a file and keeps its class.
     Move { which: u8, file: u8 },
-    /// The struct gets another name; `said` adds `renamed_from`.
+    /// Renames the struct; `said` adds `renamed_from`.
     RenameClass { which: u8, class: u8, said: bool },
-    /// The struct gets another name and the file as well.
+    /// Renames the struct and the file.
     RenameBoth { which: u8, class: u8, file: u8, said: bool },
-    /// `renamed_from` goes; where it is not, one that never was comes.
+    /// Removes `renamed_from`, or adds one for an unknown class.
     RenamedFrom { which: u8 },
-    /// A file goes.
+    /// Deletes a file.
     Delete { which: u8 },
-    /// A file that went comes back.
+    /// Restores a deleted file.
     Restore { which: u8 },
-    /// The attribute's other keys change.
+    /// Changes the other keys of the attribute.
     Attributes { which: u8, attributes: u8 },
-    /// A named environment comes, without a list of its own or with one.
+    /// Adds a named environment, with or without its own list.
     AddEnvironment { own: bool },
-    /// An environment and its Worker go.
+    /// Removes an environment and its Worker.
     RemoveEnvironment { which: u8 },
-    /// An environment that inherited the list of classes gets a copy of its own.
+    /// Copies the inherited list of classes into an environment.
     OwnList { which: u8 },
-    /// `[package.metadata.koze] environments` names some, or goes.
+    /// Sets or removes `[package.metadata.koze] environments`.
     Restrict { which: u8 },
     /// The user edits the configuration.
     Hand { kind: u8, place: u8 },
-    /// `koze build`, and whatever it asks for until it is content.
+    /// Runs `koze build`, and answers its questions until it succeeds.
     Build { way: u8 },
-    /// `koze build --check` or `--dry-run`, or a `koze remove` that is only looked at.
+    /// Runs `koze build --check` or `--dry-run`, or a dry run of `koze remove`.
     Look { kind: u8 },
-    /// `koze remove`: which of the sandboxes that are gone, and what becomes of their storage.
+    /// Runs `koze remove` on some of the deleted sandboxes.
     Remove { which: u8, delete: bool, by_class: bool },
-    /// A deployment of the top level or of an environment, if the project is in step.
+    /// Deploys the top level or an environment if the project is up to date.
     Deploy { which: u8 },
-    /// The last build is taken back, as version control would.
+    /// Reverts the last build, as version control would.
     Revert,
-    /// `koze.lock` is lost.
+    /// Loses `koze.lock`.
     LoseLock,
 }
 
-/// A history: how the configuration looked at first, and what happened.
+/// A history: the seed of the initial configuration, and the operations.
 pub(crate) type History = (u16, Vec<Op>);
 
 pub(crate) fn history() -> impl Strategy<Value = History> {
-    // A few sandboxes first: without any, most of what can happen does not.
+    // Start with a few sandboxes, because most operations need one.
     (any::<u16>(), vec(add(), 1..4), vec(op(), 6..30))
         .prop_map(|(dice, first, then)| (dice, [first, then].concat()))
 }

@@ -1,22 +1,27 @@
-//! What Cloudflare would do with a deployment: an account without a network.
+//! A model of Cloudflare's deployments: an account without a network.
 //!
-//! Written from the documentation alone. Where each rule comes from:
+//! It implements only the documentation. The sources of its rules:
 //!
-//! - *migrations*: developers.cloudflare.com, “Durable Object class migrations (legacy)”: tags are unique names that say
-//!   which migrations have been applied; each is applied once for each environment, in the order of the list; an
-//!   environment's list replaces the top level's; a Worker with a tag has to be deployed with one ever after; the
-//!   target of a rename must not exist and must be exported; a delete takes all data, and binding and class go first;
-//!   `SQLite` cannot be enabled on a class that exists.
-//! - *which migrations are pending*: wrangler's `getMigrationsToUpload`: those behind the deployed tag; a deployed tag
-//!   that is not in the list makes it send the whole list anew, which is a fault here.
+//! - *migrations*: developers.cloudflare.com, “Durable Object class migrations (legacy)”: tags are unique names that
+//!   say
+//!   which migrations have been applied; each is applied once per environment, in the order of the list; an
+//! environment's
+//!   list replaces the top level's; a Worker with a tag must always be deployed with one; the target of a rename must
+//! not
+//!   exist and must be exported; a delete removes all data, after binding and class were removed; `SQLite` cannot be
+//!   enabled on an existing class.
+//! - *which migrations are pending*: wrangler's `getMigrationsToUpload`: those after the deployed tag; if the deployed
+//!   tag
+//!   is not in the list, wrangler sends the whole list again, which counts as a fault here.
 //! - *exports*: developers.cloudflare.com, “Durable Object class exports” with its error reference, whose scenarios the
-//!   refusals below name; all of a deployment applies or nothing does.
-//! - *shape*: wrangler's validator: unique container names, one container a class, unique binding names, `exports` and
+//!   refusals below name; a deployment is applied completely or not at all.
+//! - *shape*: wrangler's validator: unique container names, one container per class, unique binding names; `exports`
+//!   and
 //!   `migrations` exclude each other.
-//! - *a living class has to be exported by the code* in either mode: the reference of `exports` for the one
-//!   (`config_export_not_in_code`), error 10064 of the Workers API for the other.
+//! - *an existing class must be exported by the code* in either mode: the reference of `exports`
+//!   (`config_export_not_in_code`), and error 10064 of the Workers API.
 //!
-//! Where the documentation is silent on the order inside of one migration, a migration that depends on it is refused.
+//! The documentation does not specify the order within one migration. A migration that depends on it is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,22 +29,22 @@ use serde_json::Value;
 
 use crate::config::{Level, text};
 
-/// The storage behind a class.
+/// The storage of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Storage {
-    /// Which storage it is, whatever its class is called by now.
+    /// The identity of the storage, whatever its class is called now.
     pub(crate) born: String,
     pub(crate) sqlite: bool,
 }
 
-/// A Worker as Cloudflare holds it: one for the top level and one for each environment.
+/// A deployed Worker: one for the top level and one for each environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Worker {
     /// The tag of the last deployment.
     tag: Option<String>,
-    /// The migrations that were applied, as they were then.
+    /// The migrations that were applied, in their form at that time.
     applied: Vec<Value>,
-    /// The classes that live.
+    /// The existing classes.
     pub(crate) classes: BTreeMap<String, Storage>,
 }
 
@@ -50,8 +55,8 @@ fn refuse(condition: bool, why: impl FnOnce() -> String) -> Refusal {
 }
 
 impl Worker {
-    /// The Worker after a deployment, or why Cloudflare or wrangler refuses it. `code` are the classes that the Worker's
-    /// entry exports; `born` names the storage of a class that `exports` creates.
+    /// Returns the Worker after a deployment, or why Cloudflare or wrangler rejects it. `code` holds the classes that
+    /// the Worker's entry point exports; `born` identifies the storage of a class that `exports` creates.
     pub(crate) fn deployed(
         &self,
         level: &Level,
@@ -195,7 +200,7 @@ impl Worker {
     }
 }
 
-/// What wrangler's validator refuses.
+/// Checks what wrangler's validator rejects.
 fn shape(level: &Level) -> Refusal {
     refuse(!level.exports.is_empty() && !level.migrations.is_empty(), || "both lists".to_owned())?;
     let all = [("name", &level.containers), ("class_name", &level.containers), ("name", &level.bindings)];
@@ -239,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn only_migrations_behind_the_deployed_tag_are_applied() {
+    fn only_migrations_after_the_deployed_tag_are_applied() {
         let (v1, v2) = (
             json!({ "tag": "v1", "new_sqlite_classes": ["A"] }),
             json!({ "tag": "v2", "renamed_classes": [{ "from": "A", "to": "B" }] }),
@@ -251,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_deployments_are_refused() {
         let v1 = json!({ "tag": "v1", "new_sqlite_classes": ["A", "B"] });
         let first = deploy(&Worker::default(), &level(json!([v1])), &["A", "B"]).expect("deployed");
         let refused = |list: Value, why: &str| {

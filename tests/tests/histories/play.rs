@@ -1,4 +1,4 @@
-//! Plays a history.
+//! Runs a history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::ops::Op;
 use crate::oracle::Worker;
 use crate::world::{Run, World, base};
 
-/// The errors that a build may end in here: each asks the user for something.
+/// The errors with which a build may end here. Each asks the user for a decision.
 const ASKED: [&str; 4] = ["K025", "K042", "K043", "K044"];
 
-/// How often the user answers before giving up and taking everything back.
+/// How often the user answers before reverting everything.
 const PATIENCE: u8 = 4;
 
 pub(crate) type Done = Result<(), String>;
@@ -22,7 +22,7 @@ pub(crate) fn play(world: &mut World, ops: &[Op]) -> Done {
     for op in ops {
         step(world, op)?;
     }
-    // Whatever happened: the user gets the project in step again, and all of it can be deployed.
+    // In the end, the user can always make the project valid, and all of it can be deployed.
     build(world, 0)?;
     for environment in world.managed() {
         deploy(world, &environment)?;
@@ -90,7 +90,7 @@ fn look(world: &mut World, kind: u8) -> Done {
     world.koze(args).map(drop)
 }
 
-/// Builds; where koze asks, the user answers. `way` says how.
+/// Builds and answers koze's questions; `way` selects the answers.
 fn build(world: &mut World, way: u8) -> Done {
     for turn in 0..=PATIENCE {
         let before = world.capture();
@@ -108,7 +108,7 @@ fn build(world: &mut World, way: u8) -> Done {
             answer(world, &run, way.wrapping_add(turn.wrapping_mul(3)))?;
         }
     }
-    // Back to what was committed; nothing stands in the way of that.
+    // Revert to the last committed state, which must always build.
     let Some(committed) = world.committed.clone() else { return Ok(()) };
     world.say("everything is taken back");
     world.restore(committed, true);
@@ -128,7 +128,7 @@ fn accepted(world: &mut World, before: crate::world::State, written: &Written) -
     Ok(())
 }
 
-/// A refusal is one that asks the user for something, with a reason.
+/// Checks that a refusal asks the user for a decision, with a reason.
 fn refused(world: &mut World, run: &Run) -> Done {
     world.counts.refused += 1;
     let codes: Vec<&str> =
@@ -144,7 +144,7 @@ fn refused(world: &mut World, run: &Run) -> Done {
     Ok(())
 }
 
-/// `koze remove` of some of the sandboxes that are gone, chosen by the bits of `which`.
+/// Runs `koze remove` on some of the deleted sandboxes, selected by the bits of `which`.
 pub(crate) fn remove(world: &mut World, which: u8, delete: bool, by_class: bool) -> Done {
     let declared: BTreeSet<String> =
         world.state.sources.values().map(|source| source.class.clone()).collect();
@@ -170,14 +170,14 @@ pub(crate) fn remove(world: &mut World, which: u8, delete: bool, by_class: bool)
         .enumerate()
         .filter(|(bit, _)| which & (1 << (bit % 8)) != 0)
         .map(|(_, (name, class))| {
-            // A base name may be that of two sandboxes, one of them kept.
+            // Two sandboxes may have the same base name if one of them is kept.
             let unique = all.iter().filter(|other| *other == name).count() == 1;
             (if by_class || !unique { class.clone() } else { name.clone() }, class.clone())
         })
         .collect();
     let mut args = vec!["remove"];
     args.extend(named.iter().map(|(name, _)| name.as_str()));
-    // A sandbox that is declared, or that there never was.
+    // A declared or unknown sandbox.
     let wrong = world.state.sources.values().next().filter(|_| by_class).map(|source| source.class.clone());
     let wrong = wrong.unwrap_or_else(|| "nobody".to_owned());
     if named.is_empty() {
@@ -206,20 +206,20 @@ pub(crate) fn remove(world: &mut World, which: u8, delete: bool, by_class: bool)
     accepted(world, before, &written)
 }
 
-/// Deploys a level, if the project is in step: the build command of a configuration stops a deployment else.
+/// Deploys a level if the project is up to date. Otherwise the build command would stop the deployment.
 fn deploy(world: &mut World, name: &str) -> Done {
     let run = world.koze(&["build", "--check"])?;
     if run.code != 0 {
         return Ok(());
     }
-    // A project that koze has not built anything in yet has nothing of koze's to deploy.
+    // Before the first build, there is nothing of koze's to deploy.
     let Some(eager) = world.state.eager.get(name).cloned() else { return Ok(()) };
     if world.committed.is_none() {
         return Ok(());
     }
     let level = Level::of(&world.config(), name);
     let before: Worker = world.account.get(name).cloned().unwrap_or_default();
-    // A class that `exports` makes is the one that every build was deployed to.
+    // A class created by `exports` is identified with the one of the account that gets every build.
     let born = |class: &str| eager.classes.get(class).map(|storage| storage.born.clone()).unwrap_or_default();
     let deployed = before.deployed(&level, &checks::code_classes(world), &born);
     world.say(format!("# {name:?} is deployed: {deployed:?}"));
@@ -234,7 +234,7 @@ fn deploy(world: &mut World, name: &str) -> Done {
             world.saved = None;
             Ok(())
         }
-        // What koze was told not to look at may be out of step: Cloudflare refuses, and nothing is lost.
+        // Unmanaged levels may be outdated. Cloudflare rejects the deployment, and nothing is lost.
         Err(why) if world.skipped.contains(name) => {
             world.say(format!("# refused: {why}"));
             world.counts.rejected += 1;

@@ -1,4 +1,5 @@
-//! How some histories end goes through `wrangler deploy --dry-run`: a smoke test, for wrangler lets much pass.
+//! A smoke test: runs `wrangler deploy --dry-run` at the end of some histories. wrangler accepts many invalid
+//! configurations.
 
 use std::time::Duration;
 
@@ -11,10 +12,10 @@ use crate::hand::Mode;
 use crate::world::World;
 use crate::{ops, play};
 
-/// How many of each mode and format.
+/// The number of histories for each mode and format.
 const SAMPLE: usize = 4;
 
-/// Far more than wrangler takes on a slow machine.
+/// The timeout of wrangler on a slow machine.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
 fn sample(mode: Mode, format: Format) {
@@ -31,7 +32,7 @@ fn sample(mode: Mode, format: Format) {
 
 fn dry_run(world: &World) {
     fs_err::os::unix::fs::symlink(node_modules(), world.dir().join("node_modules")).expect("a link");
-    // What stands for the Rust Worker exports the classes that are the user's.
+    // The stand-in for the Rust Worker exports the user's classes.
     let classes = world.user_classes.iter().map(|class| format!("export class {class} {{}}\n"));
     let worker = "export default { fetch() { return new Response(\"ok\"); } };\n".to_owned();
     world.write("build/index.js", &(worker + &classes.collect::<String>()));
@@ -40,20 +41,20 @@ fn dry_run(world: &World) {
     let output = run(command, TIMEOUT);
     let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     assert!(output.status.success(), "{}\n{}\n{}", said[0], said[1], world.script.join("\n"));
-    // It has seen what koze wrote, which is what was built last.
+    // wrangler lists what koze wrote in the last build.
     for class in world.state.built.values() {
         assert!(said[0].contains(&format!("({class})")), "no {class}\n{}", said[0]);
     }
 }
 
 #[test]
-fn wrangler_takes_a_sample_of_migrations() {
+fn wrangler_accepts_a_sample_of_migrations() {
     sample(Mode::Migrations, Format::Jsonc);
     sample(Mode::Migrations, Format::Toml);
 }
 
 #[test]
-fn wrangler_takes_a_sample_of_exports() {
+fn wrangler_accepts_a_sample_of_exports() {
     sample(Mode::Exports, Format::Jsonc);
     sample(Mode::Exports, Format::Toml);
 }

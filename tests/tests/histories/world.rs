@@ -1,4 +1,4 @@
-//! A project on disk, what was deployed of it, and what its user knows.
+//! A project on disk, its deployments, and what its user knows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,11 +15,11 @@ use crate::config::{Format, environments};
 use crate::hand::{self, Mode};
 use crate::oracle::Worker;
 
-/// Names that sandbox classes are given; the user's own are `Own0`, `Own1` …
+/// The class names of sandboxes; the user's own classes are `Own0`, `Own1` …
 pub(crate) const CLASSES: [&str; 7] =
     ["AlphaSandbox", "BetaSandbox", "Gamma", "DeltaSandbox", "Epsilon", "ZetaSandbox", "Eta"];
 
-/// Where sandbox files may lie.
+/// The possible paths of sandbox files.
 pub(crate) const FILES: [&str; 6] = [
     "src/server/shell.sandbox.rs",
     "src/server/python.sandbox.rs",
@@ -29,7 +29,7 @@ pub(crate) const FILES: [&str; 6] = [
     "src/deno.sandbox.rs",
 ];
 
-/// Far more than any run of koze takes.
+/// The timeout of koze.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A sandbox file.
@@ -37,9 +37,9 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) struct Source {
     pub(crate) class: String,
     pub(crate) renamed_from: Option<String>,
-    /// Which of the other keys it has, a bit for each.
+    /// The other keys, one bit for each.
     pub(crate) attributes: u8,
-    /// A container name of its own.
+    /// A custom container name.
     pub(crate) name: Option<String>,
 }
 
@@ -64,35 +64,35 @@ impl Source {
     }
 }
 
-/// The name that a file gives its sandbox.
+/// Returns the base name of a file's sandbox.
 pub(crate) fn base(file: &str) -> &str {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.strip_suffix(".sandbox.rs").unwrap_or(name)
 }
 
-/// The binding of a file's sandbox.
+/// Returns the binding of a file's sandbox.
 pub(crate) fn binding(file: &str) -> String {
     format!("{}_SANDBOX", base(file).to_uppercase().replace('-', "_"))
 }
 
-/// What can be taken back as a whole.
+/// The state that can be reverted as a whole.
 #[derive(Clone)]
 pub(crate) struct State {
     /// The sandbox files.
     pub(crate) sources: BTreeMap<String, Source>,
     /// The classes of the last build, by file.
     pub(crate) built: BTreeMap<String, String>,
-    /// The classes whose storage was kept, with the name of their sandbox.
+    /// The classes whose storage was kept, with their sandboxes' names.
     pub(crate) kept: BTreeMap<String, String>,
-    /// Every rename so far: old, new.
+    /// All renames so far, as pairs of old and new name.
     pub(crate) renames: Vec<(String, String)>,
-    /// An account that every build is deployed to at once.
+    /// An account to which every build is deployed immediately.
     pub(crate) eager: BTreeMap<String, Worker>,
     /// `wrangler.*`, `koze.lock` and `src/generated`.
     files: Snapshot,
 }
 
-/// How often what happened, so that a test can tell that it saw something.
+/// Counts what happened, so that a test can show that it exercised something.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) builds: u32,
@@ -109,28 +109,28 @@ pub(crate) struct World {
     pub(crate) mode: Mode,
     pub(crate) format: Format,
     pub(crate) state: State,
-    /// The state before the last build, as long as nothing was deployed since.
+    /// The state before the last build, unless something was deployed since.
     pub(crate) saved: Option<State>,
     /// The state after the last build.
     pub(crate) committed: Option<State>,
-    /// The account that is deployed to now and then.
+    /// The account with the occasional deployments of the history.
     pub(crate) account: BTreeMap<String, Worker>,
-    /// The storage that some `--delete-storage` has named, and its class.
+    /// The storage that `--delete-storage` has named, and its class.
     pub(crate) given_up: BTreeSet<String>,
-    /// Sandbox files that were deleted.
+    /// Deleted sandbox files.
     pub(crate) graveyard: Vec<(String, Source)>,
-    /// The tags that the user wrote, each with the environment of its list.
+    /// The tags that the user wrote, each with its list's environment.
     pub(crate) user_tags: BTreeSet<(String, String)>,
     /// The classes that the user's own code exports.
     pub(crate) user_classes: BTreeSet<String>,
     /// The environments that `Cargo.toml` names.
     pub(crate) restricted: Option<Vec<String>>,
-    /// The environments that `Cargo.toml` did not name at some time.
+    /// The environments that `Cargo.toml` once omitted.
     pub(crate) skipped: BTreeSet<String>,
-    /// The levels in which koze may have left something behind, for its lock was lost.
+    /// The levels where koze may have left entries behind because its lock was lost.
     pub(crate) untidy: BTreeSet<String>,
     pub(crate) counts: Counts,
-    /// What happened, in words.
+    /// The history in words.
     pub(crate) script: Vec<String>,
     number: usize,
     temp: TempDir,
@@ -138,7 +138,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(mode: Mode, format: Format, dice: u16) -> World {
-        // In memory where there is such a directory: koze waits for the disk after each file.
+        // Use memory if possible, because koze syncs each file to disk.
         let memory = Path::new("/dev/shm");
         let temp =
             if memory.is_dir() { TempDir::with_prefix_in("koze-history-", memory) } else { TempDir::new() };
@@ -203,7 +203,7 @@ impl World {
         self.format.parse(&self.config_text()).expect("a configuration that parses")
     }
 
-    /// A number that was not given before.
+    /// Returns a new number.
     pub(crate) fn next(&mut self) -> usize {
         self.number += 1;
         self.number
@@ -213,7 +213,7 @@ impl World {
         self.script.push(line.into());
     }
 
-    /// The levels that koze keeps in step; the top level is the empty name.
+    /// Returns the levels that koze manages; the top level is the empty name.
     pub(crate) fn managed(&self) -> Vec<String> {
         let named = environments(&self.config());
         let ours =
@@ -230,7 +230,7 @@ impl World {
         self.write("Cargo.toml", &text);
     }
 
-    /// Puts a sandbox file in place.
+    /// Writes a sandbox file.
     pub(crate) fn put(&mut self, file: &str, source: Source) {
         let text = source.text();
         self.say(format!("{file} is\n{text}"));
@@ -238,7 +238,7 @@ impl World {
         self.state.sources.insert(file.to_owned(), source);
     }
 
-    /// Takes a sandbox file away.
+    /// Deletes a sandbox file.
     pub(crate) fn take(&mut self, file: &str) -> Option<Source> {
         let source = self.state.sources.remove(file)?;
         fs::remove_file(self.dir().join(file)).expect("the file is there");
@@ -246,7 +246,7 @@ impl World {
         Some(source)
     }
 
-    /// Every file of the project.
+    /// Returns every file of the project.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let entries = WalkDir::new(self.dir()).into_iter().map(|entry| entry.expect("a readable directory"));
         let files = entries.filter(|entry| entry.file_type().is_file());
@@ -258,7 +258,7 @@ impl World {
         files.map(read).collect()
     }
 
-    /// The state of now, with the files that version control would hold.
+    /// Returns the current state, with the files that version control would contain.
     pub(crate) fn capture(&self) -> State {
         let mut files = self.snapshot();
         files.retain(|path, _| {
@@ -267,7 +267,7 @@ impl World {
         State { files, ..self.state.clone() }
     }
 
-    /// Brings a state back; the sandbox files only if `sources`.
+    /// Restores a state, including the sandbox files if `sources`.
     pub(crate) fn restore(&mut self, state: State, sources: bool) {
         for path in [
             "koze.lock",
@@ -296,7 +296,7 @@ impl World {
         }
     }
 
-    /// Runs koze. Whatever it does, it does not panic, and a run that fails or only looks changes nothing.
+    /// Runs koze. Checks that it never panics, and that a failed or dry run changes nothing.
     pub(crate) fn koze(&mut self, args: &[&str]) -> Result<Run, String> {
         let before = self.snapshot();
         let mut command = koze();
@@ -326,7 +326,7 @@ impl World {
     }
 }
 
-/// What a run of koze came to.
+/// The result of a run of koze.
 pub(crate) struct Run {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -334,7 +334,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Whether there is an error of this code.
+    /// Returns whether there is an error with this code.
     pub(crate) fn has(&self, code: &str) -> bool {
         self.stderr.contains(&format!("error[{code}]"))
     }

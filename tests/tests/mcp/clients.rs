@@ -1,14 +1,14 @@
-//! The official SDKs for TypeScript, of both protocols, over both transports.
+//! The official SDKs for TypeScript, in both versions and over both transports.
 
 use koze_tests::{Sandboxes, node_command, root, run};
 use serde_json::{Value, json};
 
 use crate::server::{Http, TIMEOUT, project, stdio};
 
-/// The SDK of version 1, and that of version 2.
+/// The versions of the SDK.
 const SDKS: [&str; 2] = ["1", "2"];
 
-/// Plays a scene of `scenes.mjs`, and gives what the client saw; nothing else may have come.
+/// Runs a scene of `scenes.mjs`, and returns what the client received. Unexpected output is an error.
 fn play(scene: &str, sdk: &str, server: &Value, more: &[&str]) -> Value {
     let mut node = node_command("node");
     node.arg(root().join("tests/tests/mcp/scenes.mjs")).args([scene, sdk, &server.to_string()]).args(more);
@@ -20,7 +20,7 @@ fn play(scene: &str, sdk: &str, server: &Value, more: &[&str]) -> Value {
     told["seen"].clone()
 }
 
-/// Plays a scene with every SDK over every transport, each in a session of its own.
+/// Runs a scene with every SDK over every transport, each in its own session.
 fn everywhere(host: &Sandboxes, scene: &str, more: &[&str], check: impl Fn(&Value, &str)) {
     for sdk in SDKS {
         let (on_stdio, over_http) = (format!("stdio-{sdk}"), format!("http-{sdk}"));
@@ -33,7 +33,7 @@ fn everywhere(host: &Sandboxes, scene: &str, more: &[&str], check: impl Fn(&Valu
     }
 }
 
-/// A result of a call, whose content is the same as text and as it is.
+/// Returns whether a call failed, and its result, which must be the same as text and as structured content.
 fn result(seen: &Value) -> (bool, Value) {
     let text = seen["content"][0]["text"].as_str().expect("a text");
     let failed = seen["isError"] == true;
@@ -119,18 +119,18 @@ fn two_clients_share_a_session() {
 }
 
 #[test]
-fn megabytes_come_and_go() {
+fn megabytes_are_transferred() {
     everywhere(&project(), "large", &[], |seen, place| {
         assert_eq!(seen["written"], json!({ "ok": true, "size": 2 << 20 }), "{place}");
         assert_eq!((&seen["same"], &seen["after"]), (&json!(true), &json!("after\n")), "{place}");
-        // What no client would take is an error, and not the end of the connection.
+        // A message that no client would accept is an error, and does not end the connection.
         let (failed, text) = result(&seen["zeros"]);
         assert!(failed && text.as_str().is_some_and(|text| text.starts_with("too_large: ")), "{place}");
     });
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_the_files() {
+fn a_killed_server_leaves_the_files() {
     let host = project();
     for sdk in SDKS {
         let seen = play("killed", sdk, &stdio(&host), &[]);
@@ -139,19 +139,20 @@ fn a_server_that_is_killed_leaves_the_files() {
 }
 
 #[test]
-fn a_server_over_http_that_is_killed_leaves_the_files() {
+fn a_killed_http_server_leaves_the_files() {
     let host = project();
     let first = Http::start(&host, &[]);
     assert_eq!(play("two", "2", &first.place(), &[])["after"], "alive\n");
     first.end();
-    // What one server has left, another one and `koze call` find.
+    // Another server and `koze call` find the files.
     assert_eq!(play("tools", "1", &Http::start(&host, &[]).place(), &[])["good"]["isError"], false);
     assert_eq!(host.shell("cat file; kill -0 $(cat pid) && echo alive"), "shared\nalive\n");
 }
 
-/// The protocol by hand: every line on standard output is a message, in the order of the requests that wait for nothing.
+/// Speaks the protocol by hand: every line of standard output is a message, and independent requests are answered in
+/// order.
 #[test]
-fn standard_output_holds_the_protocol_alone() {
+fn standard_output_contains_only_the_protocol() {
     let host = project();
     let lines = [
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -164,7 +165,7 @@ fn standard_output_holds_the_protocol_alone() {
     host.write("input", lines.concat());
     let koze = host.command(&["mcp"]);
     let mut shell = std::process::Command::new("sh");
-    // Standard input stays open until both answers are there.
+    // Keep standard input open until both answers have arrived.
     let script = "(cat input; until test \"$(grep -c '\"id\":' output)\" = 2; do sleep 0.05; done) | \"$0\" \"$@\" > output";
     shell.args(["-c", script]).arg(koze.get_program()).args(koze.get_args()).envs(host.env());
     let ended = host.run(shell);

@@ -1,4 +1,4 @@
-//! A server that runs while its project changes, and while the process behind it ends.
+//! A server whose project changes, and whose supervisor exits, while it runs.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::server::project;
 
-/// A client that is no more than lines over pipes.
+/// A minimal client: lines over pipes.
 struct Client {
     server: Child,
     requests: ChildStdin,
@@ -44,18 +44,18 @@ impl Client {
         json!({ "jsonrpc": "2.0", "id": self.id, "method": method, "params": params })
     }
 
-    /// The next one that comes.
+    /// Returns the next message.
     fn answer(&mut self) -> Value {
         let answer = self.answers.next().expect("an answer").expect("a line");
         serde_json::from_str(&answer).expect("JSON")
     }
 
-    /// A request that runs a command.
+    /// Sends a request that runs a command.
     fn command(&mut self, command: &str) -> Value {
         self.request("tools/call", &json!({ "name": "shell", "arguments": { "command": command } }))
     }
 
-    /// What a command prints.
+    /// Returns the output of a command.
     fn shell(&mut self, command: &str) -> Value {
         let request = self.command(command);
         self.say(&request);
@@ -68,13 +68,13 @@ impl Client {
     }
 }
 
-/// What a command has printed whose answer this is.
+/// Returns the output in the answer to a command.
 fn printed(answer: &Value) -> Value {
     answer["result"]["structuredContent"]["stdout"].clone()
 }
 
 #[test]
-fn it_follows_the_files_of_the_project() {
+fn it_follows_changes_of_the_project() {
     let host = project();
     let file = "src/server/shell.sandbox.rs";
     let shut = host.read(file);
@@ -95,7 +95,7 @@ fn it_follows_the_files_of_the_project() {
 }
 
 #[test]
-fn it_goes_on_where_its_supervisor_is_killed() {
+fn it_continues_after_its_supervisor_is_killed() {
     let host = project();
     let mut client = Client::start(&host);
     assert_eq!(client.shell("echo kept > file; cat file"), "kept\n");
@@ -108,7 +108,7 @@ fn it_goes_on_where_its_supervisor_is_killed() {
 }
 
 #[test]
-fn it_goes_on_where_its_supervisor_is_told_to_end() {
+fn it_continues_after_its_supervisor_is_stopped() {
     let host = project();
     let mut client = Client::start(&host);
     assert_eq!(client.shell("echo here > file; cat file"), "here\n");
@@ -117,9 +117,9 @@ fn it_goes_on_where_its_supervisor_is_told_to_end() {
     client.end();
 }
 
-/// The supervisor ends while an answer is being written that fills every pipe, and while half a request has come.
+/// The supervisor exits while a response fills every pipe and while half a request has arrived.
 #[test]
-fn nothing_is_lost_where_its_supervisor_is_told_to_end() {
+fn nothing_is_lost_when_its_supervisor_is_stopped() {
     let host = project();
     let mut client = Client::start(&host);
     assert_eq!(client.shell("touch here; echo here"), "here\n");
@@ -136,7 +136,7 @@ fn nothing_is_lost_where_its_supervisor_is_told_to_end() {
     assert!(host.supervisors().iter().any(|id| supervisors.contains(id)), "it still has to answer");
     writeln!(client.requests, "{rest}\n{third}").expect("it reads");
     assert_eq!(printed(&client.answer()), "x".repeat(500_000));
-    // Each of the two is asked for by now, and they may be answered in either order.
+    // Both were requested by now, and may be answered in either order.
     let mut answers = [client.answer(), client.answer()];
     answers.sort_by_key(|answer| answer["id"].as_u64());
     assert_eq!(answers.each_ref().map(printed), ["second\n", "third\n"]);

@@ -1,4 +1,4 @@
-//! Bare HTTP: who is let in, and what is no request.
+//! Plain HTTP: authentication, and invalid requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,13 +13,13 @@ const ASK: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"pr
 pub(crate) const JSON: &str =
     "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
 
-/// Sends a request, and gives the status, and all of the answer.
+/// Sends a request, and returns the status and the whole response.
 pub(crate) fn send(server: &Http, request: &str, headers: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(server.address()).expect("it listens");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let head =
         format!("{request} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-    // It may answer before it has read everything, and close.
+    // The server may answer and close before it has read everything.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -28,7 +28,7 @@ pub(crate) fn send(server: &Http, request: &str, headers: &str, body: &[u8]) -> 
     (status.unwrap_or_else(|| panic!("{request} {headers}: {answer:?}")), answer)
 }
 
-/// The status of a request to begin, with these headers beside those that it needs.
+/// Returns the status of an `initialize` request with these additional headers.
 fn begin(server: &Http, headers: &str) -> u16 {
     let host = format!("Host: {}\r\n", server.address());
     send(server, "POST /mcp", &format!("{host}{JSON}{headers}"), ASK.as_bytes()).0
@@ -39,7 +39,7 @@ pub(crate) fn bearer(server: &Http) -> String {
 }
 
 #[test]
-fn only_the_token_opens() {
+fn requests_need_the_token() {
     let host = project();
     let server = Http::start(&host, &[]);
     let (good, token) = (bearer(&server), server.token.clone());
@@ -62,7 +62,7 @@ fn only_the_token_opens() {
         send(&server, &format!("POST /mcp?token={token}"), &format!("Host: a\r\n{JSON}"), ASK.as_bytes());
     assert_eq!(status, 401);
     assert!(answer.to_lowercase().contains("www-authenticate: bearer"), "{answer}");
-    // Not even what is there is told.
+    // Without the token, not even the existing paths are revealed.
     assert_eq!(send(&server, "GET /other", "Host: localhost\r\n", b"").0, 401);
     assert_eq!(server.end(), "");
     // A new server has a new token.
@@ -70,14 +70,14 @@ fn only_the_token_opens() {
 }
 
 #[test]
-fn a_token_that_was_given_is_never_told() {
+fn a_configured_token_is_never_printed() {
     let host = project();
     let mut command = host.command(&["mcp", "--http"]);
     command.env("KOZE_MCP_TOKEN", TOKEN);
     let server = Http::run(command, Some(TOKEN));
     assert_eq!(begin(&server, &bearer(&server)), 200);
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"env"}}}"#;
-    // A client of the older protocol that was never greeted.
+    // A client of the older protocol that was never initialized.
     let headers = format!("Host: localhost\r\n{JSON}{}", bearer(&server));
     assert!(send(&server, "POST /mcp", &headers, call.as_bytes()).0 >= 400);
     let own = i32::try_from(server.id()).expect("a process id");
@@ -93,7 +93,7 @@ fn a_token_that_was_given_is_never_told() {
 }
 
 #[test]
-fn pages_may_not_call_unless_they_are_named() {
+fn pages_may_call_only_from_allowed_origins() {
     let host = project();
     let server = Http::start(
         &host,
@@ -129,7 +129,7 @@ fn pages_may_not_call_unless_they_are_named() {
     let (status, answer) = preflight("http://evil.test");
     assert_eq!(status, 403);
     assert!(!answer.to_lowercase().contains("access-control"), "{answer}");
-    // Without a page there is nothing to ask beforehand.
+    // Without an origin, the request is not a preflight request.
     assert_eq!(send(&server, "OPTIONS /mcp", "Host: localhost\r\n", b"").0, 401);
 
     let closed = Http::start(&host, &[]);
@@ -137,7 +137,7 @@ fn pages_may_not_call_unless_they_are_named() {
 }
 
 #[test]
-fn another_name_of_this_machine_is_refused() {
+fn other_names_of_this_machine_are_rejected() {
     let host = project();
     let server = Http::start(&host, &[]);
     let headers = |name: &str| format!("Host: {name}\r\n{JSON}{}", bearer(&server));
@@ -157,7 +157,7 @@ fn the_other_loopback_address_works() {
 }
 
 #[test]
-fn what_is_no_request() {
+fn invalid_requests_are_rejected() {
     let host = project();
     let server = Http::start(&host, &[]);
     let good = format!("Host: localhost\r\n{}", bearer(&server));
@@ -171,7 +171,7 @@ fn what_is_no_request() {
         let status = status("POST /mcp", &json, body);
         assert!((400..500).contains(&status), "{:?}: {status}", String::from_utf8_lossy(body));
     }
-    // A session that nobody has begun.
+    // An unknown session.
     let unknown = format!("{json}Mcp-Session-Id: none\r\n");
     assert_eq!(status("POST /mcp", &unknown, br#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#), 404);
     let get = format!("{good}Accept: text/event-stream\r\n");
@@ -184,16 +184,17 @@ fn what_is_no_request() {
     let large = vec![b' '; (64 << 20) + 1];
     assert_eq!(status("POST /mcp", &json, &large), 413);
     assert!(status("GET /mcp", &format!("{good}X: {}\r\n", "x".repeat(1 << 20)), b"") >= 400);
-    // After all this it serves.
+    // The server still works afterward.
     assert_eq!(begin(&server, &bearer(&server)), 200);
     assert_eq!(server.end(), "");
 }
 
-/// As a stranger may open them: nothing is ever sent.
+/// Unauthenticated connections that send nothing.
 const IDLE: usize = 300;
 
-/// The order says it, not the clock: the honest client has its answer while the strangers that came last are still waited
-/// for. On a machine that stands still for as long as a stranger is waited for, it is tried again, with another server.
+/// Checks the order of events, not the time: the authenticated client gets its answer while the last unauthenticated
+/// connections are still open. If the machine stalls for longer than their timeout, the test retries with another
+/// server.
 #[test]
 fn idle_connections_delay_nobody_who_has_the_token() {
     let host = project();
@@ -202,7 +203,7 @@ fn idle_connections_delay_nobody_who_has_the_token() {
         let open = || TcpStream::connect(server.address()).expect("it listens");
         let idle: Vec<TcpStream> = (0..IDLE).map(|_| open()).collect();
         assert_eq!(begin(&server, &bearer(&server)), 200);
-        // Those that are closed together with one that made way are closed by then.
+        // Evicted connections are closed by then.
         std::thread::sleep(std::time::Duration::from_secs(1));
         idle[IDLE - 100..].iter().all(|mut stream| {
             stream.set_nonblocking(true).expect("a socket");
@@ -213,7 +214,7 @@ fn idle_connections_delay_nobody_who_has_the_token() {
 }
 
 #[test]
-fn a_connection_with_the_token_stays_whatever_comes_after_it() {
+fn an_authenticated_connection_is_never_evicted() {
     let host = project();
     let server = Http::start(&host, &[]);
     let mut stream = TcpStream::connect(server.address()).expect("it listens");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Http, TIMEOUT, project};
 
-/// What the inspector prints, as JSON.
+/// Returns the inspector's JSON output.
 fn inspect(args: &[&str], host: &Sandboxes) -> Value {
     let mut inspector = node_command("mcp-inspector");
     inspector.arg("--cli").args(args).envs(host.env()).current_dir(host.dir());

@@ -1,4 +1,4 @@
-//! `koze mcp` as its clients see it: the official SDKs for TypeScript, the inspector, and bare HTTP.
+//! `koze mcp` from the clients' side: the official SDKs for TypeScript, the inspector, and plain HTTP.
 
 mod clients;
 mod follows;

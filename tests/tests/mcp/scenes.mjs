@@ -1,7 +1,7 @@
-// What a client sees of `koze mcp`: `node scenes.mjs SCENE CLIENT SERVER`. CLIENT is 1 for the SDK of the protocol that
-// begins with `initialize`, 2 for the one of the protocol that has no sessions. SERVER is JSON: `command`, `args`, `cwd` and
-// `env` of a server on standard input and output, or `url` and `token` of one over HTTP. The last line that is printed
-// is what was seen, as JSON.
+// Runs a scene as a client of `koze mcp`: `node scenes.mjs SCENE CLIENT SERVER`. CLIENT is 1 for the SDK of the
+// protocol that starts with `initialize`, and 2 for the SDK of the protocol without sessions. SERVER is JSON:
+// `command`, `args`, `cwd` and `env` of a server on standard input and output, or `url` and `token` of an HTTP server.
+// The last line of output is the result as JSON.
 
 import { readFileSync, readdirSync } from "node:fs";
 import { Client as Client1 } from "@modelcontextprotocol/sdk/client/index.js";
@@ -14,14 +14,14 @@ const [scene, sdk, server] = process.argv.slice(2);
 const { url, token, ...stdio } = JSON.parse(server);
 const info = { name: "scenes", version: "1" };
 
-/** A client that is connected, and its transport. */
+/** Connects a client, and returns it with its transport. */
 async function connect() {
   const [Stdio, Http] = sdk === "1" ? [Stdio1, Http1] : [Stdio2, Http2];
   const client =
     sdk === "1" ? new Client1(info) : new Client2(info, { versionNegotiation: { mode: "auto" } });
   const requestInit = { headers: { Authorization: `Bearer ${token}` } };
   const transport = url ? new Http(new URL(url), { requestInit }) : new Stdio(stdio);
-  // On standard output a server says nothing but the protocol: everything else is an error here.
+  // A server writes only the protocol to standard output, so everything else is an error.
   client.onerror = (error) => errors.push(String(error));
   await client.connect(transport);
   const call = (name, args, options) =>
@@ -33,7 +33,7 @@ async function connect() {
 }
 const errors = [];
 
-/** Whether a `sleep` of so many seconds runs on this machine. */
+/** Returns whether a `sleep` with this argument runs on this machine. */
 function sleeps(seconds) {
   return readdirSync("/proc").some((id) => {
     try {
@@ -44,7 +44,7 @@ function sleeps(seconds) {
   });
 }
 
-/** Waits for what must come. */
+/** Waits for a condition. */
 async function eventually(what, come) {
   for (let tries = 0; !(await come()); tries++) {
     if (tries === 1000) throw new Error(`it did not come: ${what}`);
@@ -101,7 +101,7 @@ const SCENES = {
     return { error, files };
   },
 
-  // Each of the two waits for what the other one does.
+  // The two calls wait for each other.
   async overlap() {
     const { client, shell } = await connect();
     const meet = (mine, other) => shell(`touch ${mine}; until test -e ${other}; do sleep 0.05; done; echo ${mine}`);
@@ -138,7 +138,7 @@ const SCENES = {
     const content = "ü".repeat(1 << 20);
     const written = await call("write_file", { path: "large", content });
     const read = await call("read_file", { path: "large", limit: 8 << 20 });
-    // Bytes that JSON writes as six each, and again in a text of JSON as seven.
+    // JSON escapes each of these bytes with six characters, and with seven inside another JSON text.
     const zeros = await call("shell", { command: "head -c 1048576 /dev/zero; head -c 1048576 /dev/zero >&2" });
     const after = await shell("echo after");
     await client.close();

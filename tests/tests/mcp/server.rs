@@ -1,4 +1,4 @@
-//! A project, and servers of its tools.
+//! A project, and servers for its tools.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use koze_tests::{Project, Sandboxes, root};
 use serde_json::{Value, json};
 
-/// Any one run of a client.
+/// The timeout of a client.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
-/// How long a server has to say where it listens.
+/// The timeout for a server to print its address.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A project with the sandboxes `shell` and `python`, as a person makes it.
+/// Creates a project with the sandboxes `shell` and `python`.
 pub(crate) fn project() -> Sandboxes {
     let project = Project::new();
     let runtime = root().join("runtime");
@@ -30,7 +30,7 @@ pub(crate) fn project() -> Sandboxes {
     Sandboxes::of(project)
 }
 
-/// How a client starts a server on standard input and output.
+/// Returns how a client starts a server on standard input and output.
 pub(crate) fn stdio(host: &Sandboxes) -> Value {
     let command = host.command(&["mcp"]);
     json!({
@@ -41,26 +41,26 @@ pub(crate) fn stdio(host: &Sandboxes) -> Value {
     })
 }
 
-/// A server over HTTP, which ends when this is dropped.
+/// An HTTP server, which is killed on drop.
 pub(crate) struct Http {
     child: Child,
     /// Its endpoint.
     pub(crate) url: String,
-    /// What it wants from its clients.
+    /// The bearer token.
     pub(crate) token: String,
-    /// The rest of what it says.
+    /// The rest of its output.
     said: mpsc::Receiver<String>,
 }
 
 impl Http {
-    /// One that makes a token of its own.
+    /// Starts a server that generates its token.
     pub(crate) fn start(host: &Sandboxes, args: &[&str]) -> Self {
         let mut command = host.command(&[&["mcp", "--http"], args].concat());
         command.env_remove("KOZE_MCP_TOKEN");
         Http::run(command, None)
     }
 
-    /// Runs a server; `token` is what it was given, if it was.
+    /// Starts a server; `token` is the configured one, if any.
     pub(crate) fn run(mut command: Command, token: Option<&str>) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("koze starts");
@@ -77,7 +77,7 @@ impl Http {
             let _ = stderr.read_to_string(&mut rest);
             let _ = send.send(rest);
         });
-        // Ends the child also where what it says is something else.
+        // Construct it first, so that the child is killed even if its output is unexpected.
         let mut server = Http { child, url: String::new(), token: String::new(), said };
         server.url = server.line("koze mcp: http://").replacen("koze mcp: ", "", 1);
         server.token = match token {
@@ -98,22 +98,22 @@ impl Http {
         line.trim_end().to_owned()
     }
 
-    /// How a client reaches it.
+    /// Returns how a client connects to it.
     pub(crate) fn place(&self) -> Value {
         json!({ "url": self.url, "token": self.token })
     }
 
-    /// Its address, such as `127.0.0.1:8080`.
+    /// Returns its address, such as `127.0.0.1:8080`.
     pub(crate) fn address(&self) -> &str {
         self.url.trim_start_matches("http://").trim_end_matches("/mcp")
     }
 
-    /// Its process.
+    /// Returns its process ID.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it, and gives what it had said since it told where it listens.
+    /// Stops it, and returns its output after the address.
     pub(crate) fn end(mut self) -> String {
         let _ = self.child.kill();
         self.said.recv_timeout(PATIENCE).expect("the end of what it says")

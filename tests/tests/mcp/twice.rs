@@ -1,4 +1,4 @@
-//! Calls whose input has a key twice, by hand: no client of an SDK can write one.
+//! Calls whose input has a duplicate key. They are written by hand, because the SDKs cannot produce them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -56,7 +56,7 @@ fn over_http() {
     send(&server, "POST /mcp", &headers, BEGUN.as_bytes());
     let (status, answer) = send(&server, "POST /mcp", &headers, TWICE.as_bytes());
     assert_eq!(status, 200, "{answer}");
-    // An event of a stream, or a document.
+    // An event of a stream, or a single document.
     let message = answer.lines().find_map(|line| line.find("{\"jsonrpc\"").map(|at| &line[at..]));
     is_refused(&serde_json::from_str(message.expect("a message")).expect("JSON"));
 }

@@ -1,4 +1,4 @@
-//! `Env` has what wrangler's own lists of bindings have: its schema, `wrangler types` and `wrangler deploy`.
+//! Compares the accessors of `Env` with wrangler's own bindings: its schema, `wrangler types` and `wrangler deploy`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::project::{self, TIMEOUT, Worker};
 use crate::{deploy, wrangler};
 
-/// wrangler's schema, and what stands at the top level and in an environment.
+/// wrangler's schema of the top level and of environments.
 struct Schema(Value);
 
 impl Schema {
@@ -19,14 +19,14 @@ impl Schema {
         Schema(serde_json::from_slice(&fs::read(path).expect("wrangler's schema")).expect("a JSON document"))
     }
 
-    /// The keys of the top level and of environments, each with what may stand there.
+    /// Returns the keys of the top level and of environments, with their schemas.
     fn keys(&self) -> Vec<(&str, &Value)> {
         let levels = ["RawConfig", "RawEnvironment"].map(|level| &self.0["definitions"][level]["properties"]);
         let keys = levels.into_iter().flat_map(|level| level.as_object().expect("a level with keys"));
         keys.map(|(key, value)| (key.as_str(), value)).collect()
     }
 
-    /// A schema and all that stand for it: what it refers to, and its alternatives.
+    /// Returns a schema and its equivalents: the targets of references, and alternatives.
     fn forms<'a>(&'a self, schema: &'a Value) -> Vec<&'a Value> {
         let name = schema["$ref"].as_str().and_then(|to| to.strip_prefix("#/definitions/"));
         let referred = name.map(|name| &self.0["definitions"][name]);
@@ -36,17 +36,17 @@ impl Schema {
         std::iter::once(schema).chain(inside).collect()
     }
 
-    /// What may stand at a property of a schema.
+    /// Returns the schema of a property.
     fn property<'a>(&'a self, schema: &'a Value, key: &str) -> Option<&'a Value> {
         self.forms(schema).into_iter().find_map(|form| form["properties"].get(key))
     }
 
-    /// What may stand in a list.
+    /// Returns the schema of list elements.
     fn elements<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
         self.forms(schema).into_iter().find_map(|form| form.get("items"))
     }
 
-    /// Whether a name may stand here, as the table says it does.
+    /// Returns whether the schema allows a binding name where the table says.
     fn has(&self, kind: &Kind) -> bool {
         let (_, top) = self.keys().into_iter().find(|(key, _)| *key == kind.keys[0]).expect("a known key");
         let Some(entries) = kind.keys[1..].iter().try_fold(top, |schema, key| self.property(schema, key))
@@ -60,13 +60,13 @@ impl Schema {
         }
     }
 
-    /// The keys to wherever a property `binding` may stand below `schema`, which stands at `keys`.
+    /// Returns the paths of all properties `binding` below `schema`, which is at `keys`.
     fn bindings<'a>(&'a self, schema: &'a Value, keys: &[&'a str], depth: usize) -> BTreeSet<Vec<&'a str>> {
         if self.property(schema, "binding").is_some() {
             return BTreeSet::from([keys.to_vec()]);
         }
         let mut found = BTreeSet::new();
-        // Deeper than any of now, and not for ever where data may hold data.
+        // Deeper than any current binding, but bounded, because schemas can be recursive.
         for form in self.forms(schema).into_iter().filter(|_| depth < 6) {
             for (key, property) in form["properties"].as_object().into_iter().flatten() {
                 found.extend(self.bindings(property, &[keys, &[key.as_str()]].concat(), depth + 1));
@@ -83,7 +83,7 @@ impl Schema {
 }
 
 #[test]
-fn every_key_of_wranglers_schema_is_known() {
+fn every_key_of_wranglers_schema_is_in_the_table() {
     let schema = Schema::read();
     let there: BTreeSet<&str> = schema.keys().into_iter().map(|(key, _)| key).collect();
     let known: BTreeSet<&str> = KINDS.iter().map(|kind| kind.keys[0]).chain(OTHERS.iter().copied()).collect();
@@ -94,7 +94,7 @@ fn every_key_of_wranglers_schema_is_known() {
 }
 
 #[test]
-fn bindings_stand_where_the_table_says_and_nowhere_else() {
+fn bindings_are_exactly_where_the_table_says() {
     let schema = Schema::read();
     let lost: Vec<_> = KINDS.iter().filter(|kind| !schema.has(kind)).map(|kind| kind.keys).collect();
     assert!(lost.is_empty(), "the schema has no names here: {lost:?}");
@@ -109,7 +109,7 @@ fn bindings_stand_where_the_table_says_and_nowhere_else() {
 }
 
 #[test]
-fn previews_bind_what_environments_do() {
+fn previews_have_the_bindings_of_environments() {
     let schema = Schema::read();
     let (_, previews) = schema.keys().into_iter().find(|(key, _)| *key == "previews").expect("previews");
     let forms = schema.forms(previews);
@@ -119,12 +119,12 @@ fn previews_bind_what_environments_do() {
     assert!(new.is_empty(), "{new:?}");
 }
 
-/// The names that accessors look up.
+/// Returns the names that accessors look up.
 fn names(worker: &Worker) -> BTreeSet<String> {
     let env = worker.project.read("src/generated/env.rs");
     let sandboxes = worker.sandboxes().into_iter().map(|sandbox| sandbox.binding);
     let texts = env.lines().filter(|line| line.trim().starts_with("self.0.") || line.contains("::binding::"));
-    // Text of Rust is text of JSON here.
+    // Rust string literals are also JSON here.
     let text = |line: &str| {
         let (from, to) = (line.find('"')?, line.rfind('"')?);
         serde_json::from_str::<String>(&line[from..=to]).ok()
@@ -132,7 +132,7 @@ fn names(worker: &Worker) -> BTreeSet<String> {
     sandboxes.chain(texts.map(|line| text(line).unwrap_or_else(|| panic!("no name in {line}")))).collect()
 }
 
-/// The names that `wrangler types` has in `interface Env`.
+/// Returns the names in the `interface Env` of `wrangler types`.
 fn typed(worker: &Worker) -> BTreeSet<String> {
     let mut command = worker.tool("wrangler");
     command.args(["types", "--include-runtime=false"]);
@@ -141,7 +141,7 @@ fn typed(worker: &Worker) -> BTreeSet<String> {
     let types = worker.project.read("worker-configuration.d.ts");
     let (_, from) = types.split_once("interface __BaseEnv_Env {\n").expect("the interface");
     let (interface, _) = from.split_once("\n}\n").expect("its end");
-    // A binding stands one step in; what its type goes on with stands further in.
+    // Bindings are indented by one tab; the rest of their types is indented further.
     let lines = interface.lines().filter_map(|line| line.strip_prefix('\t'));
     let lines = lines.filter(|line| !line.starts_with(['\t', '}', ')']));
     let name = |line: &str| {
@@ -157,7 +157,7 @@ fn every_name_of_wrangler_types_has_an_accessor() {
         let (names, typed) = (names(&worker), typed(&worker));
         let missing: Vec<_> = typed.difference(&names).collect();
         assert!(missing.is_empty(), "{}: no accessor for {missing:?}", worker.name);
-        // The one name that wrangler lists when it deploys, and not here.
+        // The only name that wrangler lists only when it deploys.
         let more: Vec<_> = names.difference(&typed).filter(|name| *name != "FORWARD").collect();
         assert!(more.is_empty(), "{}: wrangler does not know {more:?}", worker.name);
     }

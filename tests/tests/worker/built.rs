@@ -1,4 +1,4 @@
-//! cargo on a project in a temporary directory.
+//! Runs cargo on a project in a temporary directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::project::{TIMEOUT, Worker};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// cargo in a project, as its user would run it, without what cargo sets for tests. All projects share one target
-/// directory, so that `worker` is compiled once for each target.
+/// Returns cargo in a project, as its user would run it, without the environment of tests. All projects share a target
+/// directory, so that `worker` is compiled once per target.
 pub(crate) fn cargo(project: &Project) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
@@ -27,35 +27,35 @@ pub(crate) fn cargo(project: &Project) -> Command {
         .current_dir(project.dir())
         .env("CARGO_TARGET_DIR", target_dir())
         .env("CARGO_TERM_COLOR", "never")
-        // One value for every run: another would compile the dependencies anew.
+        // The same value for every run, because another one would recompile the dependencies.
         .env("RUSTFLAGS", "-D warnings")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
         .env_remove("CARGO_BUILD_TARGET")
-        // The same profile for every project, and without what makes a small Worker but a slow build.
+        // The same profile for every project, without the options that make the build slow.
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-        // The flags above replace those of a project, without which its names may not go.
+        // `RUSTFLAGS` replaces the flags of the project, without which names must not be stripped.
         .env("CARGO_PROFILE_RELEASE_STRIP", "none");
     command
 }
 
-/// `fixtures` in the directory that cargo builds this test into.
+/// Returns `fixtures` in the directory where cargo builds this test.
 fn target_dir() -> PathBuf {
     let test = std::env::current_exe().expect("the path of the running test");
     // <target>/<profile>/deps/<test>
     test.ancestors().nth(3).expect("a test in cargo's target directory").join("fixtures")
 }
 
-/// Runs cargo on a project, where a warning is an error: what it prints, or its messages.
+/// Runs cargo on a project with warnings as errors, and returns its output or its messages.
 pub(crate) fn check(worker: &Worker, args: &[&str]) -> Result<String, String> {
     let project = &worker.project;
-    // The versions of this workspace, which are on this machine: no registry is asked.
+    // With the versions of this workspace, which are already on this machine, no registry is contacted.
     fetch();
     project.write("Cargo.lock", fs::read(root().join("Cargo.lock")).expect("the workspace's lock file"));
     let mut command = cargo(project);
     command.args(args).arg("--offline");
-    // A fixture depends on the published crate, and this is the one that is meant.
+    // A fixture depends on the published crate; use this checkout's instead.
     if !project.read("Cargo.toml").contains("koze = { path") {
         let runtime = root().join("runtime");
         command.arg("--config").arg(format!("patch.crates-io.koze.path={:?}", runtime.to_string_lossy()));
@@ -68,17 +68,17 @@ pub(crate) fn check(worker: &Worker, args: &[&str]) -> Result<String, String> {
     Err(format!("{}: cargo {}\n{stderr}", worker.name, args.join(" ")))
 }
 
-/// Builds the Rust Worker for wasm: the module that cargo leaves. Of several projects that are the same, one is built.
+/// Builds the Rust Worker for wasm, and returns cargo's module. Equal projects are built only once.
 pub(crate) fn wasm(worker: &Worker) -> Result<PathBuf, String> {
     static BUILT: Mutex<BTreeMap<Snapshot, Result<PathBuf, String>>> = Mutex::new(BTreeMap::new());
     let mut sources = worker.project.snapshot();
     sources.retain(|path, _| path == "Cargo.toml" || path.starts_with("src/"));
-    // cargo itself builds one at a time. And a test that has failed does not fail the others.
+    // Cargo itself builds one at a time. A failed test must not fail the others.
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(module) = built.get(&sources) {
         return module.clone();
     }
-    // Under a name of its own: the next one may have the same.
+    // Use a unique name, because the next module may have the same one.
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("module-{}.wasm", built.len()));
     let module = build(worker).map(|module| fs::copy(module, &place).map(|_| place).expect("a copy"));
     built.insert(sources, module.clone());
@@ -100,7 +100,7 @@ fn build(worker: &Worker) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("{}: cargo names no .wasm", worker.name))
 }
 
-/// Downloads what only the wasm build of a Worker needs, and cargo has not needed so far.
+/// Downloads what only the wasm build of a Worker needs.
 fn fetch() {
     static FETCHED: Once = Once::new();
     FETCHED.call_once(|| {

@@ -1,4 +1,4 @@
-//! `wrangler deploy --dry-run`: the build command runs, the entry is bundled, bindings and containers are listed.
+//! `wrangler deploy --dry-run`: runs the build command, bundles the entry point, and lists bindings and containers.
 
 use std::fmt::Write as _;
 use std::process::Output;
@@ -9,17 +9,17 @@ use koze_tests::run;
 use crate::project::{self, STUB, Sandbox, TIMEOUT, Worker};
 use crate::wrangler::{self, Resolved};
 
-/// The command of a configuration that koze created: what would deploy stale blocks stops it.
+/// The build command of a configuration that koze created. It prevents deploying outdated entries.
 const BUILD: &str = "koze build --check && worker-build --release";
 
-/// Runs it for an environment; the bundle is left in `dist`.
+/// Runs it for an environment; the bundle is in `dist`.
 pub(crate) fn dry_run(worker: &Worker, config: &Resolved) -> Output {
     let mut command = worker.tool("wrangler");
     command.args(["deploy", "--dry-run", "--outdir", "dist"]);
-    // Said even where it is empty: else wrangler warns where there are environments to choose from.
+    // Pass it even if it is empty. Otherwise wrangler warns if the configuration has environments.
     command.arg(format!("--env={}", config.environment));
     if config.containers.iter().any(|container| container.image.starts_with('/')) {
-        // A Dockerfile, which wrangler would have Docker build.
+        // Otherwise wrangler would build the Dockerfile with Docker.
         command.arg("--containers-rollout=none");
     }
     run(command, TIMEOUT)
@@ -39,7 +39,7 @@ fn wrangler_lists_every_binding_and_container() {
             assert!(output.status.success(), "{all}");
             let lines: Vec<_> = stdout.lines().map(str::trim).collect();
             for (binding, class) in &config.bindings {
-                // Behind the class may stand which Worker has it.
+                // The Worker that has the class may follow its name.
                 let binding = format!("env.{binding} ({class}");
                 assert!(lines.iter().any(|line| line.starts_with(&binding)), "no {binding}\n{all}");
             }
@@ -51,7 +51,7 @@ fn wrangler_lists_every_binding_and_container() {
     }
 }
 
-/// Makes the stub what the Rust Worker would be: it exports the classes that are no sandbox's.
+/// Makes the stub export the classes that belong to no sandbox, as the Rust Worker would.
 fn prepare(worker: &Worker, config: &Resolved, sandboxes: &[Sandbox]) {
     let mut stub = STUB.to_owned();
     for (_, class) in &config.bindings {
@@ -61,7 +61,7 @@ fn prepare(worker: &Worker, config: &Resolved, sandboxes: &[Sandbox]) {
     }
     fs::write(worker.build_dir().join("index.js"), &stub).expect("the stub");
     if config.build.is_none() {
-        // Else the command puts it there.
+        // Otherwise the build command puts it there.
         worker.project.write("build/index.js", stub);
     }
 }
@@ -74,12 +74,12 @@ fn a_new_project_is_built_by_its_command() {
     prepare(&worker, config, &worker.sandboxes());
     assert!(!worker.project.path("build").exists());
     assert!(dry_run(&worker, config).status.success());
-    // Nothing but the stand-in for worker-build makes it.
+    // Only the stand-in for worker-build creates it.
     assert!(worker.project.path("build/index.js").exists());
 }
 
 #[test]
-fn stale_blocks_stop_a_deployment() {
+fn outdated_entries_stop_a_deployment() {
     let worker = project::made("stale");
     let config = &wrangler::resolve(&worker)[0];
     let file = "src/server/shell.sandbox.rs";

@@ -1,5 +1,5 @@
-//! `koze dev --local`: wrangler and workerd, and behind the Durable Objects sandboxes of this machine. A few lines of
-//! JavaScript stand where the Rust Worker would, but for the conformance suite.
+//! `koze dev --local`: wrangler and workerd, with Durable Objects backed by sandboxes on this machine. Except for the
+//! conformance suite, a few lines of JavaScript replace the Rust Worker.
 
 mod conformance;
 mod contract;

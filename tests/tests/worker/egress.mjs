@@ -1,4 +1,4 @@
-// The egress policy of a Worker: `node egress.mjs MODULE CASES`, where CASES says which addresses an address leads to.
+// The egress policy of a Worker: `node egress.mjs MODULE CASES`. CASES lists the addresses embedded in other addresses.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -15,7 +15,7 @@ registerHooks({
 });
 const { ContainerProxy, KozeEgress, addresses, mayReach } = await import(pathToFileURL(module));
 
-/** An address as URLs have it. */
+/** Formats an address as URLs do. */
 const inUrl = (address) => new URL(address.includes(":") ? `http://[${address}]` : `http://${address}`).hostname;
 
 const table = JSON.parse(readFileSync(cases, "utf8"));
@@ -27,7 +27,7 @@ for (const { address, holds } of table) {
   assert.equal(mayReach(policy, new URL(`https://${inUrl(address)}/`)), !leads, address);
 }
 for (const name of ["example.com", "a.1", "abc", "face"]) assert.deepEqual(addresses(name), [], name);
-// The control: a list that is compared with what is written lets the address through in other notations.
+// The control: a list that compares texts allows the address in other notations.
 const written = table.filter(({ holds }) => holds.includes("203.0.113.7")).map(({ address }) => inUrl(address));
 assert.ok(written.length > 8 && !written.includes("203.0.113.7"));
 
@@ -53,14 +53,14 @@ for (const [url, wanted] of [
 ]) {
   assert.equal(mayReach(some, new URL(url)), wanted, url);
 }
-// Without a list of what is allowed, nothing is said of ports; what is denied without a port is denied at each.
+// Without an allowlist, all ports are allowed. A denied host without a port is denied at every port.
 const all = { internet: true, denied: ["a.example"] };
 for (const [url, wanted] of [["http://b.example:22/", true], ["http://a.example:22/", false], ["http://a.example/", false]]) {
   assert.equal(mayReach(all, new URL(url)), wanted, url);
 }
 assert.equal(mayReach({ internet: false }, new URL("http://a.example/")), false);
 
-// Both classes judge by it, and hand on what may go.
+// Both classes use the policy, and forward allowed requests.
 let fetched = [];
 globalThis.fetch = async (request) => (fetched.push(request.url), new Response("reached"));
 for (const gate of [

@@ -1,12 +1,12 @@
-//! The egress policy in a Worker, without a Worker around it: what it lets through.
+//! The egress policy of a Worker, tested without a Worker.
 
 use koze_tests::{node_command, root, run};
 
 use crate::project::TIMEOUT;
 
-/// On the cases of the local sandboxes, too: both tell which addresses others lead to, and must agree.
+/// Includes the cases of local sandboxes: both implementations must find the same embedded addresses.
 #[test]
-fn a_policy_judges_hosts_ports_and_addresses_in_disguise() {
+fn a_policy_checks_hosts_ports_and_embedded_addresses() {
     let mut node = node_command("node");
     node.arg(root().join("tests/tests/worker/egress.mjs"));
     node.arg(root().join("templates/files/worker/egress.mjs"));

@@ -1,5 +1,5 @@
-// What a container may say to the classes of sandboxes, and what its programs answer: `node hostile.mjs DIRECTORY`, with the
-// templates of the classes in it.
+// Hostile answers of a container to the sandbox classes, and responses of its programs: `node hostile.mjs DIRECTORY`,
+// where DIRECTORY contains the templates of the classes.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -19,7 +19,7 @@ registerHooks({
   },
 });
 
-/** What would look words up in plain objects. @param {string} source */
+/** Makes the code look up words in plain objects, as the control. @param {string} source */
 function weakened(source) {
   const words = source.replace("WORDS.has(error.why)", "Object.fromEntries([...WORDS].map((word) => [word, true]))[error.why]");
   const kinds = words.replace(/const known = link .*;/, 'const known = { link, file: "file", directory: "directory" }[kind] ?? "other";');
@@ -31,7 +31,7 @@ const { Calls, Fault } = await import(template("calls.mjs"));
 const { Refused } = await import(template("guest.mjs"));
 const SILENT = "see the Worker's log";
 
-/** The methods of the contract, over a guest that answers what it is told to. @param {string} query */
+/** Returns a class of the contract over a guest that gives fixed answers. @param {string} query */
 async function sandbox(query) {
   const { Operations, known } = await import(operations + query);
   const kept = new Map([["koze", { sleepAfterMs: null, ports: [] }]]);
@@ -45,7 +45,7 @@ async function sandbox(query) {
 const HOSTILE = ["constructor", "__proto__", "toString", "hasOwnProperty", "valueOf"];
 const place = { root: "/", path: "/x" };
 
-/** What a sandbox answers to words of a hostile guest: the codes of errors, and the kinds of files. @param {string} query */
+/** Returns what a sandbox makes of a hostile guest's answers: error codes, and kinds of files. @param {string} query */
 async function answers(query) {
   const { guest, methods } = await sandbox(query);
   const all = [];
@@ -70,7 +70,7 @@ assert.equal((await honest.methods.makeDir(place)).error.code, "not_found");
 const weak = await answers("?control");
 assert.ok(weak.every(([code, , kind]) => code !== "internal" && kind !== "other"), JSON.stringify(weak));
 
-// Cookies are for the host of the preview alone.
+// Cookies are restricted to the host of the preview.
 const { answered } = await import(template("calls.mjs"));
 const headers = new Headers({ "x-mine": "1" });
 for (const cookie of ["a=1", "b=domain=x; Path=/", "c=1; Domain=example.com; Path=/", "d=1;DOMAIN = .a;domain"]) {

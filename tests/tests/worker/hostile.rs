@@ -1,12 +1,12 @@
-//! What containers may say to the classes of sandboxes, and what programs in them answer.
+//! Hostile answers of containers to the sandbox classes, and responses of programs in them.
 
 use koze_tests::{node_command, root, run};
 
 use crate::project::TIMEOUT;
 
-/// With a control, in which words of the container are looked up in plain objects.
+/// The control looks up the container's words in plain objects.
 #[test]
-fn words_of_a_container_are_data_and_cookies_stay_with_their_host() {
+fn answers_of_a_container_are_data_and_cookies_are_confined() {
     let mut node = node_command("node");
     node.arg(root().join("tests/tests/worker/hostile.mjs")).arg(root().join("templates/files/worker"));
     let output = run(node, TIMEOUT);

@@ -1,7 +1,6 @@
-//! The Worker: what koze wrote is taken by wrangler, by TypeScript and by rustc, and one Worker runs.
+//! The Worker: wrangler, TypeScript and rustc accept what koze wrote, and Workers run.
 //!
-//! Every test here is about each whole project there is: one that `koze new` makes, and the `after` tree of each
-//! fixture.
+//! Each test covers all complete projects: one that `koze new` creates, and the `after` tree of each fixture.
 
 mod bindings;
 mod built;

@@ -1,5 +1,5 @@
-//! The class with koze's own guest, in workerd: it does what the contract says, in a stand-in of its container that has
-//! the real guest as its first process, and whatever becomes of either.
+//! The class with koze's guest, in workerd: it implements the contract in a stand-in for its container that runs the
+//! real guest as its first process, whatever happens to either of them.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::project::{TIMEOUT, made};
 
-/// The sandboxes: one without the network, and one with a part of it.
+/// The sandboxes: one without network access, and one with limited access.
 const SANDBOXES: [(&str, &str); 2] = [
     (
         "src/server/shell.sandbox.rs",
@@ -26,13 +26,13 @@ const SANDBOXES: [(&str, &str); 2] = [
 ];
 
 #[test]
-fn it_does_what_the_contract_says_whatever_becomes_of_its_container() {
+fn it_implements_the_contract_whatever_happens_to_its_container() {
     let worker = made("native");
     let project = &worker.project;
     for (path, text) in SANDBOXES {
         project.write(path, text);
     }
-    // What `koze new` has built has another backend.
+    // `koze new` has built the project with another backend.
     for file in ["koze.lock", "wrangler.jsonc"] {
         fs::remove_file(project.path(file)).expect("what was built");
     }

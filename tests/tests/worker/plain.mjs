@@ -1,17 +1,17 @@
-// In place of the Rust Worker: it hands what a test says to the objects of the class `ShellSandbox`, or of another one.
+// Replaces the Rust Worker: forwards the requests of a test to objects of the class `ShellSandbox`, or of another one.
 //
-// POST /call/<object>/<method>   the method's input as JSON; in it and in the answer `{ "base64": … }` is bytes
-// /id/<object>                   its id, which its container has in its name
-// POST /pieces/<object>          writes the largest piece of a file, reads it, and tells whether it came back
-// POST /copy/<object>/<to>       a stream from one to the other: `{ pack, unpack, pace }`, the inputs of both methods, and how
-//                                many milliseconds pass between two parts of it
-// /fetch/<object>/<path>         a request to the object itself
-// /port/<object>/<port>.<nonce>/<path>   the same with the headers that name a port and its opening
+// POST /call/<object>/<method>   the method's input as JSON; in input and answer, `{ "base64": … }` stands for bytes
+// /id/<object>                   its ID, which is part of its container's name POST /pieces/<object>          writes
+// and reads the largest piece of a file, and returns whether they are equal POST /copy/<object>/<to>       streams from
+// one to the other: `{ pack, unpack, pace }`, the inputs of both methods, and
+//                                the milliseconds between two parts
+// /fetch/<object>/<path>         a request to the object itself /port/<object>/<port>.<nonce>/<path>   the same, with
+// the headers for a port and its nonce
 
 import { Buffer } from "node:buffer";
 import { DurableObject } from "cloudflare:workers";
 
-/** Where the registry of the Rust Worker would be. */
+/** In place of the Rust Worker's registry. */
 export class KozeSessions extends DurableObject {}
 
 const LARGEST = 8 << 20;
@@ -73,7 +73,7 @@ export default {
     const { pathname, search } = new URL(request.url);
     const [, what, name, ...rest] = pathname.split("/");
     if (what === "env") return Response.json(env[name] ?? null);
-    // `BARE_SANDBOX.a` is one of another class.
+    // `BARE_SANDBOX.a` is an object of another class.
     const [key, binding = "SHELL_SANDBOX"] = name.split(".").reverse();
     const object = env[binding].getByName(key);
     if (what === "id") return new Response(object.id.toString());

@@ -10,14 +10,14 @@ use koze_tests::{Project, koze, root};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Any one step: far more than the slowest takes on a slow machine.
+/// The timeout of each step, for slow machines.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(10);
 
-/// What stands where worker-build would leave the Rust Worker.
+/// The stub in place of the Rust Worker that worker-build would produce.
 pub(crate) const STUB: &str = "export default { fetch() { return new Response(\"ok\"); } };\n";
 
-/// Stands in for worker-build, which compiles for minutes by itself and downloads what it runs: it is called as
-/// the real one is, and puts in place what the test has made.
+/// A stand-in for worker-build, which would compile for minutes and download its tools: it is called in the same way,
+/// and copies what the test has prepared.
 const WORKER_BUILD: &str = "#!/bin/sh
 set -eu
 test \"$*\" = --release
@@ -25,16 +25,16 @@ mkdir -p build
 cp -R \"$KOZE_TEST_BUILD\"/. build
 ";
 
-/// A project with everything built but the Rust Worker.
+/// A project with everything built except the Rust Worker.
 pub(crate) struct Worker {
     /// The fixture's name, for messages.
     pub(crate) name: String,
     pub(crate) project: Project,
-    /// `bin` holds `koze` and `worker-build`, `build` what the latter puts in place.
+    /// `bin` contains `koze` and `worker-build`; `build` contains what the latter copies.
     tools: TempDir,
 }
 
-/// A sandbox as `koze list` prints it.
+/// A sandbox in the output of `koze list`.
 pub(crate) struct Sandbox {
     pub(crate) binding: String,
     pub(crate) class: String,
@@ -54,12 +54,12 @@ pub(crate) fn all() -> Vec<Worker> {
     std::iter::once(made("made")).chain(names.iter().map(|name| fixture(name))).collect()
 }
 
-/// The `after` tree of a fixture.
+/// Returns the `after` tree of a fixture.
 pub(crate) fn fixture(name: &str) -> Worker {
     Worker::new(name.to_owned(), Project::copy_fixture(&format!("{name}/after")))
 }
 
-/// What `koze new` makes.
+/// Returns a project created by `koze new`.
 pub(crate) fn made(name: &str) -> Worker {
     let around = Project::new();
     let runtime = root().join("runtime");
@@ -86,22 +86,23 @@ impl Worker {
         worker
     }
 
-    /// Has wrangler find a script in place of a tool.
+    /// Replaces a tool that wrangler runs by a script.
     pub(crate) fn replace_tool(&self, name: &str, script: &str) {
         let path = self.tools.path().join("bin").join(name);
-        // Never through the link that `koze` is.
+        // `koze` is a link, so do not write through it.
         let _ = fs::remove_file(&path);
         fs::write(&path, script).expect("a script");
         let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         fs::set_permissions(path, executable).expect("its permissions");
     }
 
-    /// What the stand-in for worker-build puts in place: a stub, until a test puts something else there.
+    /// Returns the directory from which the stand-in for worker-build copies. It contains a stub unless a test replaces
+    /// it.
     pub(crate) fn build_dir(&self) -> PathBuf {
         self.tools.path().join("build")
     }
 
-    /// A tool of `tests/node_modules` in the project, with `koze` and `worker-build` on its `PATH`.
+    /// Returns a tool of `tests/node_modules` in the project, with `koze` and `worker-build` on its `PATH`.
     pub(crate) fn tool(&self, name: &str) -> Command {
         let mut command = self.project.node(name);
         let path = path_of(&command);
@@ -113,7 +114,7 @@ impl Worker {
         command
     }
 
-    /// The fixture before koze had seen it, where it had a configuration then.
+    /// Returns the fixture before the first build, if it had a configuration.
     pub(crate) fn before(&self) -> Option<Project> {
         let before = format!("{}/before", self.name);
         if !root().join("fixtures").join(&before).is_dir() {
@@ -126,7 +127,7 @@ impl Worker {
             .then_some(project)
     }
 
-    /// What koze says of the project.
+    /// Returns koze's list of sandboxes.
     pub(crate) fn sandboxes(&self) -> Vec<Sandbox> {
         let run = self.project.koze(&["list", "--format", "json"]);
         assert_eq!(run.code, 0, "{}: {run:?}", self.name);
@@ -144,7 +145,7 @@ impl Worker {
     }
 }
 
-/// The `PATH` that a command was given.
+/// Returns the `PATH` of a command.
 fn path_of(command: &Command) -> OsString {
     let given = command.get_envs().find(|(name, _)| *name == "PATH");
     given.and_then(|(_, path)| path).map(OsStr::to_owned).unwrap_or_default()

@@ -1,5 +1,5 @@
-// Reads the wrangler configuration of the current directory as `wrangler deploy` does, for the top level and for
-// each environment, and prints what the test looks at. What wrangler warns of goes to stderr.
+// Reads the wrangler configuration of the current directory as `wrangler deploy` does, for the top level and each
+// environment, and prints what the test checks. wrangler's warnings go to standard error.
 
 import wrangler from "wrangler";
 

@@ -1,4 +1,4 @@
-//! Workers are really built, bundled by wrangler, and run in workerd.
+//! Builds Workers completely, bundles them with wrangler, and runs them in workerd.
 
 use std::path::Path;
 
@@ -12,12 +12,13 @@ use crate::built::wasm;
 use crate::project::{self, TIMEOUT, Worker};
 use crate::{deploy, wrangler};
 
-/// The last step of worker-build without what makes a Worker survive a panic: see `shim.mjs`.
+/// Performs the last step of worker-build, without the code that restarts a Worker after a panic. See `shim.mjs`.
 pub(crate) fn link(module: &Path, build: &Path) {
     let mut bindgen = Bindgen::new();
     bindgen.input_path(module).out_name("rust").typescript(false);
     bindgen.module(true).and_then(|bindgen| bindgen.generate(build)).expect("wasm-bindgen's output");
-    // wrangler's bundler knows no imports by phase; its plain import of wasm gives the same compiled module.
+    // wrangler's bundler does not support source phase imports; its plain import of wasm gives the same compiled
+    // module.
     let glue = build.join("rust.js");
     let text = fs::read_to_string(&glue).expect("wasm-bindgen's JavaScript");
     assert!(text.contains("import source "), "{text}");
@@ -25,7 +26,7 @@ pub(crate) fn link(module: &Path, build: &Path) {
     fs::copy(root().join("tests/tests/worker/shim.mjs"), build.join("index.js")).expect("the shim");
 }
 
-/// Builds the Rust Worker, has wrangler bundle it, and gives what it answers.
+/// Builds the Rust Worker, bundles it with wrangler, and returns its answer.
 fn answer(worker: &Worker) -> (Value, String) {
     link(&wasm(worker).expect("the Rust Worker"), &worker.build_dir());
     let config = &wrangler::resolve(worker)[0];
@@ -33,13 +34,13 @@ fn answer(worker: &Worker) -> (Value, String) {
     assert!(output.status.success(), "{output:?}");
     let mut node = worker.tool("node");
     node.arg(root().join("tests/tests/worker/serve.mjs")).args(["dist/worker.js", "/no-asset"]);
-    // The required secret, from where `wrangler dev` takes it; and not a word but the answer.
+    // The required secret, in the environment as for `wrangler dev`; and no output but the answer.
     node.env("API_KEY", "a secret").env("WRANGLER_LOG", "error");
     let output = run(node, TIMEOUT);
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success(), "{stdout}{stderr}");
-    // The last line is the answer: what a simulated binding says of what it did comes before.
+    // The last line is the answer; simulated bindings log before it.
     let answer = stdout.lines().last().and_then(|line| serde_json::from_str(line).ok());
     (answer.unwrap_or_else(|| panic!("{stdout}{stderr}")), stderr)
 }
@@ -54,13 +55,13 @@ fn a_worker_answers_in_workerd() {
         class.is_some_and(|line| line.contains("extends KozeSandbox")),
         "no class over the base: {class:?}"
     );
-    // Nobody has given it a token yet.
+    // It has no token yet.
     let body = answer["body"].as_str().unwrap_or_default();
     assert!(answer["status"] == 503 && body.contains("wrangler secret put KOZE_TOKEN"), "{answer}\n{stderr}");
 }
 
 #[test]
-fn bindings_answer_through_their_accessors() {
+fn bindings_work_through_their_accessors() {
     let worker = project::fixture("bindings");
     let (answer, stderr) = answer(&worker);
     assert_eq!(answer["status"], 200, "{answer}\n{stderr}");

@@ -1,4 +1,4 @@
-//! rustc, clippy and rustfmt on the generated Rust.
+//! rustc, clippy and rustfmt on the generated Rust code.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::built::{cargo, check, wasm};
 use crate::project::{self, TIMEOUT};
 
 #[test]
-fn every_project_compiles_here_and_for_wasm() {
+fn every_project_compiles_natively_and_for_wasm() {
     let mut wrong = String::new();
     for worker in project::all() {
         let here = check(&worker, &["check", "--release", "--all-targets"]);
@@ -22,7 +22,7 @@ fn every_project_compiles_here_and_for_wasm() {
 }
 
 #[test]
-fn the_strictest_lints_have_nothing_to_say() {
+fn the_strictest_lints_pass() {
     for worker in [project::made("strict"), project::fixture("bindings"), project::fixture("every-key")] {
         let lib = worker.project.read("src/lib.rs");
         let (docs, rest) = lib.split_once("\n\n").expect("documentation, then the program");
@@ -33,10 +33,10 @@ fn the_strictest_lints_have_nothing_to_say() {
 }
 
 #[test]
-fn the_documentation_of_every_accessor_is_in_order() {
+fn the_documentation_of_every_accessor_is_valid() {
     let worker = project::fixture("bindings");
     let config = worker.project.read("wrangler.jsonc");
-    // Names that would be links, tags or the end of a comment outside code.
+    // Names that would be links, tags or the end of a comment outside inline code.
     let odd = r#""[Env]": "", "<b>": "", "a`b": "", "a\n*/": "", " ": "", "http://a": "","#;
     let config = config.replacen("\"vars\": {", &format!("\"vars\": {{ {odd}"), 1);
     worker.project.write("wrangler.jsonc", config);
@@ -49,7 +49,7 @@ fn the_documentation_of_every_accessor_is_in_order() {
 }
 
 #[test]
-fn rustfmt_leaves_generated_files_alone() {
+fn rustfmt_does_not_change_generated_files() {
     for worker in project::all() {
         let project = &worker.project;
         let mut fmt = cargo(project);
@@ -67,7 +67,7 @@ fn rustfmt_leaves_generated_files_alone() {
 }
 
 #[test]
-fn a_new_project_is_as_rustfmt_has_it() {
+fn a_new_project_is_formatted() {
     let worker = project::made("formatted");
     let mut fmt = cargo(&worker.project);
     fmt.args(["fmt", "--check"]);
@@ -76,7 +76,7 @@ fn a_new_project_is_as_rustfmt_has_it() {
 }
 
 #[test]
-fn what_must_compile_does_without_a_word() {
+fn valid_cases_compile_without_warnings() {
     let worker = project::made("accepted");
     let cases = root().join("tests/tests/ui/pass");
     for entry in fs::read_dir(cases).expect("the cases") {

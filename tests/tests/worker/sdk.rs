@@ -1,5 +1,5 @@
-//! The class over Cloudflare's SDK, in workerd: it does what the contract says, in a stand-in of its container that has
-//! every trap of the real one; and each of its workarounds is needed.
+//! The class over Cloudflare's SDK, in workerd: it implements the contract in a stand-in for its container that has all
+//! pitfalls of the real one, and each of its workarounds is needed.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::project::{TIMEOUT, made};
 
-/// The sandboxes: one without the network, and one with a part of it.
+/// The sandboxes: one without network access, and one with limited access.
 const SANDBOXES: [(&str, &str); 2] = [
     (
         "src/server/shell.sandbox.rs",
@@ -23,13 +23,13 @@ const SANDBOXES: [(&str, &str); 2] = [
     ),
 ];
 
-/// What became of the cases, and of each mutation with the case that it must fail: the error, if there was one.
+/// The result of each case, and of each mutation with the case that it must fail: the error, if any.
 struct Played {
     cases: BTreeMap<String, Option<String>>,
     mutations: BTreeMap<String, Option<String>>,
 }
 
-/// All of them, in one workerd.
+/// All results, from one workerd.
 static PLAYED: LazyLock<Played> = LazyLock::new(|| {
     let worker = made("sdk");
     let project = &worker.project;
@@ -50,7 +50,7 @@ fn play(project: &Project) -> Played {
     assert!(output.status.success(), "{stdout}{stderr}");
     let mut played = Played { cases: BTreeMap::new(), mutations: BTreeMap::new() };
     let mut planned = Value::Null;
-    // What workerd says of containers that end is between the lines.
+    // workerd's messages about ended containers are between the lines.
     for line in stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let text = |key: &str| line[key].as_str().map(str::to_owned);
         match (text("name"), text("mutation")) {
@@ -65,7 +65,7 @@ fn play(project: &Project) -> Played {
 }
 
 #[test]
-fn it_does_what_the_contract_says() {
+fn it_implements_the_contract() {
     let failed: Vec<_> = PLAYED
         .cases
         .iter()

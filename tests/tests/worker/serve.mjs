@@ -1,14 +1,14 @@
-// Serves a bundle of `wrangler deploy --dry-run` in workerd on a free port, asks it once, prints the answer and ends
-// workerd: `node serve.mjs BUNDLE PATH`, in the project's directory. The bindings are those of the wrangler
-// configuration, as `wrangler dev` makes them of it. There is no Docker here, so the classes have no container behind
-// them, and no network, so what Cloudflare alone has is not bound. Another Worker is there, too, `elsewhere`.
+// Serves a bundle of `wrangler deploy --dry-run` in workerd on a free port, sends one request, prints the answer and
+// stops workerd: `node serve.mjs BUNDLE PATH`, in the project's directory. The bindings come from the wrangler
+// configuration, as with `wrangler dev`. There is no Docker, so the classes have no containers, and no network, so
+// Cloudflare's remote services are not bound. There is another Worker, `elsewhere`.
 
 import { readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { Miniflare, convertV4MiniflareOptions } from "miniflare";
 import wrangler from "wrangler";
 
-// What is simulated on this machine.
+// Bindings that are simulated on this machine.
 const LOCAL = [
   "analyticsEngineDatasets",
   "assets",
@@ -47,11 +47,11 @@ const { workerOptions } = wrangler.unstable_getMiniflareWorkerOptions({ ...confi
   remoteBindingsEnabled: false,
 });
 const wasm = readdirSync(directory).filter((name) => name.endsWith(".wasm"));
-// The flat options, as wrangler itself hands them over.
+// The flat options, as wrangler passes them.
 const options = convertV4MiniflareOptions({
   host: "127.0.0.1",
   port: 0,
-  // Else it asks Cloudflare where this machine is.
+  // Otherwise workerd asks Cloudflare for this machine's location.
   cf: false,
   workers: [
     {

@@ -1,11 +1,10 @@
-// The Rust Worker as an entry point: each handler is called with the environment and context that the runtime gives
-// an entry point, as worker-build's own shim does it. That one starts the module anew after a panic, too; a test
-// that panics has failed.
+// Makes the Rust Worker an entry point: each handler is called with the environment and context of the runtime, as in
+// worker-build's own shim. That one also restarts the module after a panic; here a test that panics has failed.
 
 import { WorkerEntrypoint } from "cloudflare:workers";
 import * as rust from "./rust.js";
 
-// The Durable Object classes that Rust has.
+// The Durable Object classes written in Rust.
 export * from "./rust.js";
 
 export default class extends WorkerEntrypoint {

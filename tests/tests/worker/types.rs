@@ -1,4 +1,4 @@
-//! TypeScript: the generated entry and its types, and the templates as they stand.
+//! TypeScript: the generated entry point and its types, and the templates.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use koze_tests::{Project, root, run};
 
 use crate::project::{self, TIMEOUT, Worker};
 
-/// As strict as a user may be.
+/// The strictest settings that a user may have.
 const TSCONFIG: &str = r#"{
   "compilerOptions": {
     "allowJs": true,
@@ -29,7 +29,7 @@ const TSCONFIG: &str = r#"{
 }
 "#;
 
-/// Runs tsc on files of a project: what it found wrong.
+/// Runs tsc on files of a project, and returns its errors.
 fn tsc(project: &Project, files: &[&str]) -> Result<(), String> {
     let files: Vec<_> = files.iter().map(|file| format!("{file:?}")).collect();
     project.write("tsconfig.json", TSCONFIG.replace("FILES", &files.join(", ")));
@@ -40,10 +40,11 @@ fn tsc(project: &Project, files: &[&str]) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(found) }
 }
 
-/// A program over the types of the entry: the Worker is a handler, every class is one that a namespace holds.
+/// Returns a program that uses the types of the entry point: the Worker is a handler, and namespaces accept every
+/// class.
 fn usage(worker: &Worker) -> String {
     let sandboxes = worker.sandboxes();
-    // By their module, for a class may have the name of a global.
+    // Qualified by their module, because a class may have the name of a global.
     let mut text = "import worker, * as entry from \"./src/generated/worker.mjs\";\n\
          export const handler: ExportedHandler = worker;\n\
          export interface Env {\n"
@@ -69,20 +70,20 @@ fn usage(worker: &Worker) -> String {
 }
 
 #[test]
-fn the_entry_and_its_types_pass() {
+fn the_entry_point_and_its_types_pass() {
     for worker in project::all() {
         let project = &worker.project;
         project.write("build/index.js", fs::read(worker.build_dir().join("index.js")).expect("the stub"));
         let found = tsc(project, &["src/generated/worker.mjs"]);
         assert_eq!(found, Ok(()), "{}", worker.name);
         project.write("usage.mts", usage(&worker));
-        // The classes come from `worker.d.mts`: an import of `worker.mjs` finds the types beside it.
+        // The types come from `worker.d.mts`, which TypeScript finds next to `worker.mjs`.
         let found = tsc(project, &["src/generated/worker.d.mts", "usage.mts"]);
         assert_eq!(found, Ok(()), "{}\n{}", worker.name, usage(&worker));
     }
 }
 
-/// The templates, each placeholder with the type it stands for.
+/// Returns the templates, with declared types for the placeholders.
 fn templates() -> Project {
     let project = Project::new();
     project.link_node_modules();
@@ -113,22 +114,22 @@ const TEMPLATES: [&str; 14] = [
 ];
 
 #[test]
-fn the_templates_pass_as_they_stand() {
+fn the_templates_pass() {
     assert_eq!(tsc(&templates(), &TEMPLATES), Ok(()));
 }
 
-/// The class that the Rust Worker is tested against answers the contract.
+/// The class for testing the Rust Worker implements the contract.
 #[test]
-fn the_class_of_the_tests_answers_the_contract() {
+fn the_class_of_the_tests_implements_the_contract() {
     let project = templates();
     let class = fs::read(root().join("tests/tests/worker/served/memory.mjs")).expect("the class");
     project.write("memory.mjs", class);
     assert_eq!(tsc(&project, &["memory.mjs", "contract.d.ts"]), Ok(()));
 }
 
-/// What the Rust Worker is measured beside calls the same contract.
+/// The hand-written Workers of the benchmark use the same contract.
 #[test]
-fn the_workers_by_hand_call_the_contract() {
+fn the_hand_written_workers_call_the_contract() {
     let project = templates();
     let entries = ["by-hand/http.ts", "by-hand/mcp.ts"];
     for file in ["answers.mjs", "by-hand/sandboxes.ts"].iter().chain(&entries) {
@@ -139,9 +140,9 @@ fn the_workers_by_hand_call_the_contract() {
     }
 }
 
-/// What the backend `sdk` is measured beside calls the SDK as it is.
+/// The hand-written Worker of the benchmark for the backend `sdk` uses the SDK's real types.
 #[test]
-fn the_worker_by_hand_calls_the_sdk() {
+fn the_hand_written_worker_calls_the_sdk() {
     let project = templates();
     let source = fs::read(root().join("tests/bench/sdk/by-hand.ts")).expect("the benchmark");
     project.write("by-hand.ts", source);
@@ -149,7 +150,7 @@ fn the_worker_by_hand_calls_the_sdk() {
 }
 
 #[test]
-fn a_wrong_type_in_a_hole_does_not() {
+fn a_wrong_type_in_a_placeholder_fails() {
     for (right, wrong, field) in [
         ("__KOZE_SLEEP_AFTER__: string", "__KOZE_SLEEP_AFTER__: boolean", "sleepAfter"),
         ("__KOZE_SLEEP_AFTER_MS__: number", "__KOZE_SLEEP_AFTER_MS__: string", "sleepAfterMs"),
@@ -165,16 +166,16 @@ fn a_wrong_type_in_a_hole_does_not() {
     }
 }
 
-/// What `koze dev --local` writes.
+/// The files that `koze dev --local` writes.
 const LOCAL: [&str; 5] = ["placeholders.d.ts", "calls.mjs", "waiting.mjs", "local.mjs", "local-worker.mjs"];
 
 #[test]
-fn the_local_templates_pass_as_they_stand() {
+fn the_local_templates_pass() {
     assert_eq!(tsc(&templates(), &LOCAL), Ok(()));
 }
 
 #[test]
-fn a_local_class_that_answers_something_else_does_not() {
+fn a_local_class_with_another_contract_fails() {
     for (right, wrong, said) in [
         ("  kozeRename(input) {", "  kozeRenam(input) {", "kozeRename"),
         ("@returns {Promise<Reply<Piece>>}", "@returns {Promise<Reply<State>>}", "kozeRead"),

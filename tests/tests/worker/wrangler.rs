@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::project::{self, Sandbox, TIMEOUT, Worker};
 
-/// What wrangler makes of the configuration for one environment.
+/// The configuration that wrangler resolves for one environment.
 pub(crate) struct Resolved {
     /// The environment's name, empty at the top level.
     pub(crate) environment: String,
-    /// Binding and class.
+    /// The bindings and their classes.
     pub(crate) bindings: BTreeSet<(String, String)>,
     pub(crate) containers: Vec<Container>,
     /// The command that wrangler runs before it bundles.
@@ -24,7 +24,7 @@ pub(crate) struct Container {
     pub(crate) image: String,
 }
 
-/// Reads the configuration for the top level and for each environment.
+/// Reads the configuration for the top level and each environment.
 pub(crate) fn resolve(worker: &Worker) -> Vec<Resolved> {
     let (stdout, _) = read(&worker.project);
     let document: Value =
@@ -32,12 +32,12 @@ pub(crate) fn resolve(worker: &Worker) -> Vec<Resolved> {
     document.as_array().expect("a list of environments").iter().map(resolved).collect()
 }
 
-/// What wrangler warns of, point by point.
+/// Returns wrangler's warnings as single points.
 fn warnings(project: &Project) -> BTreeSet<String> {
     let (_, stderr) = read(project);
     let mut points = BTreeSet::new();
     for line in stderr.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        // The headings stand in each message alike; behind a dash stands what it is about.
+        // All messages have the same headings; the points follow dashes.
         let about = line.strip_prefix("- ").filter(|about| !about.ends_with("environment configuration"));
         points.extend(about.map(str::to_owned));
     }
@@ -45,7 +45,7 @@ fn warnings(project: &Project) -> BTreeSet<String> {
     points
 }
 
-/// What the script prints for a project, and what wrangler does.
+/// Returns the output of the script for a project, and wrangler's warnings.
 fn read(project: &Project) -> (String, String) {
     let mut node = project.node("node");
     node.arg(root().join("tests/tests/worker/read-config.mjs"));
@@ -76,21 +76,21 @@ fn resolved(config: &Value) -> Resolved {
     }
 }
 
-/// The container application that an environment must have, or how it ends.
+/// Returns the expected name of an environment's container application, or the end of it.
 fn expected_name(sandbox: &Sandbox, config: &Resolved) -> String {
     let suffix = match config.environment.as_str() {
         "" => String::new(),
         environment => format!("-{environment}"),
     };
     if sandbox.container.is_empty() {
-        // An adopted entry without a name: wrangler makes one of the Worker's name and the class.
+        // For an adopted entry without a name, wrangler joins the names of the Worker and the class.
         return format!("-{}{suffix}", sandbox.class.to_lowercase());
     }
     format!("{}{suffix}", sandbox.container)
 }
 
 #[test]
-fn it_finds_every_sandbox_in_every_environment() {
+fn wrangler_finds_every_sandbox_in_every_environment() {
     for worker in project::all() {
         let sandboxes = worker.sandboxes();
         assert!(!sandboxes.is_empty(), "{}: a project without sandboxes", worker.name);
@@ -110,10 +110,10 @@ fn it_finds_every_sandbox_in_every_environment() {
 }
 
 #[test]
-fn it_has_nothing_new_to_say() {
+fn koze_causes_no_new_warnings() {
     for worker in project::all() {
-        // A user's configuration may draw warnings of its own. Where it has bindings that an environment lacks,
-        // they are named one by one as soon as that environment has any.
+        // A user's configuration may cause its own warnings. Bindings that an environment lacks are reported one by one
+        // as soon as the environment has any binding.
         let known = worker.before().map(|before| warnings(&before)).unwrap_or_default();
         let sandboxes = worker.sandboxes();
         let is_binding =

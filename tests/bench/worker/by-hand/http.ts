@@ -1,5 +1,5 @@
-// What the Rust Worker is set beside over HTTP: two of its tools as a person would write them in TypeScript without any
-// library, with the same checks; a call that succeeds has the same answer.
+// The Worker to compare with over HTTP: two of the tools, written in TypeScript without a library, with the same
+// validation and the same answers to successful calls.
 
 import { Answers } from "../answers.mjs";
 import { type Answer, type Env, Fault, HOME, LARGEST_READ, type Place, readFile, refused, shell } from "./sandboxes";

@@ -1,6 +1,6 @@
-// What the Rust Worker is set beside over the Model Context Protocol: two of its tools as the official SDK for TypeScript
-// has them written, with the same checks and the same answers. A server and its transport are made for each request, for
-// the SDK has those that remember nothing serve one alone; what can be shared is.
+// The Worker to compare with over the Model Context Protocol: two of the tools, written with the official SDK for
+// TypeScript, with the same validation and the same answers. A server and its transport are created for each request,
+// because the SDK's stateless transports serve only one; everything else is shared.
 
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";

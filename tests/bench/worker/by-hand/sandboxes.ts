@@ -1,5 +1,5 @@
-// What the two Workers written by hand share: their sandboxes, called as the tools promise it. A call ends in its time
-// whatever the object does, and a command ends with the one who waits for it.
+// The sandboxes of the two hand-written Workers, called with the guarantees of the tools: calls time out whatever the
+// object does, and a command ends with its caller.
 
 /// <reference lib="es2024.promise" />
 /// <reference lib="esnext.typedarrays" />
@@ -17,13 +17,13 @@ export const NAME = /^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$/;
 
 const TENANT = "default";
 const LARGEST_OUTPUT = 1 << 20;
-/** How long a call may take beside its program, in milliseconds. */
+/** The timeout of a call, in addition to that of its program, in milliseconds. */
 const WITHIN = 60_000;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Why a call fails. */
+/** The error of a call. */
 export class Fault extends Error {
   constructor(
     readonly code: string,
@@ -33,13 +33,13 @@ export class Fault extends Error {
   }
 }
 
-/** The one that calls. */
+/** The sandbox to call. */
 export type Place = { session: string; sandbox: string };
 
-/** What a tool answers. */
+/** The result of a tool. */
 export type Answer = { value: Record<string, unknown>; isError: boolean };
 
-/** Why a request has no right to be answered, if it has none. */
+/** Returns why a request is not authorized, if it is not. */
 export function refused(request: Request, env: Env): [status: number, code: string, message: string] | undefined {
   const token = env.KOZE_TOKEN;
   if (token === undefined || token.length < 16) return [503, "unavailable", "no token is set"];
@@ -99,7 +99,7 @@ export async function readFile(
   return { value, isError: false };
 }
 
-/** Calls the object of a sandbox; one that was never opened is opened, and called once more. */
+/** Calls the object of a sandbox. If it was never opened, opens it and calls again. */
 async function ask<T>(env: Env, place: Place, time: number, call: (object: Contract) => Promise<Reply<T>>): Promise<T> {
   if (encoder.encode(place.session).length > 256 || /\p{Cc}/u.test(place.session)) {
     throw new Fault("invalid_input", "a session is named by 1 to 256 bytes without control characters");
@@ -107,7 +107,7 @@ async function ask<T>(env: Env, place: Place, time: number, call: (object: Contr
   if (!NAME.test(place.sandbox)) {
     throw new Fault("invalid_input", "a sandbox's name has 1 to 20 letters, digits and inner hyphens");
   }
-  // One name for each tenant, session and sandbox.
+  // A unique name for each tenant, session and sandbox.
   const object = env.SHELL_SANDBOX.getByName(JSON.stringify([TENANT, place.session, place.sandbox]));
   let reply = await within(time + WITHIN, call(object));
   if (!reply.ok && reply.error.code === "unopened") {
@@ -119,7 +119,7 @@ async function ask<T>(env: Env, place: Place, time: number, call: (object: Contr
   throw new Fault(code, message);
 }
 
-/** What a promise comes to, if it comes in time. */
+/** Waits for a promise with a timeout. */
 async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const message = `the sandbox has not answered for ${milliseconds / 1000} s`;
@@ -138,7 +138,7 @@ function absolute(path: string): string {
   return path.startsWith("/") ? path : `${HOME}/${path}`;
 }
 
-/** Text where bytes are UTF-8, else base64, and whether they are that. */
+/** Returns UTF-8 bytes as text and other bytes as base64, and whether they are base64. */
 function shown(bytes: Uint8Array): [string, boolean] {
   try {
     return [decoder.decode(bytes), false];
@@ -147,7 +147,7 @@ function shown(bytes: Uint8Array): [string, boolean] {
   }
 }
 
-/** Whether two texts are the same, in a time that says nothing of where they differ. */
+/** Compares two texts in constant time. */
 function isSame(given: string, wanted: string): boolean {
   const [a, b] = [encoder.encode(given), encoder.encode(wanted)];
   const equal = crypto.subtle.timingSafeEqual(a.length === b.length ? a : b, b);

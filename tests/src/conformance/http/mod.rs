@@ -1,4 +1,4 @@
-//! A Worker that runs somewhere, asked over HTTP.
+//! Runs the cases against a Worker over HTTP.
 
 mod play;
 mod tidy;
@@ -14,15 +14,15 @@ pub use self::play::{Options, play};
 use self::tidy::Tidy;
 use super::{Capability, Host, IMAGES, ToolResult, preview};
 
-/// Longer than a tool takes: the longest command, behind the start of a container.
+/// The timeout of a request: longer than the longest command and the start of a container.
 const PATIENCE: Duration = Duration::from_mins(15);
 
-/// The largest body of an answer: the longest part of a file, as JSON.
+/// The maximum size of a response: the longest part of a file, as JSON.
 const LARGEST: u64 = 64 << 20;
 
-/// A Worker.
+/// A running Worker.
 ///
-/// Sessions have a name of this run's own in front, so that a Worker that lives on can be asked again.
+/// Session names have a unique prefix, so that the cases can run repeatedly against the same Worker.
 #[derive(Debug)]
 pub struct Http {
     agent: Agent,
@@ -31,11 +31,11 @@ pub struct Http {
     run: String,
 }
 
-/// A body, and the status it came with.
+/// The status and the body of a response.
 type Answer = Result<(u16, String), Box<dyn Error>>;
 
 impl Http {
-    /// The Worker that answers at a URL, called with a bearer token.
+    /// Creates a client for the Worker at a URL, with a bearer token.
     pub fn new(url: &str, token: &str) -> Self {
         let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0);
         let agent = agent.timeout_global(Some(PATIENCE)).build().into();
@@ -43,22 +43,22 @@ impl Http {
         Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run }
     }
 
-    /// The same Worker at another URL: sessions stay what they are.
+    /// Returns a client for the same Worker at another URL. The sessions are the same.
     #[must_use]
     pub fn moved(&self, url: &str) -> Self {
         let moved = Http::new(url, &self.token);
         Http { run: self.run.clone(), ..moved }
     }
 
-    /// Looks whether the cases can be played there, and what they have to leave out, with the reason.
+    /// Checks that the cases can run on the Worker, and returns the capabilities that it lacks, with the reasons.
     ///
     /// # Errors
     ///
-    /// Where nothing answers, the token is none of the Worker's, or it lacks an image.
+    /// Returns an error if nothing answers, the token is wrong, or an image is missing.
     pub fn lacks(&self) -> Result<Vec<(Capability, String)>, Box<dyn Error>> {
         self.has_images(&self.tools()?)?;
         let mut lacks = vec![(Capability::Restart, "no request ends a Worker".to_owned())];
-        // A session of its own, which is tidied up as those of the cases are.
+        // Use a separate session, which is cleaned up like those of the cases.
         let asked = Tidy::new(self);
         for (capability, tool, input) in [
             (Capability::List, "sandbox_list", json!({})),
@@ -73,7 +73,7 @@ impl Http {
         Ok(lacks)
     }
 
-    /// What the user that programs run as cannot do.
+    /// Returns the capability that the programs' user lacks, if any.
     fn user(&self, asked: &Tidy<'_>) -> Result<Option<(Capability, String)>, Box<dyn Error>> {
         let ran = asked.call("who-runs-there", "shell", json!({ "command": "id -u" }));
         if ran.is_error && ran.content.starts_with("unsupported: ") {
@@ -91,7 +91,7 @@ impl Http {
         }
     }
 
-    /// The definitions of the tools.
+    /// Returns the tool definitions.
     fn tools(&self) -> Result<Value, Box<dyn Error>> {
         let request = ureq::http::Request::get(format!("{}/tools", self.url));
         let (status, body) = self.send(request, Vec::new()).map_err(|error| {
@@ -106,7 +106,7 @@ impl Http {
         Ok(serde_json::from_str(&body)?)
     }
 
-    /// Whether the definitions of the tools name the images that the cases take.
+    /// Checks that the tool definitions contain the images that the cases use.
     fn has_images(&self, tools: &Value) -> Result<(), String> {
         let images = images_of(tools);
         let [default, other, _] = IMAGES;
@@ -121,7 +121,7 @@ impl Http {
         ))
     }
 
-    /// The URL of something of a session.
+    /// Returns the URL of a resource in a session.
     fn below(&self, session: &str, what: &str, name: &str) -> String {
         let [session, name] = [&*format!("{}-{session}", self.run), name]
             .map(|part| utf8_percent_encode(part, NON_ALPHANUMERIC).to_string());
@@ -184,7 +184,7 @@ impl Host for Http {
     }
 }
 
-/// What the definitions of the tools say of the argument `image`.
+/// Returns the schema of the argument `image` in the tool definitions.
 fn images_of(tools: &Value) -> Value {
     let named = |tool: &&Value| tool["name"] == "sandbox_create";
     let create = tools.as_array().into_iter().flatten().find(named);
@@ -192,7 +192,7 @@ fn images_of(tools: &Value) -> Value {
     images.cloned().unwrap_or_default()
 }
 
-/// What a refusal says, where it is one of ours.
+/// Returns the message of an error response.
 fn message(body: &str) -> String {
     let said: Option<Value> = serde_json::from_str(body).ok();
     said.and_then(|said| said["error"]["message"].as_str().map(str::to_owned))

@@ -1,4 +1,4 @@
-//! Plays the cases on a host that is there already.
+//! Runs the cases on an existing host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use libtest_mimic::{Arguments, Conclusion, Trial};
 use super::tidy::Tidy;
 use crate::conformance::{Capability, Case, Host, Session, cases};
 
-/// How the cases are played.
+/// The options of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What the host cannot do, each with the reason.
+    /// The capabilities that the host lacks, with the reasons.
     pub lacks: Vec<(Capability, String)>,
-    /// Only the cases with this in their names.
+    /// Run only the cases whose names contain this.
     pub filter: Option<String>,
-    /// Only these cases, each by its whole name; all where none is named.
+    /// Run only these cases, by their full names; empty means all.
     pub only: &'static [&'static str],
-    /// How many at once.
+    /// The number of cases to run in parallel.
     pub at_once: Option<usize>,
 }
 
-/// Plays them, and says on this terminal what became of each, and of what was left out, why: whether there was any, and
-/// none has failed.
+/// Runs the cases, and prints the result of each and the reason for each one left out. Returns whether at least one ran
+/// and none failed.
 pub fn play(name: &str, host: &Arc<dyn Host>, options: &Options) -> bool {
     let lacks = |capability: &Capability| options.lacks.iter().any(|(lacking, _)| lacking == capability);
     let can: Vec<Capability> = Capability::ALL.into_iter().filter(|capability| !lacks(capability)).collect();

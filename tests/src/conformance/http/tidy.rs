@@ -1,4 +1,4 @@
-//! A host that is left as it was found.
+//! Cleans up the sandboxes that the cases create.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::conformance::{Host, ToolResult};
 
-/// A host that lives on: what is made through this goes with it.
+/// A wrapper around a host that destroys the sandboxes created through it when it is dropped.
 pub(super) struct Tidy<'h> {
     host: &'h dyn Host,
-    /// Sessions, and what may be a sandbox in them.
+    /// The sessions, and the possible sandbox names in them.
     made: Mutex<BTreeSet<(String, String)>>,
 }
 
@@ -29,7 +29,7 @@ impl Host for Tidy<'_> {
         self.host.call(session, tool, input)
     }
 
-    /// Only such as make nothing come this way.
+    /// Raw texts are not parsed for sandbox names, because the cases use them only for calls that fail.
     fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
         self.host.call_text(session, tool, input)
     }
@@ -62,7 +62,7 @@ impl Drop for Tidy<'_> {
     }
 }
 
-/// Whether a sandbox can have this name: cases try others, too.
+/// Returns whether a sandbox can have this name. Cases try invalid names, too.
 fn is_name(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=20).contains(&name.len())

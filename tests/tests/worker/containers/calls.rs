@@ -1,4 +1,4 @@
-//! Calls of a class's methods, through a Worker that hands them on.
+//! Calls methods of a class through a forwarding Worker.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::dev::run::Client;
 
-/// How long a call may take that asks for two seconds: the class waits so long for an answer that does not come.
+/// The maximum duration of a call with a timeout of two seconds, including the time that the class waits for an answer.
 pub(super) const LONGEST: Duration = Duration::from_secs(90);
 
 pub(super) fn exec_for(argv: &[&str], timeout_ms: u64) -> Value {
@@ -22,19 +22,19 @@ pub(super) fn open() -> Value {
     json!(["kozeOpen", { "sleepAfterMs": null }])
 }
 
-/// What one call gives.
+/// Makes one call.
 pub(super) fn one(dev: &Client, object: &str, call: &Value) -> Value {
     dev.call(object, &json!([call])).remove(0)
 }
 
-/// A command works, perhaps in another container, and nobody has to say it again.
+/// Checks that a command works without a retry, perhaps in another container.
 #[track_caller]
 pub(super) fn works(dev: &Client, object: &str) {
     let answer = one(dev, object, &bash("echo and on"));
     assert_eq!(answer["value"]["stdout"]["base64"], "YW5kIG9uCg==", "{object}: {answer}");
 }
 
-/// A sandbox, and the container that runs for it.
+/// Opens a sandbox, and returns its container.
 pub(super) fn sandbox(dev: &Client, engine: &Engine, object: &str) -> String {
     let answers = dev.call(object, &json!([open(), bash("true")]));
     assert_eq!(answers[1]["value"]["exitCode"], 0, "{object}: {answers:?}\n{}", engine.log());

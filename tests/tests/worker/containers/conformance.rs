@@ -1,5 +1,5 @@
-//! The conformance suite of the agent's tools over HTTP: the Worker of a new project in workerd, with its sandboxes in
-//! real containers.
+//! The conformance suite of the agent's tools over HTTP: the Worker of a new project in workerd, with sandboxes in real
+//! containers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::project::Worker;
 #[test]
 fn the_tools_conform_in_containers() {
     let Some(engine) = engine() else { return };
-    // Another image, while one looks for what differs there.
+    // `KOZE_TEST_IMAGE` selects another image, to investigate differences.
     let worker = match std::env::var("KOZE_TEST_IMAGE") {
         Ok(name) => worker_of(Variant::asked(&name), &engine),
         Err(_) => rust_worker(&engine),
@@ -23,21 +23,22 @@ fn the_tools_conform_in_containers() {
     conforms(&worker, &engine, &[]);
 }
 
-/// Where users differ, and what their images have: programs that are root's, files that shells read, `/etc/shadow`.
+/// The cases that depend on users and on the contents of images: programs that run as root, shell startup files,
+/// `/etc/shadow`.
 #[test]
 fn the_tools_conform_as_root_in_a_furnished_image() {
     let Some(engine) = engine() else { return };
     conforms(&worker_of(&ROOT, &engine), &engine, DIFFERENT);
 }
 
-/// The SDK's own class and server, in the engine's containers: what else is tested of them has other stand-ins for those.
+/// The SDK's own class and server in real containers. Other tests of the class use a stand-in for the engine.
 #[test]
 fn the_tools_conform_over_the_sdk() {
     let Some(engine) = engine() else { return };
     conforms(&worker_of(&SDK, &engine), &engine, DIFFERENT);
 }
 
-/// Plays these cases, all where none is named.
+/// Runs these cases, or all if empty.
 fn conforms(worker: &Worker, engine: &Engine, only: &'static [&'static str]) {
     let dev = start(worker, engine);
     let host = Http::new(&dev.url.replacen("127.0.0.1", "localhost", 1), TOKEN);
@@ -46,14 +47,14 @@ fn conforms(worker: &Worker, engine: &Engine, only: &'static [&'static str]) {
         lacks.push((capability, reason.to_owned()));
     }
     let host: Arc<dyn Host> = Arc::new(host);
-    // A part of them, while one looks for a fault.
+    // `KOZE_TEST_CASES` selects some of them, to investigate a failure.
     let filter = std::env::var("KOZE_TEST_CASES").ok();
     let options = Options { lacks, at_once: Some(4), filter, only };
     let good = play("koze dev", &host, &options);
     assert!(good, "some cases have failed: see above\n{}", engine.log());
 }
 
-/// The cases that look at users, modes, homes, shells and what is there already; the others are as in any other image.
+/// The cases that depend on users, modes, homes, shells and existing files. The others do not depend on the image.
 const DIFFERENT: &[&str] = &[
     "a_failed_write_leaves_the_old_file",
     "a_sandbox_is_made_once",
@@ -81,7 +82,7 @@ const DIFFERENT: &[&str] = &[
     "writes_at_once_leave_one_of_them",
 ];
 
-/// What containers on one machine cannot do.
+/// The capabilities that containers on one machine lack.
 const LACKS: [(Capability, &str); 3] = [
     (Capability::Big, "a gigabyte takes its time, and is the same in pieces as eight megabytes"),
     (

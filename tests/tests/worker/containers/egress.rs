@@ -1,5 +1,5 @@
-//! What sandboxes reach of the internet: servers on this machine's loopback address, with TLS and without, through the
-//! sidecar of the tests, workerd and the gate of the Worker.
+//! The hosts on the internet that sandboxes can reach: servers on this machine's loopback address, with and without
+//! TLS, through the tests' sidecar, workerd, and the Worker's egress policy.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use super::engine::engine;
 use super::project::{egress_worker, start_among};
 use crate::dev::run::Client;
 
-/// The names that are this machine's, where the Worker runs.
+/// The host names that resolve to this machine where the Worker runs.
 const NAMES: [&str; 7] = [
     "allowed.test",
     "a.wide.test",
@@ -32,8 +32,8 @@ const NAMES: [&str; 7] = [
 /// The port of HTTPS.
 const HTTPS: u16 = 443;
 
-/// A server for all names there are, which remembers the paths that were asked for. Over HTTPS it has the names that are
-/// this machine's, by certificates of an authority of its own.
+/// A server for all host names, which records the requested paths. Over HTTPS, its own authority certifies the names
+/// that resolve to this machine.
 struct Internet {
     http: u16,
     https: u16,
@@ -56,18 +56,18 @@ impl Internet {
         Internet { http, https, authority, asked }
     }
 
-    /// Where requests to a port are meant for.
+    /// Returns the server's port for requests to a standard port.
     fn port(&self, port: u16) -> u16 {
         if port == HTTPS { self.https } else { self.http }
     }
 
-    /// Whether a path was asked for.
+    /// Returns whether a path was requested.
     fn heard_of(&self, path: &str) -> bool {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|asked| asked == path)
     }
 }
 
-/// Serves all who come, at a port of its own: which.
+/// Listens on a free port, and returns it.
 fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("its number").port();
@@ -102,29 +102,29 @@ fn serve(mut stream: impl Read + Write, asked: &Mutex<Vec<String>>) {
     let _ = stream.write_all(format!("{head}{body}").as_bytes());
 }
 
-/// What became of a request from within a sandbox.
+/// The outcome of a request from a sandbox.
 #[derive(Debug, PartialEq)]
 enum Became {
-    /// The server has it, and its answer came back.
+    /// The server received it, and the response came back.
     Reached,
-    /// The server has it, and says that it is elsewhere.
+    /// The server received it and returned a redirect.
     Moved,
-    /// The gate has refused it, in words of its own.
+    /// The egress policy refused it, with its own message.
     Refused,
-    /// Nothing came back at all.
+    /// No response came back.
     Nothing,
     /// Something else.
     Other(String),
 }
 
-/// A request: the name or address and the port that it goes to, and the name that it asks for. To the port of HTTPS it goes
-/// with TLS, whose handshake has the name that it goes to, and none where it goes to an address.
+/// A request: the name or address and the port to connect to, and the requested host. Connections to the HTTPS port use
+/// TLS, with the name as the server name, or none for an address.
 type Request<'a> = (&'a str, u16, &'a str);
 
-/// Makes requests one after the other: the ports of the server, and four words for each. What came of it is printed. Whom a
-/// client trusts in TLS, it knows from the environment of the sandbox.
+/// Makes requests sequentially and prints the outcomes. Its arguments are the ports of the server, and four words for
+/// each request. TLS clients find the trusted authority in the sandbox's environment.
 ///
-/// workerd leaves a connection open for a while, so an answer is read for as long as it says that it is.
+/// workerd keeps connections open for a while, so only the announced length of a response is read.
 const SCRIPT: &str = r#"http=$1 https=$2; shift 2
     connect() {
       if (($2 != 443)); then exec 3<>"/dev/tcp/$1/$2" 4>&3; return; fi
@@ -152,10 +152,10 @@ const SCRIPT: &str = r#"http=$1 https=$2; shift 2
       printf '\n=====\n'; shift 4
     done"#;
 
-/// What becomes of requests from within a sandbox: where it is not what it should be. The server is at another port than what requests
-/// go to where they are judged: they name it.
+/// Returns the requests whose outcome is not as expected. Intercepted requests must name the server's actual port,
+/// which differs from the standard ones.
 fn became(dev: &Client, internet: &Internet, object: &str, requests: &[(Request, Became)]) -> Vec<String> {
-    // No two requests ask for the same path: so it is known which of them has arrived.
+    // Every request has a unique path, which shows whether it has arrived.
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let paths: Vec<String> = requests
         .iter()
@@ -220,17 +220,17 @@ fn sandboxes_reach_what_their_attribute_says() {
     let port = internet.http;
     let running = start_among(&worker, &engine, &NAMES, internet.authority.certificate());
     let dev = running.client();
-    // The network is there as soon as one container is, and workerd listens in it from then on.
+    // The network exists from the first container on, and workerd listens in it then.
     sandbox(&dev, &engine, "first");
 
     let address = "198.18.0.1";
     let [mut nothing, mut all, mut allowed, mut denied] = [const { Vec::new() }; 4];
     for name in NAMES {
-        // Where there is no policy, connections go through as they are, or not at all.
+        // Without a policy, connections pass unchanged, or not at all.
         nothing.extend([80, HTTPS, port].map(|port| ((name, port, name), Nothing)));
         all.push(((name, port, name), Reached));
-        // Where there is one, requests are judged; what goes to other ports than those of HTTP and HTTPS is not, and either
-        // goes through or does not.
+        // With a policy, HTTP and HTTPS requests are checked. Connections to other ports are not checked: they either
+        // pass or do not.
         let is_listed = ["allowed.test", "a.wide.test", "a.b.wide.test"].contains(&name);
         let judged = |port| ((name, port, name), if is_listed { Reached } else { Refused });
         allowed.extend([judged(80), judged(HTTPS), ((name, port, name), Nothing)]);
@@ -238,7 +238,7 @@ fn sandboxes_reach_what_their_attribute_says() {
         let judged = |port| ((name, port, name), if is_listed { Refused } else { Reached });
         denied.extend([judged(80), judged(HTTPS), ((name, port, name), Reached)]);
     }
-    // By an address, and by another name than that of the request: what is asked for counts.
+    // Connecting to an address, or to another name than that of the request: the requested host counts.
     nothing.extend([((address, 80, "allowed.test"), Nothing), ((address, port, "allowed.test"), Nothing)]);
     for to in [address, "allowed.test"] {
         allowed.extend([((to, 80, "denied.test"), Refused), ((to, 80, "allowed.test"), Reached)]);
@@ -247,7 +247,7 @@ fn sandboxes_reach_what_their_attribute_says() {
     let other = ("allowed.test", HTTPS, "denied.test");
     allowed.extend([(other, Refused), ((address, HTTPS, "allowed.test"), Nothing)]);
     denied.push((other, Refused));
-    // The way on to a host is told, and not gone.
+    // Redirects are returned and not followed.
     allowed.push((("allowed.test", 80, "allowed.test"), Moved));
     let mut wrong = Vec::new();
     let all = [("SHELL", nothing), ("OPEN", all), ("ALLOWED", allowed), ("DENIED", denied)];
@@ -255,7 +255,7 @@ fn sandboxes_reach_what_their_attribute_says() {
         wrong.extend(became(&dev, &internet, &format!("{class}_SANDBOX.a"), requests));
     }
 
-    // The policy is that of the class, also of the container that comes after this one, and of another sandbox.
+    // The policy belongs to the class, so it applies to a later container and to another sandbox, too.
     let [_, _, (_, allowed), _] = &all;
     let object = "ALLOWED_SANDBOX.a";
     engine.podman(&["kill", &sandbox(&dev, &engine, object)]);

@@ -1,5 +1,5 @@
-//! What becomes of calls when containers and guests end, stop or never were: each is answered in time by an error of a
-//! kind, the next one works, and none is done twice.
+//! Containers and guests that end, stop or never start: each call fails in time with a suitable error, the next call
+//! works, and no call is performed twice.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -17,10 +17,11 @@ use super::engine::engine;
 use super::project::{plain_worker, start};
 use crate::dev::run::Client;
 
-/// How long it may take until it is known that an image cannot start, which is before a call is told to come again.
+/// The time until it is known that an image cannot start, which is shorter than the time after which a call must be
+/// retried.
 const KNOWN: Duration = Duration::from_secs(50);
 
-/// Counts what programs in containers have done, where it outlives them.
+/// Counts the actions of programs in containers, independent of their lifetime.
 struct Counter {
     port: u16,
     said: Arc<Mutex<Vec<String>>>,
@@ -28,7 +29,7 @@ struct Counter {
 
 impl Counter {
     fn start() -> Self {
-        // The address that containers see of this machine is there only as long as one runs.
+        // The address under which containers see this machine exists only while one runs.
         let listener = TcpListener::bind(("0.0.0.0", 0)).expect("a port");
         let port = listener.local_addr().expect("its number").port();
         let said = Arc::new(Mutex::new(Vec::new()));
@@ -43,7 +44,7 @@ impl Counter {
         Counter { port, said }
     }
 
-    /// A command that says a word, from within a container: its gateway is this machine.
+    /// Returns a command that reports a word from within a container, whose gateway is this machine.
     fn say(&self, word: &str) -> String {
         let gateway = "g=$(awk '$2 == \"00000000\" { print $3; exit }' /proc/net/route); \
                        a=$((16#${g:6:2})).$((16#${g:4:2})).$((16#${g:2:2})).$((16#${g:0:2}))";
@@ -55,14 +56,14 @@ impl Counter {
     }
 }
 
-/// A call is refused as what cannot be done now, within its time.
+/// Checks that a call fails with `unavailable` in time.
 #[track_caller]
 fn unavailable(answer: &Value, began: Instant) {
     assert_eq!(answer["error"]["code"], "unavailable", "{answer}");
     assert!(began.elapsed() < LONGEST, "it took {:?}: {answer}", began.elapsed());
 }
 
-/// Makes something happen to the container of a sandbox while a call is under way that would go on for long.
+/// Makes something happen to a sandbox's container during a long call.
 fn meanwhile(dev: &Client, engine: &Engine, counter: &Counter, object: &str, happen: impl Fn(&str)) -> Value {
     let container = sandbox(dev, engine, object);
     let began = Instant::now();
@@ -79,7 +80,7 @@ fn meanwhile(dev: &Client, engine: &Engine, counter: &Counter, object: &str, hap
 }
 
 #[test]
-fn what_happens_to_containers() {
+fn containers_that_end_or_stop() {
     let Some(engine) = engine() else { return };
     let worker = plain_worker(&engine);
     let running = start(&worker, &engine);
@@ -100,14 +101,15 @@ fn what_happens_to_containers() {
     meanwhile(&dev, &engine, &counter, "guest-killed", guest_killed);
     works(&dev, "guest-killed");
 
-    // Nobody calls meanwhile, and whoever comes next comes at once: while the container ends, and where it is gone.
+    // Without a call in progress; the next call comes immediately: while the container is ending, and after it has
+    // ended.
     let container = sandbox(&dev, &engine, "idle");
     for end in [&["stop", "--time", "1"][..], &["kill"], &["rm", "--force", "--time", "0"]] {
         engine.podman(&[end, &[&*container]].concat());
         works(&dev, "idle");
     }
 
-    // A connection with nobody at its other end, for so long as nothing is heard: and then a new container.
+    // The connection is silent until its timeout; then a new container is started.
     let paused = |container: &str| drop(engine.podman(&["pause", container]));
     meanwhile(&dev, &engine, &counter, "paused", paused);
     works(&dev, "paused");
@@ -118,7 +120,7 @@ fn what_happens_to_containers() {
 }
 
 #[test]
-fn an_object_that_ends_in_the_middle_of_a_call() {
+fn an_object_that_ends_during_a_call() {
     let Some(engine) = engine() else { return };
     let worker = plain_worker(&engine);
     let counter = Counter::start();
@@ -129,7 +131,7 @@ fn an_object_that_ends_in_the_middle_of_a_call() {
     thread::scope(|scope| {
         let calling = scope.spawn(|| one(&dev, "a", &call));
         eventually("the call is under way", || counter.count("a") == 1);
-        // workerd and all that is around it: nobody can answer the call any more.
+        // Kill workerd and its environment, so that nobody can answer the call.
         signal(running.id(), Signal::KILL);
         assert!(calling.join().is_err(), "somebody has answered");
     });
@@ -140,12 +142,12 @@ fn an_object_that_ends_in_the_middle_of_a_call() {
 }
 
 #[test]
-fn images_with_little_in_them() {
+fn minimal_images() {
     let Some(engine) = engine() else { return };
     let worker = plain_worker(&engine);
     let running = start(&worker, &engine);
     let dev = running.client();
-    // The guest alone, and a program for another machine.
+    // Only the guest, and a program for another architecture.
     let object = "BARE_SANDBOX.a";
     let calls = json!([
         open(),
@@ -162,7 +164,7 @@ fn images_with_little_in_them() {
     assert_eq!(answers[3]["value"]["exitCode"], 0, "{answers:?}");
     assert_eq!(answers[5]["value"]["bytes"]["base64"], "aGk=", "{answers:?}");
 
-    // One whose first process is a program for another machine.
+    // The first process is a program for another architecture.
     let said = running.all_said();
     let image =
         said.split_whitespace().find(|word| word.contains("/shellsandbox:")).expect("wrangler's image");

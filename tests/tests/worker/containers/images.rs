@@ -1,22 +1,22 @@
-//! The images that the agent's cases are played on: who runs programs in them, and what is there already.
+//! The images on which the conformance cases run: they differ in the user of programs and in existing files.
 
 use koze_tests::containers::Engine;
 
 use crate::project::Worker;
 
-/// An image, by what its Dockerfile does after its base.
+/// An image, described by the Dockerfile lines after its base.
 pub(super) struct Variant {
     pub(super) name: &'static str,
     dockerfile: &'static str,
     files: &'static [(&'static str, &'static str)],
-    /// Whether the base is that of the SDK, whose class the sandboxes have then.
+    /// Whether the base is the SDK's, and the sandboxes have its class.
     pub(super) sdk: bool,
 }
 
-/// A plain user whose home is empty.
+/// An unprivileged user with an empty home.
 pub(super) const PLAIN: Variant = Variant { name: "plain", dockerfile: "", files: &[], sdk: false };
 
-/// Programs as root, where files are that people's images have, and shells that read them would show it.
+/// Programs run as root, and there are files of typical images, whose effects shells would show.
 pub(super) const ROOT: Variant = Variant {
     name: "root",
     dockerfile: "USER 0\nENV HOME=/root\nCOPY rc /home/user/.bashrc\nCOPY rc /home/user/.profile\nCOPY rc /root/.bashrc\n\
@@ -25,7 +25,7 @@ pub(super) const ROOT: Variant = Variant {
     sdk: false,
 };
 
-/// The SDK's class, where programs are root's and `/home/user` is missing.
+/// The SDK's class: programs run as root, and `/home/user` is missing.
 pub(super) const SDK: Variant = Variant {
     name: "sdk",
     dockerfile: "COPY rc /root/.bashrc\nCOPY --chmod=0640 shadow /etc/shadow\n",
@@ -33,9 +33,9 @@ pub(super) const SDK: Variant = Variant {
     sdk: true,
 };
 
-/// What the tests of every commit leave to somebody who sets `KOZE_TEST_IMAGE` to a name.
+/// Images that are only tested if `KOZE_TEST_IMAGE` names them.
 const OTHERS: [Variant; 4] = [
-    // As most official images: nobody but root, and nothing below /home.
+    // Like most official images: only root, and nothing below /home.
     Variant { name: "bare-root", dockerfile: "USER 0\nRUN rm -rf /home/user\n", files: &[], sdk: false },
     Variant {
         name: "skeleton",
@@ -57,13 +57,13 @@ const OTHERS: [Variant; 4] = [
     },
 ];
 
-/// A shell that reads this is not where it was, prints, and runs something else than what it was told to.
+/// A startup file that changes the directory, prints, and redefines commands.
 const RC: (&str, &str) = (
     "rc",
     "echo read me\necho read me >&2\ncd /\nalias ls=false\nexport LEFT=1 PATH=/nowhere\numask 077\nset -eu\n",
 );
 
-/// The beginning of Debian's.
+/// The beginning of Debian's `.bashrc`.
 const SKELETON: (&str, &str) = (
     "skeleton",
     "# ~/.bashrc: executed by bash(1) for non-login shells.\n\
@@ -73,7 +73,7 @@ const SKELETON: (&str, &str) = (
 const SHADOW: (&str, &str) = ("shadow", "root:*:20000:0:99999:7:::\nuser:*:20000:0:99999:7:::\n");
 
 impl Variant {
-    /// The one that somebody asks for by name.
+    /// Returns the image with a name.
     pub(super) fn asked(name: &str) -> &'static Variant {
         static ALL: [&[Variant]; 2] = [&[PLAIN, ROOT, SDK], &OTHERS];
         let found = ALL.iter().flat_map(|some| some.iter()).find(|variant| variant.name == name);
@@ -82,7 +82,7 @@ impl Variant {
         })
     }
 
-    /// Writes the Dockerfile of a sandbox, and what it copies.
+    /// Writes the Dockerfile of a sandbox and the files that it copies.
     pub(super) fn write(&self, worker: &Worker, engine: &Engine, sandbox: &str) {
         let base = if self.sdk { engine.official() } else { engine.base().clone() };
         let project = &worker.project;

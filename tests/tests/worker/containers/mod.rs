@@ -1,5 +1,5 @@
-//! Sandboxes in real containers: the class and the guest as `koze build` puts them together, behind a Worker that
-//! wrangler runs, with podman as its Docker engine.
+//! Sandboxes in real containers: the class and the guest as `koze build` combines them, behind a Worker that wrangler
+//! runs, with podman as its Docker engine.
 
 mod calls;
 mod conformance;

@@ -1,4 +1,4 @@
-//! A project whose sandboxes are native, and `koze dev` on it.
+//! A project with native sandboxes, and `koze dev` on it.
 
 use std::process::Command;
 
@@ -12,11 +12,11 @@ use crate::dev::run::{Dev, command};
 use crate::project::{self, Worker};
 use crate::runs::link;
 
-/// What the Worker takes.
+/// The Worker's bearer token.
 pub(super) const TOKEN: &str = "a token of the containers";
 
-/// A project as `koze new` makes it, with native sandboxes: one by a Dockerfile, one by a reference that the engine has
-/// an image for. They sleep soon, for podman looks at each that runs four times a second.
+/// Creates a project with native sandboxes: one with a Dockerfile, and one with a reference to an image in the engine.
+/// Their idle time is short, because podman checks each running container four times a second.
 pub(super) fn worker(engine: &Engine) -> Worker {
     let [_, python, reference] = IMAGES;
     engine.tag(engine.base(), reference);
@@ -35,7 +35,7 @@ pub(super) fn worker(engine: &Engine) -> Worker {
     worker
 }
 
-/// A project with sandboxes by Dockerfiles alone, of an image, and the Rust Worker.
+/// Creates a project with the Rust Worker and sandboxes that all use Dockerfiles based on one image.
 pub(super) fn worker_of(variant: &Variant, engine: &Engine) -> Worker {
     let worker = project::made(variant.name);
     let project = &worker.project;
@@ -55,24 +55,25 @@ pub(super) fn worker_of(variant: &Variant, engine: &Engine) -> Worker {
     worker
 }
 
-/// The file of a native sandbox.
+/// Returns the file of a native sandbox.
 fn sandbox(attributes: &str, class: &str) -> String {
     file(&format!("backend = \"native\", {attributes}"), class)
 }
 
-/// A sandbox's file.
+/// Returns the file of a sandbox.
 fn file(attributes: &str, class: &str) -> String {
     format!("use koze::prelude::*;\n\n/// A sandbox.\n#[sandbox({attributes})]\npub struct {class};\n")
 }
 
-/// The same with the Rust Worker in it.
+/// Creates such a project with the Rust Worker.
 pub(super) fn rust_worker(engine: &Engine) -> Worker {
     let worker = worker(engine);
     link(&wasm(&worker).expect("the Rust Worker"), &worker.build_dir());
     worker
 }
 
-/// The same with JavaScript in its place, and a third image: the guest alone, beside a program for another machine.
+/// Creates such a project with JavaScript instead, and a third image: only the guest, and a program for another
+/// architecture.
 pub(super) fn plain_worker(engine: &Engine) -> Worker {
     let worker = worker(engine);
     let plain = fs_err::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
@@ -86,12 +87,12 @@ pub(super) fn plain_worker(engine: &Engine) -> Worker {
     worker
 }
 
-/// The head of an ELF program for ARM of 64 bits.
+/// The header of an ELF program for 64-bit ARM.
 const FOREIGN: &[u8] = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0\x01\0\0\0\
     \0\0\0\0\0\0\0\0\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x40\0\x38\0\0\0\x40\0\0\0\0\0";
 
-/// The same with sandboxes that reach all of the internet, these ports of the hosts of a list, and all but the hosts of a
-/// list.
+/// Creates such a project with sandboxes that can reach: the whole internet, a list of hosts at these ports, and
+/// everything but a list of hosts.
 pub(super) fn egress_worker(engine: &Engine, ports: [u16; 2]) -> Worker {
     let worker = plain_worker(engine);
     let project = &worker.project;
@@ -111,12 +112,13 @@ pub(super) fn egress_worker(engine: &Engine, ports: [u16; 2]) -> Worker {
     worker
 }
 
-/// Runs it in containers.
+/// Runs the project with containers.
 pub(super) fn start<'w>(worker: &'w Worker, engine: &Engine) -> Dev<'w> {
     run(worker, engine, |command| command)
 }
 
-/// The same where these names are this machine's loopback address, and a certificate is trusted, by nobody but what is run.
+/// Runs the project with containers, with these names resolving to the loopback address and a trusted certificate, only
+/// for it.
 pub(super) fn start_among<'w>(
     worker: &'w Worker,
     engine: &Engine,

@@ -1,4 +1,4 @@
-//! Sandboxes that sleep: their containers go with all that is on their disks, and the next call has another one.
+//! Sleeping sandboxes: the container and its disk are deleted, and the next call starts another one.
 
 use koze_tests::eventually;
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use super::engine::engine;
 use super::project::{plain_worker, start};
 use crate::dev::run::Client;
 
-/// How long it may idle: longer than a busy machine takes to look for its container.
+/// The idle time: longer than a busy machine takes to find the container.
 const IDLE_MS: u32 = 15_000;
 
-/// What the class says of a sandbox that was opened.
+/// Returns the status of an open sandbox.
 fn status(dev: &Client, object: &str) -> Value {
     let status = one(dev, object, &json!(["kozeStatus", {}]));
     assert_eq!(status["value"]["opened"], true, "{object}: {status}");
@@ -19,7 +19,7 @@ fn status(dev: &Client, object: &str) -> Value {
 }
 
 #[test]
-fn what_slept_wakes_and_is_empty() {
+fn a_sleeping_sandbox_wakes_up_empty() {
     let Some(engine) = engine() else { return };
     let worker = plain_worker(&engine);
     let running = start(&worker, &engine);
@@ -34,7 +34,7 @@ fn what_slept_wakes_and_is_empty() {
 
     eventually("it sleeps", || status(&dev, object) == "sleeping");
     assert!(!runs(&container), "its container is there");
-    // Neither asking for its status nor a request to a port wakes it.
+    // Neither a status query nor a request to a port wakes it.
     let preview = "const { port, nonce, object } = data;
         const response = await fetch(`${url}/port/${object}/${port}.${nonce}/`);
         return [response.status, await response.text()]";
@@ -46,7 +46,7 @@ fn what_slept_wakes_and_is_empty() {
     assert_eq!(status(&dev, object), "sleeping");
     assert!(!runs(&container), "it was woken");
 
-    // The same object, and a container of the same name with what every sandbox has.
+    // The same object gets a new container with the same name and the usual directories.
     let look = bash("cat /home/user/file /tmp/file; ls -d /home/user /workspace");
     let answer = one(&dev, object, &look);
     assert_eq!(answer["value"]["stdout"]["base64"], "L2hvbWUvdXNlcgovd29ya3NwYWNlCg==", "{answer}");

@@ -1,4 +1,4 @@
-//! The conformance suite of the agent's tools over HTTP: the Worker of a new project as `koze dev --local` runs it.
+//! The conformance suite of the agent's tools over HTTP, on the Worker of a new project run by `koze dev --local`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,14 +12,14 @@ use crate::served::rust_worker;
 
 const TOKEN: &str = "a token of the conformance suite";
 
-/// A project as `koze new` makes it, with a second image and the Rust Worker.
+/// Creates a project with a second image and the Rust Worker.
 fn worker() -> Worker {
     let worker = rust_worker();
     worker.project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
     worker
 }
 
-/// Where it answers, by a name: no hostname is below an address.
+/// Returns its URL with a host name, because addresses cannot have subdomains.
 fn url(dev: &Dev) -> String {
     dev.url.replacen("127.0.0.1", "localhost", 1)
 }
@@ -37,7 +37,7 @@ fn the_tools_conform() {
     assert!(play("koze dev --local", &host, &options), "some cases have failed: see above");
 }
 
-/// What the Worker lacks as long as nobody restarts it.
+/// The capabilities that the Worker lacks unless it is restarted.
 const LACKS: [Capability; 1] = [Capability::Restart];
 
 #[test]
@@ -60,7 +60,7 @@ fn what_is_stored_survives_a_restart() {
     assert_ne!(played, 0, "no case has restarted it");
 }
 
-/// A Worker that begins anew with all that runs it.
+/// A Worker that can be restarted with all its processes.
 struct Restarted<'w> {
     worker: &'w Worker,
     running: Mutex<(Option<Dev<'w>>, Http)>,
@@ -75,7 +75,7 @@ impl Host for Restarted<'_> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).1.call_text(session, tool, input)
     }
 
-    /// With a signal that nobody can prepare for.
+    /// Uses SIGKILL, which no process can handle.
     fn restart(&self) {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.0 = None;

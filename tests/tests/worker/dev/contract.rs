@@ -1,4 +1,4 @@
-//! The contract, through workerd into a sandbox and back.
+//! The contract, from workerd to a sandbox and back.
 
 use std::thread;
 
@@ -94,7 +94,7 @@ fn unopened(dev: &Dev) {
 }
 
 fn files(dev: &Dev) {
-    // Of the directories above a file, permission bits depend on the guest; of files they are as written.
+    // The permission bits of parent directories depend on the guest; those of files are as requested.
     let stat = |kind: &str, size: u64, mode: u32, target: Value| json!({ "kind": kind, "target": target, "size": size, "mode": mode });
     let answers = dev.call(
         "a",
@@ -143,7 +143,7 @@ fn programs(dev: &Dev) {
                 "kozeExec",
                 exec(&json!(["sh", "-c", script]), json!({ "env": [["V", "a b\n"]], "workingDir": "/tmp" }))
             ],
-            // What goes on after the time is killed, and what was printed is kept.
+            // A program that exceeds its timeout is killed, and its output is kept.
             ["kozeExec", exec(&json!(["sh", "-c", "echo begun; sleep 86399"]), json!({ "timeoutMs": 2000 }))],
             [
                 "kozeExec",
@@ -179,7 +179,7 @@ fn large(dev: &Dev) {
     assert_eq!(answer, expected);
 }
 
-/// Copies from the object `a` to `c`.
+/// Copies from object `a` to `c`.
 fn copy(dev: &Client<'_>, source: &str, target: &str, milliseconds: u32) -> Value {
     let script = "const body = JSON.stringify(data);
         return (await fetch(`${url}/copy/a/c`, { method: 'POST', body })).json();";
@@ -204,7 +204,7 @@ fn streams(dev: &Dev) {
     let copied = copy(&client, "/workspace/t", "/workspace/u/v", 0);
     assert_eq!(copied["value"], json!({ "bytes": 3_000_000 + 1893 }), "{copied}");
     assert_eq!(run(dev, "c", &format!("cd u/v; {look}")), before);
-    // What goes wrong at its beginning and in its middle, and where it is to be.
+    // Errors at the beginning and in the middle of a stream, and at its destination.
     run(dev, "a", "mkdir p; head -c 500000 /dev/zero >p/a; mkfifo p/pipe; truncate -s 1G large");
     for (from, to, code) in [
         ("/workspace/none", "/workspace/x", "not_found"),
@@ -212,7 +212,7 @@ fn streams(dev: &Dev) {
         ("/workspace/t/link", "/workspace/x", "not_found"),
         ("/workspace/p/a", "/workspace/u", "already_exists"),
         ("/workspace/p/a", "relative", "invalid_input"),
-        // It is refused long before all of it has come.
+        // The call fails long before the whole stream was read.
         ("/workspace/large", "/workspace/u", "already_exists"),
     ] {
         fails(&copy(&client, from, to, 0), code);
@@ -223,7 +223,7 @@ fn streams(dev: &Dev) {
 fn streams_that_break_off(dev: &Dev) {
     dev.call("c", &json!([["kozeMakeDir", at("/workspace/in")]]));
     for how in ["kozeCancel", "kozeDestroy"] {
-        // More than can be copied at this pace while the test waits.
+        // More than can be copied at this pace during the test.
         run(dev, "a", "mkdir -p s; truncate -s 1G s/file");
         let client = dev.client();
         let answer = thread::scope(|scope| {
@@ -245,7 +245,7 @@ fn wrong_inputs(dev: &Dev) {
     for port in [0, 80, 1023] {
         fails(&dev.call("a", &json!([["kozeExpose", { "port": port }]]))[0], "invalid_input");
     }
-    // Only the SDK's own containers need it.
+    // Only the SDK's own containers reserve this port.
     assert_eq!(dev.call("a", &json!([["kozeExpose", { "port": 3000 }]]))[0]["ok"], true);
     let wrong = [
         json!(["kozeExpose", { "port": 65_536 }]),
@@ -256,7 +256,7 @@ fn wrong_inputs(dev: &Dev) {
     for answer in dev.call("a", &json!(wrong)) {
         fails(&answer, "invalid_input");
     }
-    // No message names a place of the host's.
+    // Messages must not contain host paths.
     let here = "/state/koze";
     let all = dev.call(
         "a",
@@ -285,7 +285,7 @@ fn destroyed(dev: &Dev) {
     fails(&answers[3], "unopened");
     assert_eq!(answers[5], ok(json!({ "created": true })));
     assert_eq!(answers[6], ok(json!({ "entries": [] })), "files of the one before");
-    // It sleeps as it was opened to, and its object says so.
+    // It sleeps after the requested idle time, and its object reports that.
     eventually("it sleeps", || {
         dev.call("a", &json!([["kozeStatus", {}]])) == [ok(json!({ "opened": true, "status": "sleeping" }))]
     });

@@ -1,6 +1,6 @@
-//! A program that nobody waits for any more, from a client through the Rust Worker to a sandbox of this machine.
+//! Cancellation, from a client through the Rust Worker to a sandbox on this machine.
 //!
-//! Not where a connection breaks off: wrangler's proxy keeps the request of a client that has gone.
+//! Broken connections are not tested, because wrangler's proxy keeps the request of a client that is gone.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ use crate::served::rust_worker;
 
 const TOKEN: &str = "a token of these tests";
 
-/// Sends a message of the protocol, for the client of an id: the id that it is given, and the answer.
+/// Sends a message of the protocol for the client with an ID, and returns the client's ID and the answer.
 const SEND: &str = "const headers = { authorization: `Bearer ${data.token}` };
     if (data.client) headers['mcp-session-id'] = data.client;
     const response = await fetch(`${url}/mcp`, { method: 'POST', headers, body: JSON.stringify(data.message) });
@@ -26,7 +26,7 @@ fn message(client: &Value, message: Value) -> Value {
 }
 
 #[test]
-fn what_is_cancelled_is_killed() {
+fn a_cancelled_program_is_killed() {
     let worker = rust_worker();
     worker.project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
     let dev = Dev::start(&worker);
@@ -36,7 +36,7 @@ fn what_is_cancelled_is_killed() {
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info });
     let begun = message(&json!(null), json!({ "id": 0, "method": "initialize", "params": params }));
     let id = client.ask(SEND, &begun)[0].clone();
-    // Far longer than the test waits for its end.
+    // Far longer than the test waits for the end of the program.
     let shell = |command: &str| json!({ "name": "shell", "arguments": { "command": command, "timeout_ms": 600_000 } });
     let call = json!({ "id": 1, "method": "tools/call", "params": shell("sleep 86388") });
     let call = message(&id, call);
@@ -51,7 +51,7 @@ fn what_is_cancelled_is_killed() {
         assert!(text.starts_with("unavailable: the call was canceled"), "{text}");
     });
     eventually("the command is killed", || !sleeps("86388"));
-    // The sandbox is none the worse for it.
+    // The sandbox still works.
     let call = json!({ "id": 2, "method": "tools/call", "params": shell("echo $((6 * 7))") });
     let answer = client.ask(SEND, &message(&id, call));
     assert_eq!(answer[1]["result"]["structuredContent"]["stdout"], "42\n", "{answer}");

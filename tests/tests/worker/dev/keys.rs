@@ -1,5 +1,4 @@
-//! Sandboxes by a key, and those that sleep, over sandboxes of this machine: what a program of one's own in the Rust
-//! Worker has of them.
+//! Sandboxes by key, and sleeping ones, on this machine: as a user's own code in the Rust Worker uses them.
 
 use koze_tests::eventually;
 use serde_json::{Value, json};
@@ -9,14 +8,14 @@ use crate::served::{rust_worker, told};
 
 const TOKEN: &str = "a token of these tests";
 
-/// What the program answers: see `served/own.rs`.
+/// Calls the user's own code. See `served/own.rs`.
 fn own(dev: &Dev, what: &str, query: &str, body: &str) -> Result<String, String> {
     let script = "const response = await fetch(`${url}/own/${data.what}?${data.query}`, { method: 'POST', body: data.body });
         return response.json();";
     told(&dev.ask(script, &json!({ "what": what, "query": query, "body": body })))
 }
 
-/// Calls a tool of the session `s`, which must not fail.
+/// Calls a tool of the session `s`, which must succeed.
 fn call(dev: &Dev, tool: &str, input: &Value) -> String {
     let script = "const headers = { authorization: `Bearer ${data.token}` };
         const body = JSON.stringify(data.input);
@@ -28,14 +27,14 @@ fn call(dev: &Dev, tool: &str, input: &Value) -> String {
 }
 
 #[test]
-fn a_program_has_sandboxes_by_a_key_and_those_that_sleep() {
+fn a_program_uses_sandboxes_by_key_and_lists_sleeping_ones() {
     let worker = rust_worker();
     worker.project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
     let dev = Dev::start(&worker);
     let exec = |dev: &Dev, query: &str, command: &str| own(dev, "exec", query, command);
     let hibernated = |dev: &Dev| own(dev, "hibernated", "session=s", "");
 
-    // The same key is the same sandbox, another key or class another one.
+    // The same key returns the same sandbox; other keys and classes return others.
     assert_eq!(exec(&dev, "key=a", "echo kept > file; ls"), Ok("0 file\n".into()));
     assert_eq!(exec(&dev, "key=a", "cat file"), Ok("0 kept\n".into()));
     for other in ["key=b", "key=a&class=python"] {
@@ -46,7 +45,7 @@ fn a_program_has_sandboxes_by_a_key_and_those_that_sleep() {
     assert!(missing.as_ref().is_err_and(|error| error.starts_with("not_found: ")), "{missing:?}");
     let directory = own(&dev, "read", "key=a&path=/home", "");
     assert!(directory.as_ref().is_err_and(|error| error.starts_with("is_directory: ")), "{directory:?}");
-    // Destroyed, it comes back empty, and the others are as they were.
+    // After it is destroyed, it is empty again, and others are not affected.
     assert_eq!(exec(&dev, "key=b", "echo of b > file"), Ok("0 ".into()));
     assert_eq!(own(&dev, "destroy", "key=b", ""), Ok(String::new()));
     assert_eq!(own(&dev, "status", "key=b", ""), Ok("Destroyed".into()));

@@ -1,4 +1,4 @@
-//! How a run begins, goes on and ends.
+//! The life cycle of a run.
 
 use std::path::Path;
 
@@ -23,14 +23,14 @@ fn env(dev: &Dev, name: &str) -> Value {
     dev.ask("return (await fetch(`${url}/env/${data}`)).json()", &json!(name))
 }
 
-/// What runs of a project: wrangler, workerd and all that they have started name something below it.
+/// Returns the processes of a project: the arguments of wrangler, workerd and their descendants contain its path.
 fn running(worker: &Worker) -> Vec<i32> {
     let here = worker.project.dir().to_string_lossy().into_owned();
     processes(|args| args.iter().any(|arg| arg.contains(&here)))
 }
 
 #[test]
-fn files_and_ports_last_from_run_to_run() {
+fn files_and_ports_persist_between_runs() {
     let worker = worker();
     let dev = Dev::start(&worker);
     let write = json!([open(), exec("echo kept > file"), ["kozeExpose", { "port": 8080 }]]);
@@ -52,7 +52,7 @@ fn files_and_ports_last_from_run_to_run() {
         dev.ask("return (await fetch(`${url}/port/a/8080.${data}/`)).status", &exposed["value"]["nonce"]);
     assert_eq!(port, 502, "the port is still exposed, and nothing listens there");
     assert_eq!(env(&dev, "KOZE_TOKEN"), first, "clients would have to be told another token");
-    // The sandboxes of a run are listed as others are, and destroyed as others are, but by nobody else meanwhile.
+    // The sandboxes of a run are listed and destroyed like others, but only this process can use them meanwhile.
     let list = worker.project.run(command(&worker, &["sandboxes", "--session", "dev"]));
     assert!(list.stdout.contains("running"), "{list:?}");
 }
@@ -70,18 +70,18 @@ fn nothing_outlives_koze() {
     eventually("the guest is gone", || !sleeps("86398"));
     eventually("wrangler, and what it has started, is gone", || running(&worker).is_empty());
     drop(dev);
-    // What it left in the project is in nobody's way.
+    // Files that it left in the project do not disturb the next run.
     let dev = Dev::start(&worker);
     assert_eq!(dev.call("a", &json!([["kozeStatus", {}]]))[0]["value"]["opened"], true);
 }
 
 #[test]
-fn ctrl_c_ends_all() {
+fn ctrl_c_stops_everything() {
     let worker = worker();
     let dev = Dev::start(&worker);
     let background = exec(&format!("sleep 86395 > /dev/null 2>&1 & {STARTED}"));
     assert_eq!(dev.call("a", &json!([open(), background]))[1]["ok"], true);
-    // As a terminal does it, which tells everything in the foreground.
+    // A terminal sends the signal to the whole foreground group.
     let group = Pid::from_raw(dev.id()).expect("a process id");
     kill_process_group(group, Signal::INT).expect("a process group");
     dev.wait();
@@ -91,7 +91,7 @@ fn ctrl_c_ends_all() {
 }
 
 #[test]
-fn the_server_of_the_sandboxes_is_for_the_worker_alone() {
+fn only_the_worker_can_use_the_sandbox_server() {
     let worker = worker();
     let dev = Dev::start(&worker);
     let server = env(&dev, "KOZE_LOCAL");
@@ -129,7 +129,7 @@ fn the_server_of_the_sandboxes_is_for_the_worker_alone() {
     }
     let answer = ask(&server["token"], &object);
     assert_eq!(answer[0], 200, "{answer}");
-    // A call that is given up is killed: whoever runs a command in a sandbox waits for it.
+    // Aborting a request kills its command: other commands in the sandbox wait for it.
     let mut exec = exec("sleep 86391")[1].clone();
     exec["timeoutMs"] = json!(600_000);
     let given_up = "const json = new TextEncoder().encode(JSON.stringify(data.input));
@@ -141,9 +141,9 @@ fn the_server_of_the_sandboxes_is_for_the_worker_alone() {
     let data = json!({ "url": server["url"], "headers": headers, "input": exec });
     assert_eq!(dev.ask(given_up, &data), "TimeoutError");
     eventually("the command is killed", || !sleeps("86391"));
-    // It listens on the loopback interface alone.
+    // It listens only on the loopback interface.
     assert!(server["url"].as_str().is_some_and(|url| url.starts_with("http://127.0.0.1:")), "{server}");
-    // What holds the tokens is for this user alone.
+    // The file with the tokens is only readable by this user.
     let mode = |path: &Path| {
         use std::os::unix::fs::PermissionsExt as _;
         path.metadata().expect("a directory").permissions().mode() & 0o777
@@ -154,7 +154,7 @@ fn the_server_of_the_sandboxes_is_for_the_worker_alone() {
 }
 
 #[test]
-fn one_run_at_a_time() {
+fn only_one_run_at_a_time() {
     let worker = worker();
     let dev = Dev::start(&worker);
     let second = worker.project.run(command(&worker, &["dev", "--local"]));
@@ -170,7 +170,8 @@ fn one_run_at_a_time() {
 fn a_run_follows_the_sandbox_files() {
     let worker = worker();
     worker.project.write(".dev.vars", "KOZE_TOKEN=\"mine, $HOME\"\n");
-    // What wrangler builds asks nobody whether all is in step: a file that was just written is not, for a moment.
+    // wrangler's build does not run `koze build --check`, because a file that was just written may be outdated for a
+    // moment.
     worker.replace_tool("koze", "echo \"koze $*: asked by wrangler\"; exit 1");
     let dev = Dev::start(&worker);
     assert_eq!(env(&dev, "KOZE_TOKEN"), "mine, $HOME");
@@ -186,22 +187,22 @@ fn a_run_follows_the_sandbox_files() {
     let changed = before.replacen("#[sandbox", "#[sandbox(env_vars(GREETING = \"hello\"))]\n//", 1);
     worker.project.write(file, changed);
     eventually("the sandbox has the variable", || greeting() == "aGVsbG8=");
-    // A class that comes while it runs is bound, and served.
+    // A class that is added during the run is bound and served.
     worker
         .project
         .write("src/server/other.sandbox.rs", "use koze::prelude::*;\n\n#[sandbox]\npub struct Other;\n");
     eventually("the new class is bound", || env(&dev, "OTHER_SANDBOX") != Value::Null);
 }
 
-/// The Durable Object of a user's own that some projects bind.
+/// The user's own Durable Object, which some projects bind.
 const COUNTER: &str = "export class Counter extends DurableObject {}\n";
 
-/// Whatever a configuration holds, its paths lead to the same files in a local run, and wrangler takes it.
+/// Whatever a configuration contains, its paths lead to the same files in a local run, and wrangler accepts it.
 #[test]
-fn projects_of_every_kind_run() {
+fn all_kinds_of_projects_run() {
     for worker in ["bindings", "environments", "keyword-names", "toml"].map(project::fixture) {
         let stub = format!("import {{ DurableObject }} from \"cloudflare:workers\";\n{STUB}{COUNTER}");
-        // Some have a command that calls worker-build, and some have none.
+        // Some projects have a command that calls worker-build, and some have none.
         worker.project.write("build/index.js", &stub);
         fs_err::write(worker.build_dir().join("index.js"), stub).expect("the stub");
         let dev = Dev::start(&worker);

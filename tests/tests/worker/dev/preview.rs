@@ -1,11 +1,11 @@
-//! Requests to ports of a sandbox, by way of its object.
+//! Requests to ports of a sandbox, through its object.
 
 use koze_tests::{eventually, root};
 use serde_json::{Value, json};
 
 use super::run::{Dev, worker};
 
-/// Starts the server that says what it was sent.
+/// Starts a server that echoes its requests.
 fn serve(dev: &Dev, object: &str, port: u16) {
     let program = fs_err::read_to_string(root().join("tests/tests/worker/echo.pl")).expect("the server");
     let exec = |script: &str| {
@@ -30,7 +30,7 @@ fn get(dev: &Dev, path: &str) -> Value {
 }
 
 #[test]
-fn a_port_answers_once_it_is_exposed() {
+fn an_exposed_port_answers() {
     let worker = worker();
     let dev = Dev::start(&worker);
     serve(&dev, "a", 8080);
@@ -74,7 +74,7 @@ fn a_port_answers_once_it_is_exposed() {
 
     websocket(&dev, &nonce);
 
-    // What was exposed is not any more when the sandbox is gone, nor in the next one of its name, which opens it anew.
+    // Destroying the sandbox closes the port, also for a later sandbox with the same name that opens it again.
     let before = format!("/port/a/8080.{nonce}/");
     let calls = json!([["kozeDestroy", {}], ["kozeOpen", { "sleepAfterMs": null }]]);
     assert_eq!(dev.call("a", &calls)[1]["value"]["created"], true);
@@ -85,7 +85,7 @@ fn a_port_answers_once_it_is_exposed() {
     assert_eq!(get(&dev, &format!("/port/a/8080.{nonce}/"))[0], 200);
 }
 
-/// Opens a port of `a`, and gives the nonce of the opening.
+/// Opens a port of `a`, and returns the nonce.
 fn expose(dev: &Dev, port: u16) -> String {
     let answer = dev.call("a", &json!([["kozeExpose", { "port": port }]])).remove(0);
     answer["value"]["nonce"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()

@@ -15,10 +15,10 @@ use serde_json::Value;
 
 use crate::project::{self, TIMEOUT, Worker};
 
-/// How long is waited for a line that must come: wrangler starts, and builds.
+/// The timeout of an expected line. wrangler has to start and build first.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A project as `koze new` makes it, with JavaScript in place of the Rust Worker.
+/// Creates a project with JavaScript in place of the Rust Worker.
 pub(crate) fn worker() -> Worker {
     let worker = project::made("local");
     let plain = fs::read(root().join("tests/tests/worker/plain.mjs")).expect("the plain Worker");
@@ -26,18 +26,18 @@ pub(crate) fn worker() -> Worker {
     worker
 }
 
-/// A running `koze dev`, which ends when this is dropped.
+/// A running `koze dev`, which is killed on drop.
 pub(crate) struct Dev<'w> {
     worker: &'w Worker,
     child: Child,
     lines: Receiver<String>,
-    /// What it has said so far.
+    /// The output so far.
     said: RefCell<Vec<String>>,
-    /// Where the Worker answers.
+    /// The Worker's URL.
     pub(crate) url: String,
 }
 
-/// koze in the project, with the tools of the tests, sandboxes below the project, and not a word to anybody else.
+/// Returns koze in the project, with the tools of the tests, sandboxes below the project, and without telemetry.
 pub(crate) fn command(worker: &Worker, args: &[&str]) -> Command {
     let mut command = koze();
     for (name, value) in worker.tool("node").get_envs() {
@@ -55,20 +55,20 @@ pub(crate) fn command(worker: &Worker, args: &[&str]) -> Command {
 }
 
 impl<'w> Dev<'w> {
-    /// Starts one, and waits until the Worker answers.
+    /// Starts it, and waits until the Worker answers.
     pub(crate) fn start(worker: &'w Worker) -> Self {
         Dev::start_with(worker, &[])
     }
 
-    /// The same with further arguments.
+    /// Starts it with additional arguments.
     pub(crate) fn start_with(worker: &'w Worker, more: &[&str]) -> Self {
-        // Nothing of an account's, whatever a project binds.
+        // Use nothing that requires an account, whatever a project binds.
         let wrangler = ["--local", "--ip", "127.0.0.1", "--inspector-port", "0"];
         let args = [&["dev", "--local", "--port", "0"], more, &["--"], &wrangler].concat();
         Dev::run(worker, command(worker, &args))
     }
 
-    /// Runs it by a command of its own, and waits until the Worker answers.
+    /// Starts it with a custom command, and waits until the Worker answers.
     pub(crate) fn run(worker: &'w Worker, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
@@ -83,7 +83,7 @@ impl<'w> Dev<'w> {
         dev
     }
 
-    /// Waits for a line with this in it.
+    /// Waits for a line that contains a text.
     pub(crate) fn until(&self, what: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -98,12 +98,12 @@ impl<'w> Dev<'w> {
         }
     }
 
-    /// What it has said up to the last line that was waited for.
+    /// Returns the output up to the last line that was waited for.
     pub(crate) fn said(&self) -> String {
         self.said.borrow().join("\n")
     }
 
-    /// The same with what it has said since.
+    /// Returns all output so far.
     pub(crate) fn all_said(&self) -> String {
         self.said.borrow_mut().extend(self.lines.try_iter());
         self.said()
@@ -113,35 +113,35 @@ impl<'w> Dev<'w> {
         i32::try_from(self.child.id()).expect("a process id")
     }
 
-    /// What a few lines of JavaScript give, which have `url` and `data` at hand.
+    /// Returns the result of a few lines of JavaScript, which can use `url` and `data`.
     pub(crate) fn ask(&self, script: &str, data: &Value) -> Value {
         self.client().ask(script, data)
     }
 
-    /// Calls methods on an object, one after the other, and gives all answers.
+    /// Calls methods of an object sequentially, and returns all answers.
     pub(crate) fn call(&self, object: &str, calls: &Value) -> Vec<Value> {
         self.client().call(object, calls)
     }
 
-    /// Who asks it, also from several threads.
+    /// Returns a client, which can be used from several threads.
     pub(crate) fn client(&self) -> Client<'w> {
         Client { worker: self.worker, url: self.url.clone() }
     }
 
-    /// Ends it as a service manager would, and waits for it.
+    /// Stops it as a service manager would, and waits for it.
     pub(crate) fn end(self) {
         signal(self.id(), Signal::TERM);
         self.wait();
     }
 
-    /// Waits until it has ended.
+    /// Waits until it exits.
     pub(crate) fn wait(mut self) {
         eventually("koze has ended", || self.lines.try_recv() == Err(TryRecvError::Disconnected));
         self.child.wait().expect("a child that can be waited for");
     }
 }
 
-/// Somebody who asks a running Worker.
+/// A client of a running Worker.
 #[derive(Clone)]
 pub(crate) struct Client<'w> {
     worker: &'w Worker,
@@ -149,7 +149,7 @@ pub(crate) struct Client<'w> {
 }
 
 impl Client<'_> {
-    /// What a few lines of JavaScript give, which have `url` and `data` at hand.
+    /// Returns the result of a few lines of JavaScript, which can use `url` and `data`.
     pub(crate) fn ask(&self, script: &str, data: &Value) -> Value {
         let mut node = self.worker.tool("node");
         let program = format!(
@@ -163,7 +163,7 @@ impl Client<'_> {
         serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stdout}{stderr}"))
     }
 
-    /// Calls methods on an object, one after the other, and gives all answers.
+    /// Calls methods of an object sequentially, and returns all answers.
     pub(crate) fn call(&self, object: &str, calls: &Value) -> Vec<Value> {
         let script = "const answers = [];
             for (const [method, input] of data.calls) {
@@ -182,7 +182,7 @@ impl Drop for Dev<'_> {
         if thread::panicking() {
             eprintln!("{}", self.all_said());
         }
-        // Also where a test has failed, all that it has started goes with it.
+        // Kill it even if a test has failed, so that nothing is left behind.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,5 @@
-//! The Worker that `koze new` makes, with its Rust: from a client's request to a program in a sandbox of this machine.
+//! The Worker that `koze new` creates, with its Rust: from a client's request to a program in a sandbox on this
+//! machine.
 
 use koze_tests::root;
 use serde_json::{Value, json};
@@ -8,11 +9,11 @@ use crate::built::wasm;
 use crate::project;
 use crate::runs::link;
 
-/// A call to a tool of the session `s`: its status, whether it failed, and its result.
+/// Calls a tool of the session `s`, and returns the status, whether it failed, and the result.
 fn call(dev: &Dev, token: &str, tool: &str, input: &Value) -> Value {
     let script = "const headers = { authorization: `Bearer ${data.token}` };
         const body = JSON.stringify(data.input);
-        // By a name: a preview's hostname is below it.
+        // Use a host name, because previews are its subdomains.
         const named = url.replace('127.0.0.1', 'localhost');
         const response = await fetch(`${named}/sessions/s/tools/${data.tool}`, { method: 'POST', headers, body });
         const answer = await response.json();
@@ -52,7 +53,7 @@ fn the_rust_worker_works_in_sandboxes_of_this_machine() {
     assert_eq!(shell(serve)["exit_code"], 0);
     let browse = call(&dev, token, "browse", &json!({ "port": 8080 }));
     assert_eq!(browse[1], false, "{browse}");
-    // By its hostname at the port of the Worker: not every system knows names below `localhost`.
+    // Connect to the Worker's port directly, because not every system resolves names below `localhost`.
     let script = "const { request } = await import('node:http');
         const { port } = new URL(url);
         return await new Promise((done, failed) => {
@@ -77,7 +78,7 @@ fn the_rust_worker_works_in_sandboxes_of_this_machine() {
     let guessed = host.replacen("8080", "8081", 1);
     assert_ne!(dev.ask(script, &json!({ "host": guessed }))[0], 200);
 
-    // A sandbox of the same name that opens the same port has another URL, and is not reached by this one.
+    // A new sandbox with the same name and port has another URL, and the old one does not reach it.
     let destroy = "const headers = { authorization: `Bearer ${data}` };
         const response = await fetch(`${url}/sessions/s/sandboxes/default`, { method: 'DELETE', headers });
         return response.status;";

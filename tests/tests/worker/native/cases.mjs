@@ -1,5 +1,5 @@
-// What the class with koze's guest must do beside what every class does: whatever becomes of the container, of the guest
-// and of the object, each call ends in its time, what was asked is done once at most, and the next call works.
+// The cases that only apply to the class with koze's guest: whatever happens to the container, the guest and the
+// object, calls end in time, requests are performed at most once, and the next call works.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -11,15 +11,15 @@ import { WebSocket } from "ws";
 import { cases as trees, lives as treeLives } from "./trees.mjs";
 import { cases as all, eventually, lives as allLives, refused } from "../sdk/cases.mjs";
 
-/** What holds of the SDK's container alone. */
+/** The cases that only apply to the SDK's container. */
 const SDK_ALONE = ["variables arrive as they are, and no others", "the network is what the attribute says", "nothing is left behind"];
 
 const shared = (list) => Object.fromEntries(Object.entries(list).filter(([name]) => !SDK_ALONE.includes(name)));
 
-/** A program of a fake guest. */
+/** Returns the command of a fake guest. */
 const fake = (mode) => ["/opt/node", "/opt/fake.mjs", mode];
 
-/** How often something was written to a file that outlives the container. */
+/** Counts the lines of a file that outlives the container. */
 const lines = (path) => (existsSync(path) ? readFileSync(path, "utf8").split("\n").length - 1 : 0);
 
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
@@ -89,7 +89,7 @@ export const cases = {
   },
 };
 
-/** The same, each in a sandbox that is its own, and not open yet. */
+/** Cases that each get their own sandbox, which is not open yet. */
 export const lives = {
   ...shared(allLives),
   ...treeLives,
@@ -116,7 +116,7 @@ export const lives = {
     const token = await s.token();
     const asleep = () => eventually("sleep", async () => (await s.status()).status === "sleeping");
     await asleep();
-    // Its status is true: nothing runs, also for an object that comes after this one; and asking wakes nothing.
+    // Its status is correct: nothing runs, also for a later object, and querying it starts nothing.
     await eventually("the end of the container", () => !s.engine.container(id)?.running);
     await s.abort();
     assert.deepEqual(await s.status(), { opened: true, status: "sleeping" });
@@ -124,14 +124,14 @@ export const lives = {
     assert.deepEqual(await preview().then(async (response) => [response.status, await response.text()]), [503, "The sandbox is asleep\n"]);
     assert.deepEqual(await s.open(null), { created: false });
     assert.equal(s.engine.starts(id), 1);
-    // Several calls wake it once, and find what every sandbox has, and nothing of what it had.
+    // Concurrent calls start it once, and find the usual directories but no old files.
     const [files, greeting] = await Promise.all([s.list("/home/user"), s.sh("echo $GREETING"), s.stat("/workspace")]);
     assert.deepEqual([files, greeting], [[], "hello 'you'\n"]);
     assert.equal(s.engine.starts(id), 2);
     assert.notEqual(await s.token(), token);
     assert.deepEqual(await s.status(), { opened: true, status: "running" });
     assert.ok(s.engine.container(id).running);
-    // What the object remembers is not on its disk: the port, and for how long it may idle.
+    // The object's state is not on the container's disk: the port, and the idle time.
     assert.equal((await preview()).status, 502);
     await asleep();
     assert.equal(await s.sh("echo again"), "again\n");
@@ -144,7 +144,7 @@ export const lives = {
     await s.write("/home/user/file", "scratch");
     await s.abort();
     assert.deepEqual(await s.status(), { opened: true, status: "running" });
-    // Nobody asks for it any more, and its alarm comes.
+    // Nobody uses it any more, and its alarm fires.
     await eventually("the end of the container", () => !s.engine.container(id)?.running);
     await eventually("sleep", async () => (await s.status()).status === "sleeping");
     await refused(s.read("/home/user/file"), "not_found");
@@ -176,7 +176,7 @@ export const lives = {
     const calls = [s.exec(["true"]), s.read("/etc/passwd"), s.list("/")];
     await Promise.all(calls.map((call) => refused(call, "unavailable")));
     assert.match((await s.exec(["true"]).catch((error) => error)).text, /exit code 7/);
-    // Each time it is known after a few attempts, also to those who wait with the first.
+    // Each failure is known after a few attempts, also to concurrent callers.
     assert.equal(s.engine.starts(id), 6);
     assert.ok(performance.now() - began < 30_000);
     s.engine.run(id, () => undefined);
@@ -199,7 +199,7 @@ export const lives = {
     await s.sh("true");
     s.engine.kill(id);
     await eventually("its end", () => !s.engine.container(id)?.running);
-    // workerd itself asks four times for each start.
+    // workerd itself retries four times per start.
     s.engine.refuse(id, "create", 409, 14);
     const said = await Promise.all([s.sh("echo x >>/opt/shared/count; echo 1"), s.sh("echo x >>/opt/shared/count; echo 2")]);
     assert.deepEqual(said, ["1\n", "2\n"]);
@@ -219,7 +219,7 @@ export const lives = {
   async "a container that is killed as it starts has another come"(s) {
     await s.open();
     const id = await s.id();
-    // More often than an image may end that cannot start.
+    // More often than an image that cannot start would end.
     s.engine.run(id, () => {
       if (s.engine.starts(id) === 5) return undefined;
       setTimeout(() => s.engine.kill(id), 100);
@@ -300,7 +300,7 @@ export const lives = {
     assert.equal(String(await s.read("/home/user/file")), "kept");
     assert.equal(lines(path), 1);
     assert.equal(s.engine.starts(id), 1);
-    // What nobody waits for any more is killed.
+    // A program whose caller is gone is killed.
     await eventually("its end", async () => !(await s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).includes("sleep 1000 "));
   },
 
@@ -338,7 +338,7 @@ export const lives = {
     await eventually("the program", () => lines(path) === 1);
     s.engine.signal(id, "SIGSTOP");
     await running;
-    // Within the time of one call: nobody answers, and another container takes its place.
+    // Within the time of one call, the unresponsive container is replaced.
     assert.equal(await s.sh("echo again"), "again\n");
     assert.equal(lines(path), 1);
     assert.equal(s.engine.starts(id), 2);

@@ -1,4 +1,4 @@
-// The stand-in of the Docker engine, with containers whose first process is koze's guest.
+// The stand-in for the Docker engine, with containers that run koze's guest as their first process.
 
 import { mkdtempSync, readFileSync, readdirSync, readlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -8,14 +8,14 @@ import { Engine } from "../sdk/engine.mjs";
 const HERE = dirname(fileURLToPath(import.meta.url));
 
 export class NativeEngine extends Engine {
-  /** The guest's. @override */
+  /** The guest's port. @override */
   taken = 5693;
 
   #starts = new Map();
   #programs = new Map();
   #shared = new Map();
 
-  /** @param {string} modules as the engine has it @param {string} guest the program */
+  /** @param {string} modules as for the engine @param {string} guest the program */
   constructor(modules, guest) {
     super(modules);
     this.guest = guest;
@@ -33,27 +33,27 @@ export class NativeEngine extends Engine {
     return [...unshare, "bash", join(HERE, "container.sh"), ...dirs, ...program];
   }
 
-  /** How many containers of an object were started. @param {string} id */
+  /** Returns how many containers of an object were started. @param {string} id */
   starts(id) {
     return this.#starts.get(id) ?? 0;
   }
 
-  /** What the next containers of an object run in place of the guest; none is the guest. @param {string} id @param {() => string[] | undefined} program */
+  /** Sets what the next containers of an object run in place of the guest; `undefined` is the guest. @param {string} id @param {() => string[] | undefined} program */
   run(id, program) {
     this.#programs.set(id, program);
   }
 
-  /** A directory that is `/opt/shared` in the container that was started last, and outlives its processes. @param {string} id */
+  /** Returns the directory that is `/opt/shared` in the last started container, and outlives it. @param {string} id */
   shared(id) {
     return this.#shared.get(id);
   }
 
-  /** Sends a signal to the first process of the container of an object. @param {string} id @param {NodeJS.Signals} signal */
+  /** Sends a signal to the first process of an object's container. @param {string} id @param {NodeJS.Signals} signal */
   signal(id, signal) {
     process.kill(this.#first(id), signal);
   }
 
-  /** What the first process of the container of an object has open. @param {string} id @returns {string[]} */
+  /** Returns the open files of the first process of an object's container. @param {string} id @returns {string[]} */
   open(id) {
     const fds = `/proc/${this.#first(id)}/fd`;
     const path = (fd) => {

@@ -1,12 +1,11 @@
-// What a container may run in place of koze's guest: `node fake.mjs MODE`, one of the modes below. It listens where the
-// guest does.
+// A fake guest for containers: `node fake.mjs MODE`, with one of the modes below. It listens on the guest's port.
 
 import { writeFileSync, existsSync } from "node:fs";
 import net from "node:net";
 
 const PORT = 5693;
 
-/** One frame. */
+/** Encodes a frame. */
 function frame(call, kind, said = Buffer.alloc(0)) {
   const head = Buffer.alloc(9);
   head.writeUInt32LE(5 + said.length, 0);
@@ -15,7 +14,7 @@ function frame(call, kind, said = Buffer.alloc(0)) {
   return Buffer.concat([head, said]);
 }
 
-/** Says hello to whoever comes, and hands over each request: its number, and its JSON. */
+/** Performs the handshake, and passes each request to `asked`: its number and its JSON. */
 function guest(socket, asked) {
   let left = Buffer.alloc(0);
   socket.on("data", (bytes) => {
@@ -32,27 +31,27 @@ function guest(socket, asked) {
 
 const done = (socket, call, ok = {}) => socket.write(frame(call, 3, Buffer.from(JSON.stringify({ ok }))));
 
-/** Does what every sandbox needs, and something else with the rest. */
+/** Answers the requests that set up a sandbox, and passes on the others. */
 const furnished = (other) => (socket) =>
   guest(socket, (call, request) => (request.make_dir ? done(socket, call) : other(socket, call, request)));
 
 const modes = {
-  /** Takes connections, and says nothing. */
+  /** Accepts connections and sends nothing. */
   mute() {},
 
-  /** Takes connections, and ends them. */
+  /** Accepts connections and closes them. */
   stranger: (socket) => socket.end(),
 
-  /** Is no guest of koze's. */
+  /** Is not a koze guest. */
   web: (socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"),
 
-  /** Is a guest of a koze to come. */
+  /** Is the guest of a later koze version. */
   newer: (socket) => socket.end(frame(0, 1, Buffer.from('{"protocol":2,"version":"9.0.0"}'))),
 
-  /** Answers each request with a length that no frame has. */
+  /** Answers each request with an invalid frame length. */
   garbage: furnished((socket) => socket.write(Buffer.alloc(1000, 0xff))),
 
-  /** Answers calls that nobody made. */
+  /** Answers calls that do not exist. */
   astray: furnished((socket) => done(socket, 0xffff)),
 
   /** Sends far more data than requested. */
@@ -61,7 +60,7 @@ const modes = {
     for (let n = 0; n < 300; n++) socket.write(frame(call, 4, more));
   }),
 
-  /** Answers in other words than it should. */
+  /** Answers with values of wrong types. */
   liar: furnished((socket, call, request) => {
     if (request.list) {
       socket.write(frame(call, 4, Buffer.from("\x01not a list")));
@@ -70,15 +69,15 @@ const modes = {
     return done(socket, call, { exit_code: "none", size: -0.5, kind: 7, mode: {} });
   }),
 
-  /** Says no JSON at all. */
+  /** Answers with invalid JSON. */
   babble: furnished((socket, call) => socket.write(frame(call, 3, Buffer.from("{")))),
 
-  /** Fails in words that are none of the contract's. */
+  /** Fails with unknown error codes. */
   odd: furnished((socket, call) =>
     socket.write(frame(call, 3, Buffer.from('{"failed":{"why":"toString","text":"/etc/secret"}}'))),
   ),
 
-  /** Does what it is asked, and says nothing of it. */
+  /** Performs requests without answering. */
   silent: furnished((socket, call, request) => {
     const path = "/opt/shared/asked";
     writeFileSync(path, `${JSON.stringify(request)}\n`, { flag: "a" });

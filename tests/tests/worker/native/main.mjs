@@ -1,6 +1,6 @@
-// Runs every case on the class with koze's guest, as `koze build` made it: `node main.mjs PROJECT GUEST [PART OF A NAME]`,
-// where GUEST is the program. One line of JSON says how many there are, `{ planned }`, and one for each what became of it,
-// `{ name, error? }`.
+// Runs every case on the class with koze's guest, as `koze build` generates it: `node main.mjs PROJECT GUEST [PART OF A
+// NAME]`, where GUEST is the program. Prints a line of JSON with the number of cases, `{ planned }`, and one for each
+// result, `{ name, error? }`.
 
 import { play } from "../sdk/play.mjs";
 import { Stage } from "../sdk/stage.mjs";

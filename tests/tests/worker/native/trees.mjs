@@ -1,16 +1,16 @@
-// Trees that go from sandbox to sandbox as a stream: they arrive whole or not at all, whatever becomes of either side, and
-// whatever a side sends that is not what it says.
+// Trees that are streamed between sandboxes: they arrive completely or not at all, whatever happens to either side and
+// whatever invalid data it sends.
 
 import assert from "node:assert/strict";
 import { eventually, refused } from "../sdk/cases.mjs";
 
-/** What a tree is, as text: kinds, modes, sizes, names and targets, and what is in its files. */
+/** Lists a tree as text: kinds, modes, sizes, names, targets, and file contents. */
 const listing = (path) => `cd "${path}" && find . -printf '%y %m %p %l\\0' | sort -z | md5sum && find . -type f -print0 | sort -z | xargs -0 md5sum | md5sum`;
 
-/** What is left beside a place of what did not come to be. */
+/** Lists what an incomplete transfer has left in a directory. */
 const left = async (s, dir) => (await s.list(dir)).map(({ name }) => name).sort();
 
-/** A record of a stream: its length, the number 0, which variant it is, and its fields. */
+/** Encodes a record of a stream: its length, the number 0, its variant, and its fields. */
 const record = (...bytes) => Buffer.concat([u32(bytes.flat().length + 1), Buffer.from([0, ...bytes.flat()])]);
 const u32 = (number) => Buffer.from(new Uint32Array([number]).buffer);
 const text = (name) => [Buffer.from(name).length, ...Buffer.from(name)];
@@ -30,7 +30,7 @@ export const cases = {
     const before = await s.sh(listing(`${dir}/a`));
     assert.deepEqual(await s.copy(`${dir}/a`, `${dir}/x/y`), { bytes: 300_004 });
     assert.equal(await s.sh(listing(`${dir}/x/y`)), before);
-    // One file, by a link, to where directories are missing.
+    // One file, through a link, to a destination with missing parent directories.
     await s.makeLink(`${dir}/to-big`, "a/b/big");
     assert.deepEqual(await s.copy(`${dir}/to-big`, `${dir}/p/q/file`), { bytes: 300_000 });
     assert.equal(await s.sh(`cmp ${dir}/a/b/big ${dir}/p/q/file && stat -c %a ${dir}/p/q/file`), "4750\n");
@@ -71,7 +71,7 @@ export const cases = {
   },
 
   async "a file that cannot be read in its middle is told by its sender"(s, dir) {
-    // The kernel refuses it behind the first bytes, which are not mapped.
+    // The kernel rejects reading it, because its first bytes are not mapped.
     await refused(s.copy("/proc/self/mem", `${dir}/x`), "permission_denied");
     assert.deepEqual(await left(s, dir), []);
   },
@@ -117,17 +117,17 @@ export const cases = {
       assert.deepEqual(await left(s, `${dir}/t`), [], what);
       assert.deepEqual(await left(s, dir), ["t"], what);
     }
-    // The words of a sender are its own, and no more than words.
+    // A sender's error message is only text.
     const said = (why, words) => [top, record(5, why, text(words))];
     assert.equal((await refused(s.unpack(Buffer.concat(said(1, "no")), `${dir}/in`), "not_found")).text, "no");
     await refused(s.unpack(Buffer.concat([top, record(5, 99, text("no"))]), `${dir}/in`), "unavailable");
-    // Bytes after the end belong to nothing.
+    // Bytes after the end are ignored.
     assert.deepEqual(await s.unpack(Buffer.concat([file("", "ab"), end, Buffer.alloc(500_000)]), `${dir}/in`), { bytes: 2 });
     assert.deepEqual(await left(s, dir), ["in", "t"]);
   },
 
   async "a stream without an end comes to one"(s, dir) {
-    // Names that never end, until the disk is full: what is there goes away.
+    // An endless number of names, until the disk is full: partial data is deleted.
     const many = Array.from({ length: 4000 }, (_, n) => directory(`${n}`)).flatMap((one) => [one, up]);
     const endless = Buffer.concat([directory("a"), ...many, up]);
     await s.sh("true");
@@ -147,7 +147,7 @@ export const cases = {
     await s.cancel("slow");
     assert.match((await slow).text, /canceled/);
     await eventually("its end", async () => (await s.list(`${dir}/in`)).length === 0);
-    // One that comes later is given up as it comes.
+    // A call that arrives after its cancellation is cancelled immediately.
     await s.cancel("early");
     await refused(s.copy(`${dir}/t`, `${dir}/in/late`, { call: "early" }), "unavailable");
     assert.deepEqual(await left(s, `${dir}/in`), []);

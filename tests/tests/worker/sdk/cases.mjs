@@ -1,11 +1,11 @@
-// What the class must do, each in a directory of its own of a sandbox that is open.
+// The cases of the class, each in its own directory of an open sandbox.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
 
-/** Waits for something that will be, for a time that no machine needs. */
+/** Waits for a condition, with a generous timeout. */
 export async function eventually(what, holds) {
   for (let turn = 0; turn < 200; turn++) {
     if (await holds()) return;
@@ -14,7 +14,7 @@ export async function eventually(what, holds) {
   assert.fail(`it never came: ${what}`);
 }
 
-/** That a call is refused with a code, in words that say nothing of what is behind: the error. */
+/** Checks that a call fails with a code and without internal details, and returns the error. */
 export async function refused(call, code, retryable = false) {
   const error = await call.then(
     (value) => assert.fail(`done: ${JSON.stringify(value)}`),
@@ -26,16 +26,16 @@ export async function refused(call, code, retryable = false) {
   return error;
 }
 
-/** Every byte there is, in an order that is no text. */
+/** Every byte value, in an order that is not valid UTF-8. */
 const BYTES = Buffer.from(Array.from({ length: 256 }, (_, index) => (index * 7) % 256));
 
-/** What would be run, were it ever part of a command. */
+/** Texts that would be executed if they became part of a command. */
 const NASTY = [
   "$(touch /tmp/pwned)", "`touch /tmp/pwned`", "'; touch /tmp/pwned; '", '"; touch /tmp/pwned; "', "a\nb", "-rf", "*", "ü 漢",
   "back\\slash", "${HOME}", "tab\there", "end ",
 ];
 
-/** What is kept of an output, reckoned in another way than the class does. */
+/** Computes the bounded output in another way than the class. */
 function bounded(text, limit) {
   if (text.length <= limit) return text;
   const room = limit - `\n[... ${text.length} bytes left out ...]\n`.length;
@@ -101,10 +101,10 @@ export const cases = {
     const { stdout } = await s.exec(["env", "-0"], { env });
     const there = new Map(String(stdout).split("\0").map((pair) => pair.split(/=(.*)/s).slice(0, 2)));
     for (const [name, value] of env) assert.equal(there.get(name), value);
-    // Of the class.
+    // From the class.
     assert.equal(there.get("GREETING"), "hello 'you'");
     assert.deepEqual([...there.keys()].filter((name) => name.startsWith("KOZE")), []);
-    // Of the shell that has started the guest.
+    // From the shell that started the guest.
     assert.deepEqual(["PWD", "OLDPWD", "SHLVL", "_"].filter((name) => there.has(name)), []);
     await refused(s.exec(["true"], { env: [["A=B", ""]] }), "invalid_input");
     await refused(s.exec(["true"], { env: [["", ""]] }), "invalid_input");
@@ -133,7 +133,7 @@ export const cases = {
   },
 
   async "a program ends in its time, with all that came of it"(s, dir) {
-    // Its own group, its own session, and a child that nobody waits for.
+    // A process with its own group, one with its own session, and an orphan.
     const command = `
       echo begun; echo partly >&2
       setsid bash -c 'echo $$ >${dir}/session; exec sleep 1000' &
@@ -145,14 +145,14 @@ export const cases = {
     const done = await s.exec(["bash", "-c", command], { timeoutMs: 3000 });
     assert.deepEqual([String(done.stdout), String(done.stderr)], ["begun\n", "partly\n"]);
     assert.deepEqual([done.exitCode, done.timedOut], [124, true]);
-    // A zombie is dead.
+    // Zombies count as dead.
     const alive = `for name in session group orphan gone program; do
       read -r pid <${dir}/$name; grep -q '^State:.[^Z]' /proc/$pid/status 2>/dev/null && echo $name; done; true`;
     assert.equal(await s.sh(alive), "");
   },
 
   async "a program that was given up is killed, with all that came of it"(s, dir) {
-    // One that its client has left, and ones that were given up by a name.
+    // One whose client is gone, and some that are cancelled by name.
     const command = (name) => `
       (setsid bash -c 'echo $$ >${dir}/${name}-gone; exec sleep 1000' &)
       sleep 1000 & echo $! >${dir}/${name}-child
@@ -162,14 +162,14 @@ export const cases = {
       await eventually(`${name} runs`, () => s.stat(`${dir}/${name}-program`).then(() => true, () => false));
       await eventually(`all of ${name} runs`, async () => (await alive(name)) === "gone\nchild\nprogram\n");
     };
-    // A zombie is dead.
+    // Zombies count as dead.
     const alive = (/** @type {string} */ name) => s.sh(`for one in gone child program; do
       read -r pid <${dir}/${name}-$one; grep -q '^State:.[^Z]' /proc/$pid/status 2>/dev/null && echo $one; done; true`);
     const dead = (/** @type {string} */ name) => eventually(`${name} is killed`, async () => (await alive(name)) === "");
 
     const named = ["a", "b"].map((name) => s.exec(["bash", "-c", command(name)], { call: "named" }));
     const other = s.exec(["bash", "-c", command("c")], { call: "other" });
-    // Where the case fails before it comes to them, nobody asks what became of them.
+    // Ignore their results if the case fails earlier.
     for (const call of [...named, other]) call.catch(() => {});
     await Promise.all([s.leave(command("left"), () => began("left")), began("a"), began("b"), began("c")]);
     await dead("left");
@@ -178,7 +178,7 @@ export const cases = {
     for (const call of named) await refused(call, "unavailable");
     await Promise.all([dead("a"), dead("b")]);
     assert.equal(await alive("c"), "gone\nchild\nprogram\n");
-    // One that comes later than that it is given up.
+    // A call that arrives after its cancellation.
     await s.cancel("early");
     await refused(s.exec(["bash", "-c", `echo ran >${dir}/early`], { call: "early" }), "unavailable");
     await refused(s.stat(`${dir}/early`), "not_found");
@@ -221,7 +221,7 @@ export const cases = {
       if (maxOutput >= 60) assert.equal(String(stdout), bounded(text, maxOutput));
       assert.ok(stdout.length <= maxOutput && stdout.equals(stderr));
     }
-    // More than the disk holds, in pieces of every size, and once with nothing between.
+    // More than fits on the disk, in pieces of every size, and once without a pause.
     const { stdout } = await s.exec(["bash", "-c", "echo first; head -c 250M /dev/zero; sleep 0.1; echo; echo last"], { maxOutput: 200 });
     const missing = 250 * 1024 * 1024 + 12 - (200 - "\n[... 262144012 bytes left out ...]\n".length);
     assert.match(String(stdout), new RegExp(`^first\n\0+\n\\[\\.\\.\\. ${missing} bytes left out \\.\\.\\.\\]\n\0+\nlast\n$`));
@@ -270,7 +270,7 @@ export const cases = {
     await s.makeLink(`${dir}/link`, "file");
     await s.write(`${dir}/link`, "new");
     assert.deepEqual([String(await s.read(`${dir}/file`)), (await s.stat(`${dir}/file`)).mode], ["new", 0o750]);
-    // Whoever has the old file open reads it to its end.
+    // A reader with the old file open reads it to its end.
     assert.equal(String(await s.read(`${dir}/other`)), "old");
     assert.equal((await s.stat(`${dir}/link`)).kind, "link");
     await s.makeLink(`${dir}/dangling`, "made/here");
@@ -296,7 +296,7 @@ export const cases = {
     assert.deepEqual(await s.write(`${dir}/log`, "first\n", { append: true }), { size: 6 });
     const parts = Array.from({ length: 6 }, (_, index) => Buffer.alloc(1 << 20, String(index)));
     await Promise.all(parts.map((part) => s.write(`${dir}/log`, part, { append: true })));
-    // One run of each: bytes that are the same stand side by side.
+    // One run for each: equal bytes are contiguous.
     const runs = await s.sh("tail -c +7 log | tr -s 0-9", { workingDir: dir });
     assert.equal([...runs].sort().join(""), "012345");
     assert.equal((await s.stat(`${dir}/log`)).size, 6 + (6 << 20));
@@ -318,7 +318,7 @@ export const cases = {
     await refused(s.read(`/${"x".repeat(300)}`), "invalid_input");
     await refused(s.read(`/${"x/".repeat(3000)}`), "invalid_input");
     await refused(s.read("/a\0b"), "invalid_input");
-    // bash would connect to a name like this.
+    // bash would connect to such a name.
     await s.write("/dev/tcp/127.0.0.1/3000", "a file");
     assert.equal(String(await s.read("/dev/tcp/127.0.0.1/3000")), "a file");
   },
@@ -392,7 +392,7 @@ export const cases = {
     await refused(s.rename(`${dir}/full`, `${dir}/full/in`), "invalid_input");
     await s.rename(`${dir}/full`, `${dir}/sub`);
     assert.deepEqual((await s.list(`${dir}/sub`)).map(({ name }) => name), ["file"]);
-    // To another file system, where it must not be there by half.
+    // To another file system, where no partial copy may appear.
     await s.rename(`${dir}/sub`, "/small/sub");
     assert.deepEqual((await s.list("/small/sub")).map(({ name }) => name), ["file"]);
     await refused(s.stat(`${dir}/sub`), "not_found");
@@ -473,7 +473,7 @@ export const cases = {
     };
     const { headers } = JSON.parse((await ask("/", smuggled)).text);
     assert.deepEqual(Object.keys(headers).filter((name) => /koze|sandbox|container/.test(name)), []);
-    // The SDK's own ways in, and what is not quite a port.
+    // The SDK's own headers, and invalid ports.
     const others = [{}, { "cf-container-target-port": "3000" }, { "x-sandbox-preview-proxy": "1", "x-sandbox-preview-port": "3000" }];
     const values = ["3000", "8081", "08080", "8080, 3000", "8080.0", "0x1f90", "+8080", "808", "-1", "8080a"];
     for (const one of [...others, ...values.map((value) => ({ ...port, "koze-port": value }))]) {
@@ -483,7 +483,7 @@ export const cases = {
     }
     const moved = await ask("/moved", port);
     assert.deepEqual([moved.status, moved.headers.get("location")], [302, "http://127.0.0.1:3000/"]);
-    // Cookies are for the host of the preview alone.
+    // Cookies are restricted to the host of the preview.
     assert.deepEqual((await ask("/cookies", port)).headers.getSetCookie(), ["a=1; Path=/", "b=2"]);
     const socket = new WebSocket(s.url("/socket"), { headers: port });
     await once(socket, "open");
@@ -498,11 +498,11 @@ export const cases = {
   },
 };
 
-/** The same, each in a sandbox that is its own, and not open yet. */
+/** Cases that each get their own sandbox, which is not open yet. */
 export const lives = {
   async "a program has its time, whatever is killed beside it"(s) {
     await s.open();
-    // What counts the time may be a program in the sandbox, too.
+    // A program in the sandbox may wait for the timeout, too.
     const command = `
       for process in /proc/[0-9]*; do
         read -r name <$process/comm && [[ $name == sleep ]] && kill "\${process#/proc/}"
@@ -548,7 +548,7 @@ export const lives = {
   },
 
   async "the URL of a port is of no use for another sandbox of the name"(s) {
-    // Without a container, what is let in hears that the sandbox sleeps.
+    // Without a container, an authenticated request is told that the sandbox sleeps.
     const ask = async (/** @type {Record<string, string>} */ headers) => (await fetch(s.url("/"), { headers })).status;
     await s.open();
     const [first, other] = [await s.preview(8080), await s.preview(8081)];
@@ -560,7 +560,7 @@ export const lives = {
     for (const wrong of ["", nonce.slice(1), `${nonce}a`, nonce.toUpperCase(), `${nonce}, ${nonce}`, other["koze-nonce"], "undefined"]) {
       assert.deepEqual([await ask({ ...first, "koze-nonce": wrong }), wrong], [404, wrong]);
     }
-    // It stays for as long as the sandbox does, whoever asks for it, and whatever becomes of its object.
+    // The nonce is kept as long as the sandbox exists, whoever requests it and whatever happens to the object.
     assert.deepEqual(await Promise.all([s.preview(8080), s.preview(8080)]), [first, first]);
     await s.abort();
     assert.equal(await ask(first), 503);
@@ -594,7 +594,7 @@ export const lives = {
   async "a sandbox is there again at once"(s) {
     await s.open();
     await s.sh("true");
-    // The object has no time between to hear of the end of the container before.
+    // Without a pause in which the object could notice the end of the previous container.
     for (let round = 0; round < 3; round++) {
       assert.equal((await s.again(["echo", "there"])).stdout.toString(), "there\n");
     }

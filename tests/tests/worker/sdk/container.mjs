@@ -1,6 +1,7 @@
-// A stand-in for the program in the official image of @cloudflare/sandbox 0.12.10: its control port, as far as the SDK
-// and the tests ask for it, with every trap that it has. Commands are really run. It is the first process of a
-// container, and listens on port 3000 of its own network, and on a socket through which the engine reaches its ports.
+// A stand-in for the server in the official image of @cloudflare/sandbox 0.12.10: its control port, as far as the SDK
+// and the tests use it, with all its pitfalls. Commands are really run. It is the first process of a container, and
+// listens on port 3000 of the container's network, and on a socket through which the engine reaches the container's
+// ports.
 
 import { spawn } from "node:child_process";
 import { mkdir, readFile, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -14,7 +15,7 @@ import { openDoor } from "./door.mjs";
 const LARGEST = 32 << 20;
 const FRESH = "__DISABLE_SESSION__";
 
-/** The shells that stay: their directories and variables. */
+/** The persistent shells: their directories and variables. */
 const sessions = new Map();
 
 function session(id) {
@@ -22,17 +23,17 @@ function session(id) {
   return sessions.get(id);
 }
 
-/** An error as it goes over the wire. */
+/** Returns an error in the wire format. */
 const failed = (code, message, details = {}) => Object.assign(new Error(message), { code, details });
 
-/** Runs bash: what it prints, taken for UTF-8, until the last process that holds its outputs has ended. */
+/** Runs bash, and returns its output decoded as UTF-8, after the last process that holds its outputs open has exited. */
 function bash(args, options) {
   const child = spawn("/bin/bash", args, { ...options, stdio: ["ignore", "pipe", "pipe"], detached: true });
   const text = (stream) =>
     new Promise((done) => {
       const parts = [];
       stream.on("data", (part) => parts.push(part));
-      // Trap: the last newline goes, and what is no UTF-8 is lost.
+      // Pitfall: the last newline is removed, and invalid UTF-8 is lost.
       stream.on("close", () => done(Buffer.concat(parts).toString("utf8").replace(/\n$/, "")));
     });
   const ended = new Promise((done, fail) => {
@@ -42,7 +43,7 @@ function bash(args, options) {
   return { child, ended, printed: Promise.all([text(child.stdout), text(child.stderr)]) };
 }
 
-/** A shell of its own for each command. */
+/** Runs a command in a fresh shell. */
 async function fresh(command, { cwd = "/workspace", env = {}, timeoutMs }) {
   const { child, ended, printed } = bash(["-c", command], { cwd, env: { ...process.env, ...env } });
   let late;
@@ -50,7 +51,7 @@ async function fresh(command, { cwd = "/workspace", env = {}, timeoutMs }) {
     timeoutMs &&
     setTimeout(() => {
       late = true;
-      // Trap: of what has a group of its own, nothing ends.
+      // Pitfall: processes with their own group are not killed.
       process.kill(-child.pid, "SIGTERM");
       setTimeout(() => child.exitCode ?? child.signalCode ?? process.kill(-child.pid, "SIGKILL"), 1000);
     }, timeoutMs);
@@ -60,13 +61,13 @@ async function fresh(command, { cwd = "/workspace", env = {}, timeoutMs }) {
   return late ? { exitCode: 124, stdout, stderr: `${stderr}\nCommand timed out` } : { exitCode, stdout, stderr };
 }
 
-/** The shell of a session. */
+/** Runs a command in the shell of a session. */
 async function lasting(id, command, { cwd, env = {}, timeoutMs }) {
   const shell = session(id);
-  // Trap: names of variables are pasted into the shell as they are.
+  // Pitfall: names of variables are inserted into the shell script unescaped.
   const exports = Object.entries({ ...shell.env, ...env }).map(([name, value]) => `export ${name}='${value.replaceAll("'", "'\\''")}'`);
   const where = `/tmp/.cwd-${Math.random()}`;
-  // Trap: `cd` outlives the command.
+  // Pitfall: `cd` persists after the command.
   const script = `${exports.join("\n")}\n${command}\ncode=$?; pwd >${where}; exit $code`;
   const { ended, printed } = bash(["-c", script], { cwd: cwd ?? shell.cwd, env: process.env });
   const work = (async () => {
@@ -74,13 +75,13 @@ async function lasting(id, command, { cwd, env = {}, timeoutMs }) {
     const [stdout, stderr] = await printed;
     const left = await readFile(where, "utf8").catch(() => undefined);
     await rm(where, { force: true });
-    // Trap: a command that ends its shell ends the session.
+    // Pitfall: a command that exits its shell ends the session.
     if (left === undefined) throw failed("SESSION_TERMINATED", "The shell of the session has ended", { sessionId: id });
     if (!cwd) shell.cwd = left.trimEnd();
     return { exitCode, stdout, stderr };
   })();
   if (!timeoutMs) return work;
-  // Trap: the caller is told, and the command goes on.
+  // Pitfall: on timeout the caller gets an error, but the command continues.
   const late = new Promise((_, fail) =>
     setTimeout(() => fail(failed("COMMAND_EXECUTION_ERROR", `Command timeout after ${timeoutMs}ms`, { command })), timeoutMs),
   );
@@ -99,7 +100,7 @@ const missing = (path) => failed("FILE_NOT_FOUND", `File not found: ${path}`, { 
 class Files extends RpcTarget {
   async readFile(path, _session, { encoding } = {}) {
     const bytes = await readFile(path).catch(() => Promise.reject(missing(path)));
-    // Trap: large files are refused, and those that look binary come as base64.
+    // Pitfall: large files are rejected, and those that look binary are returned as base64.
     if (bytes.length > LARGEST) throw failed("FILE_TOO_LARGE", "File too large", { path });
     const binary = encoding === "base64" || (encoding === undefined && bytes.includes(0));
     const content = bytes.toString(binary ? "base64" : "utf8");

@@ -1,6 +1,6 @@
 #!/bin/bash
-# A stand-in container: bash container.sh ROOT DOOR NODE MODULES HERE [sealed]. It runs in namespaces of its own, so what it
-# mounts and what listens in it is gone with it.
+# A stand-in for a container: bash container.sh ROOT DOOR NODE MODULES HERE [sealed]. It runs in its own namespaces, so
+# its mounts and listeners end with it.
 set -eu
 root=$1 door=$2 node=$3 modules=$4 here=$5 sealed=$6
 

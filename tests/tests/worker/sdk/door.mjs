@@ -1,10 +1,10 @@
-// The engine's way into the network of a container: `CONNECT` to one of the ports, as the sidecar of workerd's containers
-// has it, on a socket that both sides see.
+// The engine's entrance to the network of a container: `CONNECT` to one of the ports, like workerd's sidecar, on a
+// socket that both sides can access.
 
 import http from "node:http";
 import net from "node:net";
 
-/** @param {string} path of the socket */
+/** @param {string} path the path of the socket */
 export function openDoor(path) {
   const door = http.createServer();
   door.on("connect", (request, client, head) => {
@@ -23,5 +23,5 @@ export function openDoor(path) {
   door.listen(path);
 }
 
-// As a program of its own.
+// As a separate program.
 if (process.argv[2]) openDoor(process.argv[2]);

@@ -1,6 +1,6 @@
-// A stand-in for the Docker engine: what workerd asks of one to run containers for Durable Objects, on a UNIX socket.
-// A container is a process in namespaces of its own (`container.sh`); the sidecar through which workerd reaches its
-// ports, and which stands between it and the network, is in this process.
+// A stand-in for the Docker engine: the API that workerd uses to run containers for Durable Objects, on a UNIX socket.
+// A container is a process in its own namespaces (`container.sh`); the sidecar through which workerd reaches its ports,
+// and which controls its network access, is part of this process.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -14,10 +14,10 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 
 /** Containers and sidecars by name. */
 export class Engine {
-  /** The port of a container that is not for programs: the SDK's. */
+  /** The container's port that programs cannot use: the SDK's. */
   taken = 3000;
 
-  /** What it keeps, which goes when it is closed. */
+  /** The directory of its data, which is deleted when it is closed. */
   directory = mkdtempSync(join(tmpdir(), "koze-engine-"));
   #containers = new Map();
   #broken = new Set();
@@ -30,7 +30,7 @@ export class Engine {
     this.modules = modules;
   }
 
-  /** Where it listens. */
+  /** The path of its socket. */
   get socket() {
     return join(this.directory, "socket");
   }
@@ -40,9 +40,9 @@ export class Engine {
   }
 
   /**
-   * The container of an object: whether it runs, what it was made with, and what its sidecar was told of the network.
+   * Returns the container of an object: whether it runs, its specification, and the sidecar's network settings.
    *
-   * @param {string} id of the object
+   * @param {string} id the object's ID
    */
   container(id) {
     const found = [...this.#containers.values()].find(({ name }) => name.endsWith(id));
@@ -52,11 +52,12 @@ export class Engine {
   }
 
   /**
-   * What runs as a container: a program and its arguments.
+   * Returns what runs as a container: a program and its arguments.
    *
    * @param {{ name: string, spec: any }} _
-   * @param {{ root: string, door: string, own: string[] }} dirs empty directories, for its root and for the socket
-   * through which its ports are reached; and what makes a plain user root in it
+   * @param {{ root: string, door: string, own: string[] }} dirs empty directories, for its root and for the socket of
+   * its ports;
+   *   and the command prefix that makes an unprivileged user root in it
    */
   command({ name }, { root, door, own }) {
     const unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", ...own];
@@ -65,17 +66,17 @@ export class Engine {
     return [...unshare, "bash", join(HERE, "container.sh"), root, door, node, this.modules, HERE, sealed ? "sealed" : ""];
   }
 
-  /** The names of its containers, those of an object. @param {string} id */
+  /** Returns the names of an object's containers. @param {string} id */
   names(id) {
     return [...this.#containers.keys()].filter((name) => name.endsWith(id));
   }
 
-  /** The process of the container of an object, as this machine knows it. @param {string} id */
+  /** Returns the process ID of an object's container on this machine. @param {string} id */
   pid(id) {
     return [...this.#containers.values()].find(({ name }) => name.endsWith(id))?.process?.pid;
   }
 
-  /** Has containers of an object run no program but those of their image. */
+  /** Restricts containers of an object to the programs of their image. */
   seal(id) {
     this.#sealed.add(id);
   }
@@ -86,9 +87,9 @@ export class Engine {
   }
 
   /**
-   * Answers the next requests about the container of an object as an engine does that cannot do what it is asked for.
+   * Rejects the next requests about the container of an object, as an engine that is out of resources does.
    *
-   * @param {string} id of the object
+   * @param {string} id the object's ID
    * @param {"create" | "start"} action
    * @param {number} status
    * @param {number} times
@@ -97,19 +98,19 @@ export class Engine {
     this.#refusals.push({ id, action, status, left: times });
   }
 
-  /** Does all that it is asked for again: how many requests were still to be answered so. @param {string} id */
+  /** Accepts all requests again, and returns how many rejections were left. @param {string} id */
   relent(id) {
     const left = this.#refusals.filter((one) => one.id === id).reduce((sum, { left }) => sum + left, 0);
     this.#refusals = this.#refusals.filter((one) => one.id !== id);
     return left;
   }
 
-  /** Ends the container of an object from outside. */
+  /** Kills the container of an object from outside. */
   kill(id) {
     [...this.#containers.values()].find(({ name }) => name.endsWith(id))?.process?.kill("SIGKILL");
   }
 
-  /** Ends all that it started. */
+  /** Kills all containers. */
   async close() {
     await Promise.all([...this.#containers.values()].map((container) => this.#end(container)));
     this.#server.closeAllConnections();
@@ -190,7 +191,7 @@ export class Engine {
     });
   }
 
-  /** The sidecar: plain requests configure it, `CONNECT` leads into the container that shares its network. */
+  /** Starts the sidecar: plain requests configure it, and `CONNECT` leads into the container whose network it shares. */
   async #startSidecar(container) {
     const server = http.createServer(async (request, response) => {
       const parts = [];

@@ -1,5 +1,5 @@
-// Runs every case on the class as `koze build` made it, and for each mutation the case that it must fail:
-// `node main.mjs PROJECT [PART OF A NAME]`. What it prints, `play.mjs` says.
+// Runs every case on the class as `koze build` generates it, and for each mutation the case that must fail: `node
+// main.mjs PROJECT [PART OF A NAME]`. `play.mjs` describes the output.
 
 import { cases, lives } from "./cases.mjs";
 import { mutations } from "./mutations.mjs";

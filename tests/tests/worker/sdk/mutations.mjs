@@ -1,7 +1,7 @@
-// The workarounds of the class, each taken out: what stands in the generated file, what stands there instead, and the
-// case that must fail then. What koze's guest does is tested beside its source.
+// Mutations that remove each workaround of the class: the text in the generated file, its replacement, and the case
+// that must fail then. koze's guest has its own tests.
 
-/** Methods as they would be over the SDK alone. */
+/** Methods implemented naively over the SDK. */
 const NAIVE_EXEC = `async kozeExec({ argv, workingDir, env, timeoutMs }) {
     return this.#calls.opened(async () => {
       const quoted = argv.map((one) => "'" + one.replaceAll("'", "'\\\\''") + "'").join(" ");
@@ -44,7 +44,7 @@ const entry = (name, from, to, fails) => ({ name, file: "worker.mjs", from, to, 
 const OPENING = "the URL of a port is of no use for another sandbox of the name";
 
 export const mutations = [
-  // What these do has no end, so they begin.
+  // These hang, so they start first.
   sdk("never-asleep", `asked == null ? this.#sleepAfter : asked / 1000`, `this.#sleepAfter`, "a sandbox sleeps when it was idle for as long as it was opened for"),
   sdk("asleep-at-work", `if (this.#busy) this`, `if (false) this`, "a sandbox does not sleep while a call is under way"),
   // Programs.
@@ -84,6 +84,6 @@ export const mutations = [
   calls("a-nonce-each-time", `if (known) return`, `if (false) return`, OPENING),
   calls("nonces-expected", `...(memory.nonces ?? [])`, `...memory.nonces`, "a port that an earlier koze opened is opened again"),
   calls("without-a-word", `error ?? new Error`, `true ? error : new Error`, "what the platform throws without a word is in the log as such"),
-  // What the attribute says.
+  // The settings of the attribute.
   entry("variables-missing", `Object.assign(this.envVars, `, `void (`, "the network is what the attribute says"),
 ];

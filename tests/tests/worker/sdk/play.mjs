@@ -1,13 +1,13 @@
-// Plays cases on a stage, and for each mutation the case that it must fail. One line of JSON says how many there are,
-// `{ planned }`, and one for each what became of it, `{ name, mutation?, error? }`.
+// Runs cases, and for each mutation the case that must fail. Prints a line of JSON with the number of runs, `{ planned
+// }`, and one for each result, `{ name, mutation?, error? }`.
 
-/** How many at once. */
+/** The number of concurrent runs. */
 const WIDTH = 4;
 
-/** How long one may take: more than any needs, and less for those that are to fail, some of which have no end. */
+/** The timeouts: generous for cases that pass, and shorter for those that must fail, some of which hang. */
 const LIMIT_MS = { "as-built": 180_000, mutated: 15_000 };
 
-/** Does all of some work, so many at once. */
+/** Processes all items with limited concurrency. */
 async function each(all, work) {
   const left = [...all];
   await Promise.all(Array.from({ length: WIDTH }, async () => {
@@ -16,13 +16,13 @@ async function each(all, work) {
 }
 
 /**
- * @param {import("./stage.mjs").Stage} stage which is closed at the end
- * @param {{ cases: any, lives: any, mutations: any[], only?: string }} what part of a name, where not all are to be played
+ * @param {import("./stage.mjs").Stage} stage closed at the end
+ * @param {{ cases: any, lives: any, mutations: any[], only?: string }} what `only` is a part of the names to run
  */
 export async function play(stage, { cases, lives, mutations, only }) {
   let next = 0;
 
-  /** Runs a case: the text of its error, if it has one. */
+  /** Runs a case, and returns the text of its error, if any. */
   async function run(name, { variant, shared }) {
     const number = next++;
     const sandbox = shared ?? stage.sandbox(`case-${number}`, { variant });
@@ -50,7 +50,7 @@ export async function play(stage, { cases, lives, mutations, only }) {
   }
 
   const works = [
-    // What takes long goes first.
+    // Start the slow ones first.
     ...mutations.map(({ name: mutation, fails }) => ({ name: fails, mutation })),
     ...[...Object.keys(lives), ...Object.keys(cases)].map((name) => ({ name, mutation: undefined })),
   ];

@@ -1,5 +1,5 @@
-# The root of a stand-in container, for the script that has $root: an empty directory. Of this machine it sees the
-# system's programs, read-only. What is mounted is gone with the namespaces of whoever sources this.
+# Sets up the root of a stand-in container in $root, an empty directory. It contains this machine's system programs,
+# read-only. The mounts end with the namespaces of the script that sources this.
 
 mount --make-rprivate /
 mount -t tmpfs -o mode=755,size=160m tmpfs "$root"
@@ -25,9 +25,9 @@ ln -s /proc/self/fd/0 dev/stdin
 ln -s /proc/self/fd/1 dev/stdout
 ln -s /proc/self/fd/2 dev/stderr
 mkdir dev/shm && mount -t tmpfs tmpfs dev/shm
-# A small disk, which can be full.
+# A small disk that can be filled.
 mkdir small && mount -t tmpfs -o size=1m tmpfs small
 mkdir var/tmp
 chmod 1777 tmp var/tmp
-# Nothing brings the loopback device of a new network up: SIOCSIFFLAGS with IFF_UP and IFF_RUNNING.
+# Bring up the loopback device of the new network: SIOCSIFFLAGS with IFF_UP and IFF_RUNNING.
 perl -MSocket -e 'socket(S, AF_INET, SOCK_DGRAM, 0) or die; my $lo = pack("a16 s x22", "lo", 0x41); ioctl(S, 0x8914, $lo) or die "$!"'

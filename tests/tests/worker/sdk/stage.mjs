@@ -1,5 +1,5 @@
-// The stage of the tests: a Worker in workerd whose sandboxes run in the stand-in of the Docker engine. It has the
-// classes that `koze build` made for a project, and of the first of them as many variants as there are mutations.
+// The test environment: a Worker in workerd whose sandboxes run in the stand-in for the Docker engine. It has the
+// classes that `koze build` generated for a project, and a variant of the first one for each mutation.
 
 import { readFileSync, readdirSync, realpathSync } from "node:fs";
 import net from "node:net";
@@ -10,7 +10,7 @@ import { Engine } from "./engine.mjs";
 
 const IMAGE = "docker.io/cloudflare/sandbox:0.12.10";
 
-// Bytes go through JSON as base64. Everything but `/call` is handed to the object as it comes.
+// JSON contains bytes as base64. Everything but `/call` is forwarded to the object unchanged.
 const ENTRY = `
 const pack = (value) =>
   value instanceof Uint8Array ? { base64: value.toBase64() }
@@ -18,8 +18,8 @@ const pack = (value) =>
   : value && typeof value === "object" ? Object.fromEntries(Object.entries(value).map(([key, one]) => [key, pack(one)]))
   : value;
 const unpack = (_, value) => (value?.base64 === undefined ? value : Uint8Array.fromBase64(value.base64));
-// As the Rust Worker copies: two calls, and a stream that goes from one to the other. In place of a sandbox it may be given
-// what to send, so often; and nobody but the client of this request waits.
+// Copies like the Rust Worker: two calls, and a stream between them. Fixed bytes can replace the source. Only the
+// client of this request waits.
 async function copy(stub, env, { pack, bytes, times = 1, pace, to, unpack }) {
   let stream;
   if (pack) {
@@ -64,7 +64,7 @@ export default {
     }
     if (path[0] === "id") return new Response(stub.id.toString());
     if (path[0] === "copy") return copy(stub, env, JSON.parse(await request.text(), unpack));
-    // This one waits for as long as its own client does.
+    // This call is cancelled only with its own client.
     const more = path[0] === "kozeExec" ? [() => new Promise(() => {})] : [];
     const reply = await stub[path[0]](JSON.parse(await request.text(), unpack), ...more).catch((error) => ({ thrown: String(error) }));
     return Response.json(pack(reply));
@@ -72,7 +72,7 @@ export default {
 };
 `;
 
-// What the tests do to an object beside what its class does.
+// Test operations on an object, in addition to those of its class.
 const TOOLS = `{
   abort() { this.ctx.abort("a test"); }
   async linger() {
@@ -106,7 +106,7 @@ export class Stage {
   /**
    * @param {string} project where `koze build` ran
    * @param {{ name: string, file: string, from: string, to: string }[]} mutations of the generated files
-   * @param {(modules: string) => Engine} [make] makes the engine, of `node_modules`
+   * @param {(modules: string) => Engine} [make] creates the engine from `node_modules`
    */
   static async open(project, mutations, make = (modules) => new Engine(modules)) {
     const stage = new Stage();
@@ -144,14 +144,14 @@ export class Stage {
     }
     stage.variants = all.map(({ name }) => name);
     stage.texts = texts;
-    // No Docker is asked what it can do.
+    // Never query a real Docker.
     process.env.WRANGLER_DOCKER_BIN = "/bin/false";
     stage.miniflare = new Miniflare(
       convertV4MiniflareOptions({
         host: "127.0.0.1",
         port: 0,
         cf: false,
-        // What the SDK logs of containers that are made to fail is no news.
+        // The SDK's logs about containers that fail on purpose are not interesting.
         handleStructuredLogs: ({ message }) => process.env.KOZE_TEST_LOGS && console.error(message),
         containerEngine: {
           localDocker: { socketPath: `unix://${stage.engine.socket}`, containerEgressInterceptorImage: "sidecar" },
@@ -178,12 +178,12 @@ export class Stage {
     return stage;
   }
 
-  /** An object of a class, as a variant has it. */
+  /** Returns an object of a variant's class. */
   sandbox(name, { variant = "as-built", Class = "ShellSandbox" } = {}) {
     return new Sandbox(this, `${Class}_${this.variants.indexOf(variant)}`, name);
   }
 
-  /** Where a file of a variant can be imported from that imports nothing itself. */
+  /** Returns the URL from which a file of a variant without imports can be imported. */
   module(variant, file) {
     return `data:text/javascript,${encodeURIComponent(this.texts[`${variant}/src/generated/${file}`])}`;
   }
@@ -194,7 +194,7 @@ export class Stage {
   }
 }
 
-/** What a method answered that was not done. */
+/** The error of a method. */
 export class Refused extends Error {
   constructor({ code, message, retryable }) {
     super(`${code}: ${message}`);
@@ -202,18 +202,18 @@ export class Refused extends Error {
   }
 }
 
-/** A sandbox: the methods of the contract, by way of RPC. */
+/** A sandbox: calls the methods of the contract over RPC. */
 class Sandbox {
   constructor(stage, Class, name) {
     Object.assign(this, { stage, engine: stage.engine, base: `/${Class}/${encodeURIComponent(name)}/`, of: { Class, name } });
   }
 
-  /** The id of the object, which its container has in its name. */
+  /** Returns the object's ID, which is part of its container's name. */
   async id() {
     return (await fetch(new URL(`${this.base}id`, this.stage.url))).text();
   }
 
-  /** Where requests reach the object's `fetch`. */
+  /** Returns a URL of the object's `fetch`. */
   url(path) {
     return new URL(`${this.base}fetch${path}`, this.stage.url);
   }
@@ -238,12 +238,12 @@ class Sandbox {
     return this.call(method, { argv, workingDir, env, timeoutMs, maxOutput, call });
   }
 
-  /** Gives up the calls of a name. */
+  /** Cancels the calls with a name. */
   cancel(call) {
     return this.call("kozeCancel", { call });
   }
 
-  /** Runs a command in bash for a client that is gone at some time, with a connection that breaks off. */
+  /** Runs a command in bash for a client whose connection breaks at some time. */
   async leave(command, when) {
     const exec = { argv: ["bash", "-c", command], workingDir: "/home/user", env: [], timeoutMs: 60_000, maxOutput: 100, call: null };
     const url = new URL(`${this.base}kozeExec`, this.stage.url);
@@ -255,12 +255,12 @@ class Sandbox {
     socket.resetAndDestroy();
   }
 
-  /** Destroys the sandbox, opens it and runs a program in it, with nothing in between. */
+  /** Destroys the sandbox, opens it and runs a program in it, without a pause. */
   again(argv) {
     return this.exec(argv, {}, "again");
   }
 
-  /** What a command in bash prints. */
+  /** Returns the output of a command in bash. */
   async sh(command, options) {
     return (await this.exec(["bash", "-c", command], options)).stdout.toString();
   }
@@ -307,7 +307,7 @@ class Sandbox {
     return this.call("copy", { pack: { root: "/", path, except }, to: other.of, unpack, pace });
   }
 
-  /** Makes what a stream says, which is some bytes so often. */
+  /** Unpacks a stream that consists of some bytes, repeated. */
   unpack(bytes, path, { times = 1, pace = 0, call = null } = {}) {
     return this.call("copy", { bytes: new Bytes(bytes), times, pace, to: this.of, unpack: { root: "/", path, call } });
   }
@@ -316,33 +316,33 @@ class Sandbox {
     return this.call("kozeExpose", { port });
   }
 
-  /** Opens a port: the headers with which the Worker hands over a request of its URL. */
+  /** Opens a port, and returns the headers with which the Worker forwards a request to its URL. */
   async preview(port) {
     const { nonce } = await this.expose(port);
     return { "koze-port": String(port), "koze-nonce": nonce };
   }
 
-  /** What the object remembers, as an earlier koze may have left it, which is read when it comes to life. */
+  /** Sets the stored state, as an earlier koze may have left it, which is read when the object starts. */
   remember(memory) {
     return this.call("remember", memory);
   }
 
-  /** Ends the object as the platform may at any time, and with it what it remembers outside of its storage. */
+  /** Evicts the object, as the platform may do at any time, so that it loses its state in memory. */
   abort() {
     return this.call("abort").catch(() => {});
   }
 
-  /** Has the container live on without its object, as the platform's do. */
+  /** Keeps the container running without its object, as the platform does. */
   linger() {
     return this.call("linger");
   }
 
-  /** What the guest wants to be told, and to make it something else. */
+  /** Returns the guest's token, or replaces it. */
   token() {
     return this.call("token");
   }
 
-  /** What a request of a sandbox with an egress policy comes to: its status, where it leads to, and its text. */
+  /** Returns the result of a request of a sandbox with an egress policy: status, redirect target, and text. */
   gate(url, props) {
     return this.call("gate", { url, props });
   }
@@ -360,7 +360,7 @@ class Sandbox {
   }
 }
 
-/** Bytes, which JSON has none of. */
+/** Bytes, which JSON does not have. */
 class Bytes {
   constructor(bytes) {
     this.base64 = Buffer.from(bytes).toString("base64");

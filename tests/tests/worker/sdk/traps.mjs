@@ -1,14 +1,14 @@
-// What the SDK's container alone has in store: programs are root in it, its first process reaps nothing, any program may
-// clear /tmp or kill whatever runs, and there is no /home/user.
+// The pitfalls of the SDK's container alone: programs run as root, its first process reaps no children, any program may
+// clear /tmp or kill any process, and there is no /home/user.
 
 import assert from "node:assert/strict";
 import { eventually, refused } from "./cases.mjs";
 
-/** The processes of koze's guest, as commands in bash find them: in $guests. */
+/** Finds the processes of koze's guest in bash: sets $guests. */
 const GUESTS = `guests=(); for one in /proc/[0-9]*; do
   read -r name <$one/comm && [[ $name == koze-guest* ]] && guests+=(\${one#/proc/}); done 2>/dev/null`;
 
-/** Each in a sandbox that is its own, and not open yet. */
+/** Cases that each get their own sandbox, which is not open yet. */
 export const traps = {
   async "a command that clears /tmp keeps its answer, and so do those beside it"(s) {
     await s.open();
@@ -21,7 +21,7 @@ export const traps = {
     assert.deepEqual([String(cleared.stdout), cleared.exitCode, written.size], ["ok\n", 0, bytes.length]);
     assert.equal(await s.sh("rm -rf /tmp; echo gone"), "gone\n");
     assert.equal(await beside, "begun\ndone\n");
-    // For good, also where the guest has to come once more.
+    // Permanently, also if the guest has to be started again.
     await s.write("/home/user/log", bytes, { append: true });
     await s.linger();
     await s.abort();
@@ -42,7 +42,7 @@ export const traps = {
     const pid = (await s.sh("sleep 1000 & echo $!")).trim();
     const command = `kill ${pid}; for ((turn = 0; turn < 200; turn++)); do kill -0 ${pid} || { echo gone; exit; }; sleep 0.05; done`;
     assert.equal(await s.sh(command), "gone\n");
-    // In its time, after it, and of a session of its own; and no clock of koze's stays behind.
+    // Processes that end during the call, after it, and in another session; and no timer of koze's remains.
     await s.sh("(setsid sleep 0.1 &) ; (sleep 0.1 &) ; sleep 0.3");
     await s.exec(["sleep", "1000"], { timeoutMs: 100 });
     await Promise.all(Array.from({ length: 20 }, () => s.sh("(true &)")));
@@ -62,7 +62,7 @@ export const traps = {
       assert.equal(String(await s.read("/home/user/file")), "kept");
     }
     assert.equal(await s.sh("ls -A /tmp /var/tmp | grep -c koze; ls -A"), "0\nfile\n");
-    // The first process is the server: its end is that of the container, and of its files.
+    // The first process is the server. When it ends, the container and its files are lost.
     await s.exec(["bash", "-c", "kill -TERM 1; sleep 1000"]).catch((error) => error);
     await eventually("another container", () => s.read("/home/user/file").then(() => false, (error) => error.code === "not_found"));
   },
@@ -77,7 +77,7 @@ export const traps = {
     await s.abort();
     assert.equal(await s.sh(count), first);
     await s.linger();
-    // One that has lost what it knew has another guest come, at another port.
+    // If the object loses its state, it starts another guest at another port.
     await s.forge(undefined);
     await s.abort();
     assert.match(await s.sh(count), /^2:/);
@@ -128,7 +128,7 @@ export const traps = {
     const other = stage.sandbox("tree", { variant: s.variant });
     await other.open();
     await s.sh(`mkdir -p tree/{1..20}; for n in {1..2000}; do echo $n >tree/$((n % 20 + 1))/$n; done; chmod 750 tree/7/6; ln -s 7/6 tree/link`);
-    // Each sandbox has its limit of requests a call: none of them grows with the files.
+    // Sandboxes limit the requests per call, so their number must not grow with the files.
     const { bytes } = await s.copy("/home/user/tree", "/home/user/copy", { other });
     assert.equal(bytes, Array.from({ length: 2000 }, (_, n) => `${n + 1}\n`).join("").length);
     assert.equal(await other.sh("find copy -type f | wc -l; cat copy/link; stat -c %a copy/7/6; ls -A"), "2000\n6\n750\ncopy\n");

@@ -1,4 +1,4 @@
-//! The tools over HTTP, and what comes of an object that does not do as it should.
+//! The tools over HTTP, and objects that misbehave.
 
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ fn tools_over_http() {
 }
 
 #[test]
-fn an_input_with_a_key_twice_is_refused() {
+fn a_duplicate_key_is_refused() {
     let host = Host::start();
     let send = |body: &str| host.ask("POST", "/sessions/s/tools/shell", body.as_bytes());
     let answer = send(r#"{"command":"echo 1","command":"echo 2"}"#);
@@ -80,12 +80,12 @@ fn an_input_with_a_key_twice_is_refused() {
         text.as_str().is_some_and(|text| text.starts_with("invalid_input: duplicate key `command` ")),
         "{text}"
     );
-    // What is no JSON is no input of any tool.
+    // Invalid JSON is never a valid input.
     assert_eq!(send(r#"{"command":"echo 1","sandbox""#).status, 400);
 }
 
 #[test]
-fn sessions_and_sandboxes_have_objects_of_their_own() {
+fn sessions_and_sandboxes_have_separate_objects() {
     let host = Host::start();
     host.call("a", "write_file", &json!({ "path": "f", "content": "of a" }));
     for (session, sandbox) in [("b", "default"), ("a", "other"), ("a%2Fb", "default"), ("a%20", "default")] {
@@ -119,7 +119,7 @@ fn each_image_has_its_class() {
     assert_eq!(opened, "{\"sleepAfterMs\":5000}");
 }
 
-/// One call each way: nobody else is asked on the way to a sandbox that is known.
+/// A call to a known sandbox makes one call to its object, and no other.
 #[test]
 fn a_warm_call_is_one_call() {
     let host = Host::start();
@@ -129,7 +129,7 @@ fn a_warm_call_is_one_call() {
 }
 
 #[test]
-fn a_sandbox_that_was_destroyed_elsewhere_is_opened_again() {
+fn a_sandbox_destroyed_from_outside_is_opened_again() {
     let host = Host::start();
     host.call("s", "sandbox_create", &json!({ "sandbox": "py", "image": "python" }));
     let shell = |command: &str| host.call("s", "shell", &json!({ "sandbox": "py", "command": command }));
@@ -164,7 +164,7 @@ fn a_sandbox_is_destroyed() {
 }
 
 #[test]
-fn what_may_be_called_again_is() {
+fn retryable_errors_are_retried() {
     let host = Host::start();
     assert_eq!(host.shell("s", "busy 3"), "at last");
     let calls = || host.shell("s", "calls").parse::<u32>().expect("a number");
@@ -175,7 +175,7 @@ fn what_may_be_called_again_is() {
 }
 
 #[test]
-fn what_is_thrown_is_not_told() {
+fn exceptions_are_not_revealed() {
     let host = Host::start();
     let (failed, error) = host.call("s", "shell", &json!({ "command": "throw a secret" }));
     assert!(failed, "{error}");
@@ -187,12 +187,12 @@ fn what_is_thrown_is_not_told() {
             && error.starts_with("internal: `kozeExec` of the sandbox's class returned an unexpected answer"),
         "{error}"
     );
-    // The Worker lives on.
+    // The Worker still works.
     assert_eq!(host.shell("s", "echo on"), "on\n");
 }
 
 #[test]
-fn large_files_go_in_pieces() {
+fn large_files_are_transferred_in_pieces() {
     let host = Host::start();
     let part = "0123456789abcdef".repeat((9 << 20) / 16);
     let write = |append: bool| {
@@ -207,12 +207,12 @@ fn large_files_go_in_pieces() {
     assert!(
         content.len() == 12 << 20 && content.as_bytes().chunks(16).all(|line| line == b"0123456789abcdef")
     );
-    // Nothing is left beside it.
+    // No temporary file is left.
     assert_eq!(host.call("s", "read_file", &json!({ "path": "large", "limit": 1 })).1["content"], "0");
 }
 
 #[test]
-fn requests_that_are_wrong() {
+fn invalid_requests() {
     let host = Host::start();
     let refused = |method: &str, path: &str, body: &[u8]| {
         let answer = host.ask(method, path, body);
@@ -237,7 +237,7 @@ fn requests_that_are_wrong() {
 }
 
 #[test]
-fn a_body_may_be_so_long_and_no_longer() {
+fn the_size_of_a_body_is_limited() {
     const MOST: usize = 32 << 20;
     let host = Host::start();
     let body = |length: usize| {
@@ -247,7 +247,7 @@ fn a_body_may_be_so_long_and_no_longer() {
     let path = "/sessions/s/tools/write_file";
     let answer = host.ask("POST", path, body(MOST).as_bytes());
     assert!(answer.status == 200 && answer.json()["isError"] == false, "{answer:?}");
-    // Who says beforehand how much it is need not send it.
+    // With a content length, the body need not be sent.
     let said = format!("content-length: {}\r\n\r\n", MOST + 1);
     let refused = host.raw("POST", path, said.as_bytes());
     assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains("too_large"), "{refused}");
@@ -258,7 +258,7 @@ fn a_body_may_be_so_long_and_no_longer() {
 }
 
 #[test]
-fn only_who_has_a_token_may_call() {
+fn calls_need_a_token() {
     let (a, b) = ("the token of the tenant a", "the token of the tenant b");
     let tokens = json!({ "a": a, "b": b }).to_string();
     let host = Host::with(&json!({ "bindings": { "KOZE_TOKENS": tokens } }));
@@ -284,7 +284,7 @@ fn only_who_has_a_token_may_call() {
             (401, Some("Bearer")),
             "{header:?}"
         );
-        // What there is, and what not, is nobody's affair.
+        // Without a token, the existing paths are not revealed.
         let headers: Vec<(&str, &str)> = header.map(|header| ("authorization", header)).into_iter().collect();
         assert_eq!(host.send("GET", "/nothing", &headers, b"").status, 401);
     }
@@ -296,7 +296,7 @@ fn only_who_has_a_token_may_call() {
 }
 
 #[test]
-fn without_a_token_of_its_own_the_worker_serves_nothing() {
+fn without_a_configured_token_the_worker_serves_nothing() {
     for bindings in [json!({}), json!({ "KOZE_TOKEN": "short" }), json!({ "KOZE_TOKENS": "{}" })] {
         let host = Host::with(&json!({ "bindings": bindings }));
         for (method, path) in [

@@ -1,4 +1,5 @@
-// The Worker's entry as `koze build` writes it, with sandboxes in memory: the Rust Worker and one class for each sandbox.
+// The Worker's entry point as `koze build` generates it, with sandboxes in memory: the Rust Worker and the sandbox
+// classes.
 
 import { Memory, Plain } from "./memory.mjs";
 

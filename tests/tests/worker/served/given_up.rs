@@ -1,4 +1,4 @@
-//! Programs that nobody waits for any more: their sandbox hears of that, whichever way it came.
+//! Cancellation: the sandbox is notified, whatever the reason.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use super::host::{Answer, Host, TOKEN};
 pub(super) struct Client<'h> {
     host: &'h Host,
     session: &'static str,
-    /// What `initialize` has given it.
+    /// The session ID from `initialize`.
     id: Option<String>,
 }
 
@@ -36,13 +36,13 @@ impl<'h> Client<'h> {
         self.host.send("POST", "/mcp", &headers, message.to_string().as_bytes())
     }
 
-    /// Runs a command, by a request of this id: its result.
+    /// Runs a command with a request ID, and returns the result.
     fn shell(&self, id: &Value, sandbox: &str, command: &str) -> Value {
         let arguments = json!({ "sandbox": sandbox, "command": command });
         self.call(id, "shell", &arguments)
     }
 
-    /// Calls a tool, by a request of this id: its result.
+    /// Calls a tool with a request ID, and returns the result.
     pub(super) fn call(&self, id: &Value, tool: &str, arguments: &Value) -> Value {
         let params = json!({ "name": tool, "arguments": arguments });
         let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
@@ -63,7 +63,7 @@ pub(super) fn ends(host: &Host, session: &str, sandbox: &str) -> String {
     value["stdout"].as_str().expect("a text").to_owned()
 }
 
-/// Whether a result says that its call was given up.
+/// Checks that a result says that its call was cancelled.
 #[track_caller]
 fn was_given_up(result: &Value) {
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
@@ -73,7 +73,7 @@ fn was_given_up(result: &Value) {
 #[test]
 fn a_client_of_the_protocol_cancels_its_own_call() {
     let persist = TempDir::new().expect("a temporary directory");
-    // With a registry all sandboxes of the session hear of it, without one those that the isolate knows.
+    // With a registry, all sandboxes of the session are notified; without one, those that the isolate knows.
     for host in [Host::start(), Host::with_registry(&persist)] {
         let (one, other) = (Client::new(&host, "s"), Client::new(&host, "s"));
         let elsewhere = Client { host: &host, session: "t", id: one.id.clone() };
@@ -82,7 +82,7 @@ fn a_client_of_the_protocol_cancels_its_own_call() {
         thread::scope(|scope| {
             let call = scope.spawn(|| one.shell(&json!(7), "x", "wait seven 60000"));
             eventually("it runs", || ends(&host, "s", "x") == "seven begun");
-            // Requests of other ids, of other clients and of other sessions are others.
+            // The same ID of other clients or sessions, and other IDs, mean other calls.
             one.cancel(&json!(8));
             one.cancel(&json!("7"));
             for client in [&other, &elsewhere, &nobody] {
@@ -95,7 +95,7 @@ fn a_client_of_the_protocol_cancels_its_own_call() {
         });
         let said = "seven begun, nine begun, nine done, seven given up";
         assert_eq!(ends(&host, "s", "x"), said);
-        // One that overtakes its call, on its way to a sandbox that is there.
+        // The cancellation arrives before its call.
         one.cancel(&json!("early"));
         was_given_up(&one.shell(&json!("early"), "x", "wait early 60000"));
         assert_eq!(one.shell(&json!("next"), "x", "wait next 1")["isError"], false);
@@ -107,7 +107,7 @@ fn a_client_of_the_protocol_cancels_its_own_call() {
 }
 
 #[test]
-fn the_program_of_a_client_that_is_gone_ends() {
+fn a_program_ends_when_its_client_is_gone() {
     let host = Host::start();
     let address = host.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
     let sent = |path: &str, body: &str| {
@@ -139,10 +139,10 @@ fn the_program_of_a_client_that_is_gone_ends() {
 }
 
 #[test]
-fn who_drops_a_call_gives_it_up() {
+fn dropping_a_call_cancels_it() {
     let host = Host::start();
     assert_eq!(host.own("drop", "key=a", "wait dropped 60000"), Ok("dropped begun, dropped given up".into()));
-    // One that is waited for goes on, also where it takes long.
+    // A call that is awaited continues, however long it takes.
     assert_eq!(host.own("exec", "key=b", "wait long 2000"), Ok("0 waited".into()));
     assert_eq!(host.own("exec", "key=b", "ends"), Ok("0 long begun, long done".into()));
 }

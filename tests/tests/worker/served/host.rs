@@ -1,4 +1,4 @@
-//! The Worker that `koze new` makes, served in workerd over sandboxes in memory.
+//! The Worker that `koze new` creates, in workerd with sandboxes in memory.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,11 +19,11 @@ use crate::built::wasm;
 use crate::project::{self, Worker};
 use crate::runs::link;
 
-/// What the Worker takes.
+/// The Worker's token.
 pub(crate) const TOKEN: &str = "a token of the tests";
-/// How long workerd has to start.
+/// The start timeout of workerd.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// The files beside the Rust Worker, and where they are: those of the tests, and some that the classes of every backend have.
+/// The files next to the Rust Worker, with their sources: those of the tests, and those that all backends share.
 const FILES: [(&str, &str); 4] = [
     ("tests/tests/worker/served", "entry.mjs"),
     ("tests/tests/worker/served", "memory.mjs"),
@@ -31,13 +31,13 @@ const FILES: [(&str, &str); 4] = [
     ("templates/files/worker", "waiting.mjs"),
 ];
 
-/// A directory with the Worker as workerd runs it: made once for all tests of a run.
+/// Returns a directory with the Worker for workerd, created once for all tests of a run.
 fn directory() -> &'static Path {
     static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
     DIRECTORY.get_or_init(|| {
         let worker = two_images();
         let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("served");
-        // What an earlier run has left might be another Worker's.
+        // An earlier run may have left another Worker.
         let _ = fs::remove_dir_all(&place);
         fs::create_dir_all(&place).expect("a directory in cargo's");
         link(&wasm(&worker).expect("the Rust Worker"), &place);
@@ -48,12 +48,12 @@ fn directory() -> &'static Path {
     })
 }
 
-/// A project as `koze new` makes it, with a second image.
+/// Creates a project with a second image.
 fn two_images() -> Worker {
     let worker = project::made("served");
     let run = worker.project.koze(&["add", "python", "--variant", "python"]);
     assert_eq!(run.code, 0, "{run:?}");
-    // And with a program of its own beside the tools: see `own.rs`.
+    // It also contains custom code next to the tools: see `own.rs`.
     let own = fs::read(root().join("tests/tests/worker/served/own.rs")).expect("the program");
     worker.project.write("src/own.rs", own);
     let lib = worker.project.read("src/lib.rs");
@@ -69,7 +69,7 @@ fn two_images() -> Worker {
     worker
 }
 
-/// The same where worker-build leaves the Rust Worker.
+/// Creates such a project with the Rust Worker in place.
 pub(crate) fn rust_worker() -> Worker {
     let worker = two_images();
     for entry in WalkDir::new(directory()).min_depth(1) {
@@ -85,14 +85,14 @@ pub(crate) fn rust_worker() -> Worker {
     worker
 }
 
-/// A Worker that runs, until this is dropped.
+/// A running Worker, which is stopped on drop.
 pub(crate) struct Host {
     child: Child,
     url: String,
     agent: ureq::Agent,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -101,18 +101,18 @@ pub(crate) struct Answer {
 }
 
 impl Host {
-    /// The Worker with one token, without a registry.
+    /// Starts the Worker with one token, without a registry.
     pub(crate) fn start() -> Self {
         Host::with(&json!({ "bindings": { "KOZE_TOKEN": TOKEN } }))
     }
 
-    /// The Worker with a registry, whose objects live in a directory.
+    /// Starts the Worker with a registry, whose objects are stored in a directory.
     pub(crate) fn with_registry(persist: &TempDir) -> Self {
         let persist = persist.path().to_str().expect("a path in Unicode");
         Host::with(&json!({ "bindings": { "KOZE_TOKEN": TOKEN }, "registry": true, "persist": persist }))
     }
 
-    /// The Worker with all this: see `serve.mjs`.
+    /// Starts the Worker with these options. See `serve.mjs`.
     pub(crate) fn with(options: &Value) -> Self {
         let mut node = node_command("node");
         node.arg(root().join("tests/tests/worker/served/serve.mjs"))
@@ -126,12 +126,12 @@ impl Host {
             let mut line = String::new();
             let _ = stdout.read_line(&mut line);
             let _ = send.send(line);
-            // What is logged must not fill the pipe.
+            // Drain the logs, so that they do not fill the pipe.
             let _ = stdout.read_to_end(&mut Vec::new());
         });
         let agent = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
         let agent = agent.timeout_global(Some(PATIENCE)).build().into();
-        // Ends the child also where it says something else.
+        // Construct it first, so that the child is killed even if its output is unexpected.
         let mut host = Host { child, url: String::new(), agent };
         let line = said.recv_timeout(PATIENCE).expect("workerd starts");
         assert!(line.starts_with("http://127.0.0.1:"), "{line}");
@@ -139,7 +139,7 @@ impl Host {
         host
     }
 
-    /// Its URL, with a slash at the end.
+    /// Returns its URL with a trailing slash.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -166,7 +166,7 @@ impl Host {
         self.send(method, path, &[("authorization", &format!("Bearer {TOKEN}"))], body)
     }
 
-    /// Sends a request with the token, whose last headers and body are given as they are sent: all that comes back.
+    /// Sends a request with the token, and with the last headers and body as raw bytes. Returns the raw response.
     pub(crate) fn raw(&self, method: &str, path: &str, rest: &[u8]) -> String {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\n"
@@ -174,25 +174,25 @@ impl Host {
         self.exchange(&[head.as_bytes(), rest].concat())
     }
 
-    /// Asks for another protocol, and speaks it: all that comes back.
+    /// Upgrades to another protocol and sends data. Returns the raw response.
     pub(crate) fn upgrade(&self, name: &str, headers: &str, said: &[u8]) -> String {
         let head = format!("GET / HTTP/1.1\r\nhost: {name}\r\nconnection: upgrade\r\n{headers}");
         self.exchange(&[head.as_bytes(), said].concat())
     }
 
-    /// Sends what is given, and nothing else: all that comes back until the connection ends.
+    /// Sends raw bytes. Returns everything until the connection ends.
     pub(crate) fn exchange(&self, sent: &[u8]) -> String {
         let address = self.url.trim_start_matches("http://").trim_end_matches('/');
         let mut stream = TcpStream::connect(address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.write_all(sent).expect("all of it is sent");
         let mut answer = Vec::new();
-        // The connection may end as it likes: what counts is what was said before.
+        // The connection may end in any way; only the data before counts.
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Calls a tool of a session: what it gave, and whether it failed.
+    /// Calls a tool of a session, and returns whether it failed, and the result.
     pub(crate) fn call(&self, session: &str, tool: &str, input: &Value) -> (bool, Value) {
         let answer =
             self.ask("POST", &format!("/sessions/{session}/tools/{tool}"), input.to_string().as_bytes());
@@ -203,14 +203,14 @@ impl Host {
         (failed, serde_json::from_str(content).unwrap_or_else(|_| json!(content)))
     }
 
-    /// What the program of one's own answers: see `own.rs`.
+    /// Calls the custom code. See `own.rs`.
     pub(crate) fn own(&self, what: &str, query: &str, body: &str) -> Result<String, String> {
         let answer = self.ask("POST", &format!("/own/{what}?{query}"), body.as_bytes());
         assert_eq!(answer.status, 200, "{what} {query}: {answer:?}");
         told(&answer.json())
     }
 
-    /// Runs a command in the default sandbox of a session: its standard output.
+    /// Runs a command in the default sandbox of a session, and returns standard output.
     pub(crate) fn shell(&self, session: &str, command: &str) -> String {
         let (failed, value) = self.call(session, "shell", &json!({ "command": command }));
         assert!(!failed, "{value}");
@@ -218,7 +218,7 @@ impl Host {
     }
 }
 
-/// What the program of one's own has said: see `own.rs`.
+/// Decodes an answer of the custom code. See `own.rs`.
 pub(crate) fn told(said: &Value) -> Result<String, String> {
     let text = |key: &str| said[key].as_str().map(str::to_owned);
     text("ok").ok_or_else(|| text("error").unwrap_or_else(|| panic!("neither a value nor an error: {said}")))
@@ -226,24 +226,24 @@ pub(crate) fn told(said: &Value) -> Result<String, String> {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // At the end of its input it ends workerd and itself.
+        // At the end of its input, it stops workerd and exits.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
 impl Answer {
-    /// Its body as JSON.
+    /// Parses the body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// A header.
+    /// Returns a header.
     pub(crate) fn header(&self, wanted: &str) -> Option<&str> {
         self.headers.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
     }
 
-    /// The code and the message of a refusal.
+    /// Returns the status, code and message of an error.
     pub(crate) fn refusal(&self) -> (u16, String, String) {
         let error = &self.json()["error"];
         let text = |key: &str| error[key].as_str().unwrap_or_else(|| panic!("{self:?}")).to_owned();

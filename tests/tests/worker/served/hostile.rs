@@ -1,11 +1,11 @@
-//! Requests of somebody who means harm: each is refused, and nothing is told that is not the client's.
+//! Hostile requests: each is refused, and reveals nothing that is not the client's.
 
 use koze_tests::root;
 use serde_json::{Value, json};
 
 use super::host::{Host, TOKEN};
 
-/// The body of a call that would do something.
+/// The body of a call with a visible effect.
 const CALL: &str = "{\"command\":\"echo done\"}";
 
 /// Two tenants and their tokens.
@@ -16,7 +16,7 @@ fn tenants() -> Host {
     Host::with(&json!({ "bindings": { "KOZE_TOKENS": tokens } }))
 }
 
-/// Sends a request as it stands, and gives the answer, in which nothing is told.
+/// Sends a raw request, checks that the response reveals nothing, and returns it.
 #[track_caller]
 fn answer(host: &Host, head: &str, body: &[u8]) -> String {
     let head = format!("{}\r\nconnection: close\r\n\r\n", head.trim_end());
@@ -25,7 +25,7 @@ fn answer(host: &Host, head: &str, body: &[u8]) -> String {
     answer
 }
 
-/// The same: the status of the answer.
+/// Sends a raw request, and returns the status.
 #[track_caller]
 fn status(host: &Host, head: &str, body: &[u8]) -> u16 {
     let answer = answer(host, head, body);
@@ -33,7 +33,8 @@ fn status(host: &Host, head: &str, body: &[u8]) -> u16 {
     status.unwrap_or_else(|| panic!("{head}: {answer:?}"))
 }
 
-/// No secret, no path of this machine, nothing of the Worker's inside, and not what a call would have given.
+/// Checks that a response contains no secret, no path of this machine, no internals of the Worker, and no result of a
+/// call.
 #[track_caller]
 fn silent(answer: &str, sent: &str) {
     let here = root().display().to_string();
@@ -45,7 +46,7 @@ fn silent(answer: &str, sent: &str) {
     }
 }
 
-/// A call with a body, whose head goes on with these lines.
+/// Returns the head of a call, with these lines at its end.
 fn post(target: &str, lines: &str) -> String {
     format!("POST {target} HTTP/1.1\r\nhost: agents.example\r\ncontent-length: {}\r\n{lines}", CALL.len())
 }
@@ -55,7 +56,7 @@ fn bearer(token: &str) -> String {
 }
 
 #[test]
-fn no_token_by_any_other_way() {
+fn tokens_are_accepted_only_in_the_header() {
     let host = Host::start();
     let almost = [
         String::new(),
@@ -92,7 +93,7 @@ fn no_token_by_any_other_way() {
 }
 
 #[test]
-fn a_session_is_its_tenants() {
+fn a_session_belongs_to_its_tenant() {
     let host = tenants();
     let [(a, of_a), (_, of_b)] = TENANTS;
     let call = |token: &str, session: &str, tool: &str, input: &Value| {
@@ -128,7 +129,7 @@ fn a_session_is_its_tenants() {
 }
 
 #[test]
-fn bodies_that_are_none() {
+fn invalid_bodies() {
     let host = Host::start();
     let deep = |open: &str, close: &str| [open.repeat(200_000), close.repeat(200_000)].concat();
     let bodies: Vec<Vec<u8>> = vec![
@@ -155,25 +156,25 @@ fn bodies_that_are_none() {
         let shown: String = String::from_utf8_lossy(body).chars().take(60).collect();
         silent(&answer.body, &shown);
         assert_eq!(answer.refusal().0, 400, "{shown}");
-        // And where nobody says how long it is.
+        // Also without a content length.
         let mut chunked = format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n", body.len()).into_bytes();
         chunked.extend(body);
         chunked.extend(if body.is_empty() { &b"\r\n"[..] } else { b"\r\n0\r\n\r\n" });
         let answer = host.raw("POST", path, &chunked);
         assert!(answer.starts_with("HTTP/1.1 400 "), "{shown}: {answer}");
     }
-    // A duplicate key is refused, so that nobody reads another value than the one that was checked.
+    // A duplicate key is refused, so that the value that was checked is also the one that is used.
     let twice = br#"{"command":"exit 1","command":"echo twice"}"#;
     let answer = host.ask("POST", path, twice).json();
     assert!(answer["content"].as_str().is_some_and(|content| content.contains("duplicate key")), "{answer}");
-    // Two lengths for one body are none.
+    // Two contradictory lengths are invalid.
     let both = format!("transfer-encoding: chunked\r\n{}", bearer(TOKEN));
     let refused = status(&host, &post(path, &both), format!("0\r\n\r\n{CALL}").as_bytes());
     assert!((400..500).contains(&refused), "{refused}");
 }
 
 #[test]
-fn paths_that_lead_elsewhere() {
+fn paths_with_dot_segments() {
     let host = Host::start();
     let (long, longer) = ("a".repeat(257), "a".repeat(60_000));
     let sessions = ["", "%00", "s%00", "%0d%0a", "%ff", "%c0%ae", "%ed%a0%80", "s%7f", &long, &longer];
@@ -203,7 +204,7 @@ fn paths_that_lead_elsewhere() {
     ];
     for target in sessions.iter().map(String::as_str).chain(others) {
         let refused = answer(&host, &post(target, &bearer(TOKEN)), CALL.as_bytes());
-        // What leads back to a directory of tools names a tool without a name.
+        // A path that normalizes to a directory of tools names a tool without a name.
         let nameless = refused.contains("unknown_tool: ");
         assert!(refused.starts_with("HTTP/1.1 4") || nameless, "{target}: {refused}");
     }
@@ -220,7 +221,7 @@ fn paths_that_lead_elsewhere() {
 }
 
 #[test]
-fn methods_there_are_not() {
+fn unsupported_methods() {
     let host = Host::start();
     for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "post", "X"] {
         for token in [String::new(), bearer(TOKEN)] {
@@ -234,7 +235,7 @@ fn methods_there_are_not() {
     assert_eq!(host.shell("s", "calls"), "1", "none of these was a call");
 }
 
-/// The hostname of port 8080 of a sandbox of the session `s`.
+/// Returns the host name of port 8080 of a sandbox in the session `s`.
 fn preview(host: &Host) -> String {
     let bearer = format!("Bearer {TOKEN}");
     let headers = [("host", "agents.example"), ("authorization", bearer.as_str())];
@@ -245,7 +246,7 @@ fn preview(host: &Host) -> String {
 }
 
 #[test]
-fn a_preview_leads_to_its_port_alone() {
+fn a_preview_reaches_only_its_port() {
     let host = Host::start();
     let name = preview(&host);
     let rest = name.strip_prefix("8080-").expect("its port");
@@ -281,7 +282,7 @@ fn a_preview_leads_to_its_port_alone() {
         silent(&answer, &wrong);
         assert!(answer.starts_with("HTTP/1.1 4") && !reached(&answer), "{wrong}: {answer}");
     }
-    // Nobody is asked on a client's behalf, whatever the target names.
+    // The Worker never forwards requests on a client's behalf, whatever the target says.
     for target in [
         "http://169.254.169.254/latest/meta-data/".to_owned(),
         "http://127.0.0.1:3000/".to_owned(),
@@ -297,7 +298,7 @@ fn a_preview_leads_to_its_port_alone() {
     }
 }
 
-/// Whatever a client says besides, the object hears of the port and of the nonce that the hostname has, and of no other.
+/// Whatever headers a client sends, the object receives only the port and the nonce of the host name.
 #[test]
 fn headers_do_not_reach_the_control_port() {
     let host = Host::start();

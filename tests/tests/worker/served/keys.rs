@@ -1,4 +1,4 @@
-//! Sandboxes by a key, and those of a session that sleep: what a program of one's own has of them.
+//! Sandboxes by key, and the sleeping ones of a session, as a user's own code uses them.
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -6,10 +6,10 @@ use tempfile::TempDir;
 use super::host::Host;
 
 #[test]
-fn a_key_is_a_sandbox() {
+fn a_key_identifies_a_sandbox() {
     let host = Host::start();
     let at = |key: &str| format!("key={key}&path=f");
-    // Any text is a key, whatever it would mean elsewhere.
+    // Any text is a valid key, whatever it would mean elsewhere.
     let keys = ["user-42", "user-43", "User-42", "a%2Fb", "a", "%C3%A4%20%22%00", "..", &"k".repeat(2000)];
     for (index, key) in keys.iter().enumerate() {
         assert_eq!(host.own("status", &at(key), ""), Ok("Destroyed".into()), "{key} was never used");
@@ -20,7 +20,7 @@ fn a_key_is_a_sandbox() {
         assert_eq!(host.own("status", &at(key), ""), Ok("Running".into()));
         assert_eq!(host.own("exec", &at(key), "class"), Ok("0 ShellSandbox".into()));
     }
-    // The same key of another class is another sandbox, and so is a session's of the same name.
+    // The same key of another class, and the same name in a session, are other sandboxes.
     let other = format!("class=python&{}", at("user-42"));
     assert_eq!(host.own("exec", &other, "class"), Ok("0 PythonSandbox".into()));
     let missing = "not_found: /home/user/f does not exist";
@@ -29,15 +29,15 @@ fn a_key_is_a_sandbox() {
 }
 
 #[test]
-fn what_is_run_by_a_key() {
+fn commands_run_by_key() {
     let host = Host::start();
     let exec = |command: &str| host.own("exec", "key=a", command);
     assert_eq!(exec("echo hello"), Ok("0 hello\n".into()));
     assert_eq!(exec("exit 3"), Ok("3 ".into()));
     assert_eq!(host.own("state", "key=a", "exit 4"), Ok("Running: exit 4 4".into()));
-    // An object that starts is asked again.
+    // A call is retried while the object starts.
     assert_eq!(exec("busy 3"), Ok("0 at last".into()));
-    // Errors are those of the sandbox, and tell nothing of the host.
+    // Errors are those of the sandbox, and reveal nothing of the host.
     assert_eq!(exec("refuse"), Err("unavailable: no container is free".into()));
     let thrown = "internal: the sandbox's class failed: see the Worker's log";
     assert_eq!(exec("throw"), Err(thrown.into()));
@@ -54,7 +54,7 @@ fn what_is_run_by_a_key() {
 }
 
 #[test]
-fn a_destroyed_sandbox_is_made_anew() {
+fn a_destroyed_sandbox_is_created_anew() {
     let host = Host::start();
     let at = "key=a&path=f";
     host.own("write", at, "kept").expect("a file");
@@ -67,9 +67,9 @@ fn a_destroyed_sandbox_is_made_anew() {
     assert_eq!(host.own("read", "key=b&path=f", ""), Ok("of b".into()));
 }
 
-/// Which sandboxes sleep, also after a restart, for every isolate.
+/// Lists the sleeping sandboxes, also after a restart and in every isolate.
 #[test]
-fn sandboxes_that_sleep_are_listed() {
+fn sleeping_sandboxes_are_listed() {
     let hibernated = |host: &Host, session: &str| host.own("hibernated", &format!("session={session}"), "");
     let persist = TempDir::new().expect("a temporary directory");
     let host = Host::with_registry(&persist);
@@ -78,7 +78,7 @@ fn sandboxes_that_sleep_are_listed() {
         assert!(!host.call("s", "sandbox_create", &json!({ "sandbox": sandbox, "image": image })).0);
     }
     host.shell("s", "echo");
-    // What no call has come to since it was made sleeps here; what is not of a session is of none.
+    // A sandbox without a call since it was created counts as asleep here. Sandboxes by key belong to no session.
     assert_eq!(hibernated(&host, "s"), Ok("b shell true, py python true".into()));
     host.own("exec", "key=a", "echo").expect("a sandbox by a key");
     assert_eq!(hibernated(&host, "other"), Ok(String::new()));
@@ -89,11 +89,11 @@ fn sandboxes_that_sleep_are_listed() {
     assert_eq!(hibernated(&host, "s"), Ok("b shell true, default shell true, py python true".into()));
     assert!(!host.call("s", "shell", &json!({ "sandbox": "py", "command": "echo" })).0);
     assert_eq!(hibernated(&host, "s"), Ok("b shell true, default shell true".into()));
-    // What has a key is where it was.
+    // Sandboxes by key are not affected.
     assert_eq!(host.own("status", "key=a", ""), Ok("Sleeping".into()));
     assert_eq!(host.own("exec", "key=a", "echo"), Ok("0 \n".into()));
     assert_eq!(host.own("status", "key=a", ""), Ok("Running".into()));
-    // What was destroyed sleeps no longer.
+    // Destroyed sandboxes are not listed.
     let answer = host.ask("DELETE", "/sessions/s/sandboxes/b", b"");
     assert_eq!(answer.status, 200, "{answer:?}");
     assert_eq!(hibernated(&host, "s"), Ok("default shell true".into()));

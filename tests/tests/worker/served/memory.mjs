@@ -1,5 +1,5 @@
-// A class of sandboxes that is files in the object's own storage and a few commands: what the Rust Worker is tested
-// against. It does what `contract.d.ts` says, and counts what it is asked.
+// A sandbox class with files in the object's own storage and a few commands, for testing the Rust Worker. It implements
+// `contract.d.ts`, and counts the calls.
 
 import { DurableObject } from "cloudflare:workers";
 import { askedPort, newNonce } from "./calls.mjs";
@@ -19,13 +19,13 @@ const failed = (code, message, retryable = false) => ({ ok: false, error: { code
 
 const text = (/** @type {string} */ text) => new TextEncoder().encode(text);
 
-/** A class without streams, as one may be that was written by hand. */
+/** A class without streams, like one that was written by hand. */
 export class Plain extends DurableObject {
   calls = 0;
   unpacks = 0;
   busy = 0;
   waited = new Waiting();
-  /** What became of those that waited. @type {string[]} */
+  /** The ends of the commands that waited. @type {string[]} */
   ends = [];
 
   /** @template T @param {() => contract.Reply<T> | Promise<contract.Reply<T>>} work @returns {Promise<contract.Reply<T>>} */
@@ -49,7 +49,7 @@ export class Plain extends DurableObject {
   }
 
   /**
-   * Waits until nobody waits for it, or for so long.
+   * Waits until it is cancelled, or for some time.
    * @param {contract.Exec} input @param {(() => Promise<unknown>) | undefined} waiting @param {string} named @param {number} ms
    */
   async wait({ call }, waiting, named, ms) {
@@ -223,7 +223,7 @@ export class Plain extends DurableObject {
   /** @returns {Promise<contract.Reply<contract.State>>} */
   async kozeStatus() {
     const opened = Boolean(await this.ctx.storage.get("opened"));
-    // What was not called since this object came to life sleeps.
+    // An object without a call since it was loaded counts as asleep.
     return done({ opened, status: this.calls > 0 ? "running" : "sleeping" });
   }
 
@@ -234,7 +234,7 @@ export class Plain extends DurableObject {
     return done({});
   }
 
-  /** What a port answers: what it was asked. @override @param {Request} request */
+  /** Echoes a request to a port. @override @param {Request} request */
   async fetch(request) {
     const port = askedPort(request, await this.ctx.storage.get("openings"));
     if (!port) return new Response("no such port", { status: 404 });
@@ -259,7 +259,7 @@ export class Plain extends DurableObject {
     return this.files.get(path);
   }
 
-  /** A file, or all that is in a directory. @param {string} path */
+  /** Returns a file, or everything in a directory. @param {string} path */
   below(path) {
     return [...this.files.keys()].filter((file) => file === path || file.startsWith(`${path}/`));
   }
@@ -271,7 +271,7 @@ export class Plain extends DurableObject {
   }
 }
 
-/** The same with streams: a text of its own, as JSON. @implements {contract.Contract} */
+/** The class with streams, in its own JSON format. @implements {contract.Contract} */
 export class Memory extends Plain {
   /** @param {contract.Pack} input @returns {Promise<contract.Reply<contract.Packed>>} */
   kozePack({ path }) {
@@ -284,7 +284,7 @@ export class Memory extends Plain {
         type: "bytes",
         pull: (controller) => {
           if (left.length === 0) return controller.close();
-          // Where it is to break off, its beginning comes.
+          // If it should break off, only its beginning is sent.
           if (path.endsWith("/torn") && left.length < 1000) return controller.error(new Error("at /a/path/of/the/host"));
           controller.enqueue(left.slice(0, 500));
           left = left.slice(500);

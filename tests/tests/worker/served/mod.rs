@@ -1,4 +1,4 @@
-//! What the Worker of a new project answers, asked over HTTP.
+//! The Worker of a new project, tested over HTTP.
 
 mod calls;
 mod given_up;

@@ -1,5 +1,5 @@
-//! What a program of one's own does in its Worker: part of the Worker that the tests build. `POST /own/<what>`, and what
-//! it needs in the query and the body; the answer is `{"ok": …}` or `{"error": "code: message"}`.
+//! Custom code in the Worker that the tests build. `POST /own/<what>` calls it, with arguments in the query and the
+//! body; the answer is `{"ok": …}` or `{"error": "code: message"}`.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use worker::{Delay, Request, Response, Result};
 
 use crate::generated::Env;
 
-/// Answers what is asked of this program; of all else, nothing.
+/// Answers requests to the custom code; `None` for all others.
 pub async fn answer(request: &mut Request, env: &Env) -> Option<Result<Response>> {
     let what = request.path().strip_prefix("/own/")?.to_owned();
     Some(told(&what, request, env).await)
@@ -33,7 +33,7 @@ async fn told(what: &str, request: &mut Request, env: &Env) -> Result<Response> 
     })
 }
 
-/// The sandboxes of a session that sleep, each with its image and whether the time of its last use is one of today.
+/// Lists the sleeping sandboxes of a session, each with its image and whether it was last used today.
 async fn hibernated(env: &Env, session: &str) -> koze::Result<String> {
     let pool = env.session(SessionId::new("default", session)?);
     let now = worker::Date::now().as_millis();
@@ -44,7 +44,7 @@ async fn hibernated(env: &Env, session: &str) -> koze::Result<String> {
     Ok(all.collect::<Vec<_>>().join(", "))
 }
 
-/// What is done with the sandbox of a key.
+/// Performs an operation on the sandbox of a key.
 async fn by_key<S: SandboxClass>(
     sandbox: &Stub<S>,
     what: &str,
@@ -56,7 +56,7 @@ async fn by_key<S: SandboxClass>(
             let output = sandbox.exec(&body).await?;
             Ok(format!("{} {}", output.exit_code, String::from_utf8_lossy(&output.stdout)))
         }
-        // Waits for a command no longer than a moment, and goes on itself until the sandbox has heard of that.
+        // Drops a command after a moment, and continues until the sandbox was notified.
         "drop" => {
             let mut command = Box::pin(sandbox.exec(&body));
             let mut moment = pin!(Delay::from(Duration::from_secs(1)));
@@ -78,7 +78,7 @@ async fn by_key<S: SandboxClass>(
         "healthy" => Ok(sandbox.is_healthy().await.to_string()),
         "read" => Ok(String::from_utf8_lossy(&sandbox.read_file(path).await?).into_owned()),
         "write" => sandbox.write_file(path, body).await.map(|()| String::new()),
-        // The history is of this handle: what was run here, and by no other request.
+        // The history belongs to this handle: it contains only the commands of this request.
         "state" => {
             sandbox.exec(&body).await?;
             let state = sandbox.clone().state().await?;

@@ -1,10 +1,10 @@
-//! The ports of sandboxes, by their hostnames.
+//! The ports of sandboxes, by host name.
 
 use serde_json::{Value, json};
 
 use super::host::{Answer, Host, TOKEN};
 
-/// The URL that `browse` gives a client that calls the Worker by a host.
+/// Returns the URL that `browse` returns to a client that uses this host.
 fn browse(host: &Host, by: &str, port: u32) -> (bool, Value) {
     let input = json!({ "port": port }).to_string();
     let bearer = format!("Bearer {TOKEN}");
@@ -15,7 +15,7 @@ fn browse(host: &Host, by: &str, port: u32) -> (bool, Value) {
     (answer["isError"] == true, content)
 }
 
-/// The hostname of a preview.
+/// Returns the host name of a preview.
 fn name(url: &Value) -> String {
     let url = url["url"].as_str().expect("a URL");
     url.strip_prefix("http://").and_then(|url| url.strip_suffix('/')).expect("a URL").to_owned()
@@ -52,9 +52,9 @@ fn a_port_answers_at_its_url() {
     }
 }
 
-/// A client of the Worker may send its token with all that it asks of the domain: programs in a sandbox must not get it.
+/// A client may send its token with all requests to the domain, but programs in a sandbox must not receive it.
 #[test]
-fn tokens_of_the_worker_reach_no_sandbox() {
+fn tokens_of_the_worker_do_not_reach_a_sandbox() {
     let host = Host::start();
     let name = name(&browse(&host, "agents.example", 8080).1);
     let bearer = format!("bearer  {TOKEN}");
@@ -70,7 +70,7 @@ fn tokens_of_the_worker_reach_no_sandbox() {
     let seen = answer.json();
     assert_eq!((answer.status, &seen["headers"]["x-mine"]), (201, &json!("yes")), "{answer:?}");
     assert!(!seen.to_string().contains(TOKEN), "a token came through: {seen}");
-    // What is of the client and of the program is theirs.
+    // The client's own credentials for the program are forwarded.
     let own = [("host", name.as_str()), ("authorization", "Bearer mine"), ("cookie", "a=b")];
     let seen = host.send("GET", "/", &own, b"").json();
     assert_eq!(
@@ -80,11 +80,11 @@ fn tokens_of_the_worker_reach_no_sandbox() {
 }
 
 #[test]
-fn a_url_is_of_no_use_for_another_sandbox_of_the_name() {
+fn a_url_does_not_reach_a_later_sandbox_with_the_same_name() {
     let host = Host::start();
     let open = || name(&browse(&host, "agents.example", 8080).1);
     let get = |name: &str| host.send("GET", "/", &[("host", name)], b"");
-    // That the Worker has signed it, and the object lets nobody in by it, is what the object says.
+    // The Worker's signature is valid, but the object rejects the nonce.
     let is_closed = |answer: &Answer| answer.status == 404 && answer.body == "no such port";
     let first = open();
     assert_eq!((get(&first).status, open()), (201, first.clone()));
@@ -95,7 +95,7 @@ fn a_url_is_of_no_use_for_another_sandbox_of_the_name() {
     let second = open();
     assert_eq!(get(&second).status, 201);
     assert!(is_closed(&get(&first)), "{:?}", get(&first));
-    // The new nonce behind the signature of the old one.
+    // The new nonce with the signature of the old one.
     let label = |name: &str| name.split_once('.').expect("a hostname").0.to_owned();
     let (old, new) = (label(&first), label(&second));
     let at = new.len() - 10;
@@ -104,7 +104,7 @@ fn a_url_is_of_no_use_for_another_sandbox_of_the_name() {
 }
 
 #[test]
-fn a_port_that_was_not_given_answers_nothing() {
+fn a_port_that_was_not_opened_is_not_reachable() {
     let host = Host::start();
     let (_, url) = browse(&host, "agents.example", 8080);
     let name = name(&url);
@@ -128,7 +128,7 @@ fn a_port_that_was_not_given_answers_nothing() {
         let answer = get(&wrong);
         assert!(missing(&answer), "{wrong}: {answer:?}");
     }
-    // What is no address of a port is the Worker itself.
+    // Other host names reach the Worker itself.
     let other = format!("8080-{label}.agents.example");
     assert_eq!(host.send("GET", "/tools", &[("host", &other)], b"").status, 401, "{other}");
     for port in [80, 70000] {
@@ -138,7 +138,7 @@ fn a_port_that_was_not_given_answers_nothing() {
 }
 
 #[test]
-fn hosts_without_previews_say_what_to_do() {
+fn hosts_without_previews_explain_what_to_do() {
     let host = Host::start();
     for (by, what) in [
         ("agents.me.workers.dev", "a custom domain with a wildcard route"),
@@ -155,11 +155,11 @@ fn hosts_without_previews_say_what_to_do() {
 }
 
 #[test]
-fn web_sockets_pass() {
+fn web_sockets_are_forwarded() {
     let host = Host::start();
     let (_, url) = browse(&host, "agents.example", 8080);
     let headers = "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    // A masked frame with the text `hi`, and one that ends the connection.
+    // A masked frame with the text `hi`, and a close frame.
     let frames = [0x81, 0x82, 0, 0, 0, 0, b'h', b'i', 0x88, 0x80, 0, 0, 0, 0];
     let answer = host.upgrade(&name(&url), headers, &frames);
     assert!(answer.starts_with("HTTP/1.1 101 ") && answer.contains("8080: hi"), "{answer}");

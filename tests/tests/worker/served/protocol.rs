@@ -1,4 +1,4 @@
-//! The Model Context Protocol over the Worker: by the official clients, and by hand.
+//! The Model Context Protocol on the Worker, with the official clients and by hand.
 
 use koze_tests::{node_command, root, run};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::host::{Host, TOKEN};
 use crate::project::TIMEOUT;
 
-/// What a client of the official SDK of this version sees: see `scenes.mjs` of the tests of `koze mcp`.
+/// Returns what a client of this SDK version receives. See `scenes.mjs` of the tests of `koze mcp`.
 fn play(host: &Host, sdk: &str, path: &str) -> Value {
     let server = json!({ "url": format!("{}{path}", host.url()), "token": TOKEN }).to_string();
     let mut node = node_command("node");
@@ -50,7 +50,7 @@ fn the_official_clients_use_the_tools() {
                 .as_str()
                 .is_some_and(|text| text.starts_with("unknown_tool: "))
         );
-        // The session that the URL named is one like others.
+        // The session in the URL is an ordinary one.
         let read = host.call(&format!("of-{sdk}"), "read_file", &json!({ "sandbox": "py", "path": "a" }));
         assert_eq!(read.1["content"], "\u{0}ä\n");
     }
@@ -74,7 +74,7 @@ fn messages_by_hand() {
         )
     };
     let read = request("tools/call", json!({ "name": "read_file", "arguments": { "path": "f" } }));
-    // Without a name it is the session `default`; a header names another.
+    // The default session is `default`; a header selects another one.
     assert_eq!(send(&[], &write("of default")).json()["result"]["isError"], false);
     assert_eq!(send(&[("koze-session", "other")], &write("of other")).json()["result"]["isError"], false);
     let content = |headers: &[(&str, &str)]| {
@@ -102,7 +102,7 @@ fn messages_by_hand() {
             "{body}: {answer:?}"
         );
     }
-    // A key that an object has twice says nothing for certain.
+    // A duplicate key is ambiguous.
     let twice = read.replace("\"path\":", "\"path\":\"other\",\"path\":");
     assert_ne!(twice, read);
     let result = send(&[], &twice).json()["result"].clone();

@@ -1,6 +1,6 @@
-// Serves a Worker in workerd on a free port until its standard input ends: `node serve.mjs DIRECTORY OPTIONS`. In the
-// directory lie the Rust Worker and `entry.mjs`. OPTIONS is JSON: the `bindings`, whether there is a `registry`, and where
-// objects `persist`. The first line that is printed is the URL.
+// Serves a Worker in workerd on a free port until its standard input ends: `node serve.mjs DIRECTORY OPTIONS`. The
+// directory contains the Rust Worker and `entry.mjs`. OPTIONS is JSON: the `bindings`, whether there is a `registry`,
+// and the directory in which objects `persist`. The first line of output is the URL.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const scripts = readdirSync(directory, { recursive: true }).filter((name) => /\.
 const options = convertV4MiniflareOptions({
   host: "127.0.0.1",
   port: 0,
-  // Else it asks Cloudflare where this machine is.
+  // Otherwise workerd asks Cloudflare for this machine's location.
   cf: false,
   modulesRoot: directory,
   modules: [

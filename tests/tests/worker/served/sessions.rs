@@ -1,4 +1,4 @@
-//! The registry: which sandboxes a session has, in every isolate and after every restart.
+//! The registry of a session's sandboxes, in every isolate and after every restart.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -31,7 +31,7 @@ fn sandboxes_are_listed_also_after_a_restart() {
 
     let host = Host::with_registry(&persist);
     assert_eq!(list(&host, "s"), ["default shell sleeping", "py python sleeping"]);
-    // It is found where it is, also by an isolate that has never seen it.
+    // It is found in its image, also by an isolate that has never seen it.
     let input = json!({ "sandbox": "py", "command": "class" });
     assert_eq!(host.call("s", "shell", &input).1["stdout"], "PythonSandbox");
     assert_eq!(create(&host, "py", "python").1["created"], false);
@@ -40,9 +40,9 @@ fn sandboxes_are_listed_also_after_a_restart() {
     assert_eq!(list(&host, "s"), ["default shell sleeping", "py python running"]);
 }
 
-/// Two images for one name at once: one is made, and both know which.
+/// With two concurrent images for one name, one of them wins, and both callers learn which.
 #[test]
-fn of_two_who_make_one_at_once_one_does() {
+fn concurrent_creations_of_one_sandbox_agree() {
     let persist = TempDir::new().expect("a temporary directory");
     let host = Host::with_registry(&persist);
     for round in 0..8 {
@@ -62,10 +62,10 @@ fn of_two_who_make_one_at_once_one_does() {
 }
 
 #[test]
-fn a_session_has_so_many_sandboxes_and_no_more() {
+fn the_number_of_sandboxes_in_a_session_is_limited() {
     let persist = TempDir::new().expect("a temporary directory");
     let host = Host::with_registry(&persist);
-    // At once, as a model might want them.
+    // Concurrently, as a model might create them.
     let results: Vec<(bool, Value)> = std::thread::scope(|scope| {
         let host = &host;
         let threads: Vec<_> =

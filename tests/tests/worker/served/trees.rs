@@ -1,4 +1,4 @@
-//! Trees from object to object: as a stream where the classes of both have one, and file by file where not.
+//! Trees between objects: streamed if both classes support it, and otherwise file by file.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn shell(host: &Host, sandbox: &str, command: &str) -> String {
     value["stdout"].as_str().expect("a text").to_owned()
 }
 
-/// How many calls a transfer of `d` with so many files takes, of both sandboxes together.
+/// Returns the number of calls to both sandboxes that a transfer of `d` with this many files makes.
 fn calls(host: &Host, from: &str, to: &str, files: u32) -> u32 {
     shell(host, from, &format!("fill {files}"));
     shell(host, to, "true");
@@ -32,7 +32,7 @@ fn calls(host: &Host, from: &str, to: &str, files: u32) -> u32 {
     let (failed, value) = host.call("s", "transfer", &input(from, "tree", to, &to_path));
     let size: usize = (0..files).map(|number| number.to_string().len()).sum();
     assert_eq!((failed, value), (false, json!({ "ok": true, "bytes": size })));
-    // Those that have asked for the number are two.
+    // Two of the calls were made to get the number.
     let calls = calls() - before - 2;
     for number in [0, files - 1] {
         let path = format!("copies/{files}/d/{number}");
@@ -43,7 +43,7 @@ fn calls(host: &Host, from: &str, to: &str, files: u32) -> u32 {
 }
 
 #[test]
-fn a_stream_takes_as_many_calls_however_many_files_there_are() {
+fn a_stream_makes_the_same_number_of_calls_for_any_number_of_files() {
     let host = Host::start();
     let few = calls(&host, "a", "b", 20);
     assert_eq!(calls(&host, "a", "b", 2000), few);
@@ -51,7 +51,7 @@ fn a_stream_takes_as_many_calls_however_many_files_there_are() {
 }
 
 #[test]
-fn what_has_no_streams_is_copied_file_by_file() {
+fn without_streams_trees_are_copied_file_by_file() {
     let host = Host::start();
     let (failed, made) = host.call("s", "sandbox_create", &json!({ "sandbox": "py", "image": "python" }));
     assert!(!failed, "{made}");
@@ -59,7 +59,7 @@ fn what_has_no_streams_is_copied_file_by_file() {
         let (few, more) = (calls(&host, from, to, 3), calls(&host, from, to, 30));
         assert!(more >= few + 3 * 27, "{from} to {to}: {few}, then {more}");
     }
-    // One that has the methods, and says that it cannot at this time.
+    // The class has the methods, but currently rejects them.
     let (failed, value) = host.call("s", "transfer", &input("a", "tree", "b", "old/tree"));
     assert!(!failed, "{value}");
     assert_eq!(
@@ -69,7 +69,7 @@ fn what_has_no_streams_is_copied_file_by_file() {
 }
 
 #[test]
-fn what_fails_is_told_and_leaves_nothing() {
+fn a_failed_transfer_is_reported_and_leaves_nothing() {
     let host = Host::start();
     shell(&host, "a", "fill 1000");
     for path in ["secret", "torn"] {
@@ -83,19 +83,19 @@ fn what_fails_is_told_and_leaves_nothing() {
         let (failed, error) = host.call("s", "transfer", &input("a", from, "b", to));
         let text = error.as_str().unwrap_or_default();
         assert!(failed && text.starts_with(code) && !text.contains("/a/path"), "{from}: {error}");
-        // Nor does it name the place where it was put together.
+        // The message does not contain the staging path.
         assert!(!text.contains(".koze"), "{error}");
     }
     assert_eq!(ends(&host, "s", "b"), "not unpacked");
     assert!(host.call("s", "glob", &json!({ "sandbox": "b", "pattern": "**/*", "cwd": "/" })).0);
-    // What cannot take it yet is asked again, with another stream.
+    // If the receiver is not ready yet, the transfer is retried with a new stream.
     let (failed, value) = host.call("s", "transfer", &input("a", "tree", "b", "starting/tree"));
     assert!(!failed, "{value}");
     assert_eq!(value["bytes"], 10 + 180 + 2700);
 }
 
 #[test]
-fn one_that_nobody_waits_for_ends_on_both_sides() {
+fn a_cancelled_transfer_ends_on_both_sides() {
     let host = Host::start();
     shell(&host, "a", "fill 1000");
     let unread = "/home/user/tree not read";
