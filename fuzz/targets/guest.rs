@@ -1,4 +1,4 @@
-//! Any bytes on a connection to the guest of a container.
+//! Sends arbitrary bytes to the guest of a container.
 #![no_main]
 
 #[path = "../../guest/tests/frames/play.rs"]

@@ -1,4 +1,4 @@
-//! Edits of any text that is JSONC.
+//! Applies arbitrary edits to arbitrary JSONC texts.
 #![no_main]
 
 #[path = "../../edit/tests/preserve/compare.rs"]

@@ -1,4 +1,4 @@
-//! Edits of any text that is TOML.
+//! Applies arbitrary edits to arbitrary TOML texts.
 #![no_main]
 
 #[path = "../../edit/tests/preserve/compare.rs"]
