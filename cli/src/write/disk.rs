@@ -1,4 +1,4 @@
-//! The operations that change the disk. Each passes a [fault](super::fault) point, and its errors name the file.
+//! The operations that change the disk. Each passes a [`fault`] point, and its errors name the file.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
