@@ -3,21 +3,16 @@
 //! It implements only the documentation. The sources of its rules:
 //!
 //! - *migrations*: developers.cloudflare.com, “Durable Object class migrations (legacy)”: tags are unique names that
-//!   say
-//!   which migrations have been applied; each is applied once per environment, in the order of the list; an
-//! environment's
-//!   list replaces the top level's; a Worker with a tag must always be deployed with one; the target of a rename must
-//! not
-//!   exist and must be exported; a delete removes all data, after binding and class were removed; `SQLite` cannot be
-//!   enabled on an existing class.
+//!   say which migrations have been applied; each is applied once per environment, in the order of the list; an
+//!   environment's list replaces the top level's; a Worker with a tag must always be deployed with one; the target of a
+//!   rename must not exist and must be exported; a delete removes all data, after binding and class were removed;
+//!   `SQLite` cannot be enabled on an existing class.
 //! - *which migrations are pending*: wrangler's `getMigrationsToUpload`: those after the deployed tag; if the deployed
-//!   tag
-//!   is not in the list, wrangler sends the whole list again, which counts as a fault here.
+//!   tag is not in the list, wrangler sends the whole list again, which counts as a fault here.
 //! - *exports*: developers.cloudflare.com, “Durable Object class exports” with its error reference, whose scenarios the
 //!   refusals below name; a deployment is applied completely or not at all.
 //! - *shape*: wrangler's validator: unique container names, one container per class, unique binding names; `exports`
-//!   and
-//!   `migrations` exclude each other.
+//!   and `migrations` exclude each other.
 //! - *an existing class must be exported by the code* in either mode: the reference of `exports`
 //!   (`config_export_not_in_code`), and error 10064 of the Workers API.
 //!
