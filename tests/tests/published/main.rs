@@ -2,5 +2,6 @@
 #![cfg(target_os = "linux")]
 
 mod action;
+mod pages;
 mod release;
 mod workflows;
