@@ -52,7 +52,7 @@ fn built(place: &Where, options: &Options, check: bool) -> (ExitCode, Build) {
     if done && check && drifted(&build) {
         match place.format {
             Format::Human => {
-                show::err("the project is not in step: run `koze build` and commit the changes\n")
+                show::err("the project is not in step: run `koze build` and commit the changes\n");
             }
             Format::GitHub => show::out(&drift(place, &build)),
             Format::Json => {}
@@ -77,7 +77,7 @@ pub(super) fn show(
             show::findings(findings);
         }
         Format::GitHub => {
-            show::github(&text(options, build, done), build.directory(&place.project), findings)
+            show::github(&text(options, build, done), build.directory(&place.project), findings);
         }
     }
     ExitCode::from(u8::from(!done))

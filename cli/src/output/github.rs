@@ -32,10 +32,10 @@ pub fn annotations(findings: &Findings, project: &Path, workspace: &Path) -> Str
 
 /// An annotation that says which files a build would change, at the first of them.
 pub fn drift(changes: &[Change], project: &Path, workspace: &Path) -> String {
-    let changed: Vec<_> = changes.iter().filter(|change| change.action() != Action::Unchanged).collect();
-    let Some(first) = changed.first() else { return String::new() };
+    let moved: Vec<_> = changes.iter().filter(|change| change.action() != Action::Unchanged).collect();
+    let Some(first) = moved.first() else { return String::new() };
     let mut message = "the project is not in step: run `koze build` and commit the changes".to_owned();
-    for change in &changed {
+    for change in &moved {
         let _ = write!(message, "\nwould {} {}", change.action().word(), change.shown);
     }
     let file = file(&first.shown, project, workspace);
