@@ -252,7 +252,7 @@ pub enum Dialect {
     OpenAi,
 }
 
-impl From<Dialect> for koze::tool::dialect::Dialect {
+impl From<Dialect> for koze_core::tool::dialect::Dialect {
     fn from(dialect: Dialect) -> Self {
         match dialect {
             Dialect::Mcp => Self::Mcp,

@@ -12,9 +12,9 @@ const STACK: usize = 256 * 1024 * 1024;
 fn main() -> ExitCode {
     // First of all: a sandbox is started by running this program once more.
     #[cfg(target_os = "linux")]
-    koze::provider::local::init();
+    koze_local::init();
     #[cfg(target_os = "linux")]
-    if let Some(code) = koze::provider::local::prove::init() {
+    if let Some(code) = koze_local::prove::init() {
         return code;
     }
     let cli = Cli::parse();

@@ -21,32 +21,18 @@
 #[doc(hidden)]
 pub mod binding;
 mod class;
-mod detach;
-pub mod error;
-pub mod handle;
-pub mod id;
 mod namespace;
-mod path;
-pub mod pool;
 pub mod provider;
-mod run;
-pub mod sandbox;
 pub mod serve;
-mod time;
-pub mod tool;
-mod transfer;
 
 pub use class::SandboxClass;
-pub use error::{Code, Error, Result};
-pub use handle::Handle;
-pub use id::{SandboxId, SandboxName, SessionId};
+pub use koze_core::{
+    Code, Error, Handle, Images, Outcome, Pool, Provider, Result, Run, Sandbox, SandboxId, SandboxName,
+    SessionId, transfer,
+};
+pub use koze_core::{error, handle, id, pool, sandbox, tool};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
-pub use pool::{Images, Pool};
-pub use provider::Provider;
-pub use run::{Outcome, Run};
-pub use sandbox::Sandbox;
-pub use transfer::transfer;
 
 /// The imports of a sandbox file.
 pub mod prelude {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::SandboxClass;
-use crate::error::Result;
-use crate::handle::{LARGEST, Life, Observed, State, whole};
-use crate::path::{HOME, absolute, anywhere};
 use crate::provider::cloudflare::CloudflareSandbox;
-use crate::sandbox::{Output, Sandbox, Write};
-use crate::tool::agent::shell;
+use koze_core::error::Result;
+use koze_core::handle::{LARGEST, Life, Observed, State, whole};
+use koze_core::path::{HOME, absolute, anywhere};
+use koze_core::sandbox::{Output, Sandbox, Write};
+use koze_core::shell;
 
 /// The timeout of a command.
 const TIMEOUT: Duration = Duration::from_mins(10);

@@ -67,9 +67,10 @@ fn write(dir: &Path) {
     let manifest = format!(
         "[package]\nname = \"generated\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n\
          [workspace]\n\n[profile.dev]\ndebug = \"line-tables-only\"\n\n[dependencies]\n\
-         koze = {{ path = {:?}, features = [\"local\"] }}\nserde_json = \"1\"\n\
+         koze = {{ path = {:?} }}\nkoze-local = {{ path = {:?} }}\nserde_json = \"1\"\n\
          tokio = {{ version = \"1\", features = [\"rt\", \"sync\"] }}\n",
-        root().join("runtime").to_string_lossy()
+        root().join("runtime").to_string_lossy(),
+        root().join("local").to_string_lossy()
     );
     // The versions of this workspace, which are on this machine: no registry is asked.
     let lock = fs::read_to_string(root().join("Cargo.lock")).expect("the workspace's lock file");

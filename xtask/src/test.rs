@@ -43,13 +43,7 @@ pub(crate) fn run(root: &Path, suite: Suite, args: &[OsString]) -> Result<ExitCo
         // it depends on, for the features are not the same.
         all.env("KOZE_TEST_PROGRAM", beside()?.join("koze"));
     }
-    let mut code = run_one(&mut all)?;
-    if args.is_empty() && cfg!(target_os = "linux") {
-        // Behind features: a Worker has no use for it, and some tests leave protections out.
-        let mut local = cargo(root)?;
-        local.args(["test", "--package", "koze", "--features", "local,testing", "--test", "local"]);
-        code = code.max(run_one(&mut local)?);
-    }
+    let code = run_one(&mut all)?;
     Ok(ExitCode::from(code))
 }
 

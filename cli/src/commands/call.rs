@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::ExitCode;
 
-use koze::tool::Unread;
+use koze_core::tool::Unread;
 use serde_json::Value;
 
 use super::here::{self, Here};
@@ -30,7 +30,7 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
 }
 
 /// The input as JSON, or what comes of the tool without it; `-` is what comes on standard input.
-fn input(text: &str) -> Result<koze::Result<Value>, ExitCode> {
+fn input(text: &str) -> Result<koze_core::Result<Value>, ExitCode> {
     let usage = |why: String| {
         show::err(&format!("error: {why}\n"));
         ExitCode::from(2)
@@ -44,7 +44,7 @@ fn input(text: &str) -> Result<koze::Result<Value>, ExitCode> {
         }
         text => text.to_owned(),
     };
-    match koze::tool::read(read.as_bytes()) {
+    match koze_core::tool::read(read.as_bytes()) {
         Ok(input) => Ok(Ok(input)),
         Err(Unread::Twice(error)) => Ok(Err(error)),
         Err(Unread::NoJson(error)) => {

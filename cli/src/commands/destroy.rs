@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use koze::provider::local::Local;
+use koze_local::Local;
 
 use super::here::{self, Here};
 use super::show;
@@ -36,7 +36,7 @@ fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
     })?
 }
 
-fn all(here: &Here) -> koze::Result<Vec<String>> {
+fn all(here: &Here) -> koze_core::Result<Vec<String>> {
     let found = Local::look(here.state.sandboxes(&here.session))?;
     Ok(found.into_iter().map(|(_, info)| info.name.to_string()).collect())
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::process::ExitCode;
 
-use koze::{Code, Error, Images, SessionId};
+use koze_core::{Code, Error, Images, SessionId};
 
 use super::project::{self, Offered};
 use super::show;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use koze::Images;
+use koze_core::Images;
 
 use super::show;
 use crate::args::Where;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use koze::provider::local::prove::{self, Fault, Verdict};
+use koze_local::prove::{self, Fault, Verdict};
 
 use super::{here, show};
 use crate::args::Format;

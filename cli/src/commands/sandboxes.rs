@@ -4,9 +4,9 @@ mod egress;
 
 use std::process::ExitCode;
 
-use koze::SessionId;
-use koze::provider::local::Local;
-use koze::sandbox::Status;
+use koze_core::SessionId;
+use koze_core::sandbox::Status;
+use koze_local::Local;
 use serde_json::json;
 
 use super::here::{self, Here};
@@ -44,7 +44,7 @@ fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
 }
 
 /// Looking makes nothing.
-fn rows(state: &State, only: Option<&SessionId>) -> koze::Result<Vec<Row>> {
+fn rows(state: &State, only: Option<&SessionId>) -> koze_core::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for dir in state.sessions()? {
         let found =

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use koze::tool::agent;
+use koze_core::tool::agent;
 use serde_json::Value;
 
 use super::{project, show};

@@ -1,6 +1,6 @@
 //! The supplementary groups of the user, in sandboxes on this machine.
 
-use koze::provider::local::{Groups, groups};
+use koze_local::{Groups, groups};
 
 use super::Check;
 

@@ -7,7 +7,7 @@ mod template;
 mod tools;
 mod worker;
 
-use koze::Images;
+use koze_core::Images;
 use koze_model::Sandbox;
 
 use crate::wrangler::bindings::Bindings;

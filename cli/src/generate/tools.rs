@@ -1,9 +1,9 @@
 //! `tools.rs` and `tools.json`: what agents call, and what they get to know of it.
 
-use koze::Images;
-use koze::provider::Image;
-use koze::tool::agent::{self, TYPES};
-use koze::tool::dialect::Dialect;
+use koze_core::Images;
+use koze_core::provider::Image;
+use koze_core::tool::agent::{self, TYPES};
+use koze_core::tool::dialect::Dialect;
 use koze_model::Sandbox;
 use koze_templates::TOOLS;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The images that agents may name: the sandboxes that serve them, as the tools know them.
 
-use koze::Images;
-use koze::provider::{Image, Size};
+use koze_core::Images;
+use koze_core::provider::{Image, Size};
 use koze_model::{Sandbox, instance};
 
 use super::Resolved;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use koze::Images;
+use koze_core::Images;
 use serde::{Deserialize, Serialize};
 
 /// What a project offers.

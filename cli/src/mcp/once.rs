@@ -1,7 +1,7 @@
 //! Calls of tools whose input has a key twice. Who reads messages for the protocol takes the last of the two and tells
 //! nobody, so such a call is found before: in place of its input stands what is wrong with it, and the server says so.
 
-use koze::tool::{self, Unread};
+use koze_core::tool::{self, Unread};
 use serde_json::{Map, Value, json};
 
 /// No tool takes this: the error of an input in place of it.
@@ -19,7 +19,7 @@ pub(crate) fn marked(message: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// What is wrong with an input, where that stands in its place.
-pub(crate) fn mark(input: &Map<String, Value>) -> Option<koze::Error> {
+pub(crate) fn mark(input: &Map<String, Value>) -> Option<koze_core::Error> {
     serde_json::from_value(input.get(TWICE)?.clone()).ok()
 }
 

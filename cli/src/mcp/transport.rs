@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use koze::tool;
+use koze_core::tool;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, ErrorData, MetaObject, RequestId,

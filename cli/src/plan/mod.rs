@@ -25,7 +25,7 @@ mod surroundings;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use koze::Images;
+use koze_core::Images;
 use koze_edit::{Document, Edit};
 use koze_model::Sandbox;
 

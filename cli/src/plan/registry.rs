@@ -1,7 +1,7 @@
 //! The class that records the sandboxes of sessions: `registry = true` in `Cargo.toml` makes it, and nothing but a word of
 //! the user takes it away again.
 
-use koze::provider::cloudflare::registry::BINDING;
+use koze_core::contract::REGISTRY_BINDING as BINDING;
 use koze_edit::{Edit, Step};
 use serde_json::{Value, json};
 

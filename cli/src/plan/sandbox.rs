@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use koze::provider::Image;
+use koze_core::provider::Image;
 use koze_model::image::ImageSource;
 use koze_model::{Backend, Sandbox};
 use serde_json::{Map, Value};

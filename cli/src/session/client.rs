@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use koze::tool::ToolResult;
-use koze::{Code, Error, Images, Result, SessionId};
+use koze_core::tool::ToolResult;
+use koze_core::{Code, Error, Images, Result, SessionId};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use koze::tool::{agent, mcp};
+use koze_core::tool::{agent, mcp};
 use rmcp::model::CallToolResult;
 use serde_json::Value;
 use tokio::io::BufReader;

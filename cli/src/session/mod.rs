@@ -26,7 +26,7 @@ pub mod wire;
 pub use client::Client;
 pub use state::State;
 
-use koze::{Code, Error, Result, SessionId};
+use koze_core::{Code, Error, Result, SessionId};
 
 /// Whose sandboxes those of this machine are: there is nobody else.
 const TENANT: &str = "local";
@@ -34,7 +34,7 @@ const TENANT: &str = "local";
 /// The session of a name.
 ///
 /// # Errors
-/// [`koze::Code::InvalidInput`] where it is no name.
+/// [`koze_core::Code::InvalidInput`] where it is no name.
 pub fn session(name: &str) -> Result<SessionId> {
     SessionId::new(TENANT, name)
 }

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use koze::{Code, Error, Result, SessionId};
+use koze_core::{Code, Error, Result, SessionId};
 use sha2::{Digest, Sha256};
 
 use super::trust::{self, Distrust};

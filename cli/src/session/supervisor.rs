@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use koze::provider::local::{self, Local};
-use koze::sandbox::Status;
-use koze::tool::agent;
-use koze::{
+use koze_core::sandbox::Status;
+use koze_core::tool::agent;
+use koze_core::{
     Code, Error, Images, Pool, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
 };
+use koze_local::Local;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -41,7 +41,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     let _ = rustix::process::setsid();
     let (state, session) = (state.clone(), session.clone());
     let null = fs::File::open("/dev/null").map_err(|error| failed(&error))?;
-    local::block_on(async move {
+    koze_local::block_on(async move {
         let started = Supervisor::start(&state, &session);
         let said = match &started {
             Ok(_) => READY.to_owned(),

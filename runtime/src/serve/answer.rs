@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::json;
 use worker::{Headers, Response, ResponseBody, ResponseBuilder, console_error};
 
-use crate::error::Error;
+use koze_core::error::Error;
 
 /// Why a request is not answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        use crate::error::Code;
+        use koze_core::error::Code;
         let status = match error.code {
             Code::Unsupported => 501,
             Code::Unavailable => 503,

@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq;
 use worker::Env;
 
 use super::answer::Refusal;
-use crate::id::SessionId;
+use koze_core::id::SessionId;
 
 /// The secret with the one token there is, and the tenant it belongs to.
 const TOKEN: &str = "KOZE_TOKEN";

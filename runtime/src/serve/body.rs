@@ -5,8 +5,8 @@ use serde_json::Value;
 use worker::Request;
 
 use super::answer::Refusal;
-use crate::error::Result as Read;
-use crate::tool::{self, Unread};
+use koze_core::error::Result as Read;
+use koze_core::tool::{self, Unread};
 
 /// The longest body: a file that a model writes, as JSON.
 pub(super) const MOST: usize = 32 << 20;

@@ -17,11 +17,11 @@ use worker::{Response, console_error};
 
 use super::Served;
 use super::answer::{self, Refusal};
-use crate::error::Error;
-use crate::pool::Pool;
 use crate::provider::cloudflare::{Cloudflare, label};
-use crate::tool::mcp::Files;
-use crate::tool::{self, Unread, agent, mcp};
+use koze_core::error::Error;
+use koze_core::pool::Pool;
+use koze_core::tool::mcp::Files;
+use koze_core::tool::{self, Unread, agent, mcp};
 
 /// The session of a client that names none: all of a tenant's share it.
 const SESSION: &str = "default";

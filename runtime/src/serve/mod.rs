@@ -33,13 +33,13 @@ use worker::{Env, Request, Response};
 use self::answer::{Refusal, json, text};
 use self::auth::Tokens;
 use self::route::{Query, Route, Url};
-use crate::error::Error;
-use crate::id::SessionId;
-use crate::pool::{Images, Pool};
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
-use crate::tool::dialect::Dialect;
-use crate::tool::{Reply, ToolResult, agent};
+use koze_core::error::Error;
+use koze_core::id::SessionId;
+use koze_core::pool::{Images, Pool};
+use koze_core::tool::dialect::Dialect;
+use koze_core::tool::{Reply, ToolResult, agent};
 
 /// The variable with the host of preview URLs, if it differs from the host of the request.
 const PREVIEW_HOST: &str = "KOZE_PREVIEW_HOST";

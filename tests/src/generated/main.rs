@@ -9,13 +9,14 @@ use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::rc::Rc;
 
-use koze::provider::{local::Local, memory::Memory};
+use koze::provider::memory::Memory;
 use koze::tool::Unread;
 use koze::{Pool, Provider, SessionId};
+use koze_local::Local;
 use serde_json::{Value, json};
 
 fn main() {
-    koze::provider::local::init();
+    koze_local::init();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use koze::pool::{Images, Pool};
-use koze::provider::memory::Memory;
-use koze::provider::{Image, Size};
-use koze::tool::{Unread, agent};
-use koze::{Provider, SessionId};
+use koze_core::pool::{Images, Pool};
+use koze_core::provider::memory::Memory;
+use koze_core::provider::{Image, Size};
+use koze_core::tool::{Unread, agent};
+use koze_core::{Provider, SessionId};
 use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
 use serde_json::Value;
 
@@ -73,14 +73,14 @@ impl<P: Provider + Clone + Send + 'static> InProcess<P> {
 impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
         let pool = self.pool(session);
-        let koze::tool::ToolResult { content, is_error } =
+        let koze_core::tool::ToolResult { content, is_error } =
             pollster::block_on(agent::call_tool(&pool, tool, input));
         ToolResult { content, is_error }
     }
 
     /// As a program has to read what it is given as text.
     fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
-        match koze::tool::read(input.as_bytes()) {
+        match koze_core::tool::read(input.as_bytes()) {
             Ok(input) => self.call(session, tool, input),
             Err(Unread::Twice(error)) => ToolResult { content: error.to_string(), is_error: true },
             Err(Unread::NoJson(error)) => panic!("{input}: {error}"),
@@ -103,7 +103,7 @@ pub(crate) use local::{LOCAL, start};
 
 #[cfg(target_os = "linux")]
 mod local {
-    use koze::provider::local::Local;
+    use koze_local::Local;
 
     use super::{Host, Hosted, InProcess};
 

@@ -33,7 +33,7 @@ fn hosts() -> Vec<Hosted> {
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    koze::provider::local::init();
+    koze_local::init();
     let mut arguments = Arguments::from_args();
     // As the standard harness does it.
     let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();

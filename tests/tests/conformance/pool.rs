@@ -1,7 +1,7 @@
 //! What a pool does beside calling tools.
 
-use koze::provider::memory::Memory;
-use koze::{Code, Pool, SessionId};
+use koze_core::provider::memory::Memory;
+use koze_core::{Code, Pool, SessionId};
 use libtest_mimic::{Failed, Trial};
 
 use crate::in_process::images;
@@ -20,7 +20,7 @@ fn pool(provider: &Memory, tenant: &str, session: &str) -> Pool<Memory> {
 
 fn destroyed() -> Result<(), Failed> {
     pollster::block_on(async {
-        let pool = pool(&Memory::new(), "tenant", "session").with_at_most(1);
+        let pool = pool(&Memory::new(), "tenant", "session").with_max_sandboxes(1);
         pool.sandbox("default").await?;
         pool.destroy("default").await?;
         assert_eq!(pool.list().await?, []);

@@ -1,7 +1,7 @@
 //! What a model gets to know of the tools.
 
-use koze::tool::agent;
-use koze::tool::dialect::Dialect;
+use koze_core::tool::agent;
+use koze_core::tool::dialect::Dialect;
 use libtest_mimic::Trial;
 use serde_json::Value;
 

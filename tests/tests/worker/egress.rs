@@ -10,7 +10,7 @@ fn a_policy_judges_hosts_ports_and_addresses_in_disguise() {
     let mut node = node_command("node");
     node.arg(root().join("tests/tests/worker/egress.mjs"));
     node.arg(root().join("templates/files/worker/egress.mjs"));
-    node.arg(root().join("runtime/src/provider/local/network/egress/addresses.json"));
+    node.arg(root().join("local/src/network/egress/addresses.json"));
     let output = run(node, TIMEOUT);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -1,4 +1,4 @@
-//! The sandboxes of this machine beside what else isolates a command: `runtime/benches/local.rs` and
+//! The sandboxes of this machine beside what else isolates a command: `local/benches/local.rs` and
 //! `tests/bench/mcp.mjs` measure, and this shows it.
 
 use std::fmt;
@@ -31,7 +31,7 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     let mut report = Report::of("Sandboxes on this machine, interleaved with their peers");
     eprintln!("bench: sandboxes on this machine");
     let mut bench = process::cargo(root);
-    bench.args(["bench", "--package", "koze", "--features", "local", "--bench", "local", "--"]);
+    bench.args(["bench", "--package", "koze-local", "--bench", "local", "--"]);
     if quick {
         bench.arg("--quick");
     }

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use koze::provider::Image;
-use koze::provider::local::{self, Local, Objects};
-use koze::{Code, Error};
+use koze_core::provider::Image;
+use koze_core::{Code, Error};
+use koze_local::{Local, Objects};
 use serde_json::{Value, json};
 
 use super::{Started, failed, follow, serve};
@@ -60,7 +60,7 @@ pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
 }
 
 /// The server of the sandboxes.
-fn objects(state: &State) -> koze::Result<Objects> {
+fn objects(state: &State) -> koze_core::Result<Objects> {
     state.make()?;
     let session = session::session(SESSION)?;
     Objects::serve(Local::new(state.sandboxes(&session))?, session)
@@ -119,7 +119,7 @@ impl Run {
             return Ok(());
         }
         let (objects, classes) = (Arc::clone(&self.objects), now.1.clone());
-        let done = local::block_on(async move { objects.follow(classes).await }).and_then(|done| done);
+        let done = koze_local::block_on(async move { objects.follow(classes).await }).and_then(|done| done);
         let names: Vec<&str> = now.1.iter().map(|(class, _)| class.as_str()).collect();
         let environment = self.environment.as_deref();
         let content = Content { config: &now.0, environment, classes: &names, vars: &self.vars };

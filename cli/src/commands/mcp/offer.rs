@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use koze::tool::mcp;
+use koze_core::tool::mcp;
 use rmcp::model::CallToolResult;
 use serde_json::Value;
 

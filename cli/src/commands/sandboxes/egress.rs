@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use chrono::{DateTime, SecondsFormat};
-use koze::SessionId;
-use koze::provider::local::{Local, Reached};
+use koze_core::SessionId;
+use koze_local::{Local, Reached};
 use serde_json::json;
 
 use super::show;
 use crate::args::ListFormat;
 use crate::session::State;
 
-pub(super) fn show(state: &State, only: Option<&SessionId>, format: ListFormat) -> koze::Result<ExitCode> {
+pub(super) fn show(state: &State, only: Option<&SessionId>, format: ListFormat) -> koze_core::Result<ExitCode> {
     let mut entries = Vec::new();
     for dir in state.sessions()? {
         entries.extend(Local::egress(dir)?);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::id::{SandboxId, SandboxName, SessionId};
+use koze_core::id::{SandboxId, SandboxName, SessionId};
 
 /// How many sandboxes are remembered.
 const MOST: usize = 10_000;

@@ -3,7 +3,7 @@
 use data_encoding::BASE32_NOPAD;
 use sha2::{Digest, Sha256};
 
-use crate::id::SandboxId;
+use koze_core::id::SandboxId;
 
 /// So many bytes of a digest are more than any two sandboxes ever share.
 const BYTES: usize = 17;
@@ -36,7 +36,7 @@ pub(super) fn is_base32(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::id::{SandboxName, SessionId};
+    use koze_core::id::{SandboxName, SessionId};
 
     #[test]
     fn a_label_follows_from_the_id() {

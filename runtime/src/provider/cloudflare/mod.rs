@@ -39,12 +39,12 @@ use self::preview::{Preview, Previews};
 use self::registry::{Record, Registry};
 pub use self::sandbox::CloudflareSandbox;
 use self::sandbox::WITHIN;
-use super::{Info, Opened, Provider, Template};
-use crate::error::{Code, Error, Result};
-use crate::id::{SandboxId, SandboxName, SessionId};
-use crate::pool::{self, Pool};
-use crate::sandbox::{MaybeSend, Status};
-use crate::time::{millis, now};
+use super::{Hibernated, Info, Opened, Provider, Template};
+use koze_core::error::{Code, Error, Result};
+use koze_core::id::{SandboxId, SandboxName, SessionId};
+use koze_core::pool;
+use koze_core::sandbox::{MaybeSend, Status};
+use koze_core::time::{millis, now};
 
 /// A class of sandboxes: an image that agents may name, and where its sandboxes are bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,21 +74,10 @@ struct Shared {
     call: Option<String>,
 }
 
-/// A sandbox that sleeps.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hibernated {
-    /// Its name in the session.
-    pub name: SandboxName,
-    /// Its image's name.
-    pub image: String,
-    /// When it was last used, in milliseconds since 1970, to a minute.
-    pub last_used: u64,
-}
-
 impl Cloudflare {
     /// The sandboxes of these classes, bound in an environment.
     pub fn new(env: &Env, classes: &'static [Class]) -> Self {
-        let (limits, at_most) = (Limits::default(), pool::AT_MOST);
+        let (limits, at_most) = (Limits::default(), pool::MAX_SANDBOXES);
         let shared = Shared { env: env.clone(), classes, previews: None, limits, at_most, call: None };
         Cloudflare { shared: Arc::new(shared) }
     }
@@ -107,7 +96,7 @@ impl Cloudflare {
 
     /// The same, with at most so many sandboxes in a session, which the registry counts.
     #[must_use]
-    pub fn with_at_most(self, sandboxes: usize) -> Self {
+    pub fn with_max_sandboxes(self, sandboxes: usize) -> Self {
         self.changed(|shared| shared.at_most = sandboxes)
     }
 
@@ -139,26 +128,6 @@ impl Cloudflare {
                 self.object(&id, class)?.cancel(&cancel, HEARS).await.map_err(Error::from)
             });
             join_all(each).await.into_iter().try_for_each(|told| told.map(drop))
-        })
-    }
-
-    /// The sandboxes of a session that sleep, in the order of their names.
-    ///
-    /// # Errors
-    /// [`Code::Unsupported`] where the Worker has no registry.
-    pub fn list_hibernated(
-        &self,
-        session: &SessionId,
-    ) -> impl Future<Output = Result<Vec<Hibernated>>> + MaybeSend {
-        SendFuture::new(async move {
-            let all = self.look(session).await?.into_iter();
-            let sleeping = all.filter(|(_, _, status)| *status == Status::Sleeping);
-            let hibernated = |(name, record, _): (SandboxName, Record, Status)| Hibernated {
-                name,
-                image: record.image,
-                last_used: record.used,
-            };
-            Ok(sleeping.map(hibernated).collect())
         })
     }
 
@@ -344,15 +313,21 @@ impl Provider for Cloudflare {
             Ok(all.map(|(name, record, status)| Info { name, image: record.image, status }).collect())
         })
     }
-}
 
-impl Pool<Cloudflare> {
-    /// The sandboxes of the session that sleep, in the order of their names.
-    ///
-    /// # Errors
-    /// [`Code::Unsupported`] where the Worker has no registry.
-    pub fn list_hibernated(&self) -> impl Future<Output = Result<Vec<Hibernated>>> + MaybeSend {
-        self.provider().list_hibernated(self.session())
+    fn list_hibernated(
+        &self,
+        session: &SessionId,
+    ) -> impl Future<Output = Result<Vec<Hibernated>>> + MaybeSend {
+        SendFuture::new(async move {
+            let all = self.look(session).await?.into_iter();
+            let sleeping = all.filter(|(_, _, status)| *status == Status::Sleeping);
+            let hibernated = |(name, record, _): (SandboxName, Record, Status)| Hibernated {
+                name,
+                image: record.image,
+                last_used: record.used,
+            };
+            Ok(sleeping.map(hibernated).collect())
+        })
     }
 }
 

@@ -13,8 +13,8 @@ use worker::wasm_bindgen_futures::JsFuture;
 use worker::{ObjectNamespace, console_error, js_sys};
 
 use super::contract::{self, Failure, Reason, methods};
-use crate::error::{Code, Error, Result};
-use crate::time::{millis, now, sleep};
+use koze_core::error::{Code, Error, Result};
+use koze_core::time::{millis, now, sleep};
 
 /// The first wait before a call is made again, and the longest one.
 pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::error::{Code, Error, Result};
-use crate::time::{millis, now, sleep};
+use koze_core::error::{Code, Error, Result};
+use koze_core::time::{millis, now, sleep};
 
 /// How often one who waits looks.
 const LOOK: Duration = Duration::from_millis(20);

@@ -13,7 +13,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use super::label;
-use crate::error::{Code, Error, Result};
+use koze_core::error::{Code, Error, Result};
 
 /// The ports that may be exposed. Of these, a class refuses what runs in its own containers, each time that it is asked.
 const PORTS: std::ops::RangeInclusive<u16> = 1024..=65535;

@@ -11,11 +11,10 @@ use worker::{
     console_error,
 };
 
-use crate::error::{Code, Error, Result};
-use crate::id::{SandboxName, SessionId};
+use koze_core::error::{Code, Error, Result};
+use koze_core::id::{SandboxName, SessionId};
 
-/// The binding of the class.
-pub const BINDING: &str = "KOZE_SESSIONS";
+pub use koze_core::contract::REGISTRY_BINDING as BINDING;
 
 /// Nobody but the object sees it.
 const URL: &str = "https://koze-sessions/";
@@ -170,7 +169,7 @@ impl Sessions {
         }
         let count = self.rows("select * from sandboxes", vec![])?.len();
         if count >= at_most {
-            return Ok(Err(crate::pool::full(count)));
+            return Ok(Err(koze_core::pool::full(count)));
         }
         let sleep = record.sleep_after_ms.map(i64::from);
         let bindings = vec![name.into(), record.image.into(), sleep.into(), whole(record.used)];

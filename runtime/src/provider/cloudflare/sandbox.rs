@@ -10,13 +10,13 @@ use super::contract::{self, LARGEST_PIECE, Nothing};
 use super::object::{Answer, Object, Refused, wrong_reply};
 use super::waiting::Waiting;
 use super::{Cloudflare, known, stream, write};
-use crate::error::{Code, Error, Result};
-use crate::id::SandboxId;
-use crate::sandbox::{
-    Capabilities, Command, Entry, Kind, MaybeSend, Output, Piece, Place, Sandbox, Stat, Status, Write,
+use koze_core::error::{Code, Error, Result};
+use koze_core::id::SandboxId;
+use koze_core::sandbox::{
+    Capabilities, Command, Entry, MaybeSend, Output, Piece, Place, Sandbox, Stat, Status, Write,
 };
-use crate::time::{millis, now};
-use crate::transfer::pieces;
+use koze_core::time::{millis, now};
+use koze_core::transfer::pieces;
 
 /// How long a call may take that runs no program: a container that starts is waited for.
 pub(super) const WITHIN: Duration = Duration::from_mins(1);
@@ -259,16 +259,4 @@ impl Sandbox for CloudflareSandbox {
 
 fn in_contract(place: Place<'_>) -> contract::Path {
     contract::Path { root: place.root.into(), path: place.path.into() }
-}
-
-impl From<contract::Stat> for Stat {
-    fn from(stat: contract::Stat) -> Self {
-        let kind = match stat.kind {
-            contract::Kind::File => Kind::File,
-            contract::Kind::Directory => Kind::Directory,
-            contract::Kind::Link => Kind::Link(stat.target.unwrap_or_default()),
-            contract::Kind::Other => Kind::Other,
-        };
-        Stat { kind, size: stat.size, mode: stat.mode }
-    }
 }

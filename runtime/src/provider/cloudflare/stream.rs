@@ -8,9 +8,9 @@ use super::contract;
 use super::object::{BACKOFF, Refused, jittered};
 use super::sandbox::WITHIN;
 use super::waiting::Waiting;
-use crate::error::{Error, Result};
-use crate::sandbox::Place;
-use crate::time::{millis, now, sleep};
+use koze_core::error::{Error, Result};
+use koze_core::sandbox::Place;
+use koze_core::time::{millis, now, sleep};
 
 /// How long a stream may take. The classes end one that stands still long before.
 const LONGEST: Duration = Duration::from_mins(62);

@@ -1,8 +1,8 @@
 //! Writes that are larger than one call takes: put together beside their place, and moved there whole.
 
 use super::contract::LARGEST_PIECE;
-use crate::error::{Code, Error, Result};
-use crate::sandbox::{Kind, Place, Sandbox, Stat, Write};
+use koze_core::error::{Code, Error, Result};
+use koze_core::sandbox::{Kind, Place, Sandbox, Stat, Write};
 
 /// How many links on the way to a file are followed: as many as Linux does.
 const LINKS: usize = 40;

@@ -1,0 +1,41 @@
+//! What every host of koze's sandboxes shares: the operations of a sandbox, sessions, and the tools that agents call.
+//!
+//! A Worker uses the crate `koze`, which re-exports this one and adds Cloudflare's side. Programs that run sandboxes on a
+//! Linux machine use it with `koze-local`.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`sandbox`] | the operations of a sandbox |
+//! | [`provider`] | opens sandboxes; the provider in memory |
+//! | [`contract`] | the methods of a sandbox's Durable Object, as data |
+//! | [`pool`], [`handle`] | the sandboxes of a session, and one of them |
+//! | [`id`], [`error`] | names and errors |
+//! | [`tool`] | the tools, their definitions and results |
+
+pub mod contract;
+mod detach;
+pub mod error;
+pub mod handle;
+pub mod id;
+#[doc(hidden)]
+pub mod path;
+pub mod pool;
+pub mod provider;
+mod run;
+pub mod sandbox;
+#[doc(hidden)]
+pub mod shell;
+#[doc(hidden)]
+pub mod time;
+pub mod tool;
+#[doc(hidden)]
+pub mod transfer;
+
+pub use error::{Code, Error, Result};
+pub use handle::Handle;
+pub use id::{SandboxId, SandboxName, SessionId};
+pub use pool::{Images, Pool};
+pub use provider::Provider;
+pub use run::{Outcome, Run};
+pub use sandbox::Sandbox;
+pub use transfer::transfer;

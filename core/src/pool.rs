@@ -1,0 +1,299 @@
+//! The sandboxes of one session, by name. The tools work on them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::Mutex as AsyncMutex;
+
+use crate::error::{Code, Error, Result};
+use crate::handle::{Handle, Life, Observed};
+use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::provider::{Hibernated, Image, Info, Opened, Provider, Template};
+use crate::sandbox::{Sandbox, Status};
+use crate::tool::BoundTool;
+
+/// The default idle time before a sandbox sleeps.
+pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
+
+/// The images of a project, as listed by `koze build`.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Images {
+    list: Vec<Image>,
+    default: usize,
+}
+
+impl Images {
+    /// Creates the list of images with the name of the default one.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if no image has the name `default`.
+    pub fn new(list: Vec<Image>, default: &str) -> Result<Self> {
+        let Some(default) = list.iter().position(|image| image.name == default) else {
+            let message = format!("`{default}` is not an image of this project");
+            return Err(Error::new(Code::InvalidInput, message));
+        };
+        Ok(Images { list, default })
+    }
+
+    /// Returns all images.
+    pub fn list(&self) -> &[Image] {
+        &self.list
+    }
+
+    /// Returns the default image.
+    pub fn default_image(&self) -> &Image {
+        &self.list[self.default]
+    }
+
+    /// Finds an image by name or reference. Returns the default image if `named` is `None`.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`], with the available names.
+    pub fn find(&self, named: Option<&str>) -> Result<&Image> {
+        let Some(named) = named else { return Ok(self.default_image()) };
+        let found = self.list.iter().find(|image| image.name == named);
+        found.or_else(|| self.list.iter().find(|image| image.reference == named)).ok_or_else(|| {
+            let known: Vec<&str> = self.list.iter().map(|image| image.name.as_str()).collect();
+            unknown_image(named, &known)
+        })
+    }
+}
+
+/// Returns the error for an unknown image.
+pub fn unknown_image(named: &str, known: &[&str]) -> Error {
+    let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
+    Error::new(Code::InvalidInput, message)
+}
+
+/// The sandboxes of one session. A clone shares them.
+#[derive(Debug)]
+pub struct Pool<P> {
+    shared: Arc<Shared<P>>,
+    max_sandboxes: usize,
+}
+
+#[derive(Debug)]
+struct Shared<P> {
+    provider: P,
+    session: SessionId,
+    images: Images,
+    /// Sandboxes are created one at a time, so that concurrent calls cannot exceed the limit.
+    making: AsyncMutex<()>,
+    /// The sandboxes that have a handle.
+    observed: Mutex<BTreeMap<SandboxName, Weak<Observed>>>,
+}
+
+/// The state of a session's sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PoolState {
+    /// The sandboxes by name.
+    pub sandboxes: BTreeMap<SandboxName, SandboxState>,
+}
+
+/// The state of a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SandboxState {
+    /// Whether it runs or sleeps.
+    pub status: Status,
+    /// Its image's name.
+    pub image: String,
+}
+
+/// The default limit of sandboxes in a session.
+#[doc(hidden)]
+pub const MAX_SANDBOXES: usize = 20;
+
+/// Returns the error for a session that has reached its limit of sandboxes.
+#[doc(hidden)]
+pub fn full(sandboxes: usize) -> Error {
+    let message = format!("this session has reached its limit of {sandboxes} sandboxes: use one of them");
+    Error::new(Code::Unavailable, message)
+}
+
+impl<P: Provider> Pool<P> {
+    /// Creates the pool of a session.
+    pub fn new(provider: P, session: SessionId, images: Images) -> Self {
+        let (making, observed) = (AsyncMutex::default(), Mutex::default());
+        Pool {
+            shared: Arc::new(Shared { provider, session, images, making, observed }),
+            max_sandboxes: MAX_SANDBOXES,
+        }
+    }
+
+    /// Sets the maximum number of sandboxes.
+    #[must_use]
+    pub fn with_max_sandboxes(self, sandboxes: usize) -> Self {
+        Pool { max_sandboxes: sandboxes, ..self }
+    }
+
+    /// Returns the session.
+    pub fn session(&self) -> &SessionId {
+        &self.shared.session
+    }
+
+    /// Returns the provider of the sandboxes.
+    pub fn provider(&self) -> &P {
+        &self.shared.provider
+    }
+
+    /// Returns the images of the project.
+    pub fn images(&self) -> &Images {
+        &self.shared.images
+    }
+
+    /// Returns the sandbox with this name. Creates it with the default image on first use.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if the name is not valid, [`Code::Unavailable`] if the session has reached its limit, and the
+    /// errors of the provider.
+    pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
+        let image = self.shared.images.default_image().clone();
+        Ok(self.open(SandboxName::new(name)?, image, None).await?.sandbox)
+    }
+
+    /// Creates a sandbox unless it exists. `image` defaults to the default image, `sleep_after` to the image's value. Returns
+    /// whether the sandbox was created.
+    ///
+    /// # Errors
+    /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] if the name exists with another image.
+    pub async fn create(
+        &self,
+        name: &str,
+        image: Option<&str>,
+        sleep_after: Option<Duration>,
+    ) -> Result<bool> {
+        let wanted = self.shared.images.find(image)?.clone();
+        let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
+        if image.is_some() && opened.image != wanted.name {
+            let message = format!(
+                "the sandbox `{name}` already exists with the image `{}`: choose another name for the new one",
+                opened.image
+            );
+            return Err(Error::new(Code::AlreadyExists, message));
+        }
+        Ok(opened.created)
+    }
+
+    /// Lists the sandboxes of the session, sorted by name.
+    ///
+    /// # Errors
+    /// The errors of the provider.
+    pub async fn list(&self) -> Result<Vec<Info>> {
+        self.shared.provider.list(&self.shared.session).await
+    }
+
+    /// Lists the sleeping sandboxes of the session, sorted by name.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] unless the provider records when a sandbox was last used: a Worker without a registry and the
+    /// local provider do not.
+    pub async fn list_hibernated(&self) -> Result<Vec<Hibernated>> {
+        self.shared.provider.list_hibernated(&self.shared.session).await
+    }
+
+    /// Stops a sandbox of the session and deletes its files.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] if there is no sandbox with this name, and the errors of the provider.
+    pub async fn destroy(&self, name: &str) -> Result<()> {
+        let name = SandboxName::new(name)?;
+        let Some(opened) = self.find(&name).await? else {
+            return Err(Error::new(Code::NotFound, format!("there is no sandbox `{name}` in this session")));
+        };
+        opened.sandbox.destroy().await?;
+        if let Some(observed) = self.handles().remove(&name).and_then(|observed| observed.upgrade()) {
+            observed.set_life(Life::Destroyed);
+        }
+        Ok(())
+    }
+
+    /// Returns a handle to the sandbox with this name. Creates the sandbox with the default image on first use.
+    ///
+    /// If your keys are not valid names, use them as sessions: `SessionId::new("app", key)`.
+    ///
+    /// # Errors
+    /// As [`Pool::sandbox`].
+    pub async fn get(&self, name: &str) -> Result<Handle<P>> {
+        let sandbox = self.sandbox(name).await?;
+        let name = SandboxName::new(name)?;
+        let mut handles = self.handles();
+        // Forget sandboxes without handles. A sandbox that was destroyed elsewhere gets a new handle.
+        handles.retain(|_, observed| observed.strong_count() > 0);
+        let there = handles.get(&name).and_then(Weak::upgrade);
+        let there = there.filter(|observed| observed.state().status != Life::Destroyed);
+        let observed = there.unwrap_or_else(|| Arc::new(Observed::new()));
+        handles.insert(name.clone(), Arc::downgrade(&observed));
+        drop(handles);
+        Ok(Handle::new(self.clone(), name, sandbox, observed))
+    }
+
+    /// Returns the eight tools of the agent family, bound to these sandboxes.
+    pub fn tools(&self) -> Vec<BoundTool<P>> {
+        BoundTool::all(self)
+    }
+
+    /// Returns the state of the session's sandboxes.
+    ///
+    /// # Errors
+    /// The errors of the provider.
+    pub async fn state(&self) -> Result<PoolState> {
+        let list = self.list().await?.into_iter();
+        let state = |info: Info| (info.name, SandboxState { status: info.status, image: info.image });
+        Ok(PoolState { sandboxes: list.map(state).collect() })
+    }
+
+    pub(crate) fn note(&self) -> Option<&str> {
+        self.shared.provider.note()
+    }
+
+    /// Returns the observer of a sandbox, if it has a handle.
+    pub(crate) fn observed(&self, name: &str) -> Option<Arc<Observed>> {
+        self.handles().get(&SandboxName::new(name).ok()?)?.upgrade()
+    }
+
+    pub(crate) async fn find(&self, name: &SandboxName) -> Result<Option<Opened<P::Sandbox>>> {
+        self.shared.provider.find(&self.id(name.clone())).await
+    }
+
+    fn handles(&self) -> MutexGuard<'_, BTreeMap<SandboxName, Weak<Observed>>> {
+        self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn open(
+        &self,
+        name: SandboxName,
+        image: Image,
+        sleep_after: Option<Duration>,
+    ) -> Result<Opened<P::Sandbox>> {
+        let id = self.id(name);
+        if let Some(there) = self.shared.provider.find(&id).await? {
+            return Ok(there);
+        }
+        let _one = self.shared.making.lock().await;
+        match self.list().await {
+            Ok(there)
+                if there.len() >= self.max_sandboxes && !there.iter().any(|info| info.name == id.name) =>
+            {
+                return Err(full(there.len()));
+            }
+            Ok(_) => {}
+            // A provider that cannot list sandboxes cannot count them.
+            Err(error) if error.code == Code::Unsupported => {}
+            Err(error) => return Err(error),
+        }
+        let sleep_after = sleep_after.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
+        self.shared.provider.open(&id, &Template { image, sleep_after }).await
+    }
+
+    fn id(&self, name: SandboxName) -> SandboxId {
+        SandboxId { session: self.shared.session.clone(), name }
+    }
+}
+
+impl<P> Clone for Pool<P> {
+    fn clone(&self) -> Self {
+        Pool { shared: Arc::clone(&self.shared), max_sandboxes: self.max_sandboxes }
+    }
+}

@@ -1,0 +1,139 @@
+//! Sandbox providers.
+
+pub mod memory;
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
+
+/// Opens sandboxes and keeps track of them across restarts of the host process.
+pub trait Provider: MaybeSend + MaybeSync + 'static {
+    /// The type of its sandboxes.
+    type Sandbox: Sandbox;
+
+    /// Returns a provider-specific notice for `sandbox_create`, if any.
+    fn note(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the sandbox with this ID. Creates it from `template` if it does not exist.
+    ///
+    /// Concurrent calls create the sandbox once and return the same one.
+    fn open(
+        &self,
+        id: &SandboxId,
+        template: &Template,
+    ) -> impl Future<Output = Result<Opened<Self::Sandbox>>> + MaybeSend;
+
+    /// Returns the sandbox with this ID if it exists. Never creates one.
+    fn find(&self, id: &SandboxId)
+    -> impl Future<Output = Result<Option<Opened<Self::Sandbox>>>> + MaybeSend;
+
+    /// Lists the sandboxes of a session, sorted by name.
+    fn list(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Info>>> + MaybeSend;
+
+    /// Lists the sleeping sandboxes of a session, sorted by name.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] unless the provider records when a sandbox was last used.
+    fn list_hibernated(
+        &self,
+        session: &SessionId,
+    ) -> impl Future<Output = Result<Vec<Hibernated>>> + MaybeSend {
+        let _ = session;
+        let message = "this provider does not record when a sandbox was last used";
+        async move { Err(Error::new(Code::Unsupported, message)) }
+    }
+}
+
+/// The properties of a new sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Template {
+    /// The image.
+    pub image: Image,
+    /// The idle time before it sleeps.
+    pub sleep_after: Duration,
+}
+
+/// An image: one of the project's sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Image {
+    /// The name of the sandbox that declares it, without `.sandbox.rs`: `python`.
+    pub name: String,
+    /// A registry reference, or the path of a Dockerfile.
+    pub reference: String,
+    /// Whether its sandboxes can reach the internet.
+    pub internet: bool,
+    /// The hosts that its sandboxes may reach. Empty means any host, if `internet` is set.
+    pub allowed_hosts: Vec<String>,
+    /// The hosts that its sandboxes may not reach.
+    pub denied_hosts: Vec<String>,
+    /// Its environment variables.
+    pub env: Vec<(String, String)>,
+    /// The size of its sandboxes.
+    pub size: Size,
+    /// The idle time before its sandboxes sleep, if the image sets one.
+    #[serde(default)]
+    pub sleep_after: Option<Duration>,
+}
+
+impl Image {
+    /// Creates an image with defaults: no internet access and no environment variables.
+    pub fn new(name: impl Into<String>, reference: impl Into<String>, size: Size) -> Self {
+        Image {
+            name: name.into(),
+            reference: reference.into(),
+            internet: false,
+            allowed_hosts: Vec::new(),
+            denied_hosts: Vec::new(),
+            env: Vec::new(),
+            size,
+            sleep_after: None,
+        }
+    }
+}
+
+/// The size of a sandbox, as in Cloudflare's instance types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Size {
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Disk in MB.
+    pub disk_mb: u32,
+}
+
+/// A sandbox that was opened.
+#[derive(Debug)]
+pub struct Opened<S> {
+    /// The sandbox.
+    pub sandbox: S,
+    /// The name of its image. It can differ from the template's if the sandbox already existed.
+    pub image: String,
+    /// Whether it was created by this call.
+    pub created: bool,
+}
+
+/// An entry of the list of sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Info {
+    /// Its name within the session.
+    pub name: SandboxName,
+    /// The name of its image.
+    pub image: String,
+    /// Whether it runs or sleeps.
+    pub status: Status,
+}
+
+/// A sleeping sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hibernated {
+    /// Its name within the session.
+    pub name: SandboxName,
+    /// The name of its image.
+    pub image: String,
+    /// The time of its last use in milliseconds since 1970, accurate to a minute.
+    pub last_used: u64,
+}

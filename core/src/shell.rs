@@ -1,0 +1,54 @@
+//! Runs command lines with a shell.
+
+use std::time::Duration;
+
+use crate::error::{Code, Error, Result};
+use crate::sandbox::{Command, Output, Sandbox};
+
+/// The most bytes of each stream that a model gets.
+const MAX_OUTPUT: usize = 1024 * 1024;
+
+/// Checks that a command can be passed to a program.
+pub(crate) fn check(command: &str) -> Result<()> {
+    if command.contains('\0') {
+        return Err(Error::new(Code::InvalidInput, "`command` must not contain a NUL character"));
+    }
+    Ok(())
+}
+
+/// The paths that bash may have. `PATH` is not searched: it begins with a directory that the sandbox can write to.
+const BASH: &[&str] = &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
+/// The shell that every image has.
+const SH: &str = "/bin/sh";
+
+/// Runs a command with bash, or sh where there is none.
+#[doc(hidden)]
+pub async fn run<S: Sandbox>(
+    sandbox: &S,
+    command: &str,
+    working_dir: &str,
+    timeout: Duration,
+) -> Result<Output> {
+    check(command)?;
+    // Without `--`, a command that begins with a dash would be read as options. The last argument is the name that the
+    // shell uses for itself in messages.
+    let with = |path: &str, options: &[&str], name: &str| Command {
+        argv: [&[path], options, &["-c", "--", command, name]]
+            .concat()
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        working_dir: working_dir.to_owned(),
+        env: Vec::new(),
+        timeout,
+        max_output: MAX_OUTPUT,
+    };
+    for path in BASH {
+        match sandbox.exec(with(path, &["--noprofile", "--norc"], "bash")).await {
+            // The image has no bash. If it is the working directory that is missing, sh reports that too.
+            Err(error) if error.code == Code::NotFound => {}
+            ran => return ran,
+        }
+    }
+    sandbox.exec(with(SH, &[], "sh")).await
+}

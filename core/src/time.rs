@@ -1,0 +1,56 @@
+//! Time, natively on tokio and in a Worker.
+
+use std::time::Duration;
+
+/// Waits. Natively it needs a tokio runtime with timers.
+#[cfg(not(target_arch = "wasm32"))]
+pub async fn sleep(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Waits.
+#[cfg(target_arch = "wasm32")]
+pub async fn sleep(time: Duration) {
+    gloo_timers::future::sleep(time).await;
+}
+
+/// Milliseconds since 1970. In a Worker, time stands still between two things that are waited for.
+#[cfg(not(target_arch = "wasm32"))]
+pub fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    millis(since)
+}
+
+/// Milliseconds since 1970. In a Worker, time stands still between two things that are waited for.
+#[cfg(target_arch = "wasm32")]
+pub fn now() -> u64 {
+    // A whole number of milliseconds below 2^53.
+    js_sys::Date::now() as u64
+}
+
+/// A point in time to measure from.
+#[derive(Debug, Clone, Copy)]
+pub struct Start(#[cfg(not(target_arch = "wasm32"))] std::time::Instant, #[cfg(target_arch = "wasm32")] u64);
+
+impl Start {
+    /// Returns the current time.
+    pub fn now() -> Self {
+        #[cfg(not(target_arch = "wasm32"))]
+        return Start(std::time::Instant::now());
+        #[cfg(target_arch = "wasm32")]
+        return Start(now());
+    }
+
+    /// How long ago it was. In a Worker, time stands still between two things that are waited for.
+    pub fn elapsed(self) -> Duration {
+        #[cfg(not(target_arch = "wasm32"))]
+        return self.0.elapsed();
+        #[cfg(target_arch = "wasm32")]
+        return Duration::from_millis(now().saturating_sub(self.0));
+    }
+}
+
+/// A time in whole milliseconds.
+pub fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

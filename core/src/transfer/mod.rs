@@ -1,0 +1,111 @@
+//! Copies files and directories between sandboxes, also of different providers. The copy is assembled at a staging path and
+//! renamed, so a partial copy is never visible.
+
+pub mod pieces;
+
+use crate::detach::detach;
+use crate::error::{Code, Error, Result};
+use crate::path::{absolute, anywhere};
+use crate::sandbox::{Kind, Sandbox, Stat};
+
+/// Copies a file, or a directory if `recursive` is set, to a path of another sandbox. Returns the bytes of all files.
+/// Relative paths start at `/home/user`. Keeps modes, symbolic links and empty directories. Replaces an existing file, but
+/// never a directory.
+///
+/// If the future is dropped, nothing is left behind. If the process is killed, a local sandbox removes the rest when it starts
+/// again.
+///
+/// # Errors
+/// [`Code::IsDirectory`] for a directory without `recursive`, or if the target of a file is a directory;
+/// [`Code::AlreadyExists`] if the target of a directory exists; [`Code::TooLarge`] if the other sandbox is full; and the errors
+/// of both sandboxes.
+pub async fn transfer<S: Sandbox, T: Sandbox>(
+    from: &S,
+    from_path: &str,
+    to: &T,
+    to_path: &str,
+    recursive: bool,
+) -> Result<u64> {
+    let (from_path, to_path) = (absolute(from_path)?, absolute(to_path)?);
+    let from_path = match from_path.trim_end_matches('/') {
+        "" => "/",
+        path => path,
+    };
+    let to_path = to_path.trim_end_matches('/');
+    let Some((parent, _)) = to_path.rsplit_once('/') else {
+        return Err(Error::new(Code::IsDirectory, "`/` already exists: use a path below it"));
+    };
+    let is_directory = is_directory(from, from_path).await?;
+    if is_directory && !recursive {
+        let message = format!("`{from_path}` is a directory: set `recursive` to copy it with its contents");
+        return Err(Error::new(Code::IsDirectory, message));
+    }
+    if let Ok(Stat { kind: Kind::Directory, .. }) = to.stat(anywhere(to_path)).await {
+        let (code, what) = if is_directory {
+            (Code::AlreadyExists, "already exists")
+        } else {
+            (Code::IsDirectory, "is a directory")
+        };
+        return Err(Error::new(code, format!("`{to_path}` {what}: use another path")));
+    }
+    let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
+    // Where that fails, a kill in the middle leaves something: no reason to copy nothing.
+    let _ = to.note_passing(&path).await;
+    let mut beside = Beside { sandbox: Some(to.clone()), path };
+    let copied = async {
+        let bytes = from.copy_to(anywhere(from_path), to, anywhere(&beside.path)).await?;
+        to.rename(anywhere(&beside.path), anywhere(to_path)).await?;
+        // Were it noted for ever, nothing would be there to be taken away.
+        let _ = to.forget_passing(&beside.path).await;
+        Ok(bytes)
+    };
+    let copied: Result<u64> = copied.await;
+    if copied.is_err() {
+        take_away(to, &beside.path).await;
+    }
+    beside.sandbox = None;
+    copied.map_err(|error| Error { message: error.message.replace(&beside.path, to_path), ..error })
+}
+
+/// A staging path. Dropping it before the rename removes what is there.
+struct Beside<T: Sandbox> {
+    sandbox: Option<T>,
+    path: String,
+}
+
+impl<T: Sandbox> Drop for Beside<T> {
+    fn drop(&mut self) {
+        if let Some(sandbox) = self.sandbox.take() {
+            let path = std::mem::take(&mut self.path);
+            detach(async move {
+                take_away(&sandbox, &path).await;
+            });
+        }
+    }
+}
+
+/// Removes the staging path if it exists. Errors are ignored.
+async fn take_away<T: Sandbox>(sandbox: &T, path: &str) {
+    let gone = sandbox.remove(anywhere(path)).await;
+    // A sandbox that does not answer is to do it when it starts.
+    if !matches!(gone, Err(Error { code: Code::Unavailable, .. })) {
+        let _ = sandbox.forget_passing(path).await;
+    }
+}
+
+/// Returns whether a path is a directory. Follows the named link; links inside a tree stay links.
+async fn is_directory<S: Sandbox>(sandbox: &S, path: &str) -> Result<bool> {
+    match sandbox.stat(anywhere(path)).await?.kind {
+        Kind::Directory => Ok(true),
+        Kind::Link(_) => match sandbox.list(anywhere(path)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code == Code::NotADirectory => Ok(false),
+            Err(error) => Err(error),
+        },
+        Kind::File => Ok(false),
+        Kind::Other => {
+            let message = format!("{path} cannot be copied: it is not a file, directory or symbolic link");
+            Err(Error::new(Code::Unsupported, message))
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! A copy over nothing but the core operations: what every sandbox can do.
+
+use crate::error::{Code, Error, Result};
+use crate::sandbox::{Entry, Kind, Place, Sandbox, Stat, Write};
+
+/// How much is on its way at once, in bytes.
+const PIECE: u64 = 1024 * 1024;
+
+/// How many files and directories one transfer copies.
+const MOST: usize = 1_000_000;
+
+/// Copies a file or tree to a place where nothing is, and returns the bytes of its files.
+pub async fn copy<S: Sandbox, T: Sandbox>(
+    from: &S,
+    source: Place<'_>,
+    to: &T,
+    target: Place<'_>,
+) -> Result<u64> {
+    // Read whole before the first byte is written, so that a copy into itself comes to an end.
+    let tree = entries(from, source).await?;
+    let under = |place: Place<'_>, entry: &str| match entry {
+        "" => place.path.to_owned(),
+        entry => format!("{}{entry}", place.path.trim_end_matches('/')),
+    };
+    let mut bytes = 0;
+    for (entry, stat) in &tree {
+        let (old, new) = (under(source, entry), under(target, entry));
+        let (old, new) = (Place { path: &old, ..source }, Place { path: &new, ..target });
+        match &stat.kind {
+            Kind::Directory => to.make_dir(new).await?,
+            Kind::Link(leads) => to.make_link(new, leads).await?,
+            Kind::File => bytes += file(from, old, to, new, stat.mode).await?,
+            Kind::Other => {
+                let message =
+                    format!("`{}` is not a regular file, directory or link, and cannot be copied", old.path);
+                return Err(Error::new(Code::Unsupported, message));
+            }
+        }
+    }
+    // At the end, and the deepest first: a directory may be one that nothing can be written to.
+    for (entry, stat) in tree.iter().rev().filter(|(_, stat)| stat.kind == Kind::Directory) {
+        to.set_mode(Place { path: &under(target, entry), ..target }, stat.mode).await?;
+    }
+    Ok(bytes)
+}
+
+/// The paths below a place, each with a slash in front, directories before what is in them; the first is the place itself.
+async fn entries<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<Vec<(String, Stat)>> {
+    let mut stat = sandbox.stat(place).await?;
+    if let Kind::Link(_) = stat.kind {
+        stat = match sandbox.list(place).await {
+            Ok(_) => Stat { kind: Kind::Directory, size: 0, mode: 0o755 },
+            Err(error) if error.code == Code::NotADirectory => {
+                Stat { kind: Kind::File, size: 0, mode: 0o644 }
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    let mut left = if stat.kind == Kind::Directory { vec![String::new()] } else { Vec::new() };
+    let mut entries = vec![(String::new(), stat)];
+    while let Some(dir) = left.pop() {
+        let path = format!("{}{dir}/", place.path.trim_end_matches('/'));
+        for Entry { name, stat } in sandbox.list(Place { path: &path, ..place }).await? {
+            let entry = format!("{dir}/{name}");
+            if stat.kind == Kind::Directory {
+                left.push(entry.clone());
+            }
+            entries.push((entry, stat));
+        }
+        if entries.len() > MOST {
+            let message = format!("`{}` has more than {MOST} files and directories", place.path);
+            return Err(Error::new(Code::TooLarge, message));
+        }
+    }
+    Ok(entries)
+}
+
+async fn file<S: Sandbox, T: Sandbox>(
+    from: &S,
+    source: Place<'_>,
+    to: &T,
+    target: Place<'_>,
+    mode: u32,
+) -> Result<u64> {
+    let mut offset = 0;
+    loop {
+        let piece = from.read(source, offset, PIECE).await?;
+        let count = piece.bytes.len() as u64;
+        if count > 0 || offset == 0 {
+            let how = if offset == 0 { Write::Replace } else { Write::Append };
+            to.write(target, piece.bytes, how).await?;
+        }
+        offset += count;
+        if count < PIECE {
+            break;
+        }
+    }
+    to.set_mode(target, mode).await?;
+    Ok(offset)
+}

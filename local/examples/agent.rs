@@ -1,0 +1,193 @@
+//! An agent that has a computer: the Messages API of Anthropic on one side, the sandboxes of a session on the other.
+//!
+//! ```text
+//! ANTHROPIC_API_KEY=… cargo run -p koze-local --example agent -- "Which prime is the 1000th?"
+//! ```
+//!
+//! `ANTHROPIC_BASE_URL` and `ANTHROPIC_MODEL` name another API and another model.
+
+use std::env;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use koze_core::provider::{Image, Size};
+use koze_core::tool::agent;
+use koze_core::tool::dialect::Dialect;
+use koze_core::{Images, Pool, SessionId};
+use koze_local::Local;
+use serde_json::{Value, json};
+
+/// How often the model may answer: an agent that finds no end is stopped.
+const STEPS: usize = 30;
+/// How long an answer may be.
+const MAX_TOKENS: u32 = 8192;
+/// How often a request is made again that the API could not serve just then, and how long is waited at most.
+const RETRIES: u32 = 4;
+const LONGEST_WAIT: Duration = Duration::from_mins(1);
+
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("say what is to be done: agent \"Which prime is the 1000th?\"")]
+    NoPrompt,
+    #[error("set ANTHROPIC_API_KEY to a key of the API")]
+    NoKey,
+    #[error("{0}")]
+    Sandbox(#[from] koze_core::Error),
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+    #[error("the API cannot be reached: {0}")]
+    Http(#[from] ureq::Error),
+    #[error("the API answered {status}: {message}")]
+    Api { status: u16, message: String },
+    #[error("the model refused to go on")]
+    Refusal,
+    #[error("the answer was cut off after {MAX_TOKENS} tokens: {0}")]
+    Cut(String),
+    #[error("the model stopped for a reason this agent does not know: {0}")]
+    Stopped(Value),
+    #[error("no end after {STEPS} steps")]
+    Steps,
+}
+
+/// Does what its arguments say.
+#[allow(unreachable_pub, reason = "a test runs this very program")]
+pub fn main() -> ExitCode {
+    // First of all: sandboxes are started by running this program once more.
+    koze_local::init();
+    match start() {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<String, Error> {
+    let prompt = env::args().skip(1).collect::<Vec<_>>().join(" ");
+    if prompt.is_empty() {
+        return Err(Error::NoPrompt);
+    }
+    let client = Client::from_env()?;
+    // The sandboxes go with this directory; an agent that is to find them again keeps it.
+    let state = tempfile::tempdir()?;
+    let size = Size { memory_mib: 1024, disk_mb: 4000 };
+    let images = Images::new(vec![Image::new("shell", "docker.io/library/debian:13", size)], "shell")?;
+    let pool = Pool::new(Local::new(state.path())?, SessionId::new("example", "agent")?, images);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(converse(&client, &pool, &prompt))
+}
+
+/// The loop: the model answers, its tools are called, and it gets to know what came of them.
+async fn converse(client: &Client, pool: &Pool<Local>, prompt: &str) -> Result<String, Error> {
+    let definitions = agent::definitions(pool.images());
+    let tools: Vec<Value> = definitions.iter().map(|tool| tool.to_json(Dialect::Anthropic)).collect();
+    let mut messages = vec![json!({ "role": "user", "content": prompt })];
+    for _ in 0..STEPS {
+        let answer = client.ask(&tools, &messages).await?;
+        let content = &answer["content"];
+        messages.push(json!({ "role": "assistant", "content": content }));
+        match answer["stop_reason"].as_str() {
+            Some("tool_use") => {
+                messages.push(json!({ "role": "user", "content": call_tools(pool, content).await }));
+            }
+            // The model goes on where it paused.
+            Some("pause_turn") => {}
+            Some("end_turn" | "stop_sequence") => return Ok(text(content)),
+            Some("max_tokens") => return Err(Error::Cut(text(content))),
+            Some("refusal") => return Err(Error::Refusal),
+            _ => return Err(Error::Stopped(answer["stop_reason"].clone())),
+        }
+    }
+    Err(Error::Steps)
+}
+
+/// Calls all tools that an answer asks for at once; the results are in the order in which they were asked for.
+async fn call_tools(pool: &Pool<Local>, content: &Value) -> Vec<Value> {
+    let calls = blocks(content, "tool_use").map(async |block| {
+        let name = block["name"].as_str().unwrap_or_default();
+        let result = agent::call_tool(pool, name, block["input"].clone()).await;
+        json!({
+            "type": "tool_result",
+            "tool_use_id": block["id"],
+            "content": result.content,
+            "is_error": result.is_error,
+        })
+    });
+    join_all(calls).await
+}
+
+fn text(content: &Value) -> String {
+    blocks(content, "text").filter_map(|block| block["text"].as_str()).collect()
+}
+
+fn blocks<'a>(content: &'a Value, kind: &'static str) -> impl Iterator<Item = &'a Value> {
+    content.as_array().into_iter().flatten().filter(move |block| block["type"] == kind)
+}
+
+struct Client {
+    http: ureq::Agent,
+    url: String,
+    key: String,
+    model: String,
+}
+
+impl Client {
+    fn from_env() -> Result<Self, Error> {
+        let set = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let base = set("ANTHROPIC_BASE_URL").unwrap_or_else(|| "https://api.anthropic.com".into());
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(Duration::from_mins(10)));
+        Ok(Client {
+            http: config.build().into(),
+            url: format!("{}/v1/messages", base.trim_end_matches('/')),
+            key: set("ANTHROPIC_API_KEY").ok_or(Error::NoKey)?,
+            model: set("ANTHROPIC_MODEL").unwrap_or_else(|| "claude-sonnet-4-5".into()),
+        })
+    }
+
+    /// The model's answer. Where the API is busy or fails, it is asked again, and not for ever.
+    async fn ask(&self, tools: &[Value], messages: &[Value]) -> Result<Value, Error> {
+        let body =
+            json!({ "model": self.model, "max_tokens": MAX_TOKENS, "tools": tools, "messages": messages });
+        for attempt in 0.. {
+            let (status, retry_after, answer) = self.post(body.clone()).await?;
+            match status {
+                200 => return Ok(answer),
+                429 | 500..=599 if attempt < RETRIES => {
+                    let wait = retry_after.unwrap_or(Duration::from_secs(1 << attempt));
+                    tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
+                }
+                _ => {
+                    let message = answer["error"]["message"].as_str().unwrap_or("it does not say why");
+                    return Err(Error::Api { status, message: message.to_owned() });
+                }
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// One request: the status, how long the API wants us to wait, and what it says.
+    async fn post(&self, body: Value) -> Result<(u16, Option<Duration>, Value), Error> {
+        let request = self
+            .http
+            .post(&self.url)
+            .header("x-api-key", &self.key)
+            .header("anthropic-version", "2023-06-01");
+        // The client blocks, and the sandboxes must not wait for it.
+        let sent = tokio::task::spawn_blocking(move || {
+            let mut response = request.send_json(body)?;
+            let seconds =
+                response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+            // An error of a proxy's may be no JSON.
+            let answer = response.body_mut().read_json().unwrap_or_default();
+            Ok((response.status().as_u16(), seconds.map(Duration::from_secs), answer))
+        });
+        sent.await.map_err(std::io::Error::other)?
+    }
+}

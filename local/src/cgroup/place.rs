@@ -1,0 +1,184 @@
+//! Where the groups of sandboxes are made: looked for once in the life of this program, which may have to move for it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::scope;
+
+/// What has to be counted for a group to be of use.
+const NEEDED: [&str; 2] = ["memory", "pids"];
+/// What is limited where it can be.
+const WANTED: &str = "cpu";
+
+/// Directories in which groups can be made.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// Version 2: one for all controllers.
+    Unified {
+        parent: PathBuf,
+        /// Whether processors can be limited.
+        processors: bool,
+    },
+    /// Version 1: one each.
+    Legacy { memory: PathBuf, processes: PathBuf, processors: Option<PathBuf> },
+}
+
+/// The place; none where this process may make no groups.
+pub(super) fn place() -> Option<&'static Place> {
+    static PLACE: OnceLock<Option<Place>> = OnceLock::new();
+    PLACE.get_or_init(look).as_ref()
+}
+
+fn look() -> Option<Place> {
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let place = own_group(&own, &mounts, &NEEDED);
+    if let Some(parent) = place {
+        sweep(&parent);
+        let processors = add(&parent, WANTED);
+        return Some(Place::Unified { parent, processors });
+    }
+    let (memory, processes) = (legacy(&own, &mounts, "memory")?, legacy(&own, &mounts, "pids")?);
+    let processors = legacy(&own, &mounts, "cpu");
+    [Some(&memory), Some(&processes), processors.as_ref()]
+        .into_iter()
+        .flatten()
+        .for_each(|parent| sweep(parent));
+    Some(Place::Legacy { memory, processes, processors })
+}
+
+/// This process's group of version 2, where groups can be made in it; a scope of systemd's where that helps.
+fn own_group(own: &str, mounts: &str, needed: &[&str]) -> Option<PathBuf> {
+    let group = unified(own, mounts)?;
+    if let Some(place) = open(&group, needed) {
+        return Some(place);
+    }
+    // A scope has what the hierarchy has.
+    let root = find(mounts, "/", |kind, _| kind == "cgroup2")?;
+    if !offers(&root, needed) {
+        return None;
+    }
+    open(&unified(&scope::enter(&group)?, mounts)?, needed)
+}
+
+/// The same for a test, which has a group to itself, and a controller that this machine has left for version 2.
+pub(super) fn own_group_for_test(controller: &str) -> bool {
+    let read = |file| fs::read_to_string(Path::new("/proc/self").join(file)).unwrap_or_default();
+    own_group(&read("cgroup"), &read("mountinfo"), &[controller]).is_some()
+}
+
+/// Has the kernel count in the groups below a group of version 2. Where processes are in it, the kernel does so in the root
+/// alone; this process moves to a leaf where it is the only one.
+fn open(group: &Path, needed: &[&str]) -> Option<PathBuf> {
+    if !offers(group, needed) {
+        return None;
+    }
+    let enable = || needed.iter().all(|one| add(group, one));
+    // The root has no kind.
+    let kind = fs::read_to_string(group.join("cgroup.type")).ok();
+    if kind.is_none() || enabled(group, needed) {
+        return enable().then(|| group.to_owned());
+    }
+    let alone =
+        || fs::read_to_string(group.join("cgroup.procs")).is_ok_and(|all| all.trim() == me().to_string());
+    if kind.as_deref().map(str::trim) != Some("domain") || !alone() {
+        return None;
+    }
+    let leaf = group.join(format!("koze-{}-supervisor", me()));
+    let enter = |group: &Path| fs::write(group.join("cgroup.procs"), me().to_string()).is_ok();
+    fs::create_dir(&leaf).ok()?;
+    if enter(&leaf) && enable() {
+        return Some(group.to_owned());
+    }
+    // As it was. What was counted meanwhile keeps nothing out.
+    for one in needed {
+        let _ = fs::write(group.join("cgroup.subtree_control"), format!("-{one}"));
+    }
+    enter(group);
+    let _ = fs::remove_dir(leaf);
+    None
+}
+
+fn me() -> u32 {
+    std::process::id()
+}
+
+fn offers(group: &Path, needed: &[&str]) -> bool {
+    lists(&group.join("cgroup.controllers"), needed)
+}
+
+fn enabled(group: &Path, needed: &[&str]) -> bool {
+    lists(&group.join("cgroup.subtree_control"), needed)
+}
+
+fn lists(file: &Path, needed: &[&str]) -> bool {
+    let all = fs::read_to_string(file).unwrap_or_default();
+    needed.iter().all(|one| all.split_whitespace().any(|other| other == *one))
+}
+
+/// Has a controller count below a group, if it does not yet.
+fn add(group: &Path, controller: &str) -> bool {
+    enabled(group, &[controller])
+        || fs::write(group.join("cgroup.subtree_control"), format!("+{controller}")).is_ok()
+}
+
+/// Takes away the empty groups of programs that are gone.
+fn sweep(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid =
+            name.to_str().and_then(|name| name.strip_prefix("koze-")?.split_once('-')?.0.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// This process's own group in the unified hierarchy (version 2).
+fn unified(own: &str, mounts: &str) -> Option<PathBuf> {
+    let group = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    find(mounts, group, |kind, _| kind == "cgroup2")
+}
+
+/// The same in the hierarchy of a controller (version 1).
+fn legacy(own: &str, mounts: &str, controller: &str) -> Option<PathBuf> {
+    let group = own.lines().find_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|one| one == controller).then_some(group)
+    })?;
+    find(mounts, group, |kind, options| kind == "cgroup" && options.split(',').any(|one| one == controller))
+}
+
+/// Where a group is mounted: `mountinfo` says what part of the hierarchy is mounted where.
+fn find(mounts: &str, group: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(3);
+        let (root, point) = (left.next()?, left.next()?);
+        let mut right = right.split(' ');
+        let (kind, options) = (right.next()?, right.nth(1)?);
+        if !wanted(kind, options) {
+            return None;
+        }
+        let below = if root == "/" { group } else { group.strip_prefix(root)? };
+        let path = Path::new(point).join(below.trim_start_matches('/'));
+        path.is_dir().then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_group_is_mounted() {
+        let own = "8:pids:/\n4:memory:/a\n1:cpu,cpuacct:/b\n0::/";
+        let mounts = "36 35 0:31 / /tmp rw,relatime shared:9 - cgroup cgroup rw,memory\n\
+                      37 35 0:32 / / rw - cgroup2 none rw";
+        assert_eq!(legacy(own, mounts, "memory"), None, "/tmp/a is no directory");
+        assert_eq!(legacy("4:memory:/", mounts, "memory"), Some("/tmp".into()));
+        assert_eq!(legacy(own, mounts, "pids"), None);
+        assert_eq!(unified(own, mounts), Some("/".into()));
+    }
+}

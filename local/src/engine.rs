@@ -1,0 +1,37 @@
+//! A thread of our own for all that waits. Sandboxes outlive the runtime of the caller: a test has one per function.
+
+use std::sync::OnceLock;
+
+use tokio::runtime::{Builder, Handle};
+
+use koze_core::error::{Code, Error, Result};
+
+/// The runtime.
+pub(super) fn engine() -> Result<&'static Handle> {
+    static ENGINE: OnceLock<Option<Handle>> = OnceLock::new();
+    ENGINE
+        .get_or_init(|| {
+            let runtime =
+                Builder::new_current_thread().enable_all().thread_name("koze-files").build().ok()?;
+            let handle = runtime.handle().clone();
+            std::thread::Builder::new()
+                .name("koze-engine".into())
+                .spawn(move || runtime.block_on(std::future::pending::<()>()))
+                .ok()?;
+            Some(handle)
+        })
+        .as_ref()
+        .ok_or_else(|| Error::new(Code::Unavailable, "the system cannot start another thread for koze"))
+}
+
+/// Runs work to its end, also where the caller gives up waiting: a file half-written is then still tidied up.
+pub(super) async fn run<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    engine()?.spawn(work).await.map_err(|error| Error::new(Code::Internal, error.to_string()))?
+}
+
+/// The same for what blocks.
+pub(super) async fn block<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    engine()?.spawn_blocking(work).await.map_err(|error| Error::new(Code::Internal, error.to_string()))?
+}

@@ -1,0 +1,161 @@
+//! Programs in a sandbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use koze_guest::message::{Answer, Request};
+use koze_guest::output::Kept;
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::os::fd::AsFd;
+use tokio::net::unix::pipe::Receiver;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::background::Background;
+use super::engine::engine;
+use super::running::{Running, error, gone};
+use koze_core::error::{Code, Error, Result};
+use koze_core::sandbox::{Command, Output};
+
+/// How long the guest may take to kill a program; then the whole sandbox ends.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How much is read of what lay in a pipe when its program ended: the most that a pipe holds.
+const PIPE: usize = 1 << 20;
+/// The exit code of a program whose time was up.
+const TIMEOUT: i32 = 124;
+/// That of a program that was killed.
+const KILLED: i32 = 137;
+
+/// Runs a program. Where the caller gives up waiting, the program is killed.
+pub(super) async fn exec(
+    running: Arc<Running>,
+    command: Command,
+    env: Vec<(String, String)>,
+) -> Result<Output> {
+    let (done, output) = oneshot::channel();
+    engine()?.spawn(async move {
+        let mut done = done;
+        let output = run(&running, command, env, &mut done).await;
+        let _ = done.send(output);
+    });
+    output.await.map_err(|_| gone())?
+}
+
+struct Stream {
+    pipe: Receiver,
+    kept: Kept,
+    open: bool,
+}
+
+impl Stream {
+    /// Reads what is there.
+    fn read(&mut self, buffer: &mut [u8]) {
+        match self.pipe.try_read(buffer) {
+            Ok(0) => self.open = false,
+            Ok(read) => self.kept.push(&buffer[..read]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => self.open = false,
+        }
+    }
+
+    /// Adds a line of koze's own.
+    fn note(&mut self, text: &str) {
+        self.kept.push(format!("\nkoze: {text}\n").as_bytes());
+    }
+
+    /// What is kept. What is left behind in the background goes on writing, and would die of a closed pipe.
+    fn finish(mut self, buffer: &mut [u8], note: Option<&str>, background: &Background) -> Vec<u8> {
+        let mut left = PIPE;
+        while left > 0 && self.open {
+            // Asked of the kernel itself: tokio may not have heard yet that something is there.
+            match rustix::io::read(&self.pipe, &mut *buffer) {
+                Ok(0) => self.open = false,
+                Ok(read) => {
+                    self.kept.push(&buffer[..read]);
+                    left = left.saturating_sub(read);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        if let Some(note) = note {
+            self.note(note);
+        }
+        if self.open {
+            background.drain(self.pipe);
+        }
+        self.kept.finish()
+    }
+}
+
+async fn run(
+    running: &Running,
+    command: Command,
+    env: Vec<(String, String)>,
+    done: &mut oneshot::Sender<Result<Output>>,
+) -> Result<Output> {
+    let failed = |error: std::io::Error| {
+        Error::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
+    };
+    let stream = || -> std::io::Result<_> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        let pipe = Receiver::from_owned_fd(read)?;
+        Ok((Stream { pipe, kept: Kept::new(command.max_output), open: true }, write))
+    };
+    let (mut stdout, out) = stream().map_err(failed)?;
+    let (mut stderr, err) = stream().map_err(failed)?;
+    let judgements = running.judgements();
+    let number = running.number();
+    let request = Request::Exec { argv: command.argv, cwd: command.working_dir, env };
+    let mut ended = running.ask(number, &request, &[out.as_fd(), err.as_fd()]).await?;
+    drop((out, err));
+
+    let kill = Request::Kill { exec: number };
+    let mut buffer = vec![0; 64 << 10];
+    let mut until = Instant::now().checked_add(command.timeout).unwrap_or_else(far);
+    let (mut late, mut abandoned) = (false, false);
+    let answer = loop {
+        tokio::select! {
+            biased;
+            answer = &mut ended => break answer,
+            () = sleep_until(until) => {
+                if late || abandoned {
+                    running.kill();
+                } else {
+                    late = true;
+                    running.tell(number, &kill, &[]).await?;
+                }
+                until = Instant::now() + PATIENCE;
+            }
+            () = done.closed(), if !abandoned => {
+                abandoned = true;
+                running.tell(number, &kill, &[]).await?;
+                until = Instant::now() + PATIENCE;
+            }
+            ready = stdout.pipe.readable(), if stdout.open => {
+                if ready.is_ok() { stdout.read(&mut buffer); } else { stdout.open = false; }
+            }
+            ready = stderr.pipe.readable(), if stderr.open => {
+                if ready.is_ok() { stderr.read(&mut buffer); } else { stderr.open = false; }
+            }
+        }
+    };
+    let exit_code = match answer.map(|received| received.message) {
+        _ if late => TIMEOUT,
+        Ok(Answer::Ended(code)) => code,
+        Ok(Answer::Failed(fault)) => return Err(error(fault)),
+        Ok(_) => return Err(Error::new(Code::Internal, "the guest returned an unexpected answer")),
+        Err(_) => return Err(running.gone()),
+    };
+    let judged = running.judged_since(judgements).filter(|_| exit_code == KILLED);
+    let note = judged.map(|why| format!("all programs of this sandbox were killed: {why}"));
+    let background = &running.background;
+    let stdout = stdout.finish(&mut buffer, None, background);
+    let stderr = stderr.finish(&mut buffer, note.as_deref(), background);
+    Ok(Output { stdout, stderr, exit_code, timed_out: late })
+}
+
+/// A time that is too long to be reckoned with: a year.
+fn far() -> Instant {
+    Instant::now() + Duration::from_hours(365 * 24)
+}

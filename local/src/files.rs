@@ -1,0 +1,191 @@
+//! Files of a sandbox. The guest opens them, and hands them over; the bytes do not go through it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+
+use koze_guest::message::{self, Found, Request};
+
+use super::engine;
+use super::running::Running;
+use koze_core::error::{Code, Error, Result};
+use koze_core::sandbox::{Entry, Kind, Piece, Place, Stat};
+
+/// Files that say they are empty and are not, of `/proc`, are read this far at most.
+const PIECE: usize = 64 << 10;
+/// How much is read at once of a file that says how long it is.
+const STEP: usize = 16 << 20;
+
+pub(super) fn place(place: Place<'_>) -> message::Place {
+    message::Place { root: place.root.to_owned(), path: place.path.to_owned() }
+}
+
+pub(super) fn stat(found: Found) -> Stat {
+    let kind = match found.kind {
+        message::Kind::File => Kind::File,
+        message::Kind::Directory => Kind::Directory,
+        message::Kind::Link(target) => Kind::Link(target),
+        message::Kind::Other => Kind::Other,
+    };
+    Stat { kind, size: found.size, mode: found.mode }
+}
+
+/// The guest and this program are of one build: their answers fit.
+pub(super) fn odd() -> Error {
+    Error::new(Code::Internal, "the guest returned an unexpected answer")
+}
+
+/// A file that the guest has opened.
+struct Opened {
+    file: File,
+    /// How long it is.
+    size: u64,
+    /// Whether it was not there before.
+    made: bool,
+}
+
+/// Asks for a file. It is looked at once more: of a pipe, reading might never end.
+async fn open(running: &Running, number: u64, request: &Request) -> Result<Opened> {
+    let received = running.ask(number, request, &[]).await?.await.map_err(|_| super::running::gone())?;
+    if let message::Answer::Failed(fault) = received.message {
+        return Err(super::running::error(fault));
+    }
+    let made = received.message == message::Answer::Made;
+    let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(odd)?;
+    let file = File::from(file);
+    match file.metadata() {
+        Ok(about) if about.is_file() => Ok(Opened { file, size: about.len(), made }),
+        _ => Err(odd()),
+    }
+}
+
+/// A piece of a file.
+pub(super) async fn read(running: &Running, path: message::Place, offset: u64, limit: u64) -> Result<Piece> {
+    let name = path.path.clone();
+    let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path)).await?;
+    let read = move || read_piece(&file, size, offset, limit).map_err(|error| failed(&error, &name));
+    // What is short is there sooner than another thread would be.
+    if (1..=PIECE as u64).contains(&size) { read() } else { engine::block(read).await }
+}
+
+fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Piece> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    while bytes.len() < limit {
+        let at = offset.saturating_add(bytes.len() as u64);
+        // One more than there should be: reading less than that, it was the end.
+        let expected = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX).saturating_add(1);
+        let step = if size > 0 { expected.min(STEP) } else { PIECE }.min(limit - bytes.len());
+        let start = bytes.len();
+        bytes.resize(start + step, 0);
+        let read = match file.read_at(&mut bytes[start..], at) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                bytes.truncate(start);
+                continue;
+            }
+            // Some files of /proc know no offsets this large.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && at > size => 0,
+            read => read?,
+        };
+        bytes.truncate(start + read);
+        if read == 0 || (size > 0 && read < step) {
+            break;
+        }
+    }
+    let size = if bytes.is_empty() { size } else { size.max(offset.saturating_add(bytes.len() as u64)) };
+    Ok(Piece { bytes, size })
+}
+
+/// What a list of a directory holds at most: entries, and bytes of their names and of the targets of links.
+const LONGEST_LIST: usize = 1_000_000;
+const LARGEST_LIST: usize = 128 << 20;
+
+/// What is known of a directory that is listed page by page.
+#[derive(Default)]
+pub(super) struct Listing {
+    entries: Vec<Entry>,
+    bytes: usize,
+}
+
+impl Listing {
+    /// Adds a page.
+    pub(super) fn add(&mut self, page: Vec<(String, Found)>, path: &str) -> Result<()> {
+        for (name, found) in page {
+            self.bytes += name.len();
+            if let message::Kind::Link(target) = &found.kind {
+                self.bytes += target.len();
+            }
+            self.entries.push(Entry { name, stat: stat(found) });
+        }
+        if self.entries.len() <= LONGEST_LIST && self.bytes <= LARGEST_LIST {
+            return Ok(());
+        }
+        let text = format!(
+            "{path} is too large to list: the limit is {LONGEST_LIST} entries, or {} MiB of names; use a command instead",
+            LARGEST_LIST >> 20
+        );
+        Err(Error::new(Code::TooLarge, text))
+    }
+
+    pub(super) fn into_entries(self) -> Vec<Entry> {
+        self.entries
+    }
+}
+
+/// Replaces a file in one step.
+pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
+    let name = path.path.clone();
+    let create = running.number();
+    let mut file = open(running, create, &Request::Create(path)).await?.file;
+    let written = engine::block(move || {
+        file.write_all(&bytes).map_err(|error| failed(&error, &name))?;
+        Ok(bytes.len() as u64)
+    })
+    .await;
+    match written {
+        Ok(size) => running.call(&Request::Commit { create }).await.map(|_| size),
+        Err(error) => {
+            running.tell(running.number(), &Request::Abort { create }, &[]).await?;
+            Err(error)
+        }
+    }
+}
+
+/// Puts bytes behind those of a file, all or none.
+pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
+    let name = path.path.clone();
+    let create = running.number();
+    let Opened { mut file, made, .. } = open(running, create, &Request::Append(path)).await?;
+    let written = engine::block(move || {
+        let before = file.metadata().map_err(|error| failed(&error, &name))?.len();
+        if let Err(error) = file.write_all(&bytes) {
+            // Part of it may be there.
+            let _ = file.set_len(before);
+            return Err(failed(&error, &name));
+        }
+        Ok(file.metadata().map_err(|error| failed(&error, &name))?.len())
+    })
+    .await;
+    match written {
+        Ok(_) if made => drop(running.call(&Request::Commit { create }).await?),
+        Err(_) if made => running.tell(running.number(), &Request::Abort { create }, &[]).await?,
+        _ => {}
+    }
+    written
+}
+
+fn failed(error: &io::Error, path: &str) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Error::new(Code::TooLarge, format!("{path} does not fit on the sandbox's disk"))
+        }
+        io::ErrorKind::PermissionDenied => {
+            Error::new(Code::PermissionDenied, format!("permission denied for {path}"))
+        }
+        io::ErrorKind::InvalidInput => {
+            Error::new(Code::InvalidInput, format!("{path} cannot be read: the path is not valid"))
+        }
+        kind => Error::new(Code::Internal, format!("{path}: {kind}")),
+    }
+}

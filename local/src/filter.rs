@@ -1,0 +1,282 @@
+//! The filter of system calls: what no program in a sandbox needs, and a way out has been found through before.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch,
+};
+
+use super::launch::Program;
+use koze_core::error::{Code, Error, Result};
+
+/// Refused whatever their arguments are, once the sandbox is built: mounts, which a user namespace would allow.
+const REFUSED_LAST: &[i64] = &[
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_mount_setattr,
+];
+
+/// Refused whatever their arguments are, and not needed to build a sandbox either.
+const REFUSED: &[i64] = &[
+    // Other ways to mounts.
+    libc::SYS_chroot,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_setns,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_fanotify_init,
+    // Other processes' memory and descriptors.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // Keyrings know no namespaces.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // Large and often broken parts of the kernel.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_memfd_secret,
+    // The machine itself.
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_iopl,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_ioperm,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_modify_ldt,
+];
+
+/// Not there at all: programs then take an older way. The flags of `clone3` lie in memory, where no filter sees them.
+/// `io_setup` takes of a number that the whole machine shares (`fs.aio-max-nr`).
+const MISSING: &[i64] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_setup,
+    FILE_SETATTR,
+];
+/// `file_setattr`, the same on every machine: what [`FS_SET_XATTR`] does.
+const FILE_SETATTR: i64 = 469;
+
+/// Requests by `ioctl` that take disk without writing: `FS_IOC_RESVSP`, its 64-bit form, `FS_IOC_ZERO_RANGE`, and those of
+/// XFS, `XFS_IOC_ALLOCSP` and its 64-bit form.
+const ALLOCATING: &[u64] = &[0x4030_5828, 0x4030_582a, 0x4030_5839, 0x4030_580a, 0x4030_5824];
+/// `FS_IOC_FSSETXATTR`: sets how much XFS takes at the first byte, and which project's quota a file counts to.
+const FS_SET_XATTR: u64 = 0x401c_5820;
+
+const NAMESPACES: &[libc::c_int] = &[
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWCGROUP,
+];
+/// `CLONE_NEWTIME`: for `unshare` alone; for `clone` the bit is part of a signal's number.
+const NEW_TIME: libc::c_int = 0x80;
+
+/// The filters that need not wait until a sandbox is built. The kernel takes longer over a filter the more it refuses, and
+/// over these nobody waits.
+pub(super) fn early() -> Result<Vec<Program>> {
+    static MADE: OnceLock<Result<Vec<Program>>> = OnceLock::new();
+    let make = || {
+        let mut all = vec![
+            program(refused()?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
+            program(missing(), SeccompAction::Errno(libc::ENOSYS.cast_unsigned()))?,
+            program(allocating()?, SeccompAction::Errno(libc::EOPNOTSUPP.cast_unsigned()))?,
+        ];
+        if cfg!(target_arch = "x86_64") {
+            all.push(no_x32());
+        }
+        Ok(all)
+    };
+    MADE.get_or_init(|| plain(make())).clone()
+}
+
+/// The other filters, made once for each kind. Without a control group, memory that no process maps would count nowhere: then
+/// shared memory of the System V kind is refused too.
+pub(super) fn last(group: bool) -> Result<Vec<Program>> {
+    static MADE: [OnceLock<Result<Vec<Program>>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let make = || {
+        Ok(vec![
+            program(refused_last(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
+            // The number of no error: the call is left out, and its caller told that it was made.
+            program(core_limits()?, SeccompAction::Errno(0))?,
+        ])
+    };
+    MADE[usize::from(group)].get_or_init(|| plain(make())).clone()
+}
+
+/// As they are sent to the new process.
+fn plain(made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>) -> Result<Vec<Program>> {
+    let made = made.map_err(|error| {
+        Error::new(Code::Unsupported, format!("koze has no system call filter for this machine: {error}"))
+    })?;
+    let plain =
+        |program: BpfProgram| program.into_iter().map(|line| (line.code, line.jt, line.jf, line.k)).collect();
+    Ok(made.into_iter().map(plain).collect())
+}
+
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+/// All calls but these are allowed; those of another architecture (32-bit) end the program.
+fn program(
+    rules: Rules,
+    action: SeccompAction,
+) -> std::result::Result<BpfProgram, seccompiler::BackendError> {
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, SeccompAction::Allow, action, architecture)?.try_into()
+}
+
+fn missing() -> Rules {
+    MISSING.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+fn refused_last(group: bool) -> std::result::Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED_LAST.iter().map(|call| (*call, Vec::new())).collect();
+    if !group {
+        rules.insert(libc::SYS_shmget, Vec::new());
+    }
+    rules.insert(libc::SYS_unshare, flags(NAMESPACES.iter().chain([&NEW_TIME]))?);
+    Ok(rules)
+}
+
+/// Whether any of these flags is in the first argument.
+fn flags<'a>(
+    all: impl IntoIterator<Item = &'a libc::c_int>,
+) -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let flag = |bit: &libc::c_int| {
+        let bit = u64::from(bit.cast_unsigned());
+        SeccompRule::new(vec![condition(0, SeccompCmpOp::MaskedEq(bit), bit)?])
+    };
+    all.into_iter().map(flag).collect()
+}
+
+fn refused() -> std::result::Result<Rules, seccompiler::BackendError> {
+    let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    rules.insert(libc::SYS_clone, flags(NAMESPACES)?);
+    rules.insert(libc::SYS_socket, sockets()?);
+    // Pairs are of this family; TIPC, for one, has others.
+    let unix = u64::from(libc::AF_UNIX.cast_unsigned());
+    rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![condition(0, SeccompCmpOp::Ne, unix)?])?]);
+    // Limits of other processes, the guest's among them. And that of core files, where the old one is asked for too: the
+    // answer would be missing.
+    let core = vec![core()?, pointer(2, SeccompCmpOp::Ne)?, pointer(3, SeccompCmpOp::Ne)?];
+    let limits = [vec![condition(0, SeccompCmpOp::Ne, 0)?], core];
+    rules.insert(libc::SYS_prlimit64, each_rule(limits)?);
+    // Typing into a terminal in somebody else's name.
+    let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(ioctl);
+    rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<std::result::Result<_, _>>()?);
+    Ok(rules)
+}
+
+/// `AF_VSOCK`, for one, leads past every network namespace. Of netlink there is what programs look at their interfaces
+/// with (`getifaddrs`).
+fn sockets() -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
+        .iter()
+        .map(|family| condition(0, SeccompCmpOp::Ne, u64::from(family.cast_unsigned())))
+        .collect::<std::result::Result<Vec<_>, _>>()?;
+    let netlink = vec![
+        condition(0, SeccompCmpOp::Eq, u64::from(libc::AF_NETLINK.cast_unsigned()))?,
+        condition(2, SeccompCmpOp::Ne, u64::from(libc::NETLINK_ROUTE.cast_unsigned()))?,
+    ];
+    each_rule([families, netlink])
+}
+
+/// What takes disk faster than the watch can look: programs that need it write instead, as `posix_fallocate` does. What
+/// gives disk back is let be.
+fn allocating() -> std::result::Result<Rules, seccompiler::BackendError> {
+    let gives_back = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE).cast_unsigned();
+    let takes = condition(1, SeccompCmpOp::MaskedEq(gives_back.into()), 0)?;
+    let requests = ALLOCATING.iter().chain([&FS_SET_XATTR]).map(|request| ioctl(*request));
+    Ok(Rules::from([
+        (libc::SYS_fallocate, vec![SeccompRule::new(vec![takes])?]),
+        (libc::SYS_ioctl, requests.collect::<std::result::Result<_, _>>()?),
+    ]))
+}
+
+/// The limit of core files stays as it is: 1 keeps the kernel from running a helper of the host's on the memory of what
+/// crashes (`core_pattern`), 0 does not. Programs that set 0, as `gpg` does, end where they cannot.
+fn core_limits() -> std::result::Result<Rules, seccompiler::BackendError> {
+    let other = vec![core()?, pointer(2, SeccompCmpOp::Ne)?, pointer(3, SeccompCmpOp::Eq)?];
+    let plain = condition(0, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())?;
+    Ok(Rules::from([
+        (libc::SYS_prlimit64, vec![SeccompRule::new(other)?]),
+        (libc::SYS_setrlimit, vec![SeccompRule::new(vec![plain])?]),
+    ]))
+}
+
+/// Whether `prlimit64` is about core files.
+fn core() -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
+    condition(1, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())
+}
+
+/// Whether an argument is an address, or none.
+fn pointer(
+    argument: u8,
+    operator: SeccompCmpOp,
+) -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, 0)
+}
+
+/// A request of `ioctl`, of which the kernel looks at 32 bits.
+fn ioctl(request: u64) -> std::result::Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request & u64::from(u32::MAX))?])
+}
+
+fn each_rule<const N: usize>(
+    all: [Vec<SeccompCondition>; N],
+) -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    all.into_iter().map(SeccompRule::new).collect()
+}
+
+fn condition(
+    argument: u8,
+    operator: SeccompCmpOp,
+    value: u64,
+) -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+}
+
+/// Calls of the x32 kind have numbers of their own, and the architecture of all others: they end the program.
+fn no_x32() -> BpfProgram {
+    const LOAD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const X32: u32 = 0x4000_0000;
+    let line = |code, jt, jf, k| seccompiler::sock_filter { code, jt, jf, k };
+    vec![
+        line(LOAD, 0, 0, 0),
+        line(JUMP_IF_AT_LEAST, 0, 1, X32),
+        line(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+        line(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+}

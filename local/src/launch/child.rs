@@ -1,0 +1,244 @@
+//! The new process: from a copy of the host program to the first process of a sandbox.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use koze_guest::channel::{self, Received};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink, socket_with, sockopt};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
+use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
+
+use super::super::cgroup::ENTER;
+use super::nursery::{self, Copy};
+use super::spec::{Failure, Order, Program, Report, Spec, Stage};
+use super::{NURSERY, USER, Weakness, Weaknesses, mounts, proc, program, sys};
+
+/// The exit code of a program that cannot be run.
+const CANNOT_RUN: i32 = 126;
+
+/// Does nothing in a process that was not launched, and does not return in one that was.
+pub(super) fn enter() {
+    if !is_nursery() {
+        if program::is_running() {
+            // Something in a sandbox has run `/proc/self/exe` while that was the guest.
+            std::process::exit(CANNOT_RUN);
+        }
+        return;
+    }
+    if std::env::var_os(super::KEEP).is_none() {
+        sys::close_all();
+    }
+    let served = take_stdin().and_then(nurse);
+    std::process::exit(i32::from(served.is_err()));
+}
+
+/// Whether sandboxes are to be copied from this process.
+fn is_nursery() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|argument| argument != NURSERY) {
+        return false;
+    }
+    // A person may well type the argument.
+    let told = sockopt::socket_type(io::stdin()).ok() == Some(SocketType::SEQPACKET);
+    told && arguments.next().is_none()
+}
+
+fn nurse(socket: OwnedFd) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    rustix::thread::set_name(c"koze-nursery")?;
+    let copy = nursery::serve(&socket)?;
+    // A copy must not hear what is asked of the one it was made from.
+    drop(socket);
+    copy.map_or(Ok(()), run)
+}
+
+fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
+    rustix::thread::set_name(c"koze-spare")?;
+    // The program may not be read, and so the kernel has shut this process, whose maps of users are to be written.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let sockets = match ahead(&weak, &filters) {
+        Ok(sockets) => sockets,
+        Err(error) => return fail(&socket, Stage::Shut, &error),
+    };
+    channel::send(&socket, 0, &Report::Waiting, &[])?;
+    // Where nobody comes, it was not needed.
+    let Some(Received { message: order, descriptors, .. }) = channel::receive::<Order<Spec>>(&socket)? else {
+        return Ok(());
+    };
+    rustix::thread::set_name(c"koze-guest")?;
+    match prepare(&order, descriptors) {
+        Ok(()) => {
+            let handed: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+            channel::send(&socket, 0, &Report::Shut, &handed)?;
+            drop((sockets, order, filters));
+            koze_guest::serve(socket)
+        }
+        Err((stage, error)) => fail(&socket, stage, &error),
+    }
+}
+
+fn fail(socket: &OwnedFd, stage: Stage, error: &io::Error) -> io::Result<()> {
+    let failure = Failure { stage, errno: error.raw_os_error().unwrap_or(0) };
+    channel::send(socket, 0, &Report::Failed(failure), &[])
+}
+
+/// What can be done before it is known which sandbox this is. Gives what the host asks the kernel by for the sandbox's
+/// sockets, where there is such a thing.
+fn ahead(weak: &Weaknesses, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
+    if !weak.has(&Weakness::Network) {
+        let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        sys::loopback_up(inet.as_fd())?;
+    }
+    if !weak.has(&Weakness::Capabilities) {
+        bound_capabilities()?;
+    }
+    // Before the filter of system calls, which forbids it.
+    let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
+    let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
+    if !weak.has(&Weakness::Filter) {
+        apply(filters)?;
+    }
+    Ok(sockets)
+}
+
+/// The socket is standard input; programs of the sandbox must not get it as theirs.
+fn take_stdin() -> io::Result<OwnedFd> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    let null = std::fs::File::open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    Ok(socket)
+}
+
+/// Standard streams that lie in the sandbox, like all that is open from here on: those of the host's mounts could be
+/// written to.
+fn take_null() -> io::Result<()> {
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
+/// Builds the sandbox around this process, and shuts it.
+fn prepare(Order { spec, groups }: &Order<Spec>, doors: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
+    let at = |stage| move |error: io::Error| (stage, error);
+    // First of all, so that the group is the root of the namespace.
+    for door in doors {
+        rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
+    }
+    let _ = rustix::process::setsid();
+    sys::unshare_views().map_err(at(Stage::Namespaces))?;
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    let sources = mounts::sources(spec).map_err(at(Stage::Sources))?;
+    become_user(*groups).map_err(at(Stage::User))?;
+    mounts::root(spec, sources).map_err(at(Stage::Root))?;
+    if !spec.weak.has(&Weakness::Processes) {
+        mounts::processes().map_err(at(Stage::Proc))?;
+    }
+    mounts::pivot().map_err(at(Stage::Pivot))?;
+    take_null().map_err(at(Stage::Pivot))?;
+    if !spec.weak.has(&Weakness::Processes) {
+        if !spec.weak.has(&Weakness::Counters) {
+            proc::bound_counters().map_err(at(Stage::Proc))?;
+        }
+        if !spec.weak.has(&Weakness::Proc) {
+            proc::mask().map_err(at(Stage::Proc))?;
+        }
+    }
+    shut(spec).map_err(at(Stage::Shut))
+}
+
+/// From whoever this was on the host to the user of the sandbox. Capabilities stay: the namespace has no root user.
+fn become_user(groups: bool) -> io::Result<()> {
+    if groups {
+        rustix::thread::set_thread_groups(&[])?;
+    }
+    let (user, group) = (Uid::from_raw(USER), Gid::from_raw(USER));
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    Ok(rustix::thread::set_thread_res_uid(user, user, user)?)
+}
+
+/// Gives up all that is not needed from here on.
+fn shut(spec: &Spec) -> io::Result<()> {
+    rustix::system::sethostname(spec.hostname.as_bytes())?;
+    let _ = rustix::process::setsid();
+    if !spec.weak.has(&Weakness::Limits) {
+        limits(spec)?;
+    }
+    if spec.weak.has(&Weakness::Capabilities) {
+        keep_capabilities()?;
+    } else {
+        drop_capabilities()?;
+    }
+    rustix::thread::set_no_new_privs(true)?;
+    // A change of user or capabilities clears both of these: they come last.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    let dumpable = spec.weak.has(&Weakness::Dumpable);
+    rustix::process::set_dumpable_behavior(if dumpable {
+        DumpableBehavior::Dumpable
+    } else {
+        DumpableBehavior::NotDumpable
+    })?;
+    if spec.weak.has(&Weakness::Filter) { Ok(()) } else { apply(&spec.filters) }
+}
+
+fn apply(filters: &[Program]) -> io::Result<()> {
+    for filter in filters {
+        let filter: Vec<_> =
+            filter.iter().map(|&(code, jt, jf, k)| seccompiler::sock_filter { code, jt, jf, k }).collect();
+        seccompiler::apply_filter(&filter).map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+fn limits(spec: &Spec) -> io::Result<()> {
+    for (resource, most) in [
+        (Resource::Nproc, spec.processes),
+        (Resource::Fsize, spec.file_size),
+        // 1 means none, also where the kernel would hand it to a program (`core_pattern`); 0 does not.
+        (Resource::Core, 1),
+        (Resource::Nofile, 4096),
+        (Resource::Memlock, 8 << 20),
+    ] {
+        limit(resource, most)?;
+    }
+    Ok(())
+}
+
+/// What this process has it keeps; no program that it becomes gets any.
+fn bound_capabilities() -> io::Result<()> {
+    for number in 0..64 {
+        let capability = CapabilitySet::from_bits_retain(1 << number);
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            Ok(()) => {}
+            // Beyond the last one this kernel knows.
+            Err(rustix::io::Errno::INVAL) => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn drop_capabilities() -> io::Result<()> {
+    rustix::thread::clear_ambient_capability_set()?;
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(rustix::thread::set_capabilities(None, sets)?)
+}
+
+/// Programs get them, too: those that are ambient survive exec.
+fn keep_capabilities() -> io::Result<()> {
+    let all = rustix::thread::capabilities(None)?.permitted;
+    let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };
+    rustix::thread::set_capabilities(None, sets)?;
+    for capability in all.iter() {
+        rustix::thread::configure_capability_in_ambient_set(capability, true)?;
+    }
+    Ok(())
+}
+
+/// A host may have set a lower limit, which cannot be raised.
+fn limit(resource: Resource, most: u64) -> io::Result<()> {
+    let set = rustix::process::getrlimit(resource).maximum.map_or(most, |host| host.min(most));
+    Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(set), maximum: Some(set) })?)
+}

@@ -1,0 +1,259 @@
+//! How a sandbox's first process comes to be: this program starts itself once more, and copies of the new process, which
+//! has one thread and nothing open, move into namespaces of their own.
+
+mod child;
+mod groups;
+mod mounts;
+mod nursery;
+mod proc;
+mod program;
+mod spec;
+mod sys;
+mod weakness;
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::time::Duration;
+
+use koze_guest::channel;
+use rustix::net::sockopt;
+
+use super::cgroup::Group;
+use koze_core::error::{Code, Error, Result};
+
+pub(super) use groups::fate as groups;
+use nursery::{Missing, Nursery, Waiting};
+use program::GuestProgram;
+pub(super) use spec::{Bind, BindKind, Program, Spec};
+use spec::{Failure, Order, Report, Stage};
+pub use weakness::Weakness;
+pub(super) use weakness::Weaknesses;
+
+/// What a process is told that others are to be copied from.
+const NURSERY: &str = "--koze-sandbox-nursery";
+/// The user and group inside.
+const USER: u32 = 1000;
+/// Tells the new process to keep open what the host program had open. That process has no other variables than those it is
+/// given: one of the host program's environment does not reach it.
+const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
+/// How long a launch may take: it is some milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long after a launch the next one is prepared: the sandbox's first program has the processors before.
+const PAUSE: Duration = Duration::from_millis(5);
+
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// See [`super::init`].
+pub(super) fn init() {
+    child::enter();
+    READY.store(true, Ordering::Release);
+}
+
+/// Whether [`init`] was called. Without it, the new process would run the program's `main`.
+pub(super) fn ready() -> bool {
+    READY.load(Ordering::Acquire)
+}
+
+/// A sandbox that is up.
+#[derive(Debug)]
+pub(super) struct Launched {
+    /// The way to its guest.
+    pub(super) socket: OwnedFd,
+    /// Its first process, whose end is the end of all in it.
+    pub(super) process: OwnedFd,
+    /// A socket in its network that the kernel is asked by for the sockets there.
+    pub(super) sockets: Option<OwnedFd>,
+}
+
+struct Job {
+    spec: Spec,
+    group: Option<Group>,
+    done: tokio::sync::oneshot::Sender<Result<(Launched, Option<Group>)>>,
+}
+
+/// Starts a sandbox, in a control group if there is one.
+pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched, Option<Group>)> {
+    // One thread, which never ends, starts them all: the kernel ends a sandbox with the *thread* that started it.
+    static STARTER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
+    let starter = STARTER.get_or_init(|| {
+        let (sender, jobs) = mpsc::channel::<Job>();
+        let started = std::thread::Builder::new().name("koze-starter".into()).spawn(move || {
+            let mut nursery = None;
+            let mut next = jobs.recv().ok();
+            while let Some(job) = next {
+                let launched = start(&mut nursery, &job.spec, job.group.as_ref());
+                // Where nobody waits any more, the descriptors are closed, and the sandbox ends.
+                let _ = job.done.send(launched.map(|launched| (launched, job.group)));
+                next = match (jobs.recv_timeout(PAUSE), &mut nursery) {
+                    (Err(mpsc::RecvTimeoutError::Timeout), Some(nursery)) => {
+                        nursery.prepare();
+                        jobs.recv().ok()
+                    }
+                    (Err(mpsc::RecvTimeoutError::Timeout), None) => jobs.recv().ok(),
+                    (job, _) => job.ok(),
+                };
+            }
+        });
+        // Without the thread the channel is closed, which each launch then finds.
+        drop(started);
+        sender
+    });
+    let (done, launched) = tokio::sync::oneshot::channel();
+    let gone = || Error::new(Code::Internal, "the thread that starts sandboxes is gone");
+    starter.send(Job { spec, group, done }).map_err(|_| gone())?;
+    launched.await.map_err(|_| gone())?
+}
+
+fn start(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
+    // Something may have killed what was made ahead. Where it is the machine that is at fault, the next one says so, too.
+    if spec.weak.are_none()
+        && let Some(spare) = nursery.as_mut().and_then(Nursery::spare)
+        && let Ok(launched) = launched(spare, spec, group)
+    {
+        return Ok(launched);
+    }
+    launched(first(nursery, &spec.weak)?, spec, group)
+}
+
+fn launched(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
+    match furnish(&first, spec, group) {
+        Ok(sockets) => Ok(Launched { socket: first.socket, process: first.process.descriptor, sockets }),
+        Err(error) => {
+            first.end();
+            Err(error)
+        }
+    }
+}
+
+/// What is to be the first process of a sandbox: a copy of the one that waits for this.
+fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
+    if [Weakness::Descriptors, Weakness::Program, Weakness::Rerun].iter().any(|one| weak.has(one)) {
+        return fresh(weak);
+    }
+    match nursery.as_ref().map(|known| known.copy(weak)) {
+        Some(Ok(copy)) => return Ok(copy),
+        Some(Err(refused @ Missing::Refused(_))) => return Err(no_copy(refused)),
+        // It was not started yet, or was killed.
+        Some(Err(Missing::Gone(_))) | None => {}
+    }
+    let started = Nursery::start(&GuestProgram::get()?.path(), None).map_err(|error| failed(&error))?;
+    nursery.insert(started).copy(weak).map_err(no_copy)
+}
+
+/// A copy of a process of its own, for tests: one with what this one has open, or that runs another program.
+fn fresh(weak: &Weaknesses) -> Result<Waiting> {
+    let program = if weak.has(&Weakness::Rerun) { GuestProgram::unnamed()? } else { GuestProgram::get()? };
+    let path = if weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
+    let keep = weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
+    let nursery = Nursery::start(&path, keep).map_err(|error| failed(&error))?;
+    nursery.copy(weak).map_err(no_copy)
+}
+
+fn no_copy(missing: Missing) -> Error {
+    match missing {
+        Missing::Refused(errno) => explain(&Failure { stage: Stage::Namespaces, errno }),
+        Missing::Gone(error) => {
+            let text =
+                format!("{}: is `koze_local::init()` the first line of `main`?", failed(&error).message);
+            Error::new(Code::Unavailable, text)
+        }
+    }
+}
+
+/// Has the first process build its sandbox, and gives the socket that comes along.
+fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option<OwnedFd>> {
+    let Waiting { socket, process } = first;
+    expect(socket, |report| matches!(report, Report::Waiting))?;
+    let doors = match group {
+        Some(group) => {
+            group.add(process.number).and_then(|()| group.doors()).map_err(|error| failed(&error))?
+        }
+        None => Vec::new(),
+    };
+    // By this process: where it is root, no program can take it back.
+    if !spec.weak.has(&Weakness::Limits) {
+        let file = format!("/proc/{}/oom_score_adj", process.number);
+        fs::write(file, "1000").map_err(|error| failed(&error))?;
+    }
+    let groups = map_users(process.number, spec.owner, &spec.weak).map_err(|error| {
+        let text = format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}");
+        Error::new(Code::Unavailable, text)
+    })?;
+    let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
+    channel::send(socket, 0, &Order { spec, groups }, &doors).map_err(|error| failed(&error))?;
+    let sockets = expect(socket, |report| matches!(report, Report::Shut))?;
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
+        .map_err(|error| failed(&error.into()))?;
+    Ok(sockets)
+}
+
+fn failed(error: &io::Error) -> Error {
+    Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"))
+}
+
+/// The next report, which must be the right one, and the descriptor that comes along.
+fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Option<OwnedFd>> {
+    let received = channel::receive::<Report>(socket)
+        .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not start: {error}")))?;
+    let Some(mut received) = received else {
+        let text = "a sandbox ended while it was started: is `koze_local::init()` the first line of `main`?";
+        return Err(Error::new(Code::Unavailable, text));
+    };
+    if right(&received.message) { Ok(received.descriptors.pop()) } else { Err(odd(&received.message)) }
+}
+
+/// What is wrong where a report is not the one that was to come.
+fn odd(report: &Report) -> Error {
+    match report {
+        Report::Failed(failure) => explain(failure),
+        _ => Error::new(Code::Internal, "the messages of a sandbox's start came in the wrong order"),
+    }
+}
+
+/// One user and one group inside, who on the host are the caller, or where that is root nobody. True where the process may
+/// give up its other groups.
+fn map_users(pid: u32, owner: Option<u32>, weak: &Weaknesses) -> io::Result<bool> {
+    let (user, group) = match owner {
+        Some(id) => (id, id),
+        None => (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),
+    };
+    fs::write(format!("/proc/{pid}/uid_map"), format!("{USER} {user} 1\n"))?;
+    if owner.is_none() {
+        if !weak.has(&Weakness::Groups) && groups::map(pid, group) {
+            return Ok(true);
+        }
+        // The kernel lets a plain user map a group only after this.
+        fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
+    }
+    fs::write(format!("/proc/{pid}/gid_map"), format!("{USER} {group} 1\n"))?;
+    Ok(owner.is_some())
+}
+
+const USER_NAMESPACES: &str = "Sandboxes need user namespaces. Allow them with `sysctl \
+    kernel.unprivileged_userns_clone=1` (older Debian), \
+    `sysctl kernel.apparmor_restrict_unprivileged_userns=0` or an AppArmor profile for this program (Ubuntu 23.10 and later), \
+    `sysctl user.max_user_namespaces=10000`; in Docker with `--security-opt seccomp=unconfined --security-opt \
+        apparmor=unconfined`";
+
+fn explain(failure: &Failure) -> Error {
+    let error = io::Error::from_raw_os_error(failure.errno);
+    let text = match (failure.stage, failure.errno) {
+        (Stage::Namespaces, libc::EINVAL) => {
+            "call `koze_local::init()` before any thread is started, so not inside `#[tokio::main]`".into()
+        }
+        (Stage::Namespaces, _) => format!("the kernel refused namespaces: {error}. {USER_NAMESPACES}"),
+        (_, libc::ENOSYS) => "sandboxes need Linux 5.12 or later".to_owned(),
+        (Stage::Proc, libc::EPERM) => "the kernel refused a new /proc because parts of the current one are \
+            masked: in Docker, start the container with `--security-opt systempaths=unconfined`"
+            .to_owned(),
+        (Stage::Sources | Stage::Root | Stage::Pivot, libc::EPERM | libc::EACCES) => {
+            format!("the kernel refused mounts in a new namespace: {error}. {USER_NAMESPACES}")
+        }
+        (stage, _) => format!("a sandbox cannot be started ({stage:?}): {error}"),
+    };
+    Error::new(Code::Unavailable, text)
+}

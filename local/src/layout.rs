@@ -1,0 +1,218 @@
+//! Where a sandbox's files lie on the host, and what it sees of the host.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::launch::{Bind, BindKind, Spec, Weakness, Weaknesses};
+use koze_core::error::Result;
+use koze_core::provider::Template;
+
+/// How many processes and threads a sandbox may have.
+pub(super) const PROCESSES: u64 = 512;
+/// How deep directories may lie in each other. A deeper tree counts as too large: to sum it up would take all descriptors.
+pub(super) const DEEPEST: usize = 1500;
+
+/// Directories of a sandbox's own: where they are on the host, below its directory, where it sees them, and their mode.
+const OWN: &[(&str, &str, u32)] = &[
+    ("files/home", "home/user", 0o755),
+    ("files/workspace", "workspace", 0o755),
+    ("files/tmp", "tmp", 0o1777),
+    ("files/user-data", "mnt/user-data", 0o755),
+    ("files/user-data/workspace", "", 0o755),
+    ("files/user-data/uploads", "", 0o755),
+    ("files/user-data/outputs", "", 0o755),
+];
+
+/// Directories of the host that are seen, or links that are made again. No home, no `/opt`, no `/var`, no `/run`.
+const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// What is seen of `/etc`: nothing that names users, hosts or secrets.
+const ETC: &[&str] = &[
+    "alternatives",
+    "bash_completion.d",
+    "ca-certificates",
+    "fonts",
+    "ImageMagick-6",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "localtime",
+    "magic",
+    "mime.types",
+    "pki/ca-trust",
+    "pki/tls/certs",
+    "protocols",
+    "python3",
+    "python3.11",
+    "services",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "terminfo",
+    "timezone",
+];
+
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// A sandbox's directory.
+pub(super) fn directory(state: &Path, key: &str) -> PathBuf {
+    use std::fmt::Write;
+    let mut name = String::new();
+    for byte in Sha256::digest(key) {
+        let _ = write!(name, "{byte:02x}");
+    }
+    state.join(name)
+}
+
+/// Makes what is missing of a sandbox's directory.
+pub(super) fn make(directory: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))
+}
+
+/// Creates what is missing of a sandbox's own directories, and returns its user on the host. Claim the sandbox first.
+pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
+    let owner = super::owner::settle(directory, weak)?;
+    for (path, _, mode) in OWN {
+        let path = directory.join(path);
+        // The sandbox's user may have taken it away, and may have put a link in its place, which must not be followed.
+        match fs::create_dir(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            Err(error) => return Err(error),
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(*mode))?;
+        std::os::unix::fs::lchown(&path, owner, owner)?;
+    }
+    Ok(owner)
+}
+
+/// What a sandbox is to be.
+pub(super) fn spec(
+    directory: &Path,
+    hostname: &str,
+    template: &Template,
+    owner: Option<u32>,
+    group: bool,
+    weak: &Weaknesses,
+) -> Result<Spec> {
+    let mut spec = Spec {
+        binds: Vec::new(),
+        links: Vec::new(),
+        texts: Vec::new(),
+        hostname: hostname.to_owned(),
+        processes: PROCESSES,
+        file_size: disk(template),
+        filters: super::filter::last(group)?,
+        owner,
+        weak: weak.clone(),
+    };
+    for name in SYSTEM {
+        system(&mut spec, name);
+    }
+    for name in ETC {
+        system(&mut spec, &format!("etc/{name}"));
+    }
+    for name in DEVICES {
+        bind(&mut spec, &Path::new("/dev").join(name), format!("dev/{name}"), BindKind::Device);
+    }
+    for (path, target, _) in OWN.iter().filter(|(_, target, _)| !target.is_empty()) {
+        bind(&mut spec, &directory.join(path), (*target).to_owned(), BindKind::Writable);
+    }
+    for path in weak.files() {
+        let kind = if path.is_dir() { BindKind::Writable } else { BindKind::File };
+        bind(&mut spec, path, path.to_string_lossy().trim_start_matches('/').to_owned(), kind);
+    }
+    if weak.has(&Weakness::Processes) {
+        bind(&mut spec, Path::new("/proc"), "proc".to_owned(), BindKind::Writable);
+    }
+    let link = |path: &str, target: &str| (path.to_owned(), target.to_owned());
+    spec.links.extend([
+        link("dev/fd", "/proc/self/fd"),
+        link("dev/stdin", "/proc/self/fd/0"),
+        link("dev/stdout", "/proc/self/fd/1"),
+        link("dev/stderr", "/proc/self/fd/2"),
+        link("dev/ptmx", "pts/ptmx"),
+        link("etc/mtab", "/proc/self/mounts"),
+        link("etc/os-release", "../usr/lib/os-release"),
+        link("var/tmp", "/tmp"),
+    ]);
+    let hosts = format!("127.0.0.1 localhost {hostname}\n::1 localhost\n");
+    spec.texts.extend([
+        link(
+            "etc/passwd",
+            "user:x:1000:1000::/home/user:/bin/bash\nnobody:x:65534:65534::/:/usr/sbin/nologin\n",
+        ),
+        link("etc/group", "user:x:1000:\nnogroup:x:65534:\n"),
+        link("etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
+        link("etc/hostname", &format!("{hostname}\n")),
+        link("etc/hosts", &hosts),
+    ]);
+    Ok(spec)
+}
+
+/// Something of the host under the same name: a link as a link where the whole directory of it is ours to fill.
+fn system(spec: &mut Spec, name: &str) {
+    let path = Path::new("/").join(name);
+    let Ok(found) = fs::symlink_metadata(&path) else { return };
+    if found.is_symlink()
+        && let Ok(target) = fs::read_link(&path)
+        && let Some(target) = target.to_str()
+        && (target.starts_with("usr/") || target.starts_with("/usr/"))
+    {
+        spec.links.push((name.to_owned(), target.to_owned()));
+        return;
+    }
+    let Ok(found) = fs::metadata(&path) else { return };
+    let kind = if found.is_dir() { BindKind::Directory } else { BindKind::File };
+    bind(spec, &path, name.to_owned(), kind);
+}
+
+fn bind(spec: &mut Spec, source: &Path, target: String, kind: BindKind) {
+    spec.binds.push(Bind { source: source.as_os_str().as_bytes().to_vec(), target, kind });
+}
+
+/// How many bytes a sandbox's files may take.
+pub(super) fn disk(template: &Template) -> u64 {
+    u64::from(template.image.size.disk_mb) * 1_000_000
+}
+
+/// How many entries a sandbox's directories may have. Each takes 4 KiB of the disk already, but for further names of a file.
+pub(super) fn entries(template: &Template) -> u64 {
+    disk(template) / 2048 + 65_536
+}
+
+/// How many bytes of memory a sandbox may take.
+pub(super) fn memory(template: &Template) -> u64 {
+    u64::from(template.image.size.memory_mib) << 20
+}
+
+/// How much of the processors a sandbox may take, in thousandths of one: what Cloudflare's instance type of this memory has,
+/// and one at least, for a sixteenth of one makes a person wait.
+pub(super) fn processors(template: &Template) -> u64 {
+    match template.image.size.memory_mib {
+        12_288.. => 4000,
+        8192.. => 2000,
+        _ => 1000,
+    }
+}
+
+/// What every program finds in its environment. Nothing of the host's is passed on.
+pub(super) fn environment() -> Vec<(String, String)> {
+    [
+        ("PATH", "/home/user/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+        ("HOME", "/home/user"),
+        ("USER", "user"),
+        ("LOGNAME", "user"),
+        ("SHELL", "/bin/bash"),
+        // What LANG would say, but for the eleven other files that every program would open.
+        ("LC_CTYPE", "C.UTF-8"),
+        ("TMPDIR", "/tmp"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}

@@ -1,0 +1,193 @@
+//! Where sandboxes went: a journal of a state directory. It has no URLs, and nothing of what was said.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use super::super::super::engine;
+use super::host::Host;
+use super::policy::Refused;
+use koze_core::error::{Code, Error, Result};
+
+/// What was reached, and what was refused: apart, so that no number of refusals displaces what was reached.
+const FILES: [&str; 2] = ["egress-reached.jsonl", "egress-refused.jsonl"];
+/// How long a file becomes, in bytes, before it takes the place of the one before it.
+const LONGEST: u64 = 512 << 10;
+
+/// One attempt of a sandbox to reach a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Reached {
+    /// What tells it from the others.
+    #[serde(default)]
+    id: String,
+    /// When, in milliseconds since 1970.
+    pub time: u64,
+    /// The session of the sandbox.
+    pub session: String,
+    /// The sandbox.
+    pub sandbox: String,
+    /// The host that it named.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The address that was connected to, or that was the last to be refused.
+    pub address: Option<IpAddr>,
+    /// The rule that decided.
+    pub rule: String,
+    /// Whether it was allowed.
+    pub allowed: bool,
+    /// The server name that it asked for in TLS, within a tunnel.
+    pub sni: Option<String>,
+}
+
+impl Reached {
+    /// Whether it asked for another host within the tunnel than the one that the tunnel leads to.
+    pub fn is_fronted(&self) -> bool {
+        self.sni.as_ref().is_some_and(|sni| *sni != self.host)
+    }
+}
+
+/// The journal of the sandboxes of a state directory.
+#[derive(Debug)]
+pub(in super::super::super) struct Journal {
+    state: PathBuf,
+    session: String,
+    sandbox: String,
+}
+
+impl Journal {
+    pub(in super::super::super) fn new(state: &Path, session: &str, sandbox: &str) -> Self {
+        Journal { state: state.to_owned(), session: session.to_owned(), sandbox: sandbox.to_owned() }
+    }
+
+    /// An entry of now.
+    pub(super) fn entry(&self, host: &Host, port: u16) -> Reached {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Reached {
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            time: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            session: self.session.clone(),
+            sandbox: self.sandbox.clone(),
+            host: host.to_string(),
+            port,
+            address: None,
+            rule: String::new(),
+            allowed: true,
+            sni: None,
+        }
+    }
+
+    /// Notes an entry, or what more is known of it. Where that fails, the journal lacks it: a disk that is full ends no
+    /// connection.
+    pub(super) async fn note(&self, entry: &Reached) {
+        let file = self.state.join(FILES[usize::from(!entry.allowed)]);
+        let Ok(mut line) = serde_json::to_vec(entry) else { return };
+        line.push(b'\n');
+        let _ = engine::block(move || append(&file, &line).map_err(|error| failed(&error))).await;
+    }
+
+    /// Notes that something was refused.
+    pub(super) async fn refused(&self, entry: &mut Reached, refused: &Refused) {
+        entry.allowed = false;
+        entry.rule.clone_from(&refused.rule);
+        self.note(entry).await;
+    }
+}
+
+/// The entries of the sandboxes of a state directory, the oldest first.
+pub(in super::super::super) fn read(state: &Path) -> Result<Vec<Reached>> {
+    let mut all: Vec<Reached> = Vec::new();
+    for name in FILES {
+        for path in [old(&state.join(name)), state.join(name)] {
+            let text = match fs::read(&path) {
+                Ok(text) => text,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(failed(&error)),
+            };
+            // A line that was cut, when the disk was full say, is left out.
+            for entry in text
+                .split(|byte| *byte == b'\n')
+                .filter_map(|line| serde_json::from_slice::<Reached>(line).ok())
+            {
+                // What came to be known later replaces what was known at first. It comes soon after.
+                match all.iter_mut().rev().take(LOOK_BACK).find(|known| known.id == entry.id) {
+                    Some(known) => *known = entry,
+                    None => all.push(entry),
+                }
+            }
+        }
+    }
+    all.sort_by_key(|entry| entry.time);
+    Ok(all)
+}
+
+/// How many entries there may be between two of one attempt.
+const LOOK_BACK: usize = 2000;
+
+fn append(path: &Path, line: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600);
+    let mut file = options.open(path)?;
+    // Several programs may have this state directory.
+    rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
+    if file.metadata()?.len() + line.len() as u64 > LONGEST && is_at(&file, path) {
+        fs::rename(path, old(path))?;
+        file = options.open(path)?;
+    }
+    file.write_all(line)
+}
+
+/// Whether a file is still the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    let same = file.metadata().and_then(|this| Ok(identity(this) == identity(fs::metadata(path)?)));
+    same.unwrap_or(false)
+}
+
+/// The one before it.
+fn old(path: &Path) -> PathBuf {
+    path.with_extension("1.jsonl")
+}
+
+fn failed(error: &io::Error) -> Error {
+    Error::new(Code::Unavailable, format!("the egress journal cannot be used: {}", error.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_an_end_and_refusals_displace_nothing() {
+        let state = tempfile::tempdir().unwrap();
+        let journal = Journal::new(state.path(), "s", "a");
+        let host = Host::Name("a.example".into());
+        let mut kept = journal.entry(&host, 443);
+        let line = |entry: &Reached| [serde_json::to_vec(entry).unwrap(), b"\n".to_vec()].concat();
+        append(&state.path().join(FILES[0]), &line(&kept)).unwrap();
+        kept.sni = Some("b.example".into());
+        append(&state.path().join(FILES[0]), &line(&kept)).unwrap();
+        for number in 0..9000 {
+            let entry = Reached { allowed: false, ..journal.entry(&host, number) };
+            append(&state.path().join(FILES[1]), &line(&entry)).unwrap();
+        }
+        let all = read(state.path()).unwrap();
+        assert_eq!(all.iter().filter(|entry| entry.allowed).collect::<Vec<_>>(), [&kept]);
+        assert!(kept.is_fronted());
+        assert_eq!(all.last().unwrap().port, 8999);
+        let mut length = 0;
+        for entry in fs::read_dir(state.path()).unwrap() {
+            let about = entry.unwrap().metadata().unwrap();
+            assert_eq!(about.mode() & 0o777, 0o600);
+            length += about.len();
+        }
+        assert!(length <= 3 * LONGEST, "{length}");
+    }
+}

@@ -1,0 +1,78 @@
+//! The way out: an HTTP proxy in this program, which a sandbox reaches at a port of its own loopback, and nothing else.
+
+mod address;
+mod hello;
+mod host;
+mod journal;
+mod listening;
+mod policy;
+mod proxy;
+mod reach;
+mod rule;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+pub use self::journal::Reached;
+pub(in super::super) use self::journal::{Journal, read as read_journal};
+use self::policy::Policy;
+use self::reach::Reach;
+use super::super::engine::engine;
+use super::super::running::Running;
+use super::accept;
+use koze_core::error::Result;
+use koze_core::provider::Image;
+
+/// Where programs in a sandbox find the proxy.
+const PORT: u16 = 3128;
+
+/// Names that stand for servers of a test, and are neither looked up nor checked; without the feature `testing` there
+/// are none.
+pub(in super::super) type Names = Arc<HashMap<String, SocketAddr>>;
+
+/// Whether the hosts of an image can be read.
+pub(in super::super) fn check(image: &Image) -> Result<()> {
+    Policy::of(image).map(drop)
+}
+
+/// Opens the way out of a sandbox, if it is to have one. It closes when the sandbox ends.
+pub(in super::super) async fn open(
+    running: &Running,
+    image: &Image,
+    names: Names,
+    journal: Journal,
+    weak: bool,
+) -> Result<()> {
+    let Some(policy) = Policy::of(image)? else { return Ok(()) };
+    let listener = super::listen(running, PORT).await?;
+    let reach = Arc::new(Reach::new(policy.weakened(weak), names, journal));
+    let ended = running.end_of();
+    engine()?.spawn(async move {
+        tokio::select! {
+            () = accept::each(listener, |stream, proof| proxy::serve(stream, proof, Arc::clone(&reach))) => {}
+            () = ended => {}
+        }
+    });
+    Ok(())
+}
+
+/// What programs find in their environment where there is a way out. Each tool reads the spelling it knows.
+pub(in super::super) fn environment(image: &Image) -> Vec<(String, String)> {
+    if !matches!(Policy::of(image), Ok(Some(_))) {
+        return Vec::new();
+    }
+    let proxy = format!("http://127.0.0.1:{PORT}");
+    let near = "localhost,127.0.0.1,::1";
+    [
+        ("HTTP_PROXY", &proxy[..]),
+        ("http_proxy", &proxy),
+        ("HTTPS_PROXY", &proxy),
+        ("https_proxy", &proxy),
+        ("NO_PROXY", near),
+        ("no_proxy", near),
+        ("NODE_USE_ENV_PROXY", "1"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}

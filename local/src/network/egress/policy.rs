@@ -1,0 +1,300 @@
+//! Which hosts a sandbox may reach.
+
+use std::net::IpAddr;
+
+use super::host::Host;
+use super::rule::Rule;
+use koze_core::error;
+use koze_core::provider::Image;
+
+/// The hosts of an image, as its class in a Worker has them: what is denied is denied, and what is allowed is reached
+/// also where the internet is off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Policy {
+    /// Empty means any.
+    allowed: Vec<Rule>,
+    denied: Vec<Rule>,
+    /// For the control runs of tests: rules are compared with what is written, and ports count for nothing.
+    weak: bool,
+}
+
+/// Why something cannot be reached: the rule, for the journal, and a sentence for the program that asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refused {
+    pub(super) rule: String,
+    pub(super) text: String,
+}
+
+impl Policy {
+    /// The policy of an image; none where nothing can be reached.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`](crate::Code::InvalidInput) where an entry is invalid: it would match nothing, and deny
+    /// nothing.
+    pub(super) fn of(image: &Image) -> error::Result<Option<Self>> {
+        let all = |hosts: &[String]| hosts.iter().map(|host| Rule::parse(host)).collect::<error::Result<_>>();
+        let policy =
+            Policy { allowed: all(&image.allowed_hosts)?, denied: all(&image.denied_hosts)?, weak: false };
+        Ok((image.internet || !policy.allowed.is_empty()).then_some(policy))
+    }
+
+    /// The same without some of its protection: for the control runs of tests alone.
+    pub(super) fn weakened(self, weak: bool) -> Self {
+        Policy { weak, ..self }
+    }
+
+    /// Judges a port of a host as a program names it. Returns the rule that allows it.
+    pub(super) fn judge(&self, host: &Host, port: u16) -> Result<String, Refused> {
+        if self.weak {
+            let of = |rules: &[Rule]| rules.iter().any(|rule| rule.names(host));
+            let refused = of(&self.denied) || !(self.allowed.is_empty() || of(&self.allowed));
+            let (rule, text) = (String::new(), String::new());
+            return if refused { Err(Refused { rule, text }) } else { Ok(rule) };
+        }
+        self.deny(host, host, port)?;
+        if self.allowed.is_empty() {
+            return Ok("internet".to_owned());
+        }
+        if let Some(rule) = self.allowed.iter().find(|rule| rule.allows(host, port)) {
+            return Ok(format!("allowed_hosts: {rule}"));
+        }
+        let text = if self.allowed.iter().any(|rule| rule.names(host)) {
+            format!(
+                "this sandbox may not reach port {port} of {host}: an entry of `allowed_hosts` without a port \
+                 allows ports 80 and 443; to allow this one, add `{host}:{port}`"
+            )
+        } else {
+            format!("this sandbox may not reach {host}: `allowed_hosts` does not list it")
+        };
+        Err(Refused { rule: "not in allowed_hosts".to_owned(), text })
+    }
+
+    /// Judges an address that a host was found to have.
+    pub(super) fn judge_found(&self, host: &Host, address: IpAddr, port: u16) -> Result<(), Refused> {
+        if self.weak { Ok(()) } else { self.deny(host, &Host::Address(address), port) }
+    }
+
+    /// Judges the name for which a program asks within a tunnel to a host. The tunnel is allowed to that host alone: a
+    /// server that several hosts share would give another of them. To an allowed address, any name may be asked for.
+    pub(super) fn judge_inner(&self, tunnel: &Host, inner: &Host, port: u16) -> Result<(), Refused> {
+        if self.weak || tunnel == inner {
+            return Ok(());
+        }
+        let judged = match tunnel {
+            Host::Name(_) => self.judge(inner, port).map(drop),
+            Host::Address(_) => self.deny(inner, inner, port),
+        };
+        judged.map_err(|refused| Refused { rule: format!("server name: {}", refused.rule), ..refused })
+    }
+
+    /// Whether an unknown name within a tunnel to a host must not be let through.
+    pub(super) fn needs_name(&self, tunnel: &Host) -> bool {
+        !self.weak && !self.allowed.is_empty() && matches!(tunnel, Host::Name(_))
+    }
+
+    fn deny(&self, asked: &Host, host: &Host, port: u16) -> Result<(), Refused> {
+        let Some(rule) = self.denied.iter().find(|rule| rule.denies(host, port)) else { return Ok(()) };
+        let text = if asked == host {
+            format!("this sandbox may not reach {asked}: `denied_hosts` lists it")
+        } else {
+            format!("this sandbox may not reach {asked}: `denied_hosts` lists its address {host}")
+        };
+        Err(Refused { rule: format!("denied_hosts: {rule}"), text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use koze_core::error::Code;
+    use koze_core::provider::Size;
+
+    fn image(internet: bool, allowed: &[&str], denied: &[&str]) -> Image {
+        let all = |hosts: &[&str]| hosts.iter().map(|&host| host.to_owned()).collect();
+        Image {
+            name: "a".into(),
+            reference: "a:1".into(),
+            internet,
+            allowed_hosts: all(allowed),
+            denied_hosts: all(denied),
+            env: Vec::new(),
+            size: Size { memory_mib: 1, disk_mb: 1 },
+            sleep_after: None,
+        }
+    }
+
+    fn policy(image: &Image) -> Policy {
+        Policy::of(image).unwrap().unwrap()
+    }
+
+    fn reaches(image: &Image, host: &str) -> bool {
+        policy(image).judge(&Host::parse(host).unwrap(), 443).is_ok()
+    }
+
+    #[test]
+    fn off_unless_asked_for() {
+        assert_eq!(Policy::of(&image(false, &[], &[])).unwrap(), None);
+        assert_eq!(Policy::of(&image(false, &[], &["a.example"])).unwrap(), None);
+        assert!(reaches(&image(true, &[], &[]), "any.example"));
+        // As in a Worker, hosts that are allowed are reached also where the rest is off.
+        let some = image(false, &["a.example"], &[]);
+        assert!(reaches(&some, "a.example") && !reaches(&some, "b.example"));
+    }
+
+    #[test]
+    fn patterns() {
+        let image =
+            image(true, &["a.example", "*.b.example", "203.0.113.7", "*.c.d"], &["*.x.b.example", "c.c.d"]);
+        for host in
+            ["a.example", "A.EXAMPLE.", "y.b.example", "y.y.b.example", "203.0.113.7", "x.b.example", "e.c.d"]
+        {
+            assert!(reaches(&image, host), "{host}");
+        }
+        for host in [
+            "b.example",
+            "y.a.example",
+            "ya.example",
+            "yb.example",
+            "203.0.113.8",
+            "[::1]",
+            "y.x.b.example",
+            "c.c.d",
+        ] {
+            assert!(!reaches(&image, host), "{host}");
+        }
+        // One address in two notations.
+        assert!(reaches(&image, "[::ffff:203.0.113.7]"));
+    }
+
+    #[test]
+    fn ports() {
+        let image = image(
+            true,
+            &[
+                "a.example",
+                "b.example:8080",
+                "*.c.example",
+                "*.c.example:22",
+                "203.0.113.7:81",
+                "[2001:db8::1]:81",
+            ],
+            &["d.a.example", "x.c.example:80"],
+        );
+        for (host, port, wanted) in [
+            ("a.example", 80, true),
+            ("a.example", 443, true),
+            ("a.example", 22, false),
+            ("a.example", 8080, false),
+            ("b.example", 8080, true),
+            ("b.example", 80, false),
+            ("b.example", 443, false),
+            ("y.c.example", 443, true),
+            ("y.c.example", 22, true),
+            ("y.c.example", 25, false),
+            ("203.0.113.7", 81, true),
+            ("203.0.113.7", 80, false),
+            ("[2001:db8::1]", 81, true),
+            ("[2001:db8::1]", 80, false),
+            ("x.c.example", 80, false),
+            ("x.c.example", 443, true),
+        ] {
+            let judged = policy(&image).judge(&Host::parse(host).unwrap(), port);
+            assert_eq!(judged.is_ok(), wanted, "{host} {port}: {judged:?}");
+            // The control.
+            let weak = policy(&image).weakened(true).judge(&Host::parse(host).unwrap(), port);
+            assert_eq!(weak.is_ok(), host != "x.c.example", "{host} {port}");
+        }
+        // Nothing is said of ports where no list of hosts is.
+        let all = self::image(true, &[], &["a.example"]);
+        for (host, port, wanted) in
+            [("b.example", 22, true), ("a.example", 22, false), ("a.example", 443, false)]
+        {
+            assert_eq!(
+                policy(&all).judge(&Host::parse(host).unwrap(), port).is_ok(),
+                wanted,
+                "{host} {port}"
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_in_disguise() {
+        let image = image(true, &[], &["203.0.113.7", "198.51.100.1:80"]);
+        let cases: serde_json::Value = serde_json::from_str(include_str!("addresses.json")).unwrap();
+        let denied: Host = Host::parse("203.0.113.7").unwrap();
+        for case in cases.as_array().unwrap() {
+            let address = case["address"].as_str().unwrap();
+            let host = Host::Address(address.parse().unwrap());
+            let holds = case["holds"].as_array().unwrap().iter().any(|held| held == "203.0.113.7");
+            let wanted = !holds && host != denied;
+            assert_eq!(policy(&image).judge(&host, 443).is_ok(), wanted, "{address}");
+            let found =
+                policy(&image).judge_found(&Host::Name("a.example".into()), address.parse().unwrap(), 443);
+            assert_eq!(found.is_ok(), wanted, "{address}");
+        }
+        let weak = policy(&image).weakened(true);
+        let mapped = Host::Address("64:ff9b::203.0.113.7".parse().unwrap());
+        assert!(weak.judge(&mapped, 443).is_ok(), "the control");
+        let found = policy(&image).judge_found(&mapped, "198.51.100.1".parse().unwrap(), 443);
+        assert!(found.is_ok(), "of another port");
+        // Names are not addresses: a rule for a name says nothing of what it leads to.
+        let refused =
+            policy(&image).judge_found(&Host::Name("a.example".into()), "203.0.113.7".parse().unwrap(), 1);
+        let text = "this sandbox may not reach a.example: `denied_hosts` lists its address 203.0.113.7";
+        assert_eq!(refused.unwrap_err().text, text);
+    }
+
+    #[test]
+    fn names_within_tunnels() {
+        let name = |text: &str| Host::parse(text).unwrap();
+        let some = policy(&image(false, &["a.example", "*.b.example", "203.0.113.7"], &["x.b.example"]));
+        for (tunnel, inner, wanted) in [
+            ("a.example", "a.example", true),
+            ("a.example", "c.b.example", true),
+            ("a.example", "other.example", false),
+            ("a.example", "x.b.example", false),
+            ("203.0.113.7", "other.example", true),
+            ("203.0.113.7", "x.b.example", false),
+        ] {
+            assert_eq!(
+                some.judge_inner(&name(tunnel), &name(inner), 443).is_ok(),
+                wanted,
+                "{tunnel} {inner}"
+            );
+            assert!(
+                some.clone().weakened(true).judge_inner(&name(tunnel), &name(inner), 443).is_ok(),
+                "the control"
+            );
+        }
+        let all = policy(&image(true, &[], &["x.b.example"]));
+        assert!(all.judge_inner(&name("a.example"), &name("b.example"), 443).is_ok());
+        assert!(all.judge_inner(&name("a.example"), &name("x.b.example"), 443).is_err());
+    }
+
+    #[test]
+    fn what_is_no_host() {
+        for host in [
+            "",
+            "*",
+            "*.",
+            "a*b.example",
+            "https://a.example",
+            "a.example:",
+            "a.example:0",
+            "a.example:080",
+            "a.example:65536",
+            "a.example:+80",
+            "a.example:443/x",
+            ":80",
+            "2001:db8::1",
+            "*.*.example",
+            "*.1.2.3.4",
+            "0x7f.1",
+        ] {
+            for image in [image(true, &[host], &[]), image(false, &[], &[host])] {
+                let error = Policy::of(&image).unwrap_err();
+                assert_eq!(error.code, Code::InvalidInput, "{host}");
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What goes in and out of a sandbox's network, which has nothing but its own loopback: the guest makes sockets there,
+//! and hands them over.
+
+mod accept;
+pub(super) mod connections;
+pub(super) mod egress;
+mod http;
+mod idle;
+pub(super) mod objects;
+pub(super) mod preview;
+mod tunnel;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use koze_guest::message::Request;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::files::odd;
+use super::running::Running;
+use koze_core::error::{Code, Error, Result};
+
+/// How long a server in a sandbox may take to accept a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Listens in a sandbox, where only its own programs can connect.
+async fn listen(running: &Running, port: u16) -> Result<TcpListener> {
+    let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+    let socket = std::net::TcpListener::from(socket(running, &Request::Listen(at)).await?);
+    socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket)).map_err(|_| odd())
+}
+
+/// Connects to a port of a sandbox.
+async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
+    for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+        let connecting = connect_to(running, SocketAddr::new(address, port));
+        match tokio::time::timeout(PATIENCE, connecting).await {
+            Ok(Ok(Some(stream))) => return Ok(stream),
+            Ok(Err(error)) => return Err(error),
+            Ok(Ok(None)) => {}
+            Err(_) => {
+                let text = format!("the server on port {port} of the sandbox does not accept connections");
+                return Err(Error::new(Code::Timeout, text));
+            }
+        }
+    }
+    let text = format!(
+        "nothing listens on port {port} of the sandbox: start a server on 127.0.0.1 or on all addresses"
+    );
+    Err(Error::new(Code::NotFound, text))
+}
+
+/// None where nobody listens.
+async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStream>> {
+    let socket = match socket(running, &Request::Connect(to)).await {
+        Ok(socket) => std::net::TcpStream::from(socket),
+        Err(_) if !running.ended() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let arriving = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));
+    let arriving = arriving.map_err(|_| odd())?;
+    arriving.writable().await.map_err(|_| odd())?;
+    let _ = arriving.set_nodelay(true);
+    Ok(matches!(arriving.take_error(), Ok(None)).then_some(arriving))
+}
+
+/// A TCP socket. That it is one is looked at: reading from something else might never end.
+async fn socket(running: &Running, request: &Request) -> Result<OwnedFd> {
+    let socket = running.call(request).await?.descriptors.into_iter().next().ok_or_else(odd)?;
+    let family = sockopt::socket_domain(&socket);
+    let tcp = matches!(family, Ok(AddressFamily::INET | AddressFamily::INET6))
+        && sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
+    if tcp { Ok(socket) } else { Err(odd()) }
+}

@@ -1,0 +1,164 @@
+//! The methods of the contract, each by what a local sandbox does.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_bytes::ByteBuf;
+
+use super::super::super::LocalSandbox;
+use super::frame::Answer;
+use super::{Object, Shared};
+use koze_core::contract::{
+    Done, Entries, Entry, Exec, Expose, Failure, LARGEST_PIECE, MakeLink, Nothing, Open, Opened, Output,
+    Path, Piece, Read, Reason, Rename, SetMode, Stat, State, Unopened, Write, Written,
+};
+use koze_core::error::{Code, Error};
+use koze_core::pool::SLEEP_AFTER;
+use koze_core::provider::{Provider, Template};
+use koze_core::sandbox::{self, Command, Place, Sandbox, Status};
+
+/// Calls a method on the sandbox of an object.
+pub(super) async fn call(
+    shared: &Shared,
+    object: &Object,
+    method: &str,
+    input: &[u8],
+    bytes: &[u8],
+) -> Result<Answer, Failure> {
+    match method {
+        "kozeOpen" => return open(shared, object, &read(input)?).await,
+        "kozeStatus" => return status(shared, object, &read(input)?).await,
+        "kozeDestroy" => return destroy(shared, object, &read(input)?).await,
+        _ => {}
+    }
+    let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
+    match method {
+        "kozeExec" => exec(&sandbox, read(input)?).await,
+        "kozeRead" => read_piece(&sandbox, &read(input)?).await,
+        "kozeWrite" => write(&sandbox, &read(input)?, bytes).await,
+        "kozeList" => {
+            let entries = sandbox.list(place(&read(input)?)).await.map_err(failure)?;
+            let entry = |entry: sandbox::Entry| Entry { name: entry.name, stat: entry.stat.into() };
+            answer(&Entries { entries: entries.into_iter().map(entry).collect() })
+        }
+        "kozeStat" => answer(&Stat::from(sandbox.stat(place(&read(input)?)).await.map_err(failure)?)),
+        "kozeMakeDir" => done(sandbox.make_dir(place(&read(input)?)).await),
+        "kozeMakeLink" => {
+            let MakeLink { root, path, target } = read(input)?;
+            done(sandbox.make_link(Place { root: &root, path: &path }, &target).await)
+        }
+        "kozeSetMode" => {
+            let SetMode { root, path, mode } = read(input)?;
+            done(sandbox.set_mode(Place { root: &root, path: &path }, mode).await)
+        }
+        "kozeRemove" => done(sandbox.remove(place(&read(input)?)).await),
+        "kozeRename" => {
+            let Rename { from, to } = read(input)?;
+            done(sandbox.rename(place(&from), place(&to)).await)
+        }
+        // The object remembers the port and makes its nonce: it is what requests come to.
+        "kozeExpose" => done(exposable(&read(input)?)),
+        other => Err(invalid(format!("the contract has no method `{other}`"))),
+    }
+}
+
+async fn open(shared: &Shared, object: &Object, input: &Open) -> Result<Answer, Failure> {
+    let image = shared.image(object).map_err(failure)?;
+    let asked = input.sleep_after_ms.map(|ms| Duration::from_millis(ms.into()));
+    let sleep_after = asked.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
+    let opened = shared.provider.open(&object.id, &Template { image, sleep_after }).await.map_err(failure)?;
+    answer(&Opened { created: opened.created })
+}
+
+async fn status(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
+    answer(&match shared.find(object).await.map_err(failure)? {
+        Some(sandbox) => State { opened: true, status: sandbox.status().await.map_err(failure)? },
+        None => State { opened: false, status: Status::Sleeping },
+    })
+}
+
+async fn destroy(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
+    let Some(sandbox) = shared.find(object).await.map_err(failure)? else { return answer(&Done {}) };
+    match sandbox.destroy().await {
+        // Somebody else was faster.
+        Err(error) if error.code == Code::NotFound => answer(&Done {}),
+        other => done(other),
+    }
+}
+
+async fn exec(sandbox: &LocalSandbox, input: Exec) -> Result<Answer, Failure> {
+    let command = Command {
+        argv: input.argv,
+        working_dir: input.working_dir,
+        env: input.env,
+        timeout: Duration::from_millis(input.timeout_ms.into()),
+        max_output: input.max_output as usize,
+    };
+    let sandbox::Output { stdout, stderr, exit_code, timed_out } =
+        sandbox.exec(command).await.map_err(failure)?;
+    let value = Output { stdout: ByteBuf::new(), stderr: ByteBuf::new(), exit_code, timed_out };
+    Ok(Answer { bytes: vec![("stdout", stdout), ("stderr", stderr)], ..answer(&value)? })
+}
+
+async fn read_piece(sandbox: &LocalSandbox, input: &Read) -> Result<Answer, Failure> {
+    if input.limit > LARGEST_PIECE {
+        return Err(invalid(format!(
+            "one read returns at most {LARGEST_PIECE} bytes: read in several parts"
+        )));
+    }
+    let from = Place { root: &input.root, path: &input.path };
+    let piece = sandbox.read(from, input.offset, input.limit.into()).await.map_err(failure)?;
+    let value = Piece { bytes: ByteBuf::new(), size: piece.size };
+    Ok(Answer { bytes: vec![("bytes", piece.bytes)], ..answer(&value)? })
+}
+
+async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<Answer, Failure> {
+    if bytes.len() > LARGEST_PIECE as usize {
+        return Err(invalid(format!("one write takes at most {LARGEST_PIECE} bytes: append the rest")));
+    }
+    let how = if input.append { sandbox::Write::Append } else { sandbox::Write::Replace };
+    let to = Place { root: &input.root, path: &input.path };
+    let size = sandbox.write(to, bytes.to_vec(), how).await.map_err(failure)?;
+    answer(&Written { size })
+}
+
+fn exposable(input: &Expose) -> crate::Result<()> {
+    if input.port < 1024 {
+        return Err(Error::new(Code::InvalidInput, "a port must be from 1024 to 65535"));
+    }
+    Ok(())
+}
+
+fn place(path: &Path) -> Place<'_> {
+    Place { root: &path.root, path: &path.path }
+}
+
+pub(super) fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(input).map_err(|error| invalid(format!("the input has the wrong type: {error}")))
+}
+
+pub(super) fn answer(value: &impl Serialize) -> Result<Answer, Failure> {
+    let value = serde_json::to_value(value);
+    let value = value.map_err(|error| failure(Error::new(Code::Internal, error.to_string())))?;
+    Ok(Answer { value, bytes: Vec::new() })
+}
+
+fn done(result: crate::Result<()>) -> Result<Answer, Failure> {
+    result.map_err(failure)?;
+    answer(&Done {})
+}
+
+fn invalid(message: String) -> Failure {
+    failure(Error::new(Code::InvalidInput, message))
+}
+
+/// How much was done is not known here, so nothing is said to be retryable.
+pub(super) fn failure(error: Error) -> Failure {
+    Failure { code: Reason::Code(error.code), message: error.message, retryable: false }
+}
+
+pub(super) fn unopened() -> Failure {
+    let message = "the sandbox was never opened, or was destroyed: open it first".to_owned();
+    Failure { code: Reason::Unopened(Unopened::Unopened), message, retryable: false }
+}

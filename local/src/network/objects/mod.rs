@@ -1,0 +1,232 @@
+//! The Durable Objects of a Worker that runs on this machine: each is a sandbox here.
+//!
+//! `koze dev --local` runs the Worker in workerd with classes that answer the
+//! [contract](koze_core::contract) by requests to this server. It listens on 127.0.0.1, and answers who
+//! knows its token.
+//!
+//! A request says in headers what it is: `koze-token`; `koze-object`, the class and the id of the object, `Class/id`; and
+//! either `koze-method`, a method of the contract, with input and answer as [`frame`] has them or as a [`stream`], or `koze-port`, whatever a
+//! client wants of a port of the sandbox.
+
+mod frame;
+mod method;
+mod stream;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use tokio::task::JoinHandle;
+
+use super::super::engine::engine;
+use super::super::{Local, LocalSandbox};
+use super::accept;
+use super::connections::Proof;
+use super::http::{self, After, Body, Refusal};
+use super::preview::address::token;
+use super::preview::forward::{Came, Port};
+use koze_core::contract::LARGEST_PIECE;
+use koze_core::error::{Code, Error, Result};
+use koze_core::id::{SandboxId, SandboxName, SessionId};
+use koze_core::pool::Images;
+use koze_core::provider::{Image, Provider};
+
+/// The most bytes of a request: a piece of a file, and what is said of it.
+const LARGEST_REQUEST: usize = LARGEST_PIECE as usize + (2 << 20);
+
+/// The server. Dropped, it ends; the sandboxes end with their [`Local`].
+#[derive(Debug)]
+pub struct Objects {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    provider: Local,
+    session: SessionId,
+    token: String,
+    /// The image of each class.
+    classes: RwLock<BTreeMap<String, Image>>,
+}
+
+/// An object, as a request names it, and its sandbox.
+struct Object {
+    class: String,
+    id: SandboxId,
+}
+
+impl Objects {
+    /// Serves the objects of a Worker as sandboxes of a session.
+    ///
+    /// # Errors
+    /// [`Code::Unavailable`] where the system has no port left.
+    pub fn serve(provider: Local, session: SessionId) -> Result<Self> {
+        let failed = |error: std::io::Error| {
+            Error::new(
+                Code::Unavailable,
+                format!("no port is available for the server of sandboxes: {}", error.kind()),
+            )
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let engine = engine()?;
+        let registered = engine.enter();
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
+        drop(registered);
+        let shared = Arc::new(Shared { provider, session, token: token()?, classes: RwLock::default() });
+        let served = Arc::clone(&shared);
+        let serving =
+            engine.spawn(accept::each(listener, move |stream, proof| {
+                let shared = Arc::clone(&served);
+                http::serve(stream, move |request, after| {
+                    let (shared, proof) = (Arc::clone(&shared), proof.clone());
+                    async move {
+                        shared.answer(&proof, request, after).await.unwrap_or_else(Refusal::into_response)
+                    }
+                })
+            }));
+        Ok(Objects { shared, address, serving })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// What a request must have in `koze-token`.
+    pub fn token(&self) -> &str {
+        &self.shared.token
+    }
+
+    /// Has these classes from now on, each with its image. Sandboxes that are there follow their images.
+    ///
+    /// # Errors
+    /// As [`Local::refresh`].
+    pub async fn follow(&self, classes: Vec<(String, Image)>) -> Result<()> {
+        let list: Vec<Image> = classes.iter().map(|(_, image)| image.clone()).collect();
+        let first = list.first().map(|image| image.name.clone());
+        *self.shared.classes.write().unwrap_or_else(PoisonError::into_inner) = classes.into_iter().collect();
+        match first {
+            Some(first) => {
+                self.shared.provider.refresh(&self.shared.session, &Images::new(list, &first)?).await
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Objects {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+impl Shared {
+    async fn answer(
+        &self,
+        proof: &Proof,
+        request: Request<Incoming>,
+        after: After,
+    ) -> std::result::Result<Response<Body>, Refusal> {
+        let headers = request.headers();
+        let given = text(headers, "koze-token").unwrap_or_default();
+        if !bool::from(given.as_bytes().ct_eq(self.token.as_bytes())) {
+            return Err(Refusal::new(
+                StatusCode::UNAUTHORIZED,
+                "this server is for the Worker that `koze dev` runs",
+            ));
+        }
+        proof.give();
+        let object = text(headers, "koze-object").and_then(|named| self.object(named));
+        let object = object.ok_or_else(|| bad("`koze-object` must be a class and an object: Class/id"))?;
+        if let Some(method) = text(headers, "koze-method").map(str::to_owned) {
+            if stream::is_one(&method) {
+                let (head, body) = request.into_parts();
+                return Ok(stream::call(self, &object, &method, &head.headers, body).await);
+            }
+            let body = Limited::new(request.into_body(), LARGEST_REQUEST).collect().await;
+            let body = body.map_err(|_| {
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large or incomplete")
+            })?;
+            let body = body.to_bytes();
+            let (input, bytes) = frame::read(&body).ok_or_else(|| bad("the body is not a frame"))?;
+            let answer = method::call(self, &object, &method, input, bytes).await;
+            return Ok(framed(frame::write(answer)));
+        }
+        let port = text(headers, "koze-port").and_then(|port| port.parse().ok());
+        let port: u16 = port.ok_or_else(|| bad("the request has neither `koze-method` nor `koze-port`"))?;
+        self.pass(&object, port, request, after).await
+    }
+
+    /// Passes a request of a client on to a port.
+    async fn pass(
+        &self,
+        object: &Object,
+        port: u16,
+        mut request: Request<Incoming>,
+        after: After,
+    ) -> std::result::Result<Response<Body>, Refusal> {
+        let gone = || Refusal::new(StatusCode::NOT_FOUND, "the sandbox no longer exists");
+        let there = self.find(object).await;
+        let there = there.map_err(|error| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message))?;
+        let LocalSandbox(sandbox) = there.ok_or_else(gone)?;
+        let take = |headers: &mut HeaderMap, name| headers.remove(name).ok_or_else(|| bad("no host"));
+        let headers = request.headers_mut();
+        let came = Came { host: take(headers, "koze-host")?, scheme: take(headers, "koze-scheme")? };
+        for name in ["koze-token", "koze-object", "koze-port"] {
+            headers.remove(name);
+        }
+        let using = sandbox.using();
+        Port { sandbox, using, number: port }.pass(request, came, after).await
+    }
+
+    /// The object of a name, where its class is one of the project's.
+    fn object(&self, named: &str) -> Option<Object> {
+        let (class, id) = named.split_once('/')?;
+        let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let hexadecimal = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if id.len() != 64 || !id.bytes().all(hexadecimal) || !classes.contains_key(class) {
+            return None;
+        }
+        // A name is shorter than an id, and says as much of one.
+        let digest = Sha256::digest(named.as_bytes());
+        let name = digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+        let id = SandboxId { session: self.session.clone(), name: SandboxName::new(&name).ok()? };
+        Some(Object { class: class.to_owned(), id })
+    }
+
+    async fn find(&self, object: &Object) -> Result<Option<LocalSandbox>> {
+        Ok(self.provider.find(&object.id).await?.map(|opened| opened.sandbox))
+    }
+
+    fn image(&self, object: &Object) -> Result<Image> {
+        let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
+        let gone = || Error::new(Code::NotFound, format!("the project has no class `{}`", object.class));
+        classes.get(&object.class).cloned().ok_or_else(gone)
+    }
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn bad(text: &str) -> Refusal {
+    Refusal::new(StatusCode::BAD_REQUEST, text)
+}
+
+fn framed(bytes: Vec<u8>) -> Response<Body> {
+    let body = Full::new(Bytes::from(bytes)).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    let kind = HeaderValue::from_static("application/octet-stream");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}

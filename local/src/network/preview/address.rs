@@ -1,0 +1,94 @@
+//! What a preview is called: `<port>-<name>-<token>.localhost`.
+
+use std::fmt::Write;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use koze_core::error::{Code, Error, Result};
+
+/// So many random bytes are a token.
+const TOKEN: usize = 16;
+
+/// A preview, as its URL names it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Address<'a> {
+    pub(super) port: u16,
+    pub(super) name: &'a str,
+    pub(super) token: &'a str,
+}
+
+impl<'a> Address<'a> {
+    /// Reads a `Host` header, which may end in a port. In lower case, as browsers write it.
+    pub(super) fn parse(host: &'a str) -> Option<Self> {
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let label = name.strip_suffix('.').unwrap_or(name).strip_suffix(".localhost")?;
+        let (port, rest) = label.split_once('-')?;
+        let (name, token) = rest.rsplit_once('-')?;
+        let decimal = !port.starts_with('0') && port.bytes().all(|byte| byte.is_ascii_digit());
+        Some(Address { port: decimal.then(|| port.parse().ok())??, name, token })
+    }
+
+    /// The URL, where previews are served at `listening`. Its first label has at most 5 + 1 + 20 + 1 + 32 of the 63
+    /// bytes a label may have.
+    pub(super) fn url(&self, listening: u16) -> String {
+        format!("http://{}-{}-{}.localhost:{listening}/", self.port, self.name, self.token)
+    }
+}
+
+/// A new token: 128 random bits in hexadecimal.
+pub(in super::super::super) fn token() -> Result<String> {
+    let mut bytes = [0; TOKEN];
+    let filled = getrandom(&mut bytes[..], GetRandomFlags::empty());
+    if filled != Ok(TOKEN) {
+        return Err(Error::new(Code::Internal, "the system has no source of random numbers"));
+    }
+    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_and_back() {
+        let token = token().unwrap();
+        let name = "a-b--c0123456789xyz0";
+        for port in [1, 8080, u16::MAX] {
+            let address = Address { port, name, token: &token };
+            let url = address.url(65_000);
+            let host = url.strip_prefix("http://").unwrap().strip_suffix('/').unwrap();
+            assert_eq!(Address::parse(host), Some(address));
+            assert!(host.split('.').next().unwrap().len() <= 63, "{host}");
+        }
+        assert_eq!(Address::parse("80-a-t.localhost."), Some(Address { port: 80, name: "a", token: "t" }));
+    }
+
+    #[test]
+    fn nothing_else() {
+        for host in [
+            "",
+            "localhost",
+            "127.0.0.1:80",
+            "a.localhost",
+            "8080-a.localhost",
+            "8080-a-t.localhost.example",
+            "8080-a-t.example",
+            "0-a-t.localhost",
+            "08-a-t.localhost",
+            "+8-a-t.localhost",
+            "65536-a-t.localhost",
+            "-a-t.localhost",
+        ] {
+            assert_eq!(Address::parse(host), None, "{host}");
+        }
+    }
+
+    #[test]
+    fn tokens_differ() {
+        let (one, other) = (token().unwrap(), token().unwrap());
+        assert!(one != other && one.len() == 32);
+    }
+}

@@ -1,0 +1,216 @@
+//! From a browser to a server in a sandbox.
+
+use std::sync::{Arc, Weak};
+
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::super::super::Shared;
+use super::super::super::engine;
+use super::super::super::sandbox::{Inner, Use};
+use super::super::connections::Proof;
+use super::super::http::{self, After, Body, Refusal};
+use super::super::tunnel::tunnel;
+use super::address::Address;
+use koze_core::error::Code;
+use koze_core::id::SandboxName;
+
+/// Serves a connection of a browser.
+pub(super) async fn serve(stream: TcpStream, proof: Proof, shared: Weak<Shared>) {
+    http::serve(stream, |request, after| {
+        let (shared, proof) = (shared.clone(), proof.clone());
+        async move { forward(shared, &proof, request, after).await.unwrap_or_else(Refusal::into_response) }
+    })
+    .await;
+}
+
+async fn forward(
+    shared: Weak<Shared>,
+    proof: &Proof,
+    request: Request<Incoming>,
+    after: After,
+) -> Result<Response<Body>, Refusal> {
+    let host = host(&request).ok_or_else(unknown)?;
+    let text = host.to_str().map_err(|_| unknown())?.to_ascii_lowercase();
+    let address = Address::parse(&text).ok_or_else(unknown)?;
+    let (sandbox, using) = find(shared, &address).await?;
+    proof.give();
+    if request.method() == Method::CONNECT {
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "this is not a proxy"));
+    }
+    let to = Port { sandbox, using, number: address.port };
+    let came = Came { host, scheme: HeaderValue::from_static("http") };
+    to.pass(request, came, after).await
+}
+
+/// A port of a sandbox, which stays awake for it.
+pub(in super::super) struct Port {
+    pub(in super::super) sandbox: Arc<Inner>,
+    pub(in super::super) using: Use,
+    pub(in super::super) number: u16,
+}
+
+/// How a request came: the host it was sent to, and `http` or `https`.
+pub(in super::super) struct Came {
+    pub(in super::super) host: HeaderValue,
+    pub(in super::super) scheme: HeaderValue,
+}
+
+impl Port {
+    /// Passes a request on to what listens there, and what it answers back; a WebSocket goes on after the answer.
+    pub(in super::super) async fn pass(
+        self,
+        mut request: Request<Incoming>,
+        Came { host, scheme }: Came,
+        after: After,
+    ) -> Result<Response<Body>, Refusal> {
+        let Port { sandbox, using, number: port } = self;
+        let name = sandbox.name.clone();
+        let server = reach(&sandbox, port).await?;
+
+        let wanted = upgrade(request.headers());
+        http::for_the_next(&mut request);
+        let headers = request.headers_mut();
+        // As the browser sent it, and once.
+        headers.insert(header::HOST, host.clone());
+        headers.insert(HeaderName::from_static("x-forwarded-host"), host);
+        headers.insert(HeaderName::from_static("x-forwarded-proto"), scheme);
+        if let Some(wanted) = &wanted {
+            set_upgrade(headers, wanted.clone());
+        }
+        *request.uri_mut() = request.uri().path_and_query().cloned().map(Uri::from).unwrap_or_default();
+        let browser = wanted.map(|_| hyper::upgrade::on(&mut request));
+        let (mut response, driver) = http::exchange(server, request).await.map_err(|error| {
+            let text = format!("the server on port {port} of the sandbox {name} {}", http::no_answer(&error));
+            Refusal::new(StatusCode::BAD_GATEWAY, text)
+        })?;
+
+        let granted = upgrade(response.headers());
+        http::end_to_end(response.headers_mut());
+        for_this_host(response.headers_mut());
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(http::pass_on(response, (driver, using)));
+        }
+        let (Some(browser), Some(granted)) = (browser, granted) else {
+            let text = format!(
+                "the server on port {port} of the sandbox {name} switched protocols without a request for it"
+            );
+            return Err(Refusal::new(StatusCode::BAD_GATEWAY, text));
+        };
+        set_upgrade(response.headers_mut(), granted);
+        let server = hyper::upgrade::on(&mut response);
+        after.set(async move {
+            if let (Ok(browser), Ok(server)) = tokio::join!(browser, server) {
+                tunnel(TokioIo::new(browser), TokioIo::new(server)).await;
+            }
+            drop((driver, using));
+        });
+        let mut switched = http::empty(StatusCode::SWITCHING_PROTOCOLS);
+        *switched.headers_mut() = response.headers().clone();
+        Ok(switched)
+    }
+}
+
+/// The one host that a request names; the whole URL, where it stands in the first line, comes before the header.
+fn host(request: &Request<Incoming>) -> Option<HeaderValue> {
+    if let Some(authority) = request.uri().authority() {
+        return HeaderValue::from_str(authority.as_str()).ok();
+    }
+    let mut all = request.headers().get_all(header::HOST).iter();
+    all.next().filter(|_| all.next().is_none()).cloned()
+}
+
+/// The sandbox of an address. Who has no token learns nothing: not even whether there is such a name.
+async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<(Arc<Inner>, Use), Refusal> {
+    let shared = shared.upgrade().ok_or_else(unknown)?;
+    let registry = Arc::clone(&shared.registry);
+    let name = SandboxName::new(address.name).map_err(|_| unknown())?;
+    let wanted = (name.clone(), address.token.to_owned());
+    let found = engine::block(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
+        .await
+        .map_err(unavailable)?;
+    let (key, template) = found.ok_or_else(unknown)?;
+    let sandbox = shared.sandbox(&key, &name, template);
+    let using = sandbox.using();
+    Ok((sandbox, using))
+}
+
+/// A connection to a port of a sandbox, which is woken where it sleeps.
+async fn reach(sandbox: &Arc<Inner>, port: u16) -> Result<TcpStream, Refusal> {
+    let waking = Arc::clone(sandbox);
+    // To its end, also where the browser gives up waiting.
+    let running = engine::run(async move { waking.wake().await }).await.map_err(unavailable)?;
+    let connected = super::super::connect(&running, port).await;
+    connected.map_err(|error| Refusal::new(StatusCode::BAD_GATEWAY, error.message))
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "no sandbox answers here: use the URL exactly as `browse` returned it",
+    )
+}
+
+fn unavailable(error: crate::Error) -> Refusal {
+    match error.code {
+        Code::NotFound => unknown(),
+        _ => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.message),
+    }
+}
+
+/// Makes cookies those of the preview's own host: with a domain, they would reach all that is served below it.
+fn for_this_host(headers: &mut HeaderMap) {
+    let is_domain = |attribute: &[u8]| {
+        let name = attribute.split(|byte| *byte == b'=').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"domain")
+    };
+    let all: Vec<HeaderValue> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
+    headers.remove(header::SET_COOKIE);
+    for cookie in all {
+        let parts = cookie.as_bytes().split(|byte| *byte == b';').enumerate();
+        let kept: Vec<&[u8]> =
+            parts.filter(|(at, part)| *at == 0 || !is_domain(part)).map(|(_, part)| part).collect();
+        if let Ok(cookie) = HeaderValue::from_bytes(&kept.join(&b';')) {
+            headers.append(header::SET_COOKIE, cookie);
+        }
+    }
+}
+
+/// The protocol that is asked for or granted in place of HTTP.
+fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
+    let tokens = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let asked =
+        tokens.flat_map(|value| value.split(',')).any(|token| token.trim().eq_ignore_ascii_case("upgrade"));
+    headers.get(header::UPGRADE).filter(|_| asked).cloned()
+}
+
+fn set_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, protocol);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_have_no_domain() {
+        let mut headers = HeaderMap::new();
+        let set = [
+            ("a=1", "a=1"),
+            ("b=domain=x; Path=/; HttpOnly", "b=domain=x; Path=/; HttpOnly"),
+            ("c=1; Domain=example.com; Path=/", "c=1; Path=/"),
+            ("d=1;domain = .example.com;DOMAIN", "d=1"),
+            ("domain=1; domains=2", "domain=1; domains=2"),
+        ];
+        for (cookie, _) in set {
+            headers.append(header::SET_COOKIE, HeaderValue::from_static(cookie));
+        }
+        for_this_host(&mut headers);
+        let left: Vec<_> = headers.get_all(header::SET_COOKIE).iter().collect();
+        assert_eq!(left, set.map(|(_, left)| left));
+    }
+}

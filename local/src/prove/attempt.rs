@@ -1,0 +1,115 @@
+//! The ways out of a sandbox that have been found elsewhere, each tried twice: in a sandbox as it is, where nothing may be
+//! taken; and in a control run without the protection that stands in the way, where it must be, for else the attempt
+//! would show nothing. Where the kernel itself stands in the way, the control is a run on the host.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command as Process;
+
+use super::super::LocalSandbox;
+use super::super::launch::Weakness;
+use super::Fault;
+use super::probes::{CALLS, Needs, PROBE, Target};
+use super::stage::{at, command};
+use koze_core::sandbox::{Sandbox, Write};
+
+/// Where an attempt has to succeed.
+pub(super) enum Control {
+    /// In a sandbox without these protections.
+    Weak(&'static [Weakness]),
+    /// In a sandbox that sees this of the host.
+    File(fn(&Target) -> PathBuf),
+    /// On the host, as this user.
+    Host,
+    /// On the host, as root.
+    Root,
+}
+
+/// The protections that stand in the way of an attempt.
+pub(super) fn control(name: &str) -> Option<Control> {
+    use Weakness::{
+        Capabilities, Counters, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Proc,
+        Processes, SharedUser, Writable,
+    };
+    if let Some(call) = CALLS.iter().find(|call| call.name == name) {
+        return Some(match call.needs {
+            Needs::Nothing => Control::Weak(&[Filter]),
+            Needs::Capabilities => Control::Weak(&[Filter, Capabilities]),
+            Needs::Root => Control::Root,
+        });
+    }
+    Some(match name {
+        "read_host_file" | "write_host_file" | "socket_in_a_host_directory" | "mounts_of_the_host" => {
+            Control::File(|target| target.dir.clone())
+        }
+        "read_another_sandbox" => {
+            Control::File(|target| target.neighbour.parent().unwrap_or(&target.neighbour).to_owned())
+        }
+        "sysfs" => Control::File(|_| "/sys".into()),
+        // The user namespace alone keeps it out of the environment of a process of the same user.
+        "hard_link_to_the_host" | "setuid_programs" | "environment_of_host_processes" => Control::Host,
+        "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
+        "leaked_descriptors" => Control::Weak(&[Descriptors]),
+        "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),
+        "other_families"
+        | "other_kinds_of_netlink"
+        | "allocate_without_writing"
+        | "reserve_without_writing"
+        | "x32_calls" => Control::Weak(&[Filter]),
+        "core_files_for_a_helper_of_the_host" => Control::Weak(&[Filter, Limits]),
+        "new_user_namespace" | "clone_into_namespaces" => Control::Weak(&[Filter, Counters]),
+        "inotify_of_the_whole_machine" => Control::Weak(&[Counters]),
+        "what_the_kernel_tells" => Control::Weak(&[Proc]),
+        "see_host_processes" | "signal_host_processes" => Control::Weak(&[Processes, SharedUser]),
+        "environment_of_the_host_program" => Control::Weak(&[Environment]),
+        "environment_of_the_guest" | "descriptors_of_the_guest" | "root_of_the_guest" => {
+            Control::Weak(&[Dumpable])
+        }
+        "raise_a_limit" => Control::Weak(&[Limits]),
+        "mount_something" | "remount_to_write" | "join_a_namespace" | "change_the_root" => {
+            Control::Weak(&[Filter, Capabilities])
+        }
+        "set_the_host_name" => Control::Weak(&[Capabilities]),
+        "shared_memory" => Control::Weak(&[Filter, Ipc]),
+        "device_nodes"
+        | "make_a_device_node"
+        | "proc_sys"
+        | "proc_of_the_kernel"
+        | "write_to_usr"
+        | "set_the_time"
+        | "type_into_a_terminal" => Control::Root,
+        _ => return None,
+    })
+}
+
+/// Puts this program into the sandbox.
+pub(super) async fn put_probe(sandbox: &LocalSandbox) -> Result<(), Fault> {
+    let program = fs::read("/proc/self/exe")?;
+    sandbox.write(at("/home/user/written"), program, Write::Replace).await?;
+    // A process of this program that is just being started may still have what was written open, and then it cannot be
+    // run: a copy is nobody's but the sandbox's.
+    let copy =
+        sandbox.exec(command(&["sh", "-c", "cp written probe && chmod 755 probe && rm written"])).await?;
+    if copy.exit_code == 0 { Ok(()) } else { Err(String::from_utf8_lossy(&copy.stderr).into()) }
+}
+
+/// Has the program in the sandbox try, and gives what it says.
+pub(super) async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target) -> Result<String, Fault> {
+    let arguments = target.arguments();
+    let mut argv = vec!["/home/user/probe", PROBE, name];
+    argv.extend(arguments.iter().map(String::as_str));
+    let output = sandbox.exec(command(&argv)).await?;
+    if output.exit_code != 0 {
+        return Err(format!("the attempt ended with {}", output.exit_code).into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+/// The same on the host.
+pub(super) fn on_host(name: &str, target: &Target) -> Result<String, Fault> {
+    let output = Process::new("/proc/self/exe").arg(PROBE).arg(name).args(target.arguments()).output()?;
+    if !output.status.success() {
+        return Err(format!("the control ended with {}", output.status).into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}

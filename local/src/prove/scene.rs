@@ -1,0 +1,156 @@
+//! What there is to take on the host, for the attempts to escape.
+#![allow(unsafe_code, reason = "shared memory of System V's kind has no safe form")]
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use super::super::LocalSandbox;
+use super::janitor;
+use super::probes::Target;
+use super::stage::{Stage, at, open_to_all};
+use super::{Fault, is_root};
+use koze_core::sandbox::{Sandbox, Write};
+
+/// The user who a sandbox's user is on the host, where the host's is root and sandboxes share one.
+const UNPRIVILEGED: u32 = 100_000;
+
+const SECRET: &str = "the-secret-of-the-host";
+
+/// Secrets, and who listens and runs. All of it goes with this.
+pub(super) struct Scene {
+    pub(super) target: Target,
+    _victim: Victim,
+    _memory: Memory,
+    _leaked: OwnedFd,
+    _listening: (TcpListener, UnixListener, UnixListener),
+    pub(super) neighbour: LocalSandbox,
+}
+
+impl Scene {
+    pub(super) async fn new(dir: &Path, stage: &Stage) -> Result<Self, Fault> {
+        static COUNT: AtomicI32 = AtomicI32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let pid = std::process::id();
+
+        let root = dir;
+        let dir = dir.join("host");
+        fs::create_dir(&dir)?;
+        open_to_all(&dir)?;
+        for (name, mode) in [("secret", 0o644), ("open", 0o666)] {
+            fs::write(dir.join(name), SECRET)?;
+            fs::set_permissions(dir.join(name), fs::Permissions::from_mode(mode))?;
+        }
+        let in_directory = UnixListener::bind(dir.join("socket"))?;
+        fs::set_permissions(dir.join("socket"), fs::Permissions::from_mode(0o777))?;
+        let tcp = TcpListener::bind("127.0.0.1:0")?;
+        let abstract_name = format!("koze-proof-{pid}-{count}");
+        let name = SocketAddr::from_abstract_name(&abstract_name)?;
+        let listening = UnixListener::bind_addr(&name)?;
+        // Without CLOEXEC, as many programs open theirs.
+        let flags = rustix::fs::OFlags::RDONLY;
+        let leaked = rustix::fs::open(dir.join("secret"), flags, rustix::fs::Mode::empty())?;
+
+        let mut victim = Command::new("sleep");
+        victim
+            .arg("1000")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin");
+        if is_root() {
+            victim.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
+        }
+        // After the change of user, which would undo it: should this program be killed, nobody else ends that one.
+        let end_with_this = || {
+            let kill = Some(rustix::process::Signal::KILL);
+            Ok(rustix::process::set_parent_process_death_signal(kill)?)
+        };
+        // SAFETY: one system call.
+        unsafe { victim.pre_exec(end_with_this) };
+        let victim = Victim(victim.spawn()?);
+
+        let key = pid.cast_signed().wrapping_mul(1000).wrapping_add(count);
+        // SAFETY: makes a segment, which is mapped nowhere.
+        let memory = unsafe { libc::shmget(key, 4096, libc::IPC_CREAT | libc::IPC_EXCL | 0o666) };
+        if memory < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        janitor::note_memory(root, memory)?;
+        let memory = Memory(memory);
+
+        let neighbour = stage.open("neighbour").await?;
+        neighbour.write(at("/workspace/secret"), SECRET.into(), Write::Replace).await?;
+        let target = Target {
+            dir: dir.clone(),
+            secret: SECRET.to_owned(),
+            neighbour: directory(stage)?.join("files/workspace/secret"),
+            port: tcp.local_addr()?.port(),
+            abstract_name,
+            victim: victim.0.id().cast_signed(),
+            memory: key,
+            variable: variable(),
+        };
+        Ok(Scene {
+            target,
+            _victim: victim,
+            _memory: memory,
+            _leaked: leaked,
+            _listening: (tcp, in_directory, listening),
+            neighbour,
+        })
+    }
+
+    /// Whether nothing of it was changed.
+    pub(super) fn is_untouched(&self) -> bool {
+        let same = |name| fs::read_to_string(self.target.dir.join(name)).is_ok_and(|text| text == SECRET);
+        let files = fs::read_dir(&self.target.dir).map(Iterator::count);
+        same("secret") && same("open") && files.is_ok_and(|count| count == 3)
+    }
+}
+
+/// A process that runs for as long as this is kept.
+struct Victim(Child);
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Shared memory of System V's kind, which outlives a program that does not take it away.
+struct Memory(libc::c_int);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        janitor::remove_memory(self.0);
+    }
+}
+
+/// The directory of the only sandbox there is yet.
+fn directory(stage: &Stage) -> Result<PathBuf, Fault> {
+    let all = fs::read_dir(&stage.state)?.flatten().map(|entry| entry.path());
+    let newest = all.filter(|path| path.join("files").is_dir());
+    newest
+        .max_by_key(|path| fs::metadata(path).and_then(|about| about.modified()).ok())
+        .ok_or("no sandbox is there".into())
+}
+
+/// A variable of this program's that no sandbox has of its own; without one, the attempt finds nothing.
+fn variable() -> String {
+    const OWN: &[&str] = &[
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LC_CTYPE", "TMPDIR", "IMAGE", "PWD", "OLDPWD", "SHLVL",
+        "_",
+    ];
+    let names = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let mut names = names.filter_map(|(name, _)| name.into_string().ok());
+    names.find(|name| !OWN.contains(&name.as_str())).unwrap_or_default()
+}

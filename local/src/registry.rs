@@ -1,0 +1,186 @@
+//! Which sandboxes there are: a `SQLite` database in the state directory, which any number of programs may use.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, OptionalExtension, params};
+use subtle::ConstantTimeEq;
+
+use super::network::preview::address::token;
+use koze_core::error::{Code, Error, Result};
+use koze_core::id::{SandboxId, SessionId};
+use koze_core::provider::Template;
+
+/// The database.
+#[derive(Debug)]
+pub(super) struct Registry(Mutex<Connection>);
+
+impl Registry {
+    /// Opens it, made where it is missing.
+    pub(super) fn open(directory: &Path) -> Result<Self> {
+        let connect = || {
+            let connection = Connection::open(directory.join("sandboxes.db"))?;
+            connection.busy_timeout(Duration::from_secs(10))?;
+            connection.pragma_update(None, "journal_mode", "wal")?;
+            connection.pragma_update(None, "synchronous", "normal")?;
+            connection.pragma_update(None, "foreign_keys", true)?;
+            connection.execute_batch(
+                "create table if not exists sandboxes (
+                    key text primary key,
+                    session text not null,
+                    name text not null,
+                    template text not null,
+                    used integer not null
+                 ) strict;
+                 create index if not exists by_session on sandboxes (session, name);
+                 create table if not exists previews (
+                    key text primary key references sandboxes on delete cascade,
+                    name text not null,
+                    token text not null
+                 ) strict;
+                 create index if not exists by_name on previews (name);",
+            )?;
+            Ok(connection)
+        };
+        Ok(Registry(Mutex::new(connect().map_err(|error| failed(&error))?)))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(|error| failed(&error))
+    }
+
+    /// The template a sandbox was made as; it is made now where it is not known, which the second says.
+    pub(super) fn enter(&self, id: &SandboxId, template: &Template) -> Result<(Template, bool)> {
+        let (key, session) = (id.key(), id.session.key());
+        let text = serde_json::to_string(template).map_err(|error| broken(&error))?;
+        let (stored, made) = self.with(|connection| {
+            let made = connection.execute(
+                "insert or ignore into sandboxes (key, session, name, template, used) values (?, ?, ?, ?, ?)",
+                params![key, session, id.name.as_str(), text, now()],
+            )?;
+            let stored: Option<String> = connection
+                .query_row("select template from sandboxes where key = ?", [&key], |row| row.get(0))
+                .optional()?;
+            Ok((stored, made == 1))
+        })?;
+        match stored {
+            Some(stored) => Ok((serde_json::from_str(&stored).map_err(|error| broken(&error))?, made)),
+            None => Err(Error::new(Code::Unavailable, "the sandbox was destroyed at the same time")),
+        }
+    }
+
+    /// The template a sandbox was made as, if it is known.
+    pub(super) fn find(&self, key: &str) -> Result<Option<Template>> {
+        let stored: Option<String> = self.with(|connection| {
+            let query = "select template from sandboxes where key = ?";
+            connection.query_row(query, [key], |row| row.get(0)).optional()
+        })?;
+        stored.map(|text| serde_json::from_str(&text).map_err(|error| broken(&error))).transpose()
+    }
+
+    /// Notes what a sandbox is to be from now on.
+    pub(super) fn change(&self, key: &str, template: &Template) -> Result<()> {
+        let text = serde_json::to_string(template).map_err(|error| broken(&error))?;
+        self.with(|connection| {
+            connection
+                .execute("update sandboxes set template = ? where key = ?", params![text, key])
+                .map(drop)
+        })
+    }
+
+    /// Whether a sandbox is known.
+    pub(super) fn knows(&self, key: &str) -> Result<bool> {
+        self.with(|connection| {
+            let found = connection.query_row("select 1 from sandboxes where key = ?", [key], |_| Ok(()));
+            Ok(found.optional()?.is_some())
+        })
+    }
+
+    /// Notes that a sandbox is used.
+    pub(super) fn used(&self, key: &str) -> Result<()> {
+        self.with(|connection| {
+            connection.execute("update sandboxes set used = ? where key = ?", params![now(), key]).map(drop)
+        })
+    }
+
+    /// Forgets a sandbox.
+    pub(super) fn leave(&self, key: &str) -> Result<()> {
+        self.with(|connection| connection.execute("delete from sandboxes where key = ?", [key]).map(drop))
+    }
+
+    /// The token in the URLs of a sandbox's ports, the same for as long as it lives.
+    pub(super) fn token(&self, key: &str) -> Result<String> {
+        let new = token()?;
+        let stored = self.with(|connection| {
+            connection.execute(
+                "insert or ignore into previews (key, name, token) select key, name, ? from sandboxes where key = ?",
+                [&new, key],
+            )?;
+            let mut query = connection.prepare_cached("select token from previews where key = ?")?;
+            query.query_row([key], |row| row.get(0)).optional()
+        })?;
+        stored.ok_or_else(|| Error::new(Code::NotFound, "the sandbox was destroyed"))
+    }
+
+    /// Whether any sandbox has a token.
+    pub(super) fn exposed(&self) -> Result<bool> {
+        self.with(|connection| {
+            connection.query_row("select exists (select 1 from previews)", [], |row| row.get(0))
+        })
+    }
+
+    /// The sandbox of a name that has this token: its key, and the template it was made as.
+    pub(super) fn exposed_as(&self, name: &str, token: &str) -> Result<Option<(String, Template)>> {
+        let rows = self.with(|connection| {
+            let mut query = connection.prepare_cached(
+                "select key, template, token from previews join sandboxes using (key) where previews.name = ?",
+            )?;
+            let rows = query.query_map([name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            rows.collect::<rusqlite::Result<Vec<(String, String, String)>>>()
+        })?;
+        // How long this takes says nothing of how much of a token was right.
+        let right = |stored: &str| bool::from(stored.as_bytes().ct_eq(token.as_bytes()));
+        let found = rows.into_iter().find(|(_, _, stored)| right(stored));
+        found
+            .map(|(key, text, _)| Ok((key, serde_json::from_str(&text).map_err(|error| broken(&error))?)))
+            .transpose()
+    }
+
+    /// The sessions that have sandboxes, in the order of their keys.
+    pub(super) fn sessions(&self) -> Result<Vec<SessionId>> {
+        let keys = self.with(|connection| {
+            let mut query = connection.prepare("select distinct session from sandboxes order by session")?;
+            query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+        })?;
+        keys.iter().map(|key| SessionId::from_key(key)).collect()
+    }
+
+    /// The names of a session's sandboxes in order, with the template each was made as.
+    pub(super) fn list(&self, session: &SessionId) -> Result<Vec<(String, Template)>> {
+        let rows = self.with(|connection| {
+            let mut query = connection
+                .prepare_cached("select name, template from sandboxes where session = ? order by name")?;
+            let rows = query.query_map([session.key()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<(String, String)>>>()
+        })?;
+        rows.into_iter()
+            .map(|(name, text)| Ok((name, serde_json::from_str(&text).map_err(|error| broken(&error))?)))
+            .collect()
+    }
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// `SQLite`'s own text may hold the path of the database.
+fn failed(error: &rusqlite::Error) -> Error {
+    let code = error.sqlite_error_code();
+    Error::new(Code::Internal, format!("the registry of sandboxes cannot be used: {code:?}"))
+}
+
+fn broken(error: &serde_json::Error) -> Error {
+    Error::new(Code::Internal, format!("the registry of sandboxes has unexpected content: {error}"))
+}

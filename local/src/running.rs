@@ -1,0 +1,321 @@
+//! A sandbox that runs: the way to its guest, and its end.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use koze_guest::channel::{Packet, Received, Receiver};
+use koze_guest::message::{Answer, Fault, Request, Why};
+use rustix::process::{Signal, WaitId, WaitIdOptions};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::{oneshot, watch};
+
+use super::background::Background;
+use super::cgroup::Group;
+use super::engine::engine;
+use super::launch::{self, Launched, Spec};
+use super::ready::watched;
+use koze_core::error::{Code, Error, Result};
+
+type Waiting = HashMap<u64, oneshot::Sender<Received<Answer>>>;
+
+/// A sandbox that runs. Dropped, it ends.
+#[derive(Debug)]
+pub(super) struct Running {
+    wire: Arc<Wire>,
+    process: Arc<OwnedFd>,
+    /// Its first process, as the host counts.
+    pub(super) pid: u32,
+    /// Whether the kernel counts its memory and processes.
+    pub(super) counted: bool,
+    /// Whether the kernel limits its share of the processors.
+    pub(super) limited: bool,
+    /// What its programs have left behind.
+    pub(super) background: Background,
+    /// Where the kernel is asked for its sockets.
+    pub(super) sockets: Option<OwnedFd>,
+    next: AtomicU64,
+    ended: watch::Receiver<bool>,
+    /// How often its programs were killed for having too much, and why the last time.
+    judged: Mutex<(u64, String)>,
+    /// Why it was ended, where it was ended for that.
+    ended_for: OnceLock<String>,
+}
+
+#[derive(Debug)]
+struct Wire {
+    socket: AsyncFd<Arc<OwnedFd>>,
+    /// Who waits for what; nobody can any more once the sandbox has ended.
+    waiting: Mutex<Option<Waiting>>,
+}
+
+impl Running {
+    /// Starts one. The lock is given back when it has ended.
+    pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
+        let background = Background::new(&spec.weak);
+        let (Launched { socket, process, sockets }, group) = launch::launch(spec, group).await?;
+        let failed =
+            |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}"));
+        let pid = pid(&process).map_err(failed)?;
+        let counted = group.is_some();
+        let limited = group.as_ref().is_some_and(|group| group.processors);
+        let process = Arc::new(process);
+        let engine = engine()?;
+        let registered = engine.enter();
+        let flags = rustix::fs::fcntl_getfl(&socket).map_err(|error| failed(error.into()))?;
+        rustix::fs::fcntl_setfl(&socket, flags | rustix::fs::OFlags::NONBLOCK)
+            .map_err(|error| failed(error.into()))?;
+        let socket = watched(Arc::new(socket), Interest::READABLE).map_err(failed)?;
+        let end = watched(Arc::clone(&process), Interest::READABLE).map_err(failed)?;
+        drop(registered);
+        let wire = Arc::new(Wire { socket, waiting: Mutex::new(Some(HashMap::new())) });
+        let (over, ended) = watch::channel(false);
+        let (reading, guest) = (Arc::clone(&wire), Arc::clone(&process));
+        engine.spawn(async move {
+            reading.read().await;
+            // A guest that breaks the protocol cannot be trusted any more.
+            let _ = rustix::process::pidfd_send_signal(&guest, Signal::KILL);
+        });
+        let at_end = Arc::clone(&wire);
+        engine.spawn(async move {
+            // Readable when the process has ended.
+            let _ = end.readable().await;
+            reap(end.get_ref());
+            at_end.close();
+            // Waits for a group to be empty, for some milliseconds.
+            let _ = tokio::task::spawn_blocking(move || drop(group)).await;
+            drop(lock);
+            let _ = over.send(true);
+        });
+        let (judged, ended_for) = (Mutex::default(), OnceLock::new());
+        Ok(Running {
+            sockets,
+            limited,
+            background,
+            wire,
+            process,
+            pid,
+            counted,
+            next: AtomicU64::new(1),
+            ended,
+            judged,
+            ended_for,
+        })
+    }
+
+    /// Whether it has come to its end.
+    pub(super) fn ended(&self) -> bool {
+        *self.ended.borrow() || self.wire.closed()
+    }
+
+    /// Waits for its end, also where it is dropped meanwhile.
+    pub(super) fn end_of(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut ended = self.ended.clone();
+        async move { drop(ended.wait_for(|ended| *ended).await) }
+    }
+
+    /// A number for a call.
+    pub(super) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Asks for something that has an answer, and gives where it will come.
+    pub(super) async fn ask(
+        &self,
+        number: u64,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<oneshot::Receiver<Received<Answer>>> {
+        let (answer, coming) = oneshot::channel();
+        match lock(&self.wire.waiting).as_mut() {
+            Some(waiting) => waiting.insert(number, answer),
+            None => return Err(self.gone()),
+        };
+        self.tell(number, request, descriptors).await?;
+        Ok(coming)
+    }
+
+    /// Says something that has no answer.
+    pub(super) async fn tell(
+        &self,
+        number: u64,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<()> {
+        let packet = Packet::new(number, request)
+            .map_err(|_| Error::new(Code::TooLarge, "the request to the sandbox is too long"))?;
+        loop {
+            match packet.send(self.wire.socket.get_ref(), descriptors) {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable().await?,
+                Err(_) => return Err(self.gone()),
+            }
+        }
+    }
+
+    /// Tells the guest to kill all programs, and gives where its answer will come. Waits for nothing.
+    pub(super) fn kill_programs(&self) -> io::Result<oneshot::Receiver<Received<Answer>>> {
+        let number = self.number();
+        let (answer, coming) = oneshot::channel();
+        match lock(&self.wire.waiting).as_mut() {
+            Some(waiting) => waiting.insert(number, answer),
+            None => return Err(io::ErrorKind::NotConnected.into()),
+        };
+        Packet::new(number, &Request::KillAll)?.send(self.wire.socket.get_ref(), &[])?;
+        Ok(coming)
+    }
+
+    /// Notes why its programs are about to be killed.
+    pub(super) fn judge(&self, why: &str) {
+        let mut judged = lock(&self.judged);
+        judged.0 += 1;
+        why.clone_into(&mut judged.1);
+    }
+
+    /// How often its programs were killed for having too much.
+    pub(super) fn judgements(&self) -> u64 {
+        lock(&self.judged).0
+    }
+
+    /// Why its programs were killed, where that has happened since there were so many judgements.
+    pub(super) fn judged_since(&self, before: u64) -> Option<String> {
+        let judged = lock(&self.judged);
+        (judged.0 > before).then(|| judged.1.clone())
+    }
+
+    /// What a call gets that was under way when the sandbox ended.
+    pub(super) fn gone(&self) -> Error {
+        match self.ended_for.get() {
+            Some(why) => Error::new(
+                Code::Unavailable,
+                format!(
+                    "the sandbox was stopped because its programs could not be killed: {why}; the next call starts it again"
+                ),
+            ),
+            None => gone(),
+        }
+    }
+
+    /// Ends it, and says why to those who wait.
+    pub(super) fn end_for(&self, why: &str) {
+        let _ = self.ended_for.set(why.to_owned());
+        self.kill();
+    }
+
+    /// Waits until the guest has read some of what it was sent.
+    async fn writable(&self) -> Result<()> {
+        let watched = || {
+            // One descriptor is watched once.
+            let socket = Arc::new(self.wire.socket.get_ref().try_clone()?);
+            let _engine = engine().map_err(io::Error::other)?.enter();
+            watched(socket, Interest::WRITABLE)
+        };
+        watched().map_err(|_| self.gone())?.writable().await.map(drop).map_err(|_| self.gone())
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) async fn call(&self, request: &Request) -> Result<Received<Answer>> {
+        let received = self.ask(self.number(), request, &[]).await?.await.map_err(|_| self.gone())?;
+        match received.message {
+            Answer::Failed(fault) => Err(error(fault)),
+            _ => Ok(received),
+        }
+    }
+
+    /// Ends it and all in it, at once.
+    pub(super) fn kill(&self) {
+        let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
+    }
+
+    /// Ends it, and waits until nothing is left of it.
+    pub(super) async fn end(&self) {
+        self.kill();
+        self.end_of().await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Wire {
+    async fn read(self: Arc<Self>) {
+        let mut messages = Receiver::default();
+        loop {
+            let Ok(mut ready) = self.socket.readable().await else { break };
+            match messages.receive::<Answer>(self.socket.get_ref()) {
+                Ok(Some(received)) if received.descriptors.len() > descriptors(&received.message) => break,
+                Ok(Some(received)) => {
+                    let asked =
+                        lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));
+                    // Nobody waits for the guest's first word; and who has given up waiting gets nothing.
+                    if let Some(asked) = asked {
+                        let _ = asked.send(received);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.close();
+    }
+
+    /// Nobody waits any more.
+    fn close(&self) {
+        lock(&self.waiting).take();
+    }
+
+    fn closed(&self) -> bool {
+        lock(&self.waiting).is_none()
+    }
+}
+
+/// How many descriptors may come with an answer.
+fn descriptors(answer: &Answer) -> usize {
+    usize::from(matches!(answer, Answer::Opened | Answer::Made))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes note of the end of a process, so that the kernel forgets it.
+pub(super) fn reap(process: &OwnedFd) {
+    let _ = rustix::process::waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
+}
+
+/// The process id behind a descriptor.
+fn pid(process: &OwnedFd) -> io::Result<u32> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd()))?;
+    let pid = about.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
+    pid.ok_or_else(|| io::Error::other("no process id"))
+}
+
+/// What a call gets when the sandbox ends under it.
+pub(super) fn gone() -> Error {
+    Error::new(Code::Unavailable, "the sandbox ended during the call; the next call starts it again")
+}
+
+/// What a guest could not do, in koze's words.
+pub(super) fn error(fault: Fault) -> Error {
+    let code = match fault.why {
+        Why::InvalidInput => Code::InvalidInput,
+        Why::NotFound => Code::NotFound,
+        Why::AlreadyExists => Code::AlreadyExists,
+        Why::IsDirectory => Code::IsDirectory,
+        Why::NotADirectory => Code::NotADirectory,
+        Why::PermissionDenied => Code::PermissionDenied,
+        Why::PathEscape => Code::PathEscape,
+        Why::TooLarge => Code::TooLarge,
+        Why::Unsupported => Code::Unsupported,
+        Why::Unavailable => Code::Unavailable,
+        Why::Internal => Code::Internal,
+    };
+    Error::new(code, fault.text)
+}

@@ -1,0 +1,387 @@
+//! One sandbox: asleep, awake, or gone.
+
+use std::any::Any;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
+
+use koze_guest::message::{Answer, Request};
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::cgroup::Group;
+use super::claim::{claim, claimed};
+use super::disk::Walks;
+use super::launch::{Weakness, Weaknesses};
+use super::network::egress;
+use super::registry::Registry;
+use super::running::Running;
+use super::{Shared, engine, exec, files, layout, owner, passing, transfer};
+use koze_core::error::{Code, Error, Result};
+use koze_core::id::{SandboxName, SessionId};
+use koze_core::provider::Template;
+use koze_core::sandbox::{
+    Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
+};
+use koze_core::transfer::pieces;
+
+/// A sandbox of this machine. It ends when the last of these and its [`Local`](super::Local) are dropped, and its files
+/// stay.
+#[derive(Debug, Clone)]
+pub struct LocalSandbox(pub(super) Arc<Inner>);
+
+/// What all handles of a sandbox share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) key: String,
+    pub(super) name: SandboxName,
+    pub(super) directory: PathBuf,
+    /// That of all sandboxes of the provider.
+    state_directory: PathBuf,
+    pub(super) template: Template,
+    pub(super) registry: Arc<Registry>,
+    provider: Weak<Shared>,
+    names: egress::Names,
+    pub(super) weak: Weaknesses,
+    pub(super) state: AsyncMutex<State>,
+    /// Writes come one after the other: two paths may lead to one file.
+    pub(super) writes: AsyncMutex<()>,
+    /// Set by the watch while the files take more than they may.
+    pub(super) full: AtomicBool,
+    /// Who looks through its files.
+    pub(super) walks: Arc<Walks>,
+    used: Mutex<Instant>,
+    calls: AtomicUsize,
+}
+
+/// Whether a sandbox runs.
+#[derive(Debug)]
+pub(super) enum State {
+    Asleep,
+    Awake(Arc<Running>),
+    Destroyed,
+}
+
+impl Inner {
+    pub(super) fn new(key: &str, name: &SandboxName, template: Template, provider: &Arc<Shared>) -> Self {
+        Inner {
+            key: key.to_owned(),
+            name: name.clone(),
+            directory: layout::directory(&provider.state, key),
+            state_directory: provider.state.clone(),
+            template,
+            registry: Arc::clone(&provider.registry),
+            provider: Arc::downgrade(provider),
+            names: Arc::clone(&provider.names),
+            weak: provider.weak.clone(),
+            state: AsyncMutex::new(State::Asleep),
+            writes: AsyncMutex::new(()),
+            full: AtomicBool::new(false),
+            walks: Arc::default(),
+            used: Mutex::new(Instant::now()),
+            calls: AtomicUsize::new(0),
+        }
+    }
+
+    /// The name of its session, which its key begins with.
+    fn session(&self) -> Result<String> {
+        let key = self.key.strip_suffix(self.name.as_str()).unwrap_or(&self.key);
+        Ok(SessionId::from_key(key)?.session().to_owned())
+    }
+
+    /// The running sandbox, started where it sleeps.
+    pub(super) async fn wake(&self) -> Result<Arc<Running>> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Awake(running) if !running.ended() => return Ok(Arc::clone(running)),
+            State::Awake(running) => running.end().await,
+            State::Asleep => {}
+            State::Destroyed => return Err(destroyed()),
+        }
+        *state = State::Asleep;
+        let (key, registry, directory) =
+            (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let (template, hostname, weak) = (self.template.clone(), self.name.to_string(), self.weak.clone());
+        let prepared = engine::block(move || {
+            if !registry.knows(&key)? {
+                return Err(destroyed());
+            }
+            layout::make(&directory).map_err(|error| state_failed(&error))?;
+            let lock = claim(&directory)?;
+            let owner = layout::furnish(&directory, &weak).map_err(|error| state_failed(&error))?;
+            let group =
+                Group::new(layout::memory(&template), layout::PROCESSES, layout::processors(&template));
+            let spec = layout::spec(&directory, &hostname, &template, owner, group.is_some(), &weak)?;
+            registry.used(&key)?;
+            Ok((spec, group, lock, passing::left(&directory)))
+        });
+        let (spec, group, lock, left) = prepared.await?;
+        let running = Arc::new(Running::start(spec, group, lock).await?);
+        let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
+        let (names, weak) = (Arc::clone(&self.names), self.weak.has(&Weakness::Egress));
+        egress::open(&running, &self.template.image, names, journal, weak).await?;
+        passing::sweep(&running, left).await;
+        *state = State::Awake(Arc::clone(&running));
+        Ok(running)
+    }
+
+    /// Sends it to sleep, if it runs and nobody has used it for long enough.
+    pub(super) async fn rest(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Awake(running) = &*state
+            && (running.ended() || self.idle())
+        {
+            running.end().await;
+            *state = State::Asleep;
+            let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
+            // When it was used is a thing to know, and nothing to fail for.
+            let _ = engine::block(move || registry.used(&key)).await;
+        }
+    }
+
+    /// Sends it to sleep, whoever uses it.
+    pub(super) async fn sleep(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Awake(running) = &*state {
+            running.end().await;
+            *state = State::Asleep;
+        }
+    }
+
+    /// Whether a call is in progress, or was at the last look of the watch.
+    pub(super) fn in_use(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < super::watch::PERIOD * 2
+    }
+
+    /// Whether nobody has used it for long enough.
+    pub(super) fn idle(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.template.sleep_after
+    }
+
+    /// The running sandbox, if it runs and its state does not just change.
+    pub(super) fn running(&self) -> Option<Arc<Running>> {
+        match &*self.state.try_lock().ok()? {
+            State::Awake(running) if !running.ended() => Some(Arc::clone(running)),
+            _ => None,
+        }
+    }
+
+    /// Counts as a use for as long as it is kept.
+    pub(super) fn using(self: &Arc<Self>) -> Use {
+        self.calls.fetch_add(1, Ordering::AcqRel);
+        Use(Arc::clone(self))
+    }
+
+    async fn destroy(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Awake(running) => running.end().await,
+            State::Asleep => {}
+            State::Destroyed => return Err(destroyed()),
+        }
+        *state = State::Asleep;
+        let (key, registry, directory) =
+            (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let walks = Arc::clone(&self.walks);
+        engine::block(move || {
+            let _none = walks.hold();
+            layout::make(&directory).map_err(|error| state_failed(&error))?;
+            let lock = claim(&directory)?;
+            registry.leave(&key)?;
+            owner::release(&directory);
+            let gone = super::gone_name(&directory);
+            std::fs::rename(&directory, &gone).map_err(|error| state_failed(&error))?;
+            drop(lock);
+            super::clear(&gone).map_err(|error| state_failed(&error))
+        })
+        .await?;
+        *state = State::Destroyed;
+        Ok(())
+    }
+}
+
+/// A call in progress, or a request to a port.
+pub(super) struct Use(Arc<Inner>);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+pub(super) fn state_failed(error: &io::Error) -> Error {
+    // Without a path, which would be the host's.
+    Error::new(Code::Internal, format!("the sandbox's state cannot be used: {error}"))
+}
+
+fn destroyed() -> Error {
+    Error::new(Code::NotFound, "the sandbox was destroyed")
+}
+
+impl LocalSandbox {
+    /// Does something with the running sandbox, to its end, also where the caller gives up waiting.
+    async fn with<T, F>(&self, work: impl FnOnce(Arc<Inner>, Arc<Running>) -> F + Send + 'static) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send,
+    {
+        let inner = Arc::clone(&self.0);
+        let using = inner.using();
+        engine::run(async move {
+            let running = inner.wake().await?;
+            let done = work(inner, running).await;
+            drop(using);
+            done
+        })
+        .await
+    }
+
+    async fn ask(&self, request: Request) -> Result<Answer> {
+        self.with(|_, running| async move { Ok(running.call(&request).await?.message) }).await
+    }
+
+    /// Changes what is noted on the host, while the sandbox runs: its start would take a note for one of before.
+    async fn change_notes(&self, path: &str, change: fn(&Path, &str) -> io::Result<()>) -> Result<()> {
+        let path = path.to_owned();
+        let change = move |inner: Arc<Inner>, _| {
+            engine::block(move || change(&inner.directory, &path).map_err(|error| state_failed(&error)))
+        };
+        self.with(change).await
+    }
+}
+
+impl Sandbox for LocalSandbox {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { exec: true, expose: true }
+    }
+
+    async fn exec(&self, command: Command) -> Result<Output> {
+        let _using = self.0.using();
+        let inner = Arc::clone(&self.0);
+        let running = engine::run(async move { inner.wake().await }).await?;
+        let mut env = layout::environment();
+        if self.0.weak.has(&Weakness::Environment) {
+            env.extend(std::env::vars());
+        }
+        env.extend(egress::environment(&self.0.template.image));
+        env.extend(self.0.template.image.env.iter().chain(&command.env).cloned());
+        exec::exec(running, command, env).await
+    }
+
+    async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
+        let place = files::place(path);
+        self.with(move |_, running| async move { files::read(&running, place, offset, limit).await }).await
+    }
+
+    async fn write(&self, path: Place<'_>, bytes: Vec<u8>, how: How) -> Result<u64> {
+        let place = files::place(path);
+        self.with(move |inner, running| async move {
+            let _one = inner.writes.lock().await;
+            if inner.full.load(Ordering::Acquire) {
+                return Err(Error::new(Code::TooLarge, "the sandbox's disk is full: delete files first"));
+            }
+            match how {
+                How::Replace => files::replace(&running, place, bytes).await,
+                How::Append => files::append(&running, place, bytes).await,
+            }
+        })
+        .await
+    }
+
+    async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
+        // Page by page: other calls get their turn between two of them, and no page follows where the caller is gone.
+        let (mut listing, mut from) = (files::Listing::default(), Some(0));
+        while let Some(position) = from {
+            let Answer::Listed(page, next) = self.ask(Request::List(files::place(path), position)).await?
+            else {
+                return Err(files::odd());
+            };
+            listing.add(page, path.path)?;
+            from = next;
+        }
+        Ok(listing.into_entries())
+    }
+
+    async fn stat(&self, path: Place<'_>) -> Result<Stat> {
+        match self.ask(Request::Stat(files::place(path))).await? {
+            Answer::Found(found) => Ok(files::stat(found)),
+            _ => Err(files::odd()),
+        }
+    }
+
+    async fn make_dir(&self, path: Place<'_>) -> Result<()> {
+        self.ask(Request::MakeDir(files::place(path))).await.map(drop)
+    }
+
+    async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
+        self.ask(Request::MakeLink(files::place(path), target.to_owned())).await.map(drop)
+    }
+
+    async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
+        self.ask(Request::SetMode(files::place(path), mode)).await.map(drop)
+    }
+
+    async fn remove(&self, path: Place<'_>) -> Result<()> {
+        self.ask(Request::Remove(files::place(path))).await.map(drop)
+    }
+
+    async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
+        self.ask(Request::Rename(files::place(from), files::place(to))).await.map(drop)
+    }
+
+    /// To another sandbox of this machine as a stream, to any other in pieces.
+    async fn copy_to<T: Sandbox>(&self, from: Place<'_>, to: &T, target: Place<'_>) -> Result<u64> {
+        match (to as &dyn Any).downcast_ref::<LocalSandbox>() {
+            Some(to) => transfer::copy(&self.0, files::place(from), &to.0, files::place(target)).await,
+            None => pieces::copy(self, from, to, target).await,
+        }
+    }
+
+    async fn note_passing(&self, path: &str) -> Result<()> {
+        self.change_notes(path, passing::note).await
+    }
+
+    async fn forget_passing(&self, path: &str) -> Result<()> {
+        self.change_notes(path, passing::forget).await
+    }
+
+    async fn expose(&self, port: u16) -> Result<String> {
+        if port == 0 {
+            return Err(Error::new(Code::InvalidInput, "a port must be from 1 to 65535"));
+        }
+        let inner = Arc::clone(&self.0);
+        if matches!(*inner.state.lock().await, State::Destroyed) {
+            return Err(destroyed());
+        }
+        engine::block(move || {
+            let gone = || Error::new(Code::Unavailable, "the provider that serves previews is gone");
+            let provider = inner.provider.upgrade().ok_or_else(gone)?;
+            let token = inner.registry.token(&inner.key)?;
+            provider.previews.url(&provider, port, inner.name.as_str(), &token)
+        })
+        .await
+    }
+
+    async fn status(&self) -> Result<Status> {
+        let inner = Arc::clone(&self.0);
+        engine::run(async move {
+            match &*inner.state.lock().await {
+                State::Awake(running) if !running.ended() => return Ok(Status::Running),
+                State::Destroyed => return Err(destroyed()),
+                _ => {}
+            }
+            let running = claimed(&inner.directory);
+            Ok(if running { Status::Running } else { Status::Sleeping })
+        })
+        .await
+    }
+
+    async fn destroy(&self) -> Result<()> {
+        let inner = Arc::clone(&self.0);
+        engine::run(async move { inner.destroy().await }).await
+    }
+}

@@ -1,0 +1,150 @@
+//! A file or tree from one sandbox to another, as a stream over a pipe: the guest of the one fills it, the guest of the
+//! other empties it, each with no more than the rights of its sandbox. Nothing of it goes through this process.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use koze_guest::channel::Received;
+use koze_guest::message::{Answer, Place, Request};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::RecvError;
+
+use super::engine::{self, engine};
+use super::files::odd;
+use super::layout;
+use super::running::{error, gone};
+use super::sandbox::{Inner, Use};
+use koze_core::error::{Code, Error, Result};
+
+/// How long the guests may take to tidy up where the caller has given up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Copies, and gives the bytes of the files. Where the caller gives up waiting, what is there of the copy goes away.
+pub(super) async fn copy(from: &Arc<Inner>, source: Place, to: &Arc<Inner>, target: Place) -> Result<u64> {
+    let (done, copied) = oneshot::channel();
+    let (from, to) = (Arc::clone(from), Arc::clone(to));
+    engine()?.spawn(async move {
+        let mut done = done;
+        let result = run(&from, source, &to, target, &mut done).await;
+        let _ = done.send(result);
+    });
+    copied.await.map_err(|_| gone())?
+}
+
+async fn run(
+    from: &Arc<Inner>,
+    source: Place,
+    to: &Arc<Inner>,
+    target: Place,
+    done: &mut oneshot::Sender<Result<u64>>,
+) -> Result<u64> {
+    let _using = (from.using(), to.using());
+    let (source_guest, target_guest) = (from.wake().await?, to.wake().await?);
+    let most = room(to).await?;
+    let (read, write) = pipe()?;
+    let except = target.path.rsplit('/').next().unwrap_or_default().to_owned();
+    let (pack, unpack) = (source_guest.number(), target_guest.number());
+    let sending = source_guest.ask(pack, &Request::Pack { place: source, except }, &[write.as_fd()]).await?;
+    let coming = target_guest.ask(unpack, &Request::Unpack { place: target, most }, &[read.as_fd()]).await?;
+    drop((read, write));
+
+    let both = async { tokio::join!(sending, coming) };
+    tokio::pin!(both);
+    let (packed, unpacked) = tokio::select! {
+        both = &mut both => both,
+        () = done.closed() => {
+            // The stream ends too early, and who unpacks it takes away what is there.
+            source_guest.tell(pack, &Request::Kill { exec: pack }, &[]).await?;
+            if let Ok(both) = tokio::time::timeout(PATIENCE, &mut both).await {
+                both
+            } else {
+                target_guest.tell(unpack, &Request::Kill { exec: unpack }, &[]).await?;
+                both.await
+            }
+        }
+    };
+    answered(packed)?;
+    bytes(to, unpacked)
+}
+
+/// What comes of a stream that a guest works on.
+pub(super) struct Outcome {
+    sandbox: Arc<Inner>,
+    answer: oneshot::Receiver<Received<Answer>>,
+    _using: Use,
+}
+
+/// Has a guest write a file or tree as a stream, and gives the pipe it comes from. It ends where nobody reads it, and says
+/// in itself what went wrong.
+pub(super) async fn pack(from: &Arc<Inner>, place: Place, except: String) -> Result<(OwnedFd, Outcome)> {
+    let using = from.using();
+    let guest = from.wake().await?;
+    let (read, write) = pipe()?;
+    let answer = guest.ask(guest.number(), &Request::Pack { place, except }, &[write.as_fd()]).await?;
+    Ok((read, Outcome { sandbox: Arc::clone(from), answer, _using: using }))
+}
+
+/// Has a guest make what a stream says, and gives the pipe it goes to. Where that is closed too early, nothing is left.
+pub(super) async fn unpack(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
+    let using = to.using();
+    let guest = to.wake().await?;
+    let most = room(to).await?;
+    let (read, write) = pipe()?;
+    let answer = guest.ask(guest.number(), &Request::Unpack { place, most }, &[read.as_fd()]).await?;
+    Ok((write, Outcome { sandbox: Arc::clone(to), answer, _using: using }))
+}
+
+impl Outcome {
+    /// Waits until a stream was written.
+    pub(super) async fn packed(self) -> Result<()> {
+        answered(self.answer.await).map(drop)
+    }
+
+    /// Waits until what a stream says is made, and gives the bytes of its files.
+    pub(super) async fn unpacked(self) -> Result<u64> {
+        bytes(&self.sandbox, self.answer.await)
+    }
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    let failed = |error: Errno| {
+        let error = std::io::Error::from(error);
+        Error::new(Code::Unavailable, format!("no pipe can be created for the copy: {error}"))
+    };
+    pipe_with(PipeFlags::CLOEXEC).map_err(failed)
+}
+
+fn bytes(to: &Inner, unpacked: std::result::Result<Received<Answer>, RecvError>) -> Result<u64> {
+    match answered(unpacked) {
+        Ok(Answer::Unpacked(bytes)) => Ok(bytes),
+        Ok(_) => Err(odd()),
+        Err(_) if to.full.load(Ordering::Acquire) => Err(full()),
+        Err(error) => Err(error),
+    }
+}
+
+fn answered(answer: std::result::Result<Received<Answer>, RecvError>) -> Result<Answer> {
+    match answer.map_err(|_| gone())?.message {
+        Answer::Failed(fault) => Err(error(fault)),
+        answer => Ok(answer),
+    }
+}
+
+/// How many bytes there is room for.
+async fn room(to: &Arc<Inner>) -> Result<u64> {
+    if to.full.load(Ordering::Acquire) {
+        return Err(full());
+    }
+    let (files, most) = (to.directory.join("files"), layout::disk(&to.template));
+    let (walks, entries) = (Arc::clone(&to.walks), layout::entries(&to.template));
+    // What cannot be looked at, the watch will see.
+    engine::block(move || Ok(most.saturating_sub(walks.usage(&files, entries).unwrap_or(0)))).await
+}
+
+fn full() -> Error {
+    Error::new(Code::TooLarge, "the sandbox's disk is full: delete files first")
+}

@@ -1,0 +1,170 @@
+//! What stands above the tools, on sandboxes of this machine.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use koze_core::handle::Life;
+use koze_core::pool::{Images, Pool};
+use koze_core::{Code, Run};
+use koze_local::Local;
+use serde_json::{Value, json};
+
+use crate::Test;
+use crate::stage::{Stage, id, template, until, within};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("api_run", run),
+    ("api_run_given_up", run_given_up),
+    ("api_handle", handle),
+    ("api_history", history),
+    ("api_sleeps", sleeps),
+    ("api_watch", watch),
+    ("api_note", note),
+];
+
+/// The state directory goes with the second.
+pub(crate) fn pool() -> (Pool<Local>, tempfile::TempDir) {
+    let Stage { local, state } = Stage::new();
+    let images = Images::new(vec![template().image], "python").unwrap();
+    (Pool::new(local, id("default").session, images), state)
+}
+
+fn commands(all: &[&str], files: &[&str]) -> Run {
+    Run {
+        commands: all.iter().map(|&command| command.to_owned()).collect(),
+        files: files.iter().map(|&file| file.to_owned()).collect(),
+        ..Run::default()
+    }
+}
+
+fn run() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (pool, _state) = pool();
+        let two = commands(&["echo one; printf '\\377' > f", "ls >&2; echo two > /tmp/g"], &["f", "/tmp/g"]);
+        let ran = pool.run(two).await.unwrap();
+        assert_eq!((&ran.stdout[..], &ran.stderr[..], ran.exit_code), (&b"one\n"[..], &b"f\n"[..], 0));
+        assert_eq!((&ran.files["f"][..], &ran.files["/tmp/g"][..]), (&b"\xff"[..], &b"two\n"[..]));
+        // To the first that fails; what is there then is given.
+        let fails = commands(&["echo a > a", "echo b > b; exit 3", "echo c > c"], &["a", "b", "c"]);
+        let ran = pool.run(fails).await.unwrap();
+        let files: Vec<_> = ran.files.keys().map(String::as_str).collect();
+        assert_eq!((ran.exit_code, files), (3, vec!["a", "b"]));
+        let late =
+            Run { timeout: Duration::from_millis(300), ..commands(&["echo x; sleep 60", "echo y"], &[]) };
+        let ran = pool.run(late).await.unwrap();
+        assert_eq!((&ran.stdout[..], ran.exit_code, ran.timed_out), (&b"x\n"[..], 124, true));
+        let error = pool.run(commands(&["true"], &["none"])).await.unwrap_err();
+        assert_eq!(error.code, Code::NotFound);
+        assert!(pool.list().await.unwrap().is_empty());
+    })
+}
+
+/// Where nobody waits any more, the command is killed and the sandbox destroyed; also where it is only being made.
+fn run_given_up() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (pool, state) = pool();
+        for wait in [0, 1, 2, 3, 5, 10, 50, 300] {
+            let ran = pool.run(commands(&["sleep 60"], &[]));
+            assert!(tokio::time::timeout(Duration::from_millis(wait), ran).await.is_err());
+        }
+        until("all are gone", async || pool.list().await.unwrap().is_empty()).await;
+        let left = || {
+            std::fs::read_dir(state.path()).unwrap().flatten().filter(|entry| entry.path().is_dir()).count()
+        };
+        until("their files are gone", async || left() == 0).await;
+    })
+}
+
+fn handle() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (pool, _state) = pool();
+        let sandbox = pool.get("a").await.unwrap();
+        assert!(sandbox.is_healthy().await);
+        sandbox.write_file("d/f", b"\xff\n").await.unwrap();
+        let output = sandbox.exec("pwd; od -An -tx1 d/f; exit 7").await.unwrap();
+        assert_eq!((&output.stdout[..], output.exit_code), (&b"/home/user\n ff 0a\n"[..], 7));
+        assert_eq!(sandbox.exec("a\0b").await.unwrap_err().code, Code::InvalidInput);
+        assert_eq!(pool.get("a").await.unwrap().read_file("d/f").await.unwrap(), b"\xff\n");
+        sandbox.destroy().await.unwrap();
+        assert!(!sandbox.is_healthy().await);
+        assert_eq!(sandbox.exec("true").await.unwrap_err().code, Code::NotFound);
+    })
+}
+
+/// What is run in a sandbox belongs to its history, whoever runs it; and the history is bounded.
+fn history() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (pool, _state) = pool();
+        let sandbox = pool.get("a").await.unwrap();
+        let mut states = pin!(sandbox.subscribe());
+        assert_eq!(states.next().await.unwrap().history.len(), 0);
+        sandbox.exec("echo out; echo err >&2; exit 2").await.unwrap();
+        let state = states.next().await.unwrap();
+        assert_eq!(
+            serde_json::to_value(&state.history).unwrap(),
+            json!([{ "command": "echo out; echo err >&2; exit 2", "stdout": "out\n", "stderr": "err\n", "exit_code": 2, "timed_out": false }])
+        );
+        sandbox.tool("shell").unwrap().call(json!({ "command": "echo tool" })).await;
+        let tools = pool.tools();
+        tools[0].call(json!({ "sandbox": "a", "command": "echo pool" })).await;
+        tools[0].call(json!({ "sandbox": "b", "command": "echo other" })).await;
+        let state = sandbox.state().await.unwrap();
+        let told: Vec<_> = state.history.iter().map(|ran| ran.stdout.as_str()).collect();
+        assert_eq!(told, ["out\n", "tool\n", "pool\n"]);
+        for n in 0..60 {
+            sandbox.exec(&format!("echo {n}; head -c 20000 /dev/zero | tr '\\0' x")).await.unwrap();
+        }
+        let state = sandbox.state().await.unwrap();
+        assert_eq!((state.history.len(), state.history[0].stdout.len()), (50, 8192));
+        assert!(state.history[49].command.starts_with("echo 59;"));
+    })
+}
+
+/// That a sandbox went to sleep is heard without asking.
+fn sleeps() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (pool, _state) = pool();
+        pool.create("a", None, Some(Duration::from_millis(300))).await.unwrap();
+        let sandbox = pool.get("a").await.unwrap();
+        sandbox.exec("true").await.unwrap();
+        let mut states = pin!(sandbox.subscribe());
+        while states.next().await.unwrap().status != Life::Sleeping {}
+        sandbox.exec("true").await.unwrap();
+        assert_eq!(sandbox.state().await.unwrap().status, Life::Running);
+        sandbox.destroy().await.unwrap();
+        while states.next().await.unwrap().status != Life::Destroyed {}
+        assert!(states.next().await.is_none());
+    })
+}
+
+fn watch() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (pool, _state) = pool();
+        let sandbox = pool.get("a").await.unwrap();
+        let mut values = pin!(sandbox.watch_json::<Value>("c.json"));
+        let writer = sandbox.clone();
+        let writing = tokio::spawn(async move {
+            for n in 1..=3 {
+                writer.exec(&format!("sleep 0.6; echo '{{\"n\": {n}}}' > n; mv n c.json")).await.unwrap();
+            }
+        });
+        for n in 1..=3 {
+            assert_eq!(values.next().await, Some(Ok(json!({ "n": n }))));
+        }
+        writing.await.unwrap();
+        pool.destroy("a").await.unwrap();
+        assert_eq!(values.next().await, None);
+    })
+}
+
+fn note() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let (pool, _state) = pool();
+        let tools = pool.tools();
+        let create = tools.iter().find(|tool| tool.definition().name == "sandbox_create").unwrap();
+        let made: Value =
+            serde_json::from_str(&create.call(json!({ "sandbox": "a" })).await.content).unwrap();
+        assert!(made["note"].as_str().is_some_and(|note| note.contains("do not use an image")), "{made}");
+    })
+}

@@ -1,0 +1,162 @@
+//! What a sandbox can make this program keep open.
+
+use std::io::{BufRead as _, BufReader, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::{Command as Process, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use koze_core::{Code, Provider, Sandbox};
+use koze_local::{Local, LocalSandbox, Weakness};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::Test;
+use crate::stage::{command, id, out, put_probe, template, within};
+
+/// Makes this program one that may have few descriptors, and runs programs that leave some behind: the state directory and
+/// how they do it come next. With another argument, the protection is left out.
+pub(crate) const FEW: &str = "--few-descriptors";
+const MOST: u64 = 300;
+
+/// A program in the background has the pipes open.
+const OPEN: &str = "open";
+/// No process has them open: they are in a message that is never received.
+const IN_FLIGHT: &str = "in-flight";
+
+/// Makes this program one that sends its pipes away, and one that receives nothing of what it is sent.
+pub(crate) const SEND: &str = "--send-pipes";
+pub(crate) const COLLECT: &str = "--collect-pipes";
+const SOCKET: &str = "/home/user/socket";
+const READY: &str = "/home/user/ready";
+
+pub(crate) const TESTS: &[Test] = &[
+    ("what_is_left_behind_costs_no_more_than_it_may", bounded),
+    ("control_what_is_left_behind_takes_all_descriptors", unbounded),
+    ("what_is_in_flight_costs_no_more_than_it_may", bounded_in_flight),
+    ("control_what_is_in_flight_takes_all_descriptors", unbounded_in_flight),
+];
+
+fn bounded() -> Result<(), libtest_mimic::Failed> {
+    holds(OPEN)
+}
+
+fn unbounded() -> Result<(), libtest_mimic::Failed> {
+    exhausts(OPEN)
+}
+
+fn bounded_in_flight() -> Result<(), libtest_mimic::Failed> {
+    holds(IN_FLIGHT)
+}
+
+fn unbounded_in_flight() -> Result<(), libtest_mimic::Failed> {
+    exhausts(IN_FLIGHT)
+}
+
+fn holds(how: &str) -> Result<(), libtest_mimic::Failed> {
+    assert_eq!(leave_behind(how, &[])?, format!("raised to {MOST}\nstill here\nserved beside it\n"));
+    Ok(())
+}
+
+fn exhausts(how: &str) -> Result<(), libtest_mimic::Failed> {
+    let said = leave_behind(how, &["weak"])?;
+    assert!(said.starts_with("raised to 256\nunavailable: "), "{said}");
+    Ok(())
+}
+
+fn leave_behind(how: &str, weak: &[&str]) -> Result<String, libtest_mimic::Failed> {
+    // The kernel counts what is in flight for each user of the host, and a plain user's sandboxes are all that one user.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let state = tempfile::tempdir()?;
+    let mut child = Process::new(std::env::current_exe()?)
+        .arg(FEW)
+        .arg(state.path())
+        .arg(how)
+        .args(weak)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let said = lines.map(|line| line.unwrap() + "\n").collect();
+    assert!(child.wait()?.success());
+    Ok(said)
+}
+
+/// See [`FEW`].
+pub(crate) fn few() -> ExitCode {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum: Some(MOST) }).unwrap();
+    let arguments: Vec<_> = std::env::args().skip(2).collect();
+    let local = match arguments.get(2) {
+        Some(_) => Local::weakened(&arguments[0], vec![Weakness::Pipes]).unwrap(),
+        None => Local::new(&arguments[0]).unwrap(),
+    };
+    println!("raised to {}", getrlimit(Resource::Nofile).current.unwrap());
+    let ran = within(async {
+        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
+        let beside = local.open(&id("b"), &template()).await.unwrap().sandbox;
+        let leaves = if arguments[1] == IN_FLIGHT {
+            collecting(&sandbox).await
+        } else {
+            command(&["sh", "-c", "sleep 600 &"])
+        };
+        for _ in 0..MOST / 2 {
+            match sandbox.exec(leaves.clone()).await {
+                Ok(ran) => assert_eq!(ran.exit_code, 0, "{ran:?}"),
+                Err(error) => {
+                    assert_eq!(error.code, Code::Unavailable);
+                    println!("{error}");
+                    return;
+                }
+            }
+        }
+        println!("{}", out(&sandbox, "echo still here").await);
+        println!("{}", out(&beside, "echo served beside it").await);
+    });
+    if ran.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Starts a process that keeps all messages and receives none. Returns the command that sends its pipes there.
+async fn collecting(sandbox: &LocalSandbox) -> koze_core::sandbox::Command {
+    put_probe(sandbox).await;
+    let start = format!("./probe {COLLECT} > /dev/null 2>&1 & until [ -e {READY} ]; do sleep 0.05; done");
+    out(sandbox, &start).await;
+    command(&["/home/user/probe", SEND])
+}
+
+/// See [`SEND`].
+pub(crate) fn send() -> ExitCode {
+    let socket = UnixStream::connect(SOCKET).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    // What other tests have in flight for a moment counts for the same user.
+    loop {
+        match send_pipes(&socket) {
+            Err(Errno::TOOMANYREFS) if Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(20))
+            }
+            sent => break sent.map_or(ExitCode::FAILURE, |_| ExitCode::SUCCESS),
+        }
+    }
+}
+
+fn send_pipes(socket: &UnixStream) -> Result<usize, Errno> {
+    let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+    let pipes = [stdout.as_fd(), stderr.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&pipes)));
+    rustix::net::sendmsg(socket, &[IoSlice::new(b"x")], &mut control, SendFlags::empty())
+}
+
+/// See [`COLLECT`].
+pub(crate) fn collect() -> ExitCode {
+    let listener = UnixListener::bind(SOCKET).unwrap();
+    std::fs::write(READY, "").unwrap();
+    let mut all = Vec::new();
+    for connection in listener.incoming() {
+        all.push(connection.unwrap());
+    }
+    ExitCode::SUCCESS
+}

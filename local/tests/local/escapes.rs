@@ -1,0 +1,62 @@
+//! The ways out of a sandbox that have been found elsewhere (`koze_local::prove`), each tried twice: in a sandbox
+//! as it is, where nothing may be taken; and in a control, where it must be.
+
+use koze_local::Weakness;
+use koze_local::prove::{self, Fault, Prover, Verdict};
+use libtest_mimic::{Failed, Trial};
+
+use crate::Test;
+use crate::stage::{is_root, within};
+
+pub(crate) const TESTS: &[Test] = &[("a_proof_says_what_is_open", a_proof_says_what_is_open)];
+
+/// All of them. A control that only root can play is left out for others, and says so.
+pub(crate) fn trials(kind: &str) -> Vec<Trial> {
+    prove::attempts()
+        .flat_map(|name| {
+            let root = prove::needs_root(name) && !is_root();
+            let shut = Trial::test(format!("escape_{name}"), move || shut(name)).with_kind(kind);
+            let open = Trial::test(format!("control_{name}"), move || open(name)).with_kind(kind);
+            if root {
+                eprintln!("control_{name} is left out: its control is a run as root");
+            }
+            [shut, open.with_ignored_flag(root)]
+        })
+        .collect()
+}
+
+fn shut(name: &str) -> Result<(), Failed> {
+    proved(async |mut prover| {
+        assert_eq!(prover.shut(name).await?, Ok(()), "{name}");
+        Ok(())
+    })
+}
+
+fn open(name: &str) -> Result<(), Failed> {
+    proved(async |mut prover| {
+        assert_eq!(prover.open(name).await?, Ok(()), "{name}: an attempt that cannot succeed shows nothing");
+        Ok(())
+    })
+}
+
+fn proved(work: impl AsyncFnOnce(Prover) -> Result<(), Fault>) -> Result<(), Failed> {
+    within(async {
+        let dir = tempfile::tempdir().unwrap();
+        work(Prover::new(dir.path()).await.unwrap()).await.unwrap();
+    })
+}
+
+/// The control of `koze doctor --prove` itself: in a sandbox that lacks a protection it does not say that all holds.
+fn a_proof_says_what_is_open() -> Result<(), Failed> {
+    within(async {
+        let dir = tempfile::tempdir().unwrap();
+        let mut prover =
+            Prover::weakened(dir.path(), vec![Weakness::Network, Weakness::Filter]).await.unwrap();
+        for open in ["host_loopback", "abstract_sockets", "call_ptrace"] {
+            assert_eq!(prover.prove(open).await, Verdict::Open("taken".to_owned()), "{open}");
+        }
+        assert_eq!(prover.prove("read_host_file").await, Verdict::Held);
+        let unknown = prover.prove("unknown").await;
+        assert!(matches!(&unknown, Verdict::NotTestable(_)), "{unknown:?}");
+    })
+}

@@ -1,0 +1,141 @@
+//! The local sandbox, end to end: as the user who runs the tests, and where that is root, as a plain user as well.
+#![cfg(target_os = "linux")]
+
+mod agent;
+mod api;
+mod commands;
+mod control_groups;
+mod descriptors;
+mod egress;
+mod escapes;
+#[path = "../../examples/agent.rs"]
+mod example;
+mod files;
+mod groups;
+mod guest;
+mod life;
+mod limits;
+mod machine;
+mod owners;
+mod preview;
+mod program;
+mod server;
+mod sight;
+mod stage;
+mod tools;
+mod transfer;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use libtest_mimic::{Arguments, Trial};
+
+/// Says that this run is the one of the plain user. And the user and group of `nobody`.
+const PLAIN: &str = "KOZE_TEST_PLAIN";
+const NOBODY: u32 = 65_534;
+
+type Test = (&'static str, fn() -> Result<(), libtest_mimic::Failed>);
+
+fn main() -> ExitCode {
+    koze_local::init();
+    if std::env::var_os(agent::EXAMPLE).is_some() {
+        return example::main();
+    }
+    if let Some(code) = koze_local::prove::init() {
+        return code;
+    }
+    if std::env::args().nth(1).as_deref() == Some(life::SUPERVISOR) {
+        return life::supervise();
+    }
+    if std::env::args().nth(1).as_deref() == Some(transfer::TRANSFERS) {
+        return transfer::transfer_on();
+    }
+    if std::env::args().nth(1).as_deref() == Some(server::SERVER) {
+        return server::run();
+    }
+    if std::env::args().nth(1).as_deref() == Some(life::FORBIDDEN) {
+        return life::open_where_forbidden();
+    }
+    if std::env::args().nth(1).as_deref() == Some(limits::HOG) {
+        return limits::hog();
+    }
+    match std::env::args().nth(1).as_deref() {
+        Some(program::LINGER) => return program::linger(),
+        Some(program::WATCH) => return program::watch(),
+        Some(program::AHEAD) => return program::kill_what_is_made_ahead(),
+        Some(groups::READER) => return groups::read(),
+        Some(descriptors::SEND) => return descriptors::send(),
+        Some(descriptors::COLLECT) => return descriptors::collect(),
+        _ => {}
+    }
+    if std::env::args().nth(1).as_deref() == Some(limits::DESCRIPTORS) {
+        return limits::many_descriptors();
+    }
+    if std::env::args().nth(1).as_deref() == Some(descriptors::FEW) {
+        return descriptors::few();
+    }
+    if std::env::args().nth(1).as_deref() == Some(control_groups::GROUP) {
+        return control_groups::alone();
+    }
+    if std::env::args().nth(1).as_deref() == Some(limits::SOCKETS) {
+        return limits::hold_in_sockets();
+    }
+    if std::env::args().nth(1).as_deref() == Some("--measure") {
+        life::measure();
+        return ExitCode::SUCCESS;
+    }
+    let plain = std::env::var_os(PLAIN).is_some();
+    let mut arguments = Arguments::from_args();
+    // As the standard harness does it.
+    let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
+    arguments.test_threads = arguments.test_threads.or_else(threads);
+    let all = [
+        commands::TESTS,
+        files::TESTS,
+        guest::TESTS,
+        program::TESTS,
+        machine::TESTS,
+        sight::TESTS,
+        limits::TESTS,
+        control_groups::TESTS,
+        descriptors::TESTS,
+        life::TESTS,
+        owners::TESTS,
+        egress::TESTS,
+        preview::TESTS,
+        tools::TESTS,
+        api::TESTS,
+        agent::TESTS,
+        transfer::TESTS,
+        escapes::TESTS,
+    ]
+    .concat();
+    let kind = if plain { "plain user" } else { "this user" };
+    let tests = all.into_iter().map(|(name, run)| Trial::test(name, run).with_kind(kind));
+    let trials = tests.chain(escapes::trials(kind)).chain(groups::trials(kind)).collect();
+    let failed = libtest_mimic::run(&arguments, trials).has_failed();
+    if failed || plain || !stage::is_root() || arguments.list {
+        return if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    as_nobody()
+}
+
+/// Runs all of it once more, from a copy that the plain user can get at.
+fn as_nobody() -> ExitCode {
+    let scratch = tempfile::tempdir().unwrap();
+    let copy = scratch.path().join("local");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // Its owner is the user who runs it, as for an installed program.
+    std::os::unix::fs::chown(&copy, Some(NOBODY), Some(NOBODY)).unwrap();
+    stage::open_to_all(scratch.path());
+    let status = Command::new(copy)
+        .args(std::env::args_os().skip(1))
+        .env(PLAIN, "1")
+        .env_remove("TMPDIR")
+        .current_dir("/")
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .status()
+        .unwrap();
+    if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

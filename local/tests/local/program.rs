@@ -1,0 +1,210 @@
+//! The program that a sandbox is started with, which is a file of the host's user: a child of the guest is still that
+//! program when it becomes another, and `#!/proc/self/exe` leads there.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use koze_core::Sandbox;
+use koze_core::sandbox::{Output, Write};
+use koze_local::{LocalSandbox, Weakness};
+
+use crate::Test;
+use crate::stage::{Stage, at, command, is_root, out, put_probe, within};
+
+/// Makes this program one that does nothing for a while.
+pub(crate) const LINGER: &str = "--linger";
+/// Makes this program one that looks for the program with the numbers that come next.
+pub(crate) const WATCH: &str = "--watch-programs";
+/// How long is looked.
+const LOOKED: Duration = Duration::from_secs(3);
+
+pub(crate) const TESTS: &[Test] = &[
+    ("escape_by_the_program_of_the_guest", out_of_reach),
+    ("control_by_the_program_of_the_guest", in_reach),
+    ("a_bash_of_the_sandbox_is_not_run_by_tools", own_bash),
+    ("what_sandboxes_are_copied_from_may_end", nursery),
+    ("what_is_made_ahead_sees_the_hosts_mounts_and_may_end", ahead),
+];
+
+const SCRIPT: &str = "/home/user/.local/bin/bash";
+
+async fn plant(sandbox: &LocalSandbox) {
+    put_probe(sandbox).await;
+    sandbox.write(at(SCRIPT), format!("#!/proc/self/exe {LINGER}\n").into(), Write::Replace).await.unwrap();
+    sandbox.set_mode(at(SCRIPT), 0o755).await.unwrap();
+}
+
+/// Runs the script, and gives what became of it, and what somebody beside it saw.
+async fn run(sandbox: &LocalSandbox) -> (Output, String) {
+    let host = fs::metadata(std::env::current_exe().unwrap()).unwrap();
+    let (device, number) = (host.dev().to_string(), host.ino().to_string());
+    let watch = command(&["/home/user/probe", WATCH, &device, &number]);
+    let script = command(&["bash", "-c", "true"]);
+    let (watched, ran) = tokio::join!(sandbox.exec(watch), async {
+        let start = Instant::now();
+        loop {
+            let ran = sandbox.exec(script.clone()).await.unwrap();
+            if start.elapsed() > LOOKED / 2 {
+                break ran;
+            }
+        }
+    });
+    (ran, String::from_utf8(watched.unwrap().stdout).unwrap().trim_end().to_owned())
+}
+
+fn out_of_reach() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let before = fs::metadata(std::env::current_exe().unwrap()).unwrap();
+        let stage = Stage::new();
+        let sandbox = stage.open("a").await;
+        plant(&sandbox).await;
+        let (ran, seen) = run(&sandbox).await;
+        assert_eq!((ran.exit_code, &*seen), (126, "nothing"), "the guest's program is for nobody else");
+        // Also if it goes on: it cannot be read, so only its own process can open it.
+        let stage = Stage::weakened(vec![Weakness::Rerun]);
+        let sandbox = stage.open("a").await;
+        plant(&sandbox).await;
+        let (ran, seen) = run(&sandbox).await;
+        assert_eq!((ran.exit_code, &*seen), (0, "nothing"));
+        let after = fs::metadata(std::env::current_exe().unwrap()).unwrap();
+        assert_eq!(after.mode(), before.mode());
+    })
+}
+
+fn in_reach() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let program = std::env::current_exe().unwrap();
+        let before = fs::metadata(&program).unwrap();
+        let stage = Stage::weakened(vec![Weakness::Program]);
+        let sandbox = stage.open("a").await;
+        plant(&sandbox).await;
+        let (_, seen) = run(&sandbox).await;
+        let after = fs::metadata(&program).unwrap();
+        fs::set_permissions(&program, before.permissions()).unwrap();
+        // The file of root belongs to nobody inside.
+        let (said, mode) =
+            if is_root() { ("seen", before.mode()) } else { ("changed", before.mode() | 0o4000) };
+        assert_eq!((&*seen, after.mode()), (said, mode), "an attempt that cannot succeed shows nothing");
+    })
+}
+
+/// `bash` is looked for where the sandbox cannot write.
+fn own_bash() -> Result<(), libtest_mimic::Failed> {
+    use koze_core::tool::agent;
+    within(async {
+        let (pool, _state) = crate::api::pool();
+        let content = "#!/bin/sh\necho taken\n";
+        let write = serde_json::json!({ "path": SCRIPT, "content": content });
+        assert!(!agent::call_tool(&pool, "write_file", write).await.is_error);
+        let call = |command: &str| {
+            let input = serde_json::json!({ "command": command });
+            agent::call_tool(&pool, "shell", input)
+        };
+        assert!(!call(&format!("chmod 755 {SCRIPT}")).await.is_error);
+        let ran = call("echo own; echo $0").await;
+        assert!(ran.content.contains("own\\nbash"), "{}", ran.content);
+        // The control: a program of the sandbox's own is found by its name.
+        let ran = call("bash -c 'echo own'").await;
+        assert!(ran.content.contains("taken"), "{}", ran.content);
+    })
+}
+
+/// Sandboxes are copies of one process of this program's. Where that is killed, those there are go on, and so do new ones.
+fn nursery() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let first = stage.open("first").await;
+        end(child("koze-nursery").unwrap());
+        for sandbox in [first, stage.open("second").await, stage.open("third").await] {
+            assert_eq!(out(&sandbox, "echo well").await, "well");
+        }
+    })
+}
+
+/// Makes this program one that kills what is made ahead: in it, no other test takes that for a sandbox of its own meanwhile.
+pub(crate) const AHEAD: &str = "--made-ahead";
+
+fn ahead() -> Result<(), libtest_mimic::Failed> {
+    let status = Command::new(std::env::current_exe()?).arg(AHEAD).stdin(Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err("see above".into()) }
+}
+
+/// The first process of the next sandbox waits in namespaces of its own, but for that of mounts: what is mounted until it is
+/// needed has to be seen. Where it is killed, the next sandbox is made without it.
+pub(crate) fn kill_what_is_made_ahead() -> ExitCode {
+    let done = within(async {
+        let stage = Stage::new();
+        let first = stage.open("first").await;
+        let spare = loop {
+            if let Some(spare) = child("koze-spare") {
+                break spare;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        let same = |pid: u32, kind: &str| {
+            let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/{kind}")).unwrap();
+            of(&pid.to_string()) == of("self")
+        };
+        assert!(same(spare, "mnt"), "it holds no mount of the host");
+        for kind in ["user", "net", "ipc", "uts"] {
+            assert!(!same(spare, kind), "{kind}");
+        }
+        // The control: a sandbox has mounts of its own.
+        let host = fs::read_link("/proc/self/ns/mnt").unwrap();
+        assert_ne!(out(&first, "readlink /proc/self/ns/mnt").await, host.to_str().unwrap());
+        end(spare);
+        let second = stage.open("second").await;
+        for sandbox in [first, second] {
+            assert_eq!(out(&sandbox, "echo well").await, "well");
+        }
+    });
+    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A child of this program, by its name.
+fn child(name: &str) -> Option<u32> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children = children.collect::<Vec<_>>().join(" ");
+    let named =
+        |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name);
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(named)
+}
+
+fn end(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+/// Stays for as long as somebody looks.
+pub(crate) fn linger() -> ExitCode {
+    std::thread::sleep(LOOKED / 4);
+    ExitCode::SUCCESS
+}
+
+/// Looks at what every process runs, for a while: says whether one runs the program, and whether its mode could be changed.
+pub(crate) fn watch() -> ExitCode {
+    let numbers: Vec<u64> = std::env::args().skip(2).filter_map(|number| number.parse().ok()).collect();
+    let start = Instant::now();
+    let mut said = "nothing";
+    while start.elapsed() < LOOKED && said == "nothing" {
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            said = tried(&entry.path().join("exe"), &numbers).unwrap_or(said);
+        }
+    }
+    println!("{said}");
+    ExitCode::SUCCESS
+}
+
+fn tried(exe: &Path, numbers: &[u64]) -> Option<&'static str> {
+    let about = fs::metadata(exe).ok()?;
+    let memory = fs::read_link(exe).is_ok_and(|path| path.to_string_lossy().starts_with("/memfd:"));
+    if !memory && [about.dev(), about.ino()] != numbers {
+        return None;
+    }
+    let mode = fs::Permissions::from_mode(about.mode() | 0o4000);
+    Some(if fs::set_permissions(exe, mode).is_ok() { "changed" } else { "seen" })
+}

@@ -1,0 +1,176 @@
+//! What the tests share.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Child, Command as Process, ExitCode, Stdio};
+use std::time::Duration;
+
+use koze_core::provider::{Image, Size, Template};
+use koze_core::sandbox::{Command, Output, Place, Sandbox, Write};
+use koze_core::{Provider, SandboxId, SandboxName, SessionId};
+use koze_local::{Local, LocalSandbox, Weakness};
+use tempfile::TempDir;
+
+/// A state directory, and a provider on it.
+pub(crate) struct Stage {
+    pub(crate) local: Local,
+    pub(crate) state: TempDir,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::new(state.path()).unwrap(), state }
+    }
+
+    /// The same, where names lead to servers of the test.
+    pub(crate) fn with_names(names: HashMap<String, SocketAddr>) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::with_names(state.path(), names).unwrap(), state }
+    }
+
+    /// The same, whose sandboxes lack some of their protections.
+    pub(crate) fn weakened_with_names(names: HashMap<String, SocketAddr>, weak: Vec<Weakness>) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::weakened_with_names(state.path(), names, weak).unwrap(), state }
+    }
+
+    /// A sandbox with the internet.
+    pub(crate) async fn online(&self, name: &str, allowed: &[&str], denied: &[&str]) -> LocalSandbox {
+        let mut template = template();
+        template.image.internet = true;
+        template.image.allowed_hosts = allowed.iter().map(|&host| host.to_owned()).collect();
+        template.image.denied_hosts = denied.iter().map(|&host| host.to_owned()).collect();
+        self.local.open(&id(name), &template).await.unwrap().sandbox
+    }
+
+    /// One whose sandboxes lack some of their protections.
+    pub(crate) fn weakened(weak: Vec<Weakness>) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        Stage { local: Local::weakened(state.path(), weak).unwrap(), state }
+    }
+
+    /// The sandbox of a name, made if need be.
+    pub(crate) async fn open(&self, name: &str) -> LocalSandbox {
+        self.local.open(&id(name), &template()).await.unwrap().sandbox
+    }
+
+    /// A sandbox with other limits.
+    pub(crate) async fn sized(&self, memory_mib: u32, disk_mb: u32) -> LocalSandbox {
+        let mut template = template();
+        template.image.size = Size { memory_mib, disk_mb };
+        self.local.open(&id("sized"), &template).await.unwrap().sandbox
+    }
+}
+
+/// This program, started to be killed: with an argument that `main` knows, it calls [`host`], on the stage's state.
+pub(crate) fn victim(stage: &Stage, argument: &str) -> Child {
+    let mut child = Process::new(std::env::current_exe().unwrap())
+        .arg(argument)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writeln!(child.stdin.as_mut().unwrap(), "{}", stage.state.path().display()).unwrap();
+    child
+}
+
+/// What a [`victim`] does, with a provider on the state of whoever started it.
+pub(crate) fn host(work: impl AsyncFnOnce(Local)) -> ExitCode {
+    let mut state = String::new();
+    std::io::stdin().read_line(&mut state).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(work(Local::new(state.trim_end()).unwrap()));
+    ExitCode::SUCCESS
+}
+
+pub(crate) fn id(name: &str) -> SandboxId {
+    let session = SessionId::new("tests", "local").unwrap();
+    SandboxId { session, name: SandboxName::new(name).unwrap() }
+}
+
+pub(crate) fn template() -> Template {
+    Template {
+        image: Image {
+            name: "python".into(),
+            reference: "docker.io/library/python:3".into(),
+            internet: false,
+            allowed_hosts: Vec::new(),
+            denied_hosts: Vec::new(),
+            env: vec![("IMAGE".into(), "of the image".into())],
+            size: Size { memory_mib: 256, disk_mb: 200 },
+            sleep_after: None,
+        },
+        sleep_after: Duration::from_mins(10),
+    }
+}
+
+pub(crate) fn command(argv: &[&str]) -> Command {
+    Command {
+        argv: argv.iter().map(|&part| part.to_owned()).collect(),
+        working_dir: "/home/user".into(),
+        env: Vec::new(),
+        timeout: Duration::from_mins(1),
+        max_output: 1 << 20,
+    }
+}
+
+/// What a shell runs after `sleep 1 &`, to go on when that runs: at first it is a copy of the shell.
+pub(crate) const STARTED: &str = "until grep -qx sleep /proc/$!/comm; do :; done";
+
+/// Runs a script, and gives all that came of it.
+pub(crate) async fn sh(sandbox: &LocalSandbox, script: &str) -> Output {
+    sandbox.exec(command(&["sh", "-c", script])).await.unwrap()
+}
+
+/// The standard output of a script that must end well.
+pub(crate) async fn out(sandbox: &LocalSandbox, script: &str) -> String {
+    let output = sh(sandbox, script).await;
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.exit_code, 0, "{script}: {error}");
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// A path with the whole sandbox as its root.
+pub(crate) fn at(path: &str) -> Place<'_> {
+    Place { root: "/", path }
+}
+
+/// Runs a test, which has a minute or two.
+pub(crate) fn within<F: Future<Output = ()>>(test: F) -> Result<(), libtest_mimic::Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime
+        .block_on(async { tokio::time::timeout(Duration::from_mins(2), test).await })
+        .map_err(|_| "took too long".into())
+}
+
+/// Puts this program into a sandbox. Copied there once more: a process that another test starts at this moment may have
+/// what is written open for an instant, and what somebody may write cannot be run.
+pub(crate) async fn put_probe(sandbox: &LocalSandbox) {
+    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    sandbox.write(at("/home/user/written"), program, Write::Replace).await.unwrap();
+    out(sandbox, "cp written probe && chmod 755 probe && rm written").await;
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    for _ in 0..300 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("never: {what}");
+}
+
+pub(crate) fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+pub(crate) fn open_to_all(path: &Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
