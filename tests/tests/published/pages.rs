@@ -30,7 +30,9 @@ impl Page {
                 Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
                 Event::End(TagEnd::Heading(_)) => page.heading(&heading.take().unwrap_or_default()),
                 Event::Text(text) | Event::Code(text) => {
-                    heading.iter_mut().for_each(|heading| heading.push_str(&text))
+                    if let Some(heading) = &mut heading {
+                        heading.push_str(&text);
+                    }
                 }
                 _ => {}
             }

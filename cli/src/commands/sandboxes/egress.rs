@@ -11,7 +11,11 @@ use super::show;
 use crate::args::ListFormat;
 use crate::session::State;
 
-pub(super) fn show(state: &State, only: Option<&SessionId>, format: ListFormat) -> koze_core::Result<ExitCode> {
+pub(super) fn show(
+    state: &State,
+    only: Option<&SessionId>,
+    format: ListFormat,
+) -> koze_core::Result<ExitCode> {
     let mut entries = Vec::new();
     for dir in state.sessions()? {
         entries.extend(Local::egress(dir)?);
