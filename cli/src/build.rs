@@ -65,6 +65,13 @@ pub struct Build {
     pub hidden: Vec<Hidden>,
 }
 
+impl Build {
+    /// Returns the directory that files are relative to: the package's, or the requested one if there is no package.
+    pub fn directory<'a>(&'a self, asked: &'a Path) -> &'a Path {
+        self.project.as_deref().unwrap_or(asked)
+    }
+}
+
 /// Builds a project.
 ///
 /// `build` is filled in stage by stage, so it holds the partial result if a stage fails.

@@ -10,8 +10,27 @@ use crate::{Result, guest, process, setup};
 /// The variable for the number of tests that one program runs in parallel, for the standard harness and for ours.
 const THREADS: &str = "RUST_TEST_THREADS";
 
+/// The tests to run.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Suite {
+    /// Everything.
+    Whole,
+    /// The fast tests: no sandboxes, containers or workerd, no compilation of generated code, no random histories. Takes
+    /// less than three minutes on two processors, after a build.
+    Fast,
+}
+
+/// The test programs of the fast suite, in addition to the unit tests. They are chosen by cost, not by importance.
+const FAST: [&str; 6] = ["cases", "frames", "golden", "published", "readme", "reference"];
+/// The functional tests that the fast suite omits, because they run sandboxes or wait for supervisors.
+const WITH_SANDBOXES: [&str; 8] =
+    ["call::", "demo::", "destroy::", "mcp::", "prove::", "sandboxes::", "supervisor::", "trust::"];
+
 /// Runs `cargo test` in this terminal, so that its last lines are those of cargo.
-pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
+pub(crate) fn run(root: &Path, suite: Suite, args: &[OsString]) -> Result<ExitCode> {
+    if suite == Suite::Fast {
+        return fast(root);
+    }
     setup::run(root)?;
     if args.is_empty() {
         // Fail before the tests rather than after them.
@@ -26,6 +45,24 @@ pub(crate) fn run(root: &Path, args: &[OsString]) -> Result<ExitCode> {
     }
     let code = run_one(&mut all)?;
     Ok(ExitCode::from(code))
+}
+
+/// Runs the fast suite. It requires no installed tools except the npm packages.
+fn fast(root: &Path) -> Result<ExitCode> {
+    setup::npm::install(&root.join("tests"))?;
+    let program = beside()?.join("koze");
+    let run = |args: &[&str]| {
+        let mut cargo = cargo(root)?;
+        // Always for the whole workspace: other selections have other features, and cargo would rebuild.
+        cargo.args(["test", "--workspace", "--no-fail-fast"]).args(args);
+        // The tests of its package build it, as in the whole suite.
+        run_one(cargo.env("KOZE_TEST_PROGRAM", &program))
+    };
+    let tests: Vec<&str> = FAST.iter().flat_map(|test| ["--test", test]).collect();
+    let code = run(&[&["--lib", "--bins"], &tests[..]].concat())?;
+    let left_out: Vec<&str> = WITH_SANDBOXES.iter().flat_map(|module| ["--skip", module]).collect();
+    let functional = run(&[&["--test", "functional", "--"], &left_out[..]].concat())?;
+    Ok(ExitCode::from(code.max(functional)))
 }
 
 fn cargo(root: &Path) -> Result<Command> {

@@ -1,9 +1,12 @@
 //! Prints results to standard output and findings to standard error.
 
 use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
 
 use crate::finding::Findings;
-use crate::output;
+use crate::output::{self, github};
 
 /// Prints to standard output.
 pub(super) fn out(text: &str) {
@@ -47,6 +50,27 @@ pub(super) fn findings(findings: &Findings) {
     let mut stderr = anstream::stderr();
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.write_all(output::human::verdict(findings).as_bytes());
+}
+
+/// Prints text and findings for people, and then the findings as annotations of GitHub Actions.
+///
+/// All of it goes to standard output: the runner reads the two streams independently, and the order matters.
+pub(super) fn github(text: &str, project: &Path, findings: &Findings) {
+    let found = output::findings::render(findings, false, width());
+    let text = format!("{text}{found}{}", output::human::verdict(findings));
+    out(&github::quoted(&text, &Uuid::new_v4().to_string()));
+    out(&github::annotations(findings, &absolute(project), &workspace()));
+}
+
+/// Returns the directory to which the runner resolves relative paths.
+pub(super) fn workspace() -> PathBuf {
+    let named = std::env::var_os("GITHUB_WORKSPACE").filter(|dir| !dir.is_empty());
+    absolute(&named.map_or_else(|| PathBuf::from("."), PathBuf::from))
+}
+
+/// Resolves the symbolic links of a directory, so that directories can be compared. Keeps one that does not exist.
+pub(super) fn absolute(dir: &Path) -> PathBuf {
+    fs_err::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 /// Returns the width of the terminal: `COLUMNS`, or the terminal's own answer.
