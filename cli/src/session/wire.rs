@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use koze_core::tool::ToolResult;
+use koze_core::tool::Reply;
 use koze_core::{Error, Images};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -51,6 +51,8 @@ pub enum Act {
     Call {
         /// The images of the project, as they are now.
         images: Images,
+        /// The toolset, if it is not the project's default.
+        toolset: Option<String>,
         /// The tool.
         tool: String,
         /// Its input.
@@ -72,8 +74,8 @@ pub enum Answer {
     Begun,
     /// The supervisor is of another program, and ends. Nothing was done.
     Stale,
-    /// What a tool gave.
-    Result(ToolResult),
+    /// The reply of a tool, or its error.
+    Replied(std::result::Result<Reply, Error>),
     /// The files of the project look different: what it offers now is to come on this connection.
     Changed,
     /// A client was served to its end, or why not.
