@@ -82,7 +82,8 @@ pub struct Where {
     #[arg(long)]
     pub strict: bool,
 
-    /// Output for people, or one JSON document on standard output
+    /// Output for people; one JSON document on standard output; or output for people, with the diagnostics as
+    /// annotations of GitHub Actions
     #[arg(long, value_name = "FORMAT", default_value = "human")]
     pub format: Format,
 }
@@ -91,6 +92,19 @@ pub struct Where {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
 pub enum Format {
+    // Text for people.
+    Human,
+    // JSON for programs.
+    Json,
+    // Text for people, with workflow commands that GitHub Actions turns into annotations.
+    #[value(name = "github")]
+    GitHub,
+}
+
+/// The format of output that has no diagnostics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "a documented value would make the help three lines longer")]
+pub enum ListFormat {
     // Text for people.
     Human,
     // JSON for programs.
@@ -406,7 +420,7 @@ pub struct Sandboxes {
 
     /// Output for people, or one JSON document on standard output
     #[arg(long, value_name = "FORMAT", default_value = "human")]
-    pub format: Format,
+    pub format: ListFormat,
 }
 
 /// `koze destroy`.

@@ -65,6 +65,13 @@ pub struct Build {
     pub hidden: Vec<Hidden>,
 }
 
+impl Build {
+    /// The directory that files are relative to: the package's, or the one that was `asked` for if no package was found.
+    pub fn directory<'a>(&'a self, asked: &'a Path) -> &'a Path {
+        self.project.as_deref().unwrap_or(asked)
+    }
+}
+
 /// Builds a project. What was found and done so far is in `build` even where a stage stops.
 pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Result<(), Stop> {
     let project = Project::find(&options.project, findings)?;

@@ -26,7 +26,16 @@ impl Place {
 
     /// Line and column of the beginning, in characters, from 1.
     pub fn line_column(&self) -> Option<(usize, usize)> {
-        let before = self.text.get(..self.range.as_ref()?.start)?;
+        self.at(self.range.as_ref()?.start)
+    }
+
+    /// Line and column after the last character, in characters, from 1.
+    pub fn end(&self) -> Option<(usize, usize)> {
+        self.at(self.range.as_ref()?.end)
+    }
+
+    fn at(&self, offset: usize) -> Option<(usize, usize)> {
+        let before = self.text.get(..offset)?;
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         // An editor does not count a byte order mark as a column.
         let column = before[line_start..].trim_start_matches('\u{feff}').chars().count();

@@ -1,7 +1,9 @@
-//! The workspace's own tasks: `cargo xtask setup | test | guest | conformance | bench | fuzz | wasm-toolchain`.
+//! The workspace's own tasks: `cargo xtask setup | test | guest | conformance | bench | fuzz | book | deny | wasm-toolchain`.
 
 mod bench;
+mod book;
 mod conformance;
+mod deny;
 mod fuzz;
 mod guest;
 mod process;
@@ -30,8 +32,11 @@ struct Cli {
 enum Task {
     /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman); does nothing when it is there
     Setup,
-    /// Run `setup`, then every test of the workspace
+    /// Run `setup`, then the tests of the workspace
     Test {
+        /// Which tests to run
+        #[arg(long, value_enum, default_value = "whole", conflicts_with = "args")]
+        suite: test::Suite,
         /// Passed on to `cargo test`, e.g. `-- --test tools` or `-- -- --nocapture`
         #[arg(last = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
@@ -44,6 +49,10 @@ enum Task {
     Bench(bench::Args),
     /// Try the editors of wrangler configurations, and the guest's connection, on any input
     Fuzz(fuzz::Args),
+    /// Build the pages of `docs` as a book, in `target/book`
+    Book,
+    /// Check the licenses, sources and versions of dependencies with cargo-deny
+    Deny(deny::Args),
     /// Install the wasm32-unknown-unknown target alone, and say what was found
     WasmToolchain,
 }
@@ -52,11 +61,13 @@ fn main() -> ExitCode {
     let root = root();
     let outcome = match Cli::parse().task {
         Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
-        Task::Test { args } => test::run(&root, &args),
+        Task::Test { suite, args } => test::run(&root, suite, &args),
         Task::Guest(args) => guest::run(&root, &args),
         Task::Conformance(args) => conformance::run(&args),
         Task::Bench(args) => bench::run(&root, &args).map(|()| ExitCode::SUCCESS),
         Task::Fuzz(args) => fuzz::run(&root, &args),
+        Task::Book => book::run(&root),
+        Task::Deny(args) => deny::run(&root, &args),
         Task::WasmToolchain => setup::target::install(setup::target::WASM, true).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {

@@ -50,8 +50,12 @@ fn built(place: &Where, options: &Options, check: bool) -> (ExitCode, Build) {
     let done = build::run(options, &mut build, &mut findings).is_ok();
     let code = show(place, options, &build, &findings, done);
     if done && check && drifted(&build) {
-        if place.format == Format::Human {
-            show::err("the project is not in step: run `koze build` and commit the changes\n");
+        match place.format {
+            Format::Human => {
+                show::err("the project is not in step: run `koze build` and commit the changes\n");
+            }
+            Format::GitHub => show::out(&drift(place, &build)),
+            Format::Json => {}
         }
         return (ExitCode::FAILURE, build);
     }
@@ -69,17 +73,33 @@ pub(super) fn show(
     match place.format {
         Format::Json => show::out(&output::json::render(build, findings)),
         Format::Human => {
-            show::out(&output::human::finished(&build.finished));
-            if done {
-                show::out(&output::human::build(build, options.write));
-                if let (false, Some(plan)) = (options.write, &build.plan) {
-                    show::out(&output::diff::render(&plan.changes));
-                }
-            }
+            show::out(&text(options, build, done));
             show::findings(findings);
+        }
+        Format::GitHub => {
+            show::github(&text(options, build, done), build.directory(&place.project), findings);
         }
     }
     ExitCode::from(u8::from(!done))
+}
+
+/// What a build did, or would do, for people.
+fn text(options: &Options, build: &Build, done: bool) -> String {
+    let mut text = output::human::finished(&build.finished);
+    if done {
+        text.push_str(&output::human::build(build, options.write));
+        if let (false, Some(plan)) = (options.write, &build.plan) {
+            text.push_str(&output::diff::render(&plan.changes));
+        }
+    }
+    text
+}
+
+/// What a build would do, as an annotation of GitHub Actions.
+fn drift(place: &Where, build: &Build) -> String {
+    let changes = build.plan.as_ref().map_or(&[][..], |plan| &plan.changes);
+    let project = show::absolute(build.directory(&place.project));
+    output::github::drift(changes, &project, &show::workspace())
 }
 
 /// Whether a build would change anything.

@@ -30,6 +30,7 @@ pub(super) fn run(args: &args::Doctor) -> ExitCode {
             show::findings(&findings);
             show::out(&lines(&checks));
         }
+        Format::GitHub => show::github(&lines(&checks), built.directory(&place.project), &findings),
     }
     let limit = if place.strict { Status::Warning } else { Status::Error };
     ExitCode::from(u8::from(checks.iter().any(|check| check.status >= limit)))

@@ -21,6 +21,10 @@ pub(super) fn run(args: &args::List) -> ExitCode {
             }
             show::findings(&findings);
         }
+        Format::GitHub => {
+            let listing = if done { output::human::listing(&build) } else { String::new() };
+            show::github(&listing, build.directory(&args.place.project), &findings);
+        }
     }
     ExitCode::from(u8::from(!done))
 }

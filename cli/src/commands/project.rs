@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use koze_core::Images;
 
+use super::show;
 use crate::args::Where;
 use crate::build::{self, Build, Options};
+use crate::discover::Project;
 use crate::finding::{Findings, Stop};
 use crate::generate;
+use crate::output::github;
 use crate::rules::Rule;
 
 /// What a project offers to agents.
@@ -33,4 +36,11 @@ pub(super) fn offered(place: &Where, findings: &mut Findings) -> Result<Offered,
         }
         None => findings.fail(Rule::NoImage {}, None),
     }
+}
+
+/// The findings as annotations of GitHub Actions.
+pub(super) fn annotations(place: &Where, findings: &Findings) -> String {
+    let project = Project::find(&place.project, &mut Findings::new(false)).map(|project| project.dir);
+    let project = project.unwrap_or_else(|_| place.project.clone());
+    github::annotations(findings, &show::absolute(&project), &show::workspace())
 }

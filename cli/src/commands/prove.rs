@@ -18,13 +18,13 @@ fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
     let dir = dir.map_err(|error| failed(&format!("cannot create a temporary directory: {error}")))?;
     let (kernel, user) = this_machine();
     let mut made = Vec::new();
-    if format == Format::Human {
+    if format != Format::Json {
         show::out(&format!("{kernel}, as uid {user}\n"));
     }
     let width = prove::attempts().map(str::len).max().unwrap_or(0);
     let tell = |name: &'static str, verdict: &Verdict| {
         let attempt = attempt(name, verdict);
-        if format == Format::Human {
+        if format != Format::Json {
             show::out(&line(&attempt, width));
         }
         made.push(attempt);
@@ -34,7 +34,7 @@ fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
     let proof = Proof::new(kernel, user, made);
     show::out(&match format {
         Format::Json => proof::text(&proof),
-        Format::Human => format!(
+        Format::Human | Format::GitHub => format!(
             "{} attempts: {} held, {} open, {} not testable\n",
             proof.attempts.len(),
             proof.held,

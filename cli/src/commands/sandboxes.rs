@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::here::{self, Here};
 use super::show;
-use crate::args::{self, Format};
+use crate::args::{self, ListFormat};
 use crate::session::State;
 
 pub(super) fn run(args: &args::Sandboxes) -> ExitCode {
@@ -37,8 +37,8 @@ fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     }
     let rows = rows(&here.state, only).map_err(|error| here::failed(&error))?;
     show::out(&match args.format {
-        Format::Json => in_json(&rows),
-        Format::Human => in_words(&rows),
+        ListFormat::Json => in_json(&rows),
+        ListFormat::Human => in_words(&rows),
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,12 @@
 //! Where output goes: results to standard output, findings to standard error.
 
 use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use uuid::Uuid;
 
 use crate::finding::Findings;
-use crate::output;
+use crate::output::{self, github};
 
 /// Prints to standard output.
 pub(super) fn out(text: &str) {
@@ -47,6 +50,27 @@ pub(super) fn findings(findings: &Findings) {
     let mut stderr = anstream::stderr();
     let _ = stderr.write_all(text.as_bytes());
     let _ = stderr.write_all(output::human::verdict(findings).as_bytes());
+}
+
+/// Prints text for people and what was found, and then the findings as annotations of GitHub Actions.
+///
+/// All of it goes to standard output: the runner reads the two streams independently, and the order matters.
+pub(super) fn github(text: &str, project: &Path, findings: &Findings) {
+    let found = output::findings::render(findings, false, width());
+    let text = format!("{text}{found}{}", output::human::verdict(findings));
+    out(&github::quoted(&text, &Uuid::new_v4().to_string()));
+    out(&github::annotations(findings, &absolute(project), &workspace()));
+}
+
+/// The directory that the runner takes relative files to be in.
+pub(super) fn workspace() -> PathBuf {
+    let named = std::env::var_os("GITHUB_WORKSPACE").filter(|dir| !dir.is_empty());
+    absolute(&named.map_or_else(|| PathBuf::from("."), PathBuf::from))
+}
+
+/// A directory without symbolic links, so that two of them compare; one that does not exist stays as it is.
+pub(super) fn absolute(dir: &Path) -> PathBuf {
+    fs_err::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 /// Columns of the terminal: `COLUMNS`, or what the terminal says.

@@ -18,7 +18,12 @@ pub(super) fn run(args: &args::Tools) -> ExitCode {
         show::out(&output::json::render(&Build::default(), &findings));
         return ExitCode::FAILURE;
     }
-    show::findings(&findings);
+    if args.place.format == Format::GitHub {
+        // Standard output has the definitions.
+        show::err(&project::annotations(&args.place, &findings));
+    } else {
+        show::findings(&findings);
+    }
     let Ok(offered) = offered else { return ExitCode::FAILURE };
     let catalog = match Catalog::<All>::select(&offered.images, args.tools.as_deref()) {
         Ok(catalog) => catalog,

@@ -2,5 +2,6 @@
 
 pub mod diff;
 pub mod findings;
+pub mod github;
 pub mod human;
 pub mod json;

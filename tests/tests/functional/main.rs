@@ -23,6 +23,7 @@ mod exports;
 mod files;
 mod former;
 mod forms;
+mod github;
 mod image;
 mod init;
 mod list;

