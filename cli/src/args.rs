@@ -234,6 +234,10 @@ pub struct Tools {
     #[arg(long, value_name = "DIALECT", default_value = "mcp")]
     pub dialect: Dialect,
 
+    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
+    #[arg(long, value_name = "FAMILIES")]
+    pub tools: Option<String>,
+
     /// The options for the project.
     #[command(flatten)]
     pub place: Where,
@@ -385,6 +389,10 @@ pub struct Call {
     #[arg(value_name = "JSON", default_value = "{}")]
     pub input: String,
 
+    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
+    #[arg(long, value_name = "FAMILIES")]
+    pub tools: Option<String>,
+
     /// The options for the project.
     #[command(flatten)]
     pub here: Here,
@@ -443,6 +451,10 @@ pub struct Mcp {
     /// Allow web pages of this origin to call, such as `http://localhost:6274` [default: none]
     #[arg(long, value_name = "ORIGIN", requires = "http")]
     pub allow_origin: Vec<String>,
+
+    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
+    #[arg(long, value_name = "FAMILIES")]
+    pub tools: Option<String>,
 
     /// The options for the project.
     #[command(flatten)]

@@ -38,4 +38,5 @@ pub use pool::{Images, Pool};
 pub use provider::Provider;
 pub use run::{Outcome, Run};
 pub use sandbox::Sandbox;
+pub use tool::{Family, ToolResult};
 pub use transfer::transfer;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::{Code, Error, Result};
@@ -12,7 +13,8 @@ use crate::handle::{Handle, Life, Observed};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::provider::{Hibernated, Image, Info, Opened, Provider, Template};
 use crate::sandbox::{Sandbox, Status};
-use crate::tool::BoundTool;
+use crate::tool::dialect::Definition;
+use crate::tool::{All, BoundTool, Catalog, Family, ToolResult};
 
 /// The default idle time before a sandbox sleeps.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
@@ -47,6 +49,20 @@ impl Images {
         &self.list[self.default]
     }
 
+    /// Returns whether an image serves a family of tools.
+    pub fn serve(&self, family: Family) -> bool {
+        self.list.iter().any(|image| image.tools.contains(&family))
+    }
+
+    /// Returns the images that serve a family of tools. The default image stays the default if it serves the family; otherwise
+    /// the first one that does is the default. Returns nothing if no image serves the family.
+    pub fn of(&self, family: Family) -> Option<Images> {
+        let serves = |image: &&Image| image.tools.contains(&family);
+        let list: Vec<Image> = self.list.iter().filter(serves).cloned().collect();
+        let default = list.iter().position(|image| image.name == self.default_image().name);
+        (!list.is_empty()).then_some(Images { list, default: default.unwrap_or(0) })
+    }
+
     /// Finds an image by name or reference. Returns the default image if `named` is `None`.
     ///
     /// # Errors
@@ -71,6 +87,10 @@ pub fn unknown_image(named: &str, known: &[&str]) -> Error {
 #[derive(Debug)]
 pub struct Pool<P> {
     shared: Arc<Shared<P>>,
+    /// The images that sandboxes can be created with.
+    images: Arc<Images>,
+    /// The family whose tools use this pool, if any.
+    family: Option<Family>,
     max_sandboxes: usize,
 }
 
@@ -78,7 +98,8 @@ pub struct Pool<P> {
 struct Shared<P> {
     provider: P,
     session: SessionId,
-    images: Images,
+    /// All images of the project.
+    images: Arc<Images>,
     /// Sandboxes are created one at a time, so that concurrent calls cannot exceed the limit.
     making: AsyncMutex<()>,
     /// The sandboxes that have a handle.
@@ -115,17 +136,31 @@ pub fn full(sandboxes: usize) -> Error {
 impl<P: Provider> Pool<P> {
     /// Creates the pool of a session.
     pub fn new(provider: P, session: SessionId, images: Images) -> Self {
-        let (making, observed) = (AsyncMutex::default(), Mutex::default());
-        Pool {
-            shared: Arc::new(Shared { provider, session, images, making, observed }),
-            max_sandboxes: MAX_SANDBOXES,
-        }
+        let (images, making, observed) = (Arc::new(images), AsyncMutex::default(), Mutex::default());
+        let shared = Shared { provider, session, images: Arc::clone(&images), making, observed };
+        Pool { shared: Arc::new(shared), images, family: None, max_sandboxes: MAX_SANDBOXES }
     }
 
     /// Sets the maximum number of sandboxes.
     #[must_use]
     pub fn with_max_sandboxes(self, sandboxes: usize) -> Self {
         Pool { max_sandboxes: sandboxes, ..self }
+    }
+
+    /// Returns the same sandboxes for the tools of a family: with the images that serve it, and without the sandboxes that do
+    /// not.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if no image of the project serves the family.
+    pub fn serving(&self, family: Family) -> Result<Self> {
+        let all = &self.shared.images;
+        let images = if all.list.iter().all(|image| image.tools.contains(&family)) {
+            Arc::clone(all)
+        } else {
+            let none = || format!("no sandbox of this project serves the tools `{family}`");
+            Arc::new(all.of(family).ok_or_else(|| Error::new(Code::Unsupported, none()))?)
+        };
+        Ok(Pool { images, family: Some(family), ..self.clone() })
     }
 
     /// Returns the session.
@@ -140,7 +175,7 @@ impl<P: Provider> Pool<P> {
 
     /// Returns the images of the project.
     pub fn images(&self) -> &Images {
-        &self.shared.images
+        &self.images
     }
 
     /// Returns the sandbox with this name. Creates it with the default image on first use.
@@ -149,7 +184,7 @@ impl<P: Provider> Pool<P> {
     /// [`Code::InvalidInput`] if the name is not valid, [`Code::Unavailable`] if the session has reached its limit, and the
     /// errors of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
-        let image = self.shared.images.default_image().clone();
+        let image = self.images.default_image().clone();
         Ok(self.open(SandboxName::new(name)?, image, None).await?.sandbox)
     }
 
@@ -164,7 +199,7 @@ impl<P: Provider> Pool<P> {
         image: Option<&str>,
         sleep_after: Option<Duration>,
     ) -> Result<bool> {
-        let wanted = self.shared.images.find(image)?.clone();
+        let wanted = self.images.find(image)?.clone();
         let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
         if image.is_some() && opened.image != wanted.name {
             let message = format!(
@@ -181,7 +216,9 @@ impl<P: Provider> Pool<P> {
     /// # Errors
     /// The errors of the provider.
     pub async fn list(&self) -> Result<Vec<Info>> {
-        self.shared.provider.list(&self.shared.session).await
+        let mut list = self.shared.provider.list(&self.shared.session).await?;
+        list.retain(|info| self.refusal(info.name.as_str(), &info.image).is_none());
+        Ok(list)
     }
 
     /// Lists the sleeping sandboxes of the session, sorted by name.
@@ -229,7 +266,21 @@ impl<P: Provider> Pool<P> {
         Ok(Handle::new(self.clone(), name, sandbox, observed))
     }
 
-    /// Returns the eight tools of the agent family, bound to these sandboxes.
+    /// Returns the definitions of the project's default toolset; none if it has no default. See [`Catalog::select`].
+    pub fn definitions(&self) -> Vec<Definition> {
+        let catalog = Catalog::<All>::select(&self.images, None);
+        catalog.map(|catalog| catalog.definitions(&self.images)).unwrap_or_default()
+    }
+
+    /// Calls a tool of the project's default toolset. The input is a model's: data, whatever it looks like.
+    pub async fn call_tool(&self, name: &str, input: Value) -> ToolResult {
+        match Catalog::<All>::select(&self.images, None) {
+            Ok(catalog) => catalog.call(self, name, input).await.into(),
+            Err(error) => Err(error).into(),
+        }
+    }
+
+    /// Returns the tools of the project's default toolset, bound to these sandboxes.
     pub fn tools(&self) -> Vec<BoundTool<P>> {
         BoundTool::all(self)
     }
@@ -269,10 +320,10 @@ impl<P: Provider> Pool<P> {
     ) -> Result<Opened<P::Sandbox>> {
         let id = self.id(name);
         if let Some(there) = self.shared.provider.find(&id).await? {
-            return Ok(there);
+            return self.served(&id, there);
         }
         let _one = self.shared.making.lock().await;
-        match self.list().await {
+        match self.shared.provider.list(&self.shared.session).await {
             Ok(there)
                 if there.len() >= self.max_sandboxes && !there.iter().any(|info| info.name == id.name) =>
             {
@@ -284,7 +335,30 @@ impl<P: Provider> Pool<P> {
             Err(error) => return Err(error),
         }
         let sleep_after = sleep_after.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
-        self.shared.provider.open(&id, &Template { image, sleep_after }).await
+        let opened = self.shared.provider.open(&id, &Template { image, sleep_after }).await?;
+        self.served(&id, opened)
+    }
+
+    /// Checks that a sandbox serves the family of this pool.
+    fn served(&self, id: &SandboxId, opened: Opened<P::Sandbox>) -> Result<Opened<P::Sandbox>> {
+        self.refusal(id.name.as_str(), &opened.image).map_or(Ok(opened), Err)
+    }
+
+    /// Returns why the tools of this pool's family cannot use a sandbox with this image. A sandbox whose image the project no
+    /// longer has is not refused.
+    fn refusal(&self, name: &str, image: &str) -> Option<Error> {
+        let family = self.family?;
+        let image = self.shared.images.list.iter().find(|known| known.name == image)?;
+        if image.tools.contains(&family) {
+            return None;
+        }
+        let serves: Vec<&str> = image.tools.iter().map(|family| family.name()).collect();
+        let message = format!(
+            "the sandbox `{name}` does not serve the tools `{family}`: its image `{}` serves {}",
+            image.name,
+            serves.join(", ")
+        );
+        Some(Error::new(Code::Unsupported, message))
     }
 
     fn id(&self, name: SandboxName) -> SandboxId {
@@ -294,6 +368,7 @@ impl<P: Provider> Pool<P> {
 
 impl<P> Clone for Pool<P> {
     fn clone(&self) -> Self {
-        Pool { shared: Arc::clone(&self.shared), max_sandboxes: self.max_sandboxes }
+        let (shared, images) = (Arc::clone(&self.shared), Arc::clone(&self.images));
+        Pool { shared, images, family: self.family, max_sandboxes: self.max_sandboxes }
     }
 }

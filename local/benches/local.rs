@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use koze_core::pool::{Images, Pool};
 use koze_core::provider::{Image, Size};
-use koze_core::tool::agent;
 use koze_core::{Sandbox as _, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
@@ -133,7 +132,7 @@ async fn many(local: &Local) -> String {
         .map(|number| {
             let pool = Arc::clone(&pool);
             let input = json!({ "command": "true", "sandbox": format!("s{}", number % MANY) });
-            tokio::spawn(async move { agent::call_tool(&pool, "shell", input).await.is_error })
+            tokio::spawn(async move { pool.call_tool("shell", input).await.is_error })
         })
         .collect();
     let mut errors = 0;
@@ -161,7 +160,7 @@ fn pool(local: &Local, session: &str, at_most: usize) -> Pool<Local> {
 }
 
 async fn call(pool: &Pool<Local>, tool: &str, input: Value) {
-    let result = agent::call_tool(pool, tool, input).await;
+    let result = pool.call_tool(tool, input).await;
     assert!(!result.is_error, "{tool}: {}", result.content);
 }
 

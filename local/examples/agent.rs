@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use koze_core::provider::{Image, Size};
-use koze_core::tool::agent;
 use koze_core::tool::dialect::Dialect;
 use koze_core::{Images, Pool, SessionId};
 use koze_local::Local;
@@ -84,7 +83,7 @@ fn start() -> Result<String, Error> {
 
 /// The loop: the model answers, its tools are called, and it gets to know what came of them.
 async fn converse(client: &Client, pool: &Pool<Local>, prompt: &str) -> Result<String, Error> {
-    let definitions = agent::definitions(pool.images());
+    let definitions = pool.definitions();
     let tools: Vec<Value> = definitions.iter().map(|tool| tool.to_json(Dialect::Anthropic)).collect();
     let mut messages = vec![json!({ "role": "user", "content": prompt })];
     for _ in 0..STEPS {
@@ -110,7 +109,7 @@ async fn converse(client: &Client, pool: &Pool<Local>, prompt: &str) -> Result<S
 async fn call_tools(pool: &Pool<Local>, content: &Value) -> Vec<Value> {
     let calls = blocks(content, "tool_use").map(async |block| {
         let name = block["name"].as_str().unwrap_or_default();
-        let result = agent::call_tool(pool, name, block["input"].clone()).await;
+        let result = pool.call_tool(name, block["input"].clone()).await;
         json!({
             "type": "tool_result",
             "tool_use_id": block["id"],

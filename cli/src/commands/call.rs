@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::ExitCode;
 
-use koze_core::tool::Unread;
+use koze_core::tool::{All, Catalog, ToolResult, Unread};
 use serde_json::Value;
 
 use super::here::{self, Here};
@@ -24,7 +24,11 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
     };
     let here = Here::find(&args.here)?;
     let images = here::images(&args.here)?;
-    let result = here::wait(here.client().call(images, &args.tool, input))?;
+    let toolset = args.tools.as_deref();
+    // An unknown toolset starts no supervisor.
+    Catalog::<All>::select(&images, toolset).map_err(|error| here::failed(&error))?;
+    let reply = here::wait(here.client().call(images, toolset, &args.tool, input))?;
+    let result = ToolResult::from(reply);
     show::data(&format!("{}\n", result.content));
     Ok(ExitCode::from(u8::from(result.is_error)))
 }

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use koze_core::tool::agent;
+use koze_core::tool::{All, Catalog};
 use serde_json::Value;
 
-use super::{project, show};
+use super::{here, project, show};
 use crate::args::{self, Format};
 use crate::build::Build;
 use crate::finding::Findings;
@@ -25,7 +25,11 @@ pub(super) fn run(args: &args::Tools) -> ExitCode {
         show::findings(&findings);
     }
     let Ok(offered) = offered else { return ExitCode::FAILURE };
-    let definitions = agent::definitions(&offered.images);
+    let catalog = match Catalog::<All>::select(&offered.images, args.tools.as_deref()) {
+        Ok(catalog) => catalog,
+        Err(error) => return here::failed(&error),
+    };
+    let definitions = catalog.definitions(&offered.images);
     let list = definitions.iter().map(|definition| definition.to_json(args.dialect.into())).collect();
     show::out(&format!("{:#}\n", Value::Array(list)));
     ExitCode::SUCCESS

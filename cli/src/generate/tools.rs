@@ -2,8 +2,8 @@
 
 use koze_core::Images;
 use koze_core::provider::Image;
-use koze_core::tool::agent::{self, TYPES};
 use koze_core::tool::dialect::Dialect;
+use koze_core::tool::{All, Catalog, Families, Family};
 use koze_model::Sandbox;
 use koze_templates::TOOLS;
 use serde_json::{Value, json};
@@ -25,11 +25,9 @@ fn handlers(sandboxes: &[Sandbox], offered: Option<&Images>) -> String {
         Some(one(sandbox, image, image.name == images.default_image().name))
     });
     let list: Vec<Fill> = list.collect();
-    let tools: Vec<Fill> = TYPES.iter().filter(|_| offered.is_some()).map(tool).collect();
     Template::new(TOOLS).render(&Fill::default(), &|region| match region {
         "served" => &served,
         "image" => &list,
-        "tool" => &tools,
         other => unreachable!("the template has a region {other} that nobody fills"),
     })
 }
@@ -37,12 +35,12 @@ fn handlers(sandboxes: &[Sandbox], offered: Option<&Images>) -> String {
 /// Returns the values of the template outside its repeated regions.
 fn whole(images: &Images) -> Fill {
     let names: Vec<&str> = images.list().iter().map(|image| image.name.as_str()).collect();
-    let tools: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
+    let families = All::ALL.iter().filter(|one| images.serve(**one)).map(|one| family(*one));
     Fill {
         holes: vec![
             ("__KOZE_COUNT__", names.len().to_string()),
             ("__KOZE_NAMES__", literals(&names)),
-            ("__KOZE_TOOLS__", literals(&tools)),
+            ("__KOZE_FAMILIES__", families.collect::<Vec<_>>().join(", ")),
         ],
         regions: Vec::new(),
     }
@@ -76,6 +74,8 @@ fn one(sandbox: &Sandbox, image: &Image, default: bool) -> Fill {
     part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", some(literals(&image.allowed_hosts)));
     part("denied_hosts", "__KOZE_DENIED_HOSTS__", some(literals(&image.denied_hosts)));
     part("env", "__KOZE_ENV__", some(env.join(", ")));
+    let tools = || image.tools.iter().map(|one| format!("::koze::tool::Family::{one:?}")).collect::<Vec<_>>();
+    part("tools", "__KOZE_IMAGE_TOOLS__", (image.tools != [Family::Agent]).then(|| tools().join(", ")));
     if let Some((unit, number)) = image.sleep_after.map(|sleep| largest(sleep.as_secs())) {
         part("sleep_after", "__KOZE_UNIT__", Some(unit.to_owned()));
         fill.holes.push(("__KOZE_TIME__", number.to_string()));
@@ -92,9 +92,12 @@ fn largest(seconds: u64) -> (&'static str, u64) {
     }
 }
 
-fn tool((name, ty): &(&'static str, &'static str)) -> Fill {
-    let holes = vec![("__KOZE_TOOL__", (*name).to_owned()), ("__KOZE_TYPE__", (*ty).to_owned())];
-    Fill { holes, regions: Vec::new() }
+/// The type of a family's tools.
+fn family(family: Family) -> &'static str {
+    match family {
+        Family::Agent => "::koze::tool::agent::Agent",
+        other => unreachable!("no sandbox can serve the tools `{other}` yet"),
+    }
 }
 
 /// Joins texts as Rust literals.
@@ -103,7 +106,9 @@ fn literals<T: std::fmt::Debug>(texts: &[T]) -> String {
 }
 
 fn definitions(offered: Option<&Images>) -> String {
-    let definitions = offered.map(agent::definitions).unwrap_or_default();
+    // Without a default toolset there is nothing to list.
+    let of = |images: &Images| Some(Catalog::<All>::select(images, None).ok()?.definitions(images));
+    let definitions = offered.and_then(of).unwrap_or_default();
     let tools: Vec<Value> = definitions.iter().map(|tool| tool.to_json(Dialect::Mcp)).collect();
     format!("{:#}\n", json!({ "$comment": MARK, "tools": tools }))
 }

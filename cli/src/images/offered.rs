@@ -2,13 +2,25 @@
 
 use koze_core::Images;
 use koze_core::provider::{Image, Size};
-use koze_model::{Sandbox, instance};
+use koze_core::tool;
+use koze_model::{Family, Sandbox, instance};
 
 use super::Resolved;
 
 /// Returns whether a sandbox serves agents.
 pub fn serves(sandbox: &Sandbox) -> bool {
-    sandbox.attributes.serves("agent")
+    !tools(sandbox).is_empty()
+}
+
+/// Returns the families of tools that a sandbox serves.
+fn tools(sandbox: &Sandbox) -> Vec<tool::Family> {
+    let served = |family: &Family| sandbox.attributes.serves(*family);
+    let family = |family| match family {
+        Family::Agent => tool::Family::Agent,
+        Family::Workspace => tool::Family::Workspace,
+        Family::Thread => tool::Family::Thread,
+    };
+    Family::ALL.into_iter().filter(served).map(family).collect()
 }
 
 /// Returns the images of the sandboxes that serve agents, ordered by file, or `None` if no sandbox serves agents.
@@ -43,6 +55,7 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Image {
         denied_hosts: hosts(&attributes.denied_hosts),
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
+        tools: tools(sandbox),
         ..Image::new(&sandbox.names.base, &image.image, Size { memory_mib, disk_mb })
     }
 }

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Offering {
     /// The images.
     pub images: Images,
+    /// The toolset, if it is not the project's default.
+    pub toolset: Option<String>,
     /// The sandbox files, and the generated file that `koze build` rewrites when sandboxes are added or removed.
     files: Vec<(Stamp, PathBuf)>,
 }
@@ -21,9 +23,13 @@ type Stamp = Option<(SystemTime, u64)>;
 
 impl Offering {
     /// Creates an offering and stamps its files.
-    pub(crate) fn new(images: Images, files: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub(crate) fn new(
+        images: Images,
+        toolset: Option<String>,
+        files: impl IntoIterator<Item = PathBuf>,
+    ) -> Self {
         let stamped = |file: PathBuf| (stamp_of(&file), file);
-        Offering { images, files: files.into_iter().map(stamped).collect() }
+        Offering { images, toolset, files: files.into_iter().map(stamped).collect() }
     }
 
     /// Returns whether the files are unchanged.

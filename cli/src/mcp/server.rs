@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use koze_core::tool::{agent, mcp};
+use koze_core::tool::{All, Catalog, mcp};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -34,14 +34,19 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub(crate) struct Offer {
     pub(crate) offering: Offering,
+    pub(crate) catalog: Catalog<All>,
     tools: Vec<Tool>,
 }
 
 impl Offer {
-    /// Creates the tool definitions for an offering.
-    pub(crate) fn new(offering: Offering) -> Self {
-        let tools = mcp::tools(agent::definitions(&offering.images));
-        Offer { offering, tools }
+    /// Selects the tools for the images of a project.
+    ///
+    /// # Errors
+    /// Returns an error if the project does not serve the toolset.
+    pub(crate) fn new(offering: Offering) -> koze_core::Result<Self> {
+        let catalog = Catalog::select(&offering.images, offering.toolset.as_deref())?;
+        let tools = mcp::tools(catalog.definitions(&offering.images));
+        Ok(Offer { offering, catalog, tools })
     }
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use koze_core::tool::ToolResult;
+use koze_core::tool::Reply;
 use koze_core::{Code, Error, Images, Result, SessionId};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufStream};
@@ -56,12 +56,22 @@ impl Client {
         Client { state, session }
     }
 
-    /// Calls a tool. Dropping the future cancels the call and kills its command.
-    pub async fn call(&self, images: Images, tool: &str, input: Value) -> ToolResult {
-        match self.ask(Act::Call { images, tool: tool.to_owned(), input }).await {
-            Ok(Answer::Result(result)) => result,
-            Ok(_) => refused(&odd()),
-            Err(error) => refused(&error),
+    /// Calls a tool of a toolset, or of the project's default one without `toolset`. Dropping the future cancels the call
+    /// and kills its command.
+    ///
+    /// # Errors
+    /// Returns the errors of the tool and of the supervisor.
+    pub async fn call(
+        &self,
+        images: Images,
+        toolset: Option<&str>,
+        tool: &str,
+        input: Value,
+    ) -> Result<Reply> {
+        let toolset = toolset.map(str::to_owned);
+        match self.ask(Act::Call { images, toolset, tool: tool.to_owned(), input }).await? {
+            Answer::Replied(reply) => reply,
+            _ => Err(odd()),
         }
     }
 
@@ -260,8 +270,4 @@ fn unreachable(error: &io::Error) -> Error {
 
 fn odd() -> Error {
     Error::new(Code::Internal, "the supervisor of this session returned an unexpected answer")
-}
-
-fn refused(error: &Error) -> ToolResult {
-    ToolResult { content: error.to_string(), is_error: true }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use koze_core::tool::{agent, mcp};
+use koze_core::tool::mcp;
 use rmcp::model::CallToolResult;
 use serde_json::Value;
 use tokio::io::BufReader;
@@ -35,7 +35,10 @@ pub(super) async fn serve(
 ) -> Option<Answer> {
     let [input, output] = wire::take_over(stream_of(&read)).await.ok()?;
     let (new, offerings) = mpsc::channel(1);
-    let offer = Arc::new(Offer::new(offering));
+    let offer = match Offer::new(offering) {
+        Ok(offer) => Arc::new(offer),
+        Err(error) => return Some(Answer::Failed(error)),
+    };
     let now = Mutex::new(Now { offer, offerings, write: Arc::clone(write) });
     let here = Here { supervisor: Arc::clone(&supervisor), now: Arc::new(now), calls: Arc::default() };
     let (calls, keeper) = (Arc::clone(&here.calls), Keeper::default());
@@ -128,7 +131,10 @@ impl Backend for Here {
             if asked.is_ok()
                 && let Some(offering) = now.offerings.recv().await
             {
-                now.offer = Arc::new(Offer::new(offering));
+                // `koze mcp` sends only what it could read.
+                if let Ok(offer) = Offer::new(offering) {
+                    now.offer = Arc::new(offer);
+                }
             }
         }
         Arc::clone(&now.offer)
@@ -136,9 +142,9 @@ impl Backend for Here {
 
     async fn call(&self, tool: &str, input: Value) -> CallToolResult {
         let _counted = Counted::new(&self.calls);
-        let images = self.offer().await.offering.images.clone();
-        match self.supervisor.pool(images).await {
-            Ok(pool) => mcp::reply(agent::reply(&pool, tool, input).await),
+        let offer = self.offer().await;
+        match self.supervisor.pool(offer.offering.images.clone()).await {
+            Ok(pool) => mcp::reply(offer.catalog.call(&pool, tool, input).await),
             Err(error) => mcp::reply(Err(error)),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use koze_core::sandbox::Status;
-use koze_core::tool::agent;
+use koze_core::tool::{All, Catalog};
 use koze_core::{
     Code, Error, Images, Pool, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
 };
@@ -212,9 +212,10 @@ impl Supervisor {
 
     async fn act(&self, act: Act) -> Result<Answer> {
         match act {
-            Act::Call { images, tool, input } => {
+            Act::Call { images, toolset, tool, input } => {
+                let catalog = Catalog::<All>::select(&images, toolset.as_deref())?;
                 let pool = self.pool(images).await?;
-                Ok(Answer::Result(agent::call_tool(&pool, &tool, input).await))
+                Ok(Answer::Replied(catalog.call(&pool, &tool, input).await))
             }
             Act::Destroy { name } => {
                 let id = SandboxId { session: self.session.clone(), name: SandboxName::new(&name)? };

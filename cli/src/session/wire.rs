@@ -4,7 +4,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use koze_core::tool::ToolResult;
+use koze_core::tool::Reply;
 use koze_core::{Error, Images};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -51,6 +51,8 @@ pub enum Act {
     Call {
         /// The current images of the project.
         images: Images,
+        /// The toolset, if it is not the project's default.
+        toolset: Option<String>,
         /// The tool.
         tool: String,
         /// The tool's input.
@@ -72,8 +74,8 @@ pub enum Answer {
     Begun,
     /// The supervisor runs another version of the program and exits. Nothing was done.
     Stale,
-    /// The result of a tool.
-    Result(ToolResult),
+    /// The reply of a tool, or its error.
+    Replied(std::result::Result<Reply, Error>),
     /// The project's files changed. The supervisor expects the new offering on this connection.
     Changed,
     /// The client disconnected or failed.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
+use crate::tool::Family;
 
 /// Opens sandboxes and keeps track of them across restarts of the host process.
 pub trait Provider: MaybeSend + MaybeSync + 'static {
@@ -78,10 +79,18 @@ pub struct Image {
     /// The idle time before its sandboxes sleep, if the image sets one.
     #[serde(default)]
     pub sleep_after: Option<Duration>,
+    /// The families of tools that its sandboxes serve.
+    #[serde(default = "agent")]
+    pub tools: Vec<Family>,
+}
+
+/// What a sandbox serves unless its attribute says otherwise.
+fn agent() -> Vec<Family> {
+    vec![Family::Agent]
 }
 
 impl Image {
-    /// Creates an image with defaults: no internet access and no environment variables.
+    /// Creates an image with defaults: no internet access, no environment variables, and the tools `agent`.
     pub fn new(name: impl Into<String>, reference: impl Into<String>, size: Size) -> Self {
         Image {
             name: name.into(),
@@ -92,6 +101,7 @@ impl Image {
             env: Vec::new(),
             size,
             sleep_after: None,
+            tools: agent(),
         }
     }
 }

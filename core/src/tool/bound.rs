@@ -4,9 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::agent::{self, Browse, Glob, ReadFile, Shell, WriteFile};
 use super::dialect::Definition;
-use super::{Reply, Tool, ToolResult, unknown_tool};
+use super::{Reply, Scope, ToolResult, unknown_tool};
 use crate::error::{Code, Error, Result};
 use crate::handle::Handle;
 use crate::pool::Pool;
@@ -22,20 +21,21 @@ pub struct BoundTool<P: Provider> {
 /// The key that tools bound to one sandbox omit.
 const SANDBOX: &str = "sandbox";
 
-/// The tools that can be bound to one sandbox.
-const OF_ONE: [&str; 5] = [Shell::NAME, ReadFile::NAME, WriteFile::NAME, Glob::NAME, Browse::NAME];
-
 impl<P: Provider> BoundTool<P> {
     pub(crate) fn all(pool: &Pool<P>) -> Vec<Self> {
         let bound = |definition| BoundTool { pool: pool.clone(), sandbox: None, definition };
-        agent::definitions(pool.images()).into_iter().map(bound).collect()
+        pool.definitions().into_iter().map(bound).collect()
     }
 
     pub(crate) fn of_sandbox(sandbox: Handle<P>, name: &str) -> Result<Self> {
         let pool = sandbox.pool().clone();
-        let mut all = agent::definitions(pool.images()).into_iter();
-        let found = all.find(|definition| definition.name == name && OF_ONE.contains(&name));
-        let Some(mut definition) = found else { return Err(unknown_tool(name, &OF_ONE)) };
+        let mut all = pool.definitions();
+        all.retain(|definition| definition.scope == Scope::Sandbox);
+        let Some(index) = all.iter().position(|definition| definition.name == name) else {
+            let names: Vec<&str> = all.iter().map(|definition| definition.name).collect();
+            return Err(unknown_tool(name, &names));
+        };
+        let mut definition = all.swap_remove(index);
         if let Some(properties) = definition.schema.pointer_mut("/properties").and_then(Value::as_object_mut)
         {
             properties.shift_remove(SANDBOX);
@@ -51,7 +51,7 @@ impl<P: Provider> BoundTool<P> {
     /// Calls it with a model's input.
     pub async fn call(&self, input: Value) -> ToolResult {
         match self.complete(input) {
-            Ok(input) => agent::call_tool(&self.pool, self.definition.name, input).await,
+            Ok(input) => self.pool.call_tool(self.definition.name, input).await,
             Err(error) => Err::<Reply, _>(error).into(),
         }
     }

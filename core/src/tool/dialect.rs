@@ -5,7 +5,7 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-use super::Tool;
+use super::{Scope, Tool};
 
 /// The definition of a tool for models.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Definition {
     pub description: &'static str,
     /// The JSON schema of its input.
     pub schema: Value,
+    /// What it works on.
+    pub scope: Scope,
 }
 
 /// The format of a tool definition.
@@ -32,12 +34,17 @@ pub enum Dialect {
 impl Definition {
     /// Returns the definition of a tool.
     pub fn of<T: Tool>() -> Self {
-        Definition { name: T::NAME, description: T::DESCRIPTION, schema: schema::<T::Input>() }
+        Definition {
+            name: T::NAME,
+            description: T::DESCRIPTION,
+            schema: schema::<T::Input>(),
+            scope: T::SCOPE,
+        }
     }
 
     /// Returns the definition in a format.
     pub fn to_json(&self, dialect: Dialect) -> Value {
-        let Definition { name, description, schema } = self;
+        let Definition { name, description, schema, .. } = self;
         match dialect {
             Dialect::Mcp => json!({ "name": name, "description": description, "inputSchema": schema }),
             Dialect::Anthropic => json!({ "name": name, "description": description, "input_schema": schema }),

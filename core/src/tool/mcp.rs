@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::agent::cut;
 use super::dialect::Definition;
-use super::{Reply, ToolResult, text};
+use super::{Content, Reply, text};
 use crate::error::{Code, Error, Result};
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
@@ -59,19 +59,10 @@ pub fn tools(definitions: Vec<Definition>) -> Vec<Tool> {
 }
 
 /// Returns the result of a tool. JSON is also sent as structured content.
-pub fn result(ToolResult { content, is_error }: ToolResult) -> CallToolResult {
-    // A text that is too long can only be cut by its fields.
-    let parsed = content.len() <= LONGEST_TWICE || length(&content) > LONGEST;
-    match parsed.then(|| serde_json::from_str(&content).ok()).flatten() {
-        Some(value) => as_result(content, value, is_error),
-        None => as_text(content, None, is_error),
-    }
-}
-
-/// Returns the same for a reply that is not serialized yet.
 pub fn reply(reply: Result<Reply>) -> CallToolResult {
     match reply {
-        Ok(Reply { value, is_error }) => as_result(text(&value), value, is_error),
+        Ok(Reply { content: Content::Json(value), is_error }) => as_result(text(&value), value, is_error),
+        Ok(Reply { content: Content::Text(text), is_error }) => as_text(text, None, is_error),
         Err(error) => as_text(error.to_string(), None, true),
     }
 }
@@ -123,24 +114,27 @@ mod tests {
     fn a_file_that_is_too_long_is_cut() {
         let file = vec![0; 2 << 20];
         let value = serde_json::to_value(part(file, 5, 5 + (2 << 20))).unwrap();
-        let told = reply(Ok(Reply { value: value.clone(), is_error: false }));
+        let told = reply(Reply::ok(value));
         let (length, cut) = sent(&told);
         assert!(length <= LONGEST && length > LONGEST - 1024, "{length}");
         let read = cut["content"].as_str().unwrap().len();
         assert_eq!((&cut["truncated"], &cut["next_offset"]), (&json!(true), &json!(5 + read)));
-        assert_eq!(sent(&result(ToolResult { content: text(&value), is_error: false })).1, cut);
     }
 
     #[test]
     fn other_results_are_not_cut() {
         let value = json!({ "stdout": "\0".repeat(LONGEST / 6), "size": 1, "exit_code": 0 });
-        let told = reply(Ok(Reply { value, is_error: false }));
+        let told = reply(Reply::ok(value));
         assert_eq!(told.is_error, Some(true));
         let short = json!({ "content": "a", "size": 1 });
-        assert_eq!(
-            reply(Ok(Reply { value: short.clone(), is_error: false })).structured_content,
-            Some(short)
-        );
+        assert_eq!(reply(Reply::ok(&short)).structured_content, Some(short));
+    }
+
+    #[test]
+    fn plain_text_is_sent_as_it_is() {
+        let told = reply(Ok(Reply::text(r#"{"a":1}"#)));
+        assert_eq!(told.content[0].as_text().unwrap().text, r#"{"a":1}"#);
+        assert_eq!((told.structured_content, told.is_error), (None, Some(false)));
     }
 
     #[test]

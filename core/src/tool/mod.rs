@@ -2,7 +2,9 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | [`agent`] | the eight tools over a session's pool |
+//! | [`agent`] | the family `agent`: eight tools over a session's sandboxes |
+//! | `family` | families of tools |
+//! | `catalog` | the tools that a server serves together: definitions and calls |
 //! | `bound` | tools that are bound to a session or sandbox |
 //! | [`dialect`] | definitions in the formats of MCP, Anthropic and OpenAI |
 //! | [`mcp`] | definitions and results as MCP types |
@@ -11,7 +13,9 @@
 
 pub mod agent;
 mod bound;
+mod catalog;
 pub mod dialect;
+mod family;
 mod input;
 pub mod mcp;
 mod read;
@@ -24,33 +28,58 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::bound::BoundTool;
+pub use self::catalog::{Catalog, Families};
+pub use self::family::{Family, ToolFamily};
 pub use self::read::{Unread, read};
 use crate::error::{Code, Error, Result};
 use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
 
+/// All families of this version of koze.
+pub type All = (agent::Agent,);
+
 /// The result of a tool call, as sent to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// JSON text, or an error message that starts with its code.
+    /// JSON text, plain text, or an error message that starts with its code.
     pub content: String,
     /// Whether it failed.
     pub is_error: bool,
 }
 
 /// The reply of a tool.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The value.
-    pub value: Value,
+    /// What a model reads.
+    pub content: Content,
     /// Whether it is reported as an error, such as a command with a nonzero exit code.
     pub is_error: bool,
 }
 
+/// The content of a reply.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// A value, which is sent as JSON.
+    Json(Value),
+    /// Text, which is sent as it is.
+    Text(String),
+}
+
+impl Content {
+    /// Returns the text that a model reads.
+    fn into_text(self) -> String {
+        match self {
+            Content::Json(value) => text(&value),
+            Content::Text(text) => text,
+        }
+    }
+}
+
 impl Reply {
-    /// Creates a successful reply.
+    /// Creates a successful reply with a value.
     ///
     /// # Errors
     /// Never for plain data.
@@ -58,8 +87,22 @@ impl Reply {
         let value = serde_json::to_value(value).map_err(|error| {
             Error::new(Code::Internal, format!("the result cannot be serialized: {error}"))
         })?;
-        Ok(Reply { value, is_error: false })
+        Ok(Reply { content: Content::Json(value), is_error: false })
     }
+
+    /// Creates a successful reply with plain text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Reply { content: Content::Text(text.into()), is_error: false }
+    }
+}
+
+/// What a tool works on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// One sandbox, which the input names. Such a tool can be bound to a sandbox.
+    Sandbox,
+    /// The session.
+    Session,
 }
 
 /// A tool.
@@ -68,6 +111,8 @@ pub trait Tool {
     const NAME: &'static str;
     /// Its description for models.
     const DESCRIPTION: &'static str;
+    /// What it works on.
+    const SCOPE: Scope = Scope::Sandbox;
     /// Its input.
     type Input: DeserializeOwned + JsonSchema + MaybeSend;
 
@@ -115,7 +160,7 @@ fn text(value: &Value) -> String {
 impl From<Result<Reply>> for ToolResult {
     fn from(result: Result<Reply>) -> Self {
         match result {
-            Ok(reply) => ToolResult { content: text(&reply.value), is_error: reply.is_error },
+            Ok(reply) => ToolResult { content: reply.content.into_text(), is_error: reply.is_error },
             Err(error) => ToolResult { content: error.to_string(), is_error: true },
         }
     }

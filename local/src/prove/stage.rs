@@ -46,6 +46,7 @@ fn template() -> Template {
             // The program that tries is this one, and a debug build of it is large.
             size: Size { memory_mib: 512, disk_mb: 4000 },
             sleep_after: None,
+            tools: Vec::new(),
         },
         sleep_after: Duration::from_mins(10),
     }

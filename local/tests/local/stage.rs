@@ -104,6 +104,7 @@ pub(crate) fn template() -> Template {
             env: vec![("IMAGE".into(), "of the image".into())],
             size: Size { memory_mib: 256, disk_mb: 200 },
             sleep_after: None,
+            tools: vec![koze_core::Family::Agent],
         },
         sleep_after: Duration::from_mins(10),
     }

@@ -2,7 +2,6 @@
 
 use koze_core::Code;
 use koze_core::pool::{Images, Pool};
-use koze_core::tool::agent;
 use koze_local::Local;
 use serde_json::{Value, json};
 
@@ -34,7 +33,7 @@ fn session() -> Session {
 
 impl Session {
     async fn call(&self, tool: &str, input: Value) -> (Value, bool) {
-        let result = agent::call_tool(&self.pool, tool, input).await;
+        let result = self.pool.call_tool(tool, input).await;
         let content = serde_json::from_str(&result.content).unwrap_or(Value::String(result.content));
         (content, result.is_error)
     }

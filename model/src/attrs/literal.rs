@@ -8,15 +8,13 @@ use syn::{Expr, Lit, Meta};
 
 use super::Rollout;
 use crate::backend::Backend;
+use crate::family::Family;
 use crate::image::Image;
 use crate::instance;
 use crate::names;
 use crate::report::Report;
 use crate::rules::Rule;
 use crate::value::Spanned;
-
-/// The tool families, and whether this version supports them.
-const FAMILIES: &[(&str, bool)] = &[("agent", true), ("workspace", false), ("thread", false)];
 
 /// The maximum idle time, one year. A container that practically never sleeps would be an unnoticed mistake.
 const LONGEST_SLEEP: u64 = 365 * 24 * 3600;
@@ -247,22 +245,23 @@ pub(super) fn seconds(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<String>>> {
+pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Family>>> {
     let list = texts("tools", meta, report)?;
-    for family in &list.value {
-        match FAMILIES.iter().find(|(name, _)| *name == family.value) {
-            Some((_, true)) => {}
-            Some((name, false)) => {
-                report.add(Rule::FamilyNotServed { family: (*name).to_owned() }, family.span);
-            }
+    let mut families = Vec::new();
+    for name in &list.value {
+        match Family::find(&name.value) {
+            Some(family) if family.is_served() => families.push(family),
+            Some(family) => report.add(Rule::FamilyNotServed { family: family.to_string() }, name.span),
             None => {
-                let names: Vec<_> = FAMILIES.iter().map(|(name, _)| *name).collect();
-                let expected = format!("a list of the families {}", crate::rules::listed(&names));
-                bad_value::<()>("tools", &family.value, &expected, family.span, report);
+                let expected = format!(
+                    "a list of the families {}",
+                    crate::rules::listed(&Family::ALL.map(Family::name))
+                );
+                bad_value::<()>("tools", &name.value, &expected, name.span, report);
             }
         }
     }
-    Some(Spanned::new(list.value.into_iter().map(|family| family.value).collect(), list.span))
+    Some(Spanned::new(families, list.span))
 }
 
 pub(super) fn backend(meta: &Meta, report: &mut Report) -> Option<Spanned<Backend>> {

@@ -14,6 +14,7 @@ use syn::punctuated::Punctuated;
 use syn::{Meta, Token};
 
 use crate::backend::Backend;
+use crate::family::Family;
 use crate::image::{self, Image};
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
@@ -162,7 +163,7 @@ pub struct Attributes {
     pub internet: Option<Spanned<bool>>,
     pub allowed_hosts: Option<Spanned<Vec<String>>>,
     pub denied_hosts: Option<Spanned<Vec<String>>>,
-    pub tools: Option<Spanned<Vec<String>>>,
+    pub tools: Option<Spanned<Vec<Family>>>,
     pub default: Option<Span>,
     pub backend: Option<Spanned<Backend>>,
     pub entrypoint: Option<Spanned<Vec<String>>>,
@@ -257,9 +258,9 @@ impl Attributes {
         }
     }
 
-    /// Returns whether agents get this tool family in the sandbox.
-    pub fn serves(&self, family: &str) -> bool {
-        self.tools.as_ref().map_or(family == "agent", |tools| tools.value.iter().any(|one| one == family))
+    /// Returns whether the sandbox serves a family of tools.
+    pub fn serves(&self, family: Family) -> bool {
+        self.tools.as_ref().map_or(family == Family::Agent, |tools| tools.value.contains(&family))
     }
 
     /// Returns the backend.
@@ -293,7 +294,7 @@ impl Attributes {
             "instance_type",
             "`instance` is a custom size, `instance_type` one of Cloudflare's: keep only one of them",
         );
-        if !self.serves("agent") {
+        if !self.serves(Family::Agent) {
             let why = "the default sandbox must serve the family `agent`: remove `default`, or add `agent`";
             exclusive("default", "tools", why);
         }

@@ -1,4 +1,4 @@
-//! Answers and refusals, as JSON.
+//! Responses and errors, as JSON.
 
 use serde::Serialize;
 use serde_json::json;
@@ -6,16 +6,16 @@ use worker::{Headers, Response, ResponseBody, ResponseBuilder, console_error};
 
 use koze_core::error::Error;
 
-/// Why a request is not answered.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     /// The HTTP status.
     pub(super) status: u16,
-    /// The same in a word.
+    /// The kind of the error, in one word.
     pub(super) code: &'static str,
-    /// What was wrong, what would be right.
+    /// What was wrong, and what would be right.
     pub(super) message: String,
-    /// A header that belongs to it.
+    /// An additional header.
     pub(super) header: Option<(&'static str, &'static str)>,
 }
 
@@ -24,7 +24,7 @@ impl Refusal {
         Refusal { status, code, message: message.into(), header: None }
     }
 
-    /// A request that cannot be.
+    /// Creates the response to an invalid request.
     pub(super) fn invalid(message: impl Into<String>) -> Self {
         Refusal::new(400, "invalid_input", message)
     }
@@ -56,25 +56,25 @@ impl From<Error> for Refusal {
 }
 
 impl From<worker::Error> for Refusal {
-    /// What the platform says may hold anything: it goes to the log.
+    /// Errors of the platform can contain anything, so they go to the log only.
     fn from(error: worker::Error) -> Self {
         console_error!("koze: {error}");
         Refusal::new(500, "internal", "the Worker failed: see its log")
     }
 }
 
-/// A value.
+/// Returns a value as JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<Response, Refusal> {
     let text = serde_json::to_string(value).map_err(worker::Error::from)?;
     Ok(respond(200, text, [("content-type", "application/json")])?)
 }
 
-/// A text for people.
+/// Returns text for people.
 pub(super) fn text(text: &'static str) -> Result<Response, Refusal> {
     Ok(respond(200, text.to_owned(), [("content-type", "text/plain; charset=utf-8")])?)
 }
 
-/// Nothing, and a status that says it all.
+/// Returns an empty body with a status.
 pub(super) fn respond(
     status: u16,
     body: String,

@@ -1,4 +1,4 @@
-//! Who calls: the token of a request, and the tenant it belongs to.
+//! Authentication: the token of a request, and its tenant.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use worker::Env;
 use super::answer::Refusal;
 use koze_core::id::SessionId;
 
-/// The secret with the one token there is, and the tenant it belongs to.
+/// The secret with the single token, and its tenant.
 const TOKEN: &str = "KOZE_TOKEN";
 const TENANT: &str = "default";
-/// The secret with the tokens of several tenants, as a JSON object: tenant, token.
+/// The secret with the tokens of several tenants: a JSON object from tenant to token.
 const TOKENS: &str = "KOZE_TOKENS";
 
 /// The shortest token, in bytes.
 const SHORTEST: usize = 16;
-/// What may stand between a token and other words in a header.
+/// Characters that may separate a token from other words in a header.
 const BETWEEN: [char; 6] = [' ', '\t', ',', ';', '=', '"'];
 
 /// The tokens of the Worker, by tenant.
@@ -28,7 +28,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Those that the secrets of the Worker hold.
+    /// Reads the tokens from the Worker's secrets.
     pub(super) fn of(env: &Env) -> Result<Self, Refusal> {
         let secret = |name: &str| match crate::binding::raw(env, name) {
             Err(_) => Ok(None),
@@ -37,7 +37,7 @@ impl Tokens {
         Tokens::read(secret(TOKEN)?.as_deref(), secret(TOKENS)?.as_deref())
     }
 
-    /// Reads the two secrets.
+    /// Parses the two secrets.
     fn read(one: Option<&str>, several: Option<&str>) -> Result<Self, Refusal> {
         let mut tenants = Vec::new();
         if let Some(token) = one {
@@ -48,7 +48,7 @@ impl Tokens {
                 .map_err(|_| unusable(TOKENS, "it is not a JSON object from tenants to tokens"))?;
             tenants.extend(map.into_iter().map(|(tenant, token)| (tenant, token, TOKENS)));
         }
-        // Of both: what follows from one alone, the tenant whose token that is could make for the others.
+        // Derived from both. From one alone, the tenant with that token could derive the keys of the others.
         let secret = serde_json::json!([one, several]).to_string();
         if tenants.is_empty() {
             let message = format!(
@@ -75,12 +75,12 @@ impl Tokens {
         Ok(Tokens { tenants, secret })
     }
 
-    /// What keys of the Worker's own follow from.
+    /// Returns the secret that the Worker's own keys are derived from.
     pub(super) fn secret(&self) -> &str {
         &self.secret
     }
 
-    /// Whether a header holds a token of the Worker, in whatever scheme. How long this takes says nothing of the tokens.
+    /// Returns whether a header contains a token of the Worker, in any scheme. Takes constant time.
     pub(super) fn are_in(&self, header: &str) -> bool {
         let mut found = false;
         let tokens: Vec<_> = self
@@ -92,7 +92,7 @@ impl Tokens {
         for rest in std::iter::once(0).chain(starts).map(|start| &header.as_bytes()[start..]) {
             let word = rest.split(|byte| BETWEEN.contains(&char::from(*byte))).next().map(Sha256::digest);
             for (token, digest, is_broken) in &tokens {
-                // A token may have such a character in it.
+                // A token can contain such a character.
                 let part = if *is_broken { rest.get(..token.len()).map(Sha256::digest) } else { word };
                 found |= part.is_some_and(|part| part.as_slice().ct_eq(digest.as_slice()).into());
             }
@@ -100,7 +100,7 @@ impl Tokens {
         found
     }
 
-    /// The tenant whose token the header `Authorization` has. How long this takes says nothing of the tokens.
+    /// Returns the tenant whose token is in the `Authorization` header. Takes constant time.
     pub(super) fn tenant(&self, header: Option<&str>) -> Result<&str, Refusal> {
         let given = header.and_then(bearer).map(Sha256::digest);
         let given =
@@ -115,7 +115,7 @@ impl Tokens {
     }
 }
 
-/// The token in a header; the scheme may be written in any case.
+/// Returns the token of a header. The scheme is not case-sensitive.
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start())

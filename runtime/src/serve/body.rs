@@ -1,4 +1,4 @@
-//! Bodies of requests, as long as they may be.
+//! Request bodies and their limit.
 
 use futures_util::StreamExt as _;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use super::answer::Refusal;
 use koze_core::error::Result as Read;
 use koze_core::tool::{self, Unread};
 
-/// The longest body: a file that a model writes, as JSON.
+/// The longest body: a file written by a model, as JSON.
 pub(super) const MOST: usize = 32 << 20;
 
-/// The body as the input of a tool, or what its caller is told as that tool's result.
+/// Reads the body as the input of a tool. The inner error is reported as the tool's result.
 pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
     let bytes = read(request).await?;
     match tool::read(&bytes) {
@@ -23,12 +23,12 @@ pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
     }
 }
 
-/// The body.
+/// Reads the body.
 pub(super) async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
     let said = request.headers().get("content-length")?;
     match said.and_then(|length| length.parse::<usize>().ok()) {
         Some(length) if length > MOST => return Err(too_large()),
-        // The platform reads no more than was said.
+        // The platform reads no more than the announced length.
         Some(_) => return Ok(request.bytes().await?),
         None if request.inner().body().is_none() => return Ok(Vec::new()),
         None => {}

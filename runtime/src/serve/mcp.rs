@@ -1,8 +1,8 @@
-//! The Model Context Protocol over streamable HTTP, without anything to remember: each message is a request of its own, its
-//! answer one JSON document. What lasts is the session of the sandboxes, and the client names it.
+//! The Model Context Protocol over streamable HTTP, without state: each message is one request, and its response is one JSON
+//! document. Only the session of sandboxes persists. The client names it.
 //!
-//! A client that begins with `initialize` is given an id, which it says with each request: by it and the request's own, a
-//! call is given up. One of the versions without ends its request for that.
+//! A client that sends `initialize` receives a session ID, which it sends with each request. This ID and the request's own ID
+//! identify a call for cancellation. A client without one cancels a call by closing its request.
 
 use rmcp::model::{
     CacheScope, CallToolResult, DiscoverResult, EmptyResult, ErrorCode, ErrorData, InitializeResult,
@@ -15,36 +15,35 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use worker::{Response, console_error};
 
-use super::Served;
 use super::answer::{self, Refusal};
 use crate::provider::cloudflare::{Cloudflare, label};
 use koze_core::error::Error;
 use koze_core::pool::Pool;
 use koze_core::tool::mcp::Files;
-use koze_core::tool::{self, Unread, agent, mcp};
+use koze_core::tool::{self, Catalog, Families, Unread, mcp};
 
-/// The session of a client that names none: all of a tenant's share it.
+/// The session of clients that name none. All such clients of a tenant share it.
 const SESSION: &str = "default";
-/// The header that names one; `?session=` does as well.
+/// The header that names a session; `?session=` works as well.
 const HEADER: &str = "koze-session";
-/// The header in which a client says which version it speaks.
+/// The header with the protocol version of the client.
 const VERSION: &str = "mcp-protocol-version";
 
-/// The header with the id that a client was given.
+/// The header with the session ID of the protocol.
 const CLIENT: &str = "mcp-session-id";
 
-/// The id that a client was given, if it says one.
+/// Returns the client's session ID of the protocol, if it sent one.
 pub(super) fn client(request: &worker::Request) -> Result<Option<String>, Refusal> {
     Ok(request.headers().get(CLIENT)?)
 }
 
-/// The session that a client names, by its header or its URL.
+/// Returns the session of sandboxes that the client names in the header or the URL.
 pub(super) fn session(request: &worker::Request, query: &super::Query) -> Result<String, Refusal> {
     let header = request.headers().get(HEADER)?;
     Ok(header.or_else(|| query.get("session").cloned()).unwrap_or_else(|| SESSION.to_owned()))
 }
 
-/// Refuses a version that no server of this one knows.
+/// Rejects unknown protocol versions.
 pub(super) fn check_version(request: &worker::Request) -> Result<(), Refusal> {
     match request.headers().get(VERSION)? {
         Some(version) if !ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version) => {
@@ -57,26 +56,26 @@ pub(super) fn check_version(request: &worker::Request) -> Result<(), Refusal> {
     }
 }
 
-/// What a message says.
+/// A message from a client.
 enum Said {
     Ask(Ask),
-    /// Nobody waits for the answer to this any more.
+    /// The cancellation of a request.
     Cancelled(RequestId),
-    /// Nothing that there would be anything to do about.
+    /// A message that requires no action.
     Nothing,
 }
 
-/// What somebody asks. The protocol's own type of all messages would bring all of them into the Worker, and it is there
-/// for few.
+/// A request. The SDK's own message type would pull every message of the protocol into the Worker, and the Worker handles
+/// only a few.
 struct Ask {
     id: RequestId,
     method: String,
     params: Map<String, Value>,
-    /// What is wrong with it where a key stands twice in one of its objects.
+    /// The error for a duplicate key in one of its objects, if there is one.
     twice: Option<Error>,
 }
 
-/// What comes of it.
+/// The result of a request.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Outcome {
@@ -87,14 +86,14 @@ enum Outcome {
     Empty(EmptyResult),
 }
 
-/// What `initialize` has to say.
+/// The parameters of `initialize`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Initialize {
     protocol_version: ProtocolVersion,
 }
 
-/// What `tools/call` has to say.
+/// The parameters of `tools/call`.
 #[derive(Deserialize)]
 struct Call {
     name: String,
@@ -102,10 +101,11 @@ struct Call {
     arguments: Option<Map<String, Value>>,
 }
 
-/// Answers a message of a client; `pool` is the session's, for a call of a name.
-pub(super) async fn answer<S: Served>(
+/// Responds to a message of a client. `pool` returns the session's sandboxes for a call with this name.
+pub(super) async fn answer<F: Families>(
     body: &[u8],
     client: Option<&str>,
+    catalog: &Catalog<F>,
     pool: impl Fn(Option<String>) -> Pool<Cloudflare>,
 ) -> Result<Response, Refusal> {
     let ask = match read(body) {
@@ -116,15 +116,15 @@ pub(super) async fn answer<S: Served>(
             }
             return Ok(answer::respond(202, String::new(), [])?);
         }
-        // To a notification, or an answer to what was never asked, there is nothing to say.
+        // Notifications and responses get no response.
         Ok(Said::Nothing) => return Ok(answer::respond(202, String::new(), [])?),
         Err(error) => return reply(400, &JsonRpcError::new(None, error), None),
     };
     let id = ask.id.clone();
     let pool = pool(client.map(|client| call_name(client, &id)));
-    match outcome::<S>(ask, &pool).await {
+    match outcome(ask, catalog, &pool).await {
         Ok(result) => {
-            // Nobody else is to guess it, and end another's calls.
+            // A random ID, so that other clients cannot guess it and cancel calls.
             let given = matches!(result, Outcome::Initialize(_)).then(|| uuid::Uuid::new_v4().to_string());
             reply(200, &JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result }, given.as_deref())
         }
@@ -132,21 +132,21 @@ pub(super) async fn answer<S: Served>(
     }
 }
 
-/// The name of the call of a client's request: it follows from both, and is short whatever they are.
+/// Returns the name of a call: a digest of the client's ID and the request's, so that its length is fixed.
 fn call_name(client: &str, id: &RequestId) -> String {
-    // A number and a text that looks like it are two ids.
+    // The number 1 and the text "1" are different IDs.
     let text = serde_json::json!([client, id]).to_string();
     label::base32(&Sha256::digest(text))
 }
 
-/// Gives a call up. Who has said that nobody waits for it is not told what came of that; the log is.
+/// Cancels a call. A cancellation gets no response; failures are logged.
 async fn give_up(pool: &Pool<Cloudflare>, call: &str) {
     if let Err(error) = pool.provider().give_up(pool.session(), call).await {
         console_error!("koze: a canceled call may still run: {error}");
     }
 }
 
-/// Reads a message.
+/// Parses a message.
 fn read(body: &[u8]) -> Result<Said, ErrorData> {
     let none = |code: ErrorCode, why: &str| {
         ErrorData::new(code, format!("the body is not a message of the protocol: {why}"), None)
@@ -155,7 +155,7 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
     let unread = |error: &dyn std::fmt::Display| none(ErrorCode::PARSE_ERROR, &error.to_string());
     let (body, twice) = match tool::read(body) {
         Ok(body) => (body, None),
-        // Whoever asked is to be told so.
+        // The sender gets the error in the result of its request.
         Err(Unread::Twice(twice)) => {
             (serde_json::from_slice(body).map_err(|error| unread(&error))?, Some(twice))
         }
@@ -184,9 +184,13 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
     Ok(Said::Ask(Ask { id, method, params, twice }))
 }
 
-async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome, ErrorData> {
+async fn outcome<F: Families>(
+    ask: Ask,
+    catalog: &Catalog<F>,
+    pool: &Pool<Cloudflare>,
+) -> Result<Outcome, ErrorData> {
     let Ask { method, params, twice, .. } = ask;
-    // Since the version without `initialize` each request says which one it is of.
+    // Versions without `initialize` send the protocol version with each request.
     let meta = params.get("_meta").and_then(|meta| RequestMetaObject::deserialize(meta).ok());
     let version = meta.and_then(|meta| meta.protocol_version());
     if let Some(version) =
@@ -212,10 +216,10 @@ async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome
         }
         "ping" if legacy => Ok(Outcome::Empty(EmptyResult {})),
         "tools/list" => {
-            let mut list = ListToolsResult::with_all_items(mcp::tools(agent::definitions(pool.images())));
+            let mut list = ListToolsResult::with_all_items(mcp::tools(catalog.definitions(pool.images())));
             list.result_type = list.result_type.filter(|_| !legacy);
             if !legacy {
-                // The next deployment may have other images.
+                // The images can change with the next deployment.
                 (list.ttl_ms, list.cache_scope) = (Some(0), Some(CacheScope::Private));
             }
             Ok(Outcome::Tools(list.into()))
@@ -225,7 +229,7 @@ async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome
             let input = Value::Object(call.arguments.unwrap_or_default());
             let mut result = mcp::reply(match twice {
                 Some(error) => Err(error),
-                None => S::call(pool, &call.name, input).await,
+                None => catalog.call(pool, &call.name, input).await,
             });
             result.result_type = result.result_type.filter(|_| !legacy);
             Ok(Outcome::Called(result.into()))
@@ -237,14 +241,14 @@ async fn outcome<S: Served>(ask: Ask, pool: &Pool<Cloudflare>) -> Result<Outcome
     }
 }
 
-/// What a method takes.
+/// Parses the parameters of a method.
 fn taken<T: DeserializeOwned>(method: &str, params: Map<String, Value>) -> Result<T, ErrorData> {
     serde_json::from_value(Value::Object(params)).map_err(|error| {
         ErrorData::new(ErrorCode::INVALID_PARAMS, format!("`params` of `{method}`: {error}"), None)
     })
 }
 
-/// An answer; `client` is the id that is given to whoever asked.
+/// Returns a response. `client` is the session ID that the client receives.
 fn reply(status: u16, message: &impl Serialize, client: Option<&str>) -> Result<Response, Refusal> {
     let text = serde_json::to_string(message).map_err(worker::Error::from)?;
     let mut response = answer::respond(status, text, [("content-type", "application/json")])?;

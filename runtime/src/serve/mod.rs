@@ -9,7 +9,8 @@
 //! | `POST /mcp` | the Model Context Protocol, streamable HTTP |
 //! | any request to `<port>-<label>-<token>.<host>` | the response of the server in the sandbox |
 //!
-//! All routes except the first and the last require `Authorization: Bearer`.
+//! All routes except the first and the last require `Authorization: Bearer`. `?tools=` selects the families of tools; without
+//! it, the project's default toolset is served.
 //!
 //! | module | job |
 //! |---|---|
@@ -35,11 +36,10 @@ use self::auth::Tokens;
 use self::route::{Query, Route, Url};
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
-use koze_core::error::Error;
 use koze_core::id::SessionId;
 use koze_core::pool::{Images, Pool};
 use koze_core::tool::dialect::Dialect;
-use koze_core::tool::{Reply, ToolResult, agent};
+use koze_core::tool::{Catalog, Families, ToolResult};
 
 /// The variable with the host of preview URLs, if it differs from the host of the request.
 const PREVIEW_HOST: &str = "KOZE_PREVIEW_HOST";
@@ -49,11 +49,16 @@ pub trait Served {
     /// The sandbox classes available to agents.
     const CLASSES: &'static [Class];
 
+    /// The families of tools.
+    type Families: Families;
+
     /// The images of these classes.
     fn images() -> Images;
+}
 
-    /// Calls a tool.
-    fn call(pool: &Pool<Cloudflare>, name: &str, input: Value) -> impl Future<Output = Result<Reply, Error>>;
+/// Returns the tools that a request asks for with `?tools=`.
+fn catalog<S: Served>(query: &Query) -> Result<Catalog<S::Families>, Refusal> {
+    Ok(Catalog::select(&S::images(), query.get("tools").map(String::as_str))?)
 }
 
 /// Handles a request.
@@ -105,9 +110,9 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
     match route {
         Route::Tools => json(&definitions::<S>(&query)?),
         Route::Call { session, tool } => {
-            let pool = pool(id(&session)?, None);
+            let (pool, catalog) = (pool(id(&session)?, None), catalog::<S>(&query)?);
             json(&ToolResult::from(match body::input(request).await? {
-                Ok(input) => S::call(&pool, &tool, input).await,
+                Ok(input) => catalog.call(&pool, &tool, input).await,
                 Err(error) => Err(error),
             }))
         }
@@ -120,7 +125,8 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             let id = id(&mcp::session(&request, &query)?)?;
             let client = mcp::client(&request)?;
             let pool = |call| pool(id.clone(), call);
-            mcp::answer::<S>(&body::read(request).await?, client.as_deref(), pool).await
+            let catalog = catalog::<S>(&query)?;
+            mcp::answer(&body::read(request).await?, client.as_deref(), &catalog, pool).await
         }
     }
 }
@@ -147,6 +153,6 @@ fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
             return Err(Refusal::invalid(message));
         }
     };
-    let tools = agent::definitions(&S::images());
+    let tools = catalog::<S>(query)?.definitions(&S::images());
     Ok(Value::Array(tools.iter().map(|tool| tool.to_json(dialect)).collect()))
 }

@@ -7,15 +7,15 @@ use super::auth::Tokens;
 use crate::provider::cloudflare::Cloudflare;
 use crate::provider::cloudflare::preview::{Address, Key};
 
-/// What tells the object which port is meant, and which opening of it. It takes nothing without them.
+/// The headers that tell the object the port and its nonce. It accepts no request without them.
 const PORT: &str = "koze-port";
 const NONCE: &str = "koze-nonce";
 
-/// What begins the names of headers that speak to the Worker, to the object or to the SDK in it: a client's are not theirs.
+/// The prefixes of headers that address the Worker, the object or the SDK. They are removed from a client's request.
 const TAKEN_OUT: [&str; 4] = ["koze-", "cf-container-", "x-sandbox-", "x-koze-"];
 
-/// Hands a request to the sandbox that its hostname names, if the hostname was given by this Worker. No object is
-/// touched before that is known.
+/// Forwards a request to the sandbox named by its hostname, if this Worker issued the hostname. This is verified before any
+/// object is called.
 pub(super) async fn forward(
     request: Request,
     address: &Address<'_>,
@@ -23,7 +23,7 @@ pub(super) async fn forward(
     tokens: &Tokens,
     provider: &Cloudflare,
 ) -> Result<Response, Refusal> {
-    // Each class is looked at, also after one has fitted.
+    // Always checks every class, so that the time reveals nothing.
     let fits = |class: &usize| key.is_of(address, provider.classes()[*class].binding);
     let fitting: Vec<usize> = (0..provider.classes().len()).filter(fits).collect();
     let [class] = fitting[..] else {
@@ -34,7 +34,7 @@ pub(super) async fn forward(
     let headers = request.headers_mut()?;
     for name in names {
         let is_taken = TAKEN_OUT.iter().any(|prefix| name.to_ascii_lowercase().starts_with(prefix));
-        // A client of the Worker may send its token with every request to the domain. Programs in sandboxes must not get it.
+        // A client of the Worker may send its token with every request to the domain. Programs in sandboxes must not see it.
         if is_taken || headers.get(&name)?.is_some_and(|value| tokens.are_in(&value)) {
             headers.delete(&name)?;
         }

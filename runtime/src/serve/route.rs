@@ -1,4 +1,4 @@
-//! What a request wants, by its method and its path.
+//! Routes requests by method and path.
 
 use std::collections::BTreeMap;
 
@@ -6,44 +6,44 @@ use percent_encoding::percent_decode_str;
 
 use super::answer::Refusal;
 
-/// What is wanted.
+/// A route.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Route {
     /// The definitions of the tools.
     Tools,
     /// A message of the Model Context Protocol.
     Mcp,
-    /// A call to a tool.
+    /// A tool call.
     Call {
         /// The session.
         session: String,
         /// The tool.
         tool: String,
     },
-    /// The end of a sandbox.
+    /// The destruction of a sandbox.
     Destroy {
         /// The session.
         session: String,
-        /// Its name in it.
+        /// The name of the sandbox.
         sandbox: String,
     },
 }
 
-/// A URL in its parts, as the platform has written it: in normal form, with a host and a path.
+/// The parts of a URL. The platform has normalized it; it has a host and a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Url<'a> {
     /// `https`.
     pub(super) scheme: &'a str,
-    /// The host, with its port where that is not the scheme's own.
+    /// The host, with the port unless it is the scheme's default.
     pub(super) host: &'a str,
-    /// The path, with the slash it begins with.
+    /// The path, with its leading slash.
     pub(super) path: &'a str,
-    /// What stands behind the question mark.
+    /// The query.
     pub(super) query: Option<&'a str>,
 }
 
 impl<'a> Url<'a> {
-    /// Takes it to pieces.
+    /// Splits a URL.
     pub(super) fn split(url: &'a str) -> Self {
         let url = url.split_once('#').map_or(url, |(url, _)| url);
         let (url, query) = url.split_once('?').map_or((url, None), |(url, query)| (url, Some(query)));
@@ -54,10 +54,10 @@ impl<'a> Url<'a> {
     }
 }
 
-/// What stands behind the question mark.
+/// The parameters of a query.
 pub(super) type Query = BTreeMap<String, String>;
 
-/// Finds it. A path is as URLs have it: parts are decoded one by one, so that a slash in a session's name stays in it.
+/// Finds the route of a request. Path segments are decoded one by one, so a session's name can contain a slash.
 pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Route, Query), Refusal> {
     let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
     let (route, with) = match parts[..] {
@@ -82,7 +82,7 @@ pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Rou
     Ok((route, query.collect::<Result<_, Refusal>>()?))
 }
 
-/// Refuses every other method.
+/// Rejects every other method.
 pub(super) fn only(wanted: &'static str, method: &str) -> Result<(), Refusal> {
     if method == wanted {
         return Ok(());

@@ -61,6 +61,9 @@ impl Image {
                 //#region env
                 env: [__KOZE_ENV__].map(|(name, value)| (name.into(), value.into())).to_vec(),
                 //#endregion
+                //#region tools
+                tools: [__KOZE_IMAGE_TOOLS__].to_vec(),
+                //#endregion
                 //#region sleep_after
                 sleep_after: Some(::core::time::Duration::__KOZE_UNIT__(__KOZE_TIME__)),
                 //#endregion
@@ -107,33 +110,32 @@ pub fn images() -> ::koze::Images {
     ::koze::Images::new(list, Image::default().name()).expect("the default is one of them")
 }
 
-/// Returns the tool definitions for a model.
-#[must_use]
-pub fn definitions() -> ::std::vec::Vec<::koze::tool::dialect::Definition> {
-    ::koze::tool::agent::definitions(&images())
+/// The families of tools that the sandboxes serve.
+pub type Families = (__KOZE_FAMILIES__,);
+
+/// Returns the default toolset: the tools of the family `agent`, or those of the only family.
+///
+/// # Errors
+/// Returns an error if there are several families without `agent`.
+pub fn catalog() -> ::koze::Result<::koze::tool::Catalog<Families>> {
+    ::koze::tool::Catalog::select(&images(), ::core::option::Option::None)
 }
 
-/// Calls a tool by name in a session. Treats the input as untrusted data.
+/// Returns the definitions of the default toolset for models.
+#[must_use]
+pub fn definitions() -> ::std::vec::Vec<::koze::tool::dialect::Definition> {
+    catalog().map(|catalog| catalog.definitions(&images())).unwrap_or_default()
+}
+
+/// Calls a tool of the default toolset in a session. Treats the input as untrusted data.
 pub async fn handle_tool_call<P: ::koze::Provider>(
     session: &::koze::Pool<P>,
     name: &str,
     input: ::koze::__private::serde_json::Value,
 ) -> ::koze::tool::ToolResult {
-    reply(session, name, input).await.into()
-}
-
-async fn reply<P: ::koze::Provider>(
-    session: &::koze::Pool<P>,
-    name: &str,
-    input: ::koze::__private::serde_json::Value,
-) -> ::koze::Result<::koze::tool::Reply> {
-    match name {
-//#endregion
-//#region tool
-        "__KOZE_TOOL__" => ::koze::tool::call::<::koze::tool::agent::__KOZE_TYPE__, P>(session, input).await,
-//#endregion
-//#region served
-        _ => Err(::koze::tool::unknown_tool(name, &[__KOZE_TOOLS__])),
+    match catalog() {
+        Ok(catalog) => catalog.call(session, name, input).await.into(),
+        Err(error) => Err(error).into(),
     }
 }
 
@@ -150,16 +152,10 @@ impl ::koze::serve::Served for Tools {
 //#region served
     ];
 
+    type Families = Families;
+
     fn images() -> ::koze::Images {
         images()
-    }
-
-    async fn call(
-        pool: &::koze::Pool<::koze::provider::cloudflare::Cloudflare>,
-        name: &str,
-        input: ::koze::__private::serde_json::Value,
-    ) -> ::koze::Result<::koze::tool::Reply> {
-        reply(pool, name, input).await
     }
 }
 

@@ -1,4 +1,4 @@
-// What the Durable Object class of a sandbox answers: made of `runtime/src/provider/cloudflare/contract.rs` by a test.
+// What the Durable Object class of a sandbox answers: made of `core/src/contract.rs` by a test.
 
 /** The answer of every method. */
 export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
@@ -282,7 +282,7 @@ path: string,
 except: string, };
 
 /**
- * A file or directory as a stream.
+ * A file or directory as a stream. Each host has its own type for it.
  */
 export type Packed = { 
 /**

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use koze_core::pool::{Images, Pool};
 use koze_core::provider::memory::Memory;
 use koze_core::provider::{Image, Size};
-use koze_core::tool::{Unread, agent};
+use koze_core::tool::Unread;
 use koze_core::{Provider, SessionId};
 use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
 use serde_json::Value;
@@ -74,7 +74,7 @@ impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
         let pool = self.pool(session);
         let koze_core::tool::ToolResult { content, is_error } =
-            pollster::block_on(agent::call_tool(&pool, tool, input));
+            pollster::block_on(pool.call_tool(tool, input));
         ToolResult { content, is_error }
     }
 

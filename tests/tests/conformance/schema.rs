@@ -1,7 +1,7 @@
 //! The tool definitions that a model receives.
 
-use koze_core::tool::agent;
-use koze_core::tool::dialect::Dialect;
+use koze_core::tool::dialect::{Definition, Dialect};
+use koze_core::tool::{All, Catalog};
 use libtest_mimic::Trial;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Compares them with a committed file, because changes affect models. `KOZE_BLESS=1` rewrites it.
 fn as_committed() {
     let definitions: Vec<Value> =
-        agent::definitions(&images()).iter().map(|definition| definition.to_json(Dialect::Mcp)).collect();
+        definitions().iter().map(|definition| definition.to_json(Dialect::Mcp)).collect();
     let text = format!("{:#}\n", Value::Array(definitions));
     let path = koze_tests::root().join("tests/tests/conformance/agent.json");
     if std::env::var_os("KOZE_BLESS").is_some() {
@@ -36,8 +36,13 @@ fn as_committed() {
     assert_eq!(there, text, "run with KOZE_BLESS=1 to write the file anew");
 }
 
+fn definitions() -> Vec<Definition> {
+    let images = images();
+    Catalog::<All>::select(&images, None).expect("the agent family").definitions(&images)
+}
+
 fn dialects() {
-    let definitions = agent::definitions(&images());
+    let definitions = definitions();
     assert_eq!(definitions.len(), 8);
     for definition in &definitions {
         let schema = &definition.schema;

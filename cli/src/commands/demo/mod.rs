@@ -128,7 +128,8 @@ impl Agent {
     /// Calls a tool and shows the call and its result.
     async fn call(&self, tool: &str, input: Value) -> Result<Value, String> {
         show::out(&format!("\n> {tool} {input}\n"));
-        let ToolResult { content, is_error } = self.client.call(self.images.clone(), tool, input).await;
+        let reply = self.client.call(self.images.clone(), None, tool, input).await;
+        let ToolResult { content, is_error } = reply.into();
         show::out(&format!("{content}\n"));
         if is_error {
             return Err(format!("`{tool}` failed"));

@@ -27,7 +27,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
         ExitCode::from(2)
     })?;
     let client = Place::find(&args.here)?.client();
-    let here = Here { client, project: Arc::new(Project::new(args.here.clone())?) };
+    let here = Here { client, project: Arc::new(Project::new(args.here.clone(), args.tools.clone())?) };
     let done = here::wait(async {
         match place {
             Some(place) => http::serve(Server(here), place).await,

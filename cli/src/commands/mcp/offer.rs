@@ -18,21 +18,22 @@ use crate::session::Client;
 #[derive(Debug)]
 pub(super) struct Project {
     args: args::Here,
+    toolset: Option<String>,
     now: Mutex<Arc<Offer>>,
 }
 
 impl Project {
     /// Reads the project. Shows errors.
-    pub(super) fn new(args: args::Here) -> Result<Self, ExitCode> {
-        let now = Mutex::new(read(&args)?);
-        Ok(Project { args, now })
+    pub(super) fn new(args: args::Here, toolset: Option<String>) -> Result<Self, ExitCode> {
+        let now = Mutex::new(read(&args, toolset.as_ref())?);
+        Ok(Project { args, toolset, now })
     }
 
     /// Returns the current offer. Reads the project again if its files have changed.
     pub(super) fn now(&self) -> Arc<Offer> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         if !now.offering.holds() {
-            match read(&self.args) {
+            match read(&self.args, self.toolset.as_ref()) {
                 Ok(new) => *now = new,
                 // The errors were shown. The project is read again after the next change.
                 Err(_) => Arc::make_mut(&mut now).offering.look_again(),
@@ -55,11 +56,15 @@ impl Backend for Here {
     }
 
     async fn call(&self, tool: &str, input: Value) -> CallToolResult {
-        mcp::result(self.client.call(self.project.now().offering.images.clone(), tool, input).await)
+        let offering = self.project.now().offering.clone();
+        let toolset = offering.toolset.as_deref();
+        mcp::reply(self.client.call(offering.images, toolset, tool, input).await)
     }
 }
 
-fn read(args: &args::Here) -> Result<Arc<Offer>, ExitCode> {
+fn read(args: &args::Here, toolset: Option<&String>) -> Result<Arc<Offer>, ExitCode> {
     let Offered { images, files, generated } = here::offered(args)?;
-    Ok(Arc::new(Offer::new(Offering::new(images, files.into_iter().chain([generated])))))
+    let files = files.into_iter().chain([generated]);
+    let offer = Offer::new(Offering::new(images, toolset.cloned(), files));
+    offer.map(Arc::new).map_err(|error| here::failed(&error))
 }

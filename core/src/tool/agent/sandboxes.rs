@@ -11,7 +11,7 @@ use crate::pool::{Images, Pool, SLEEP_AFTER};
 use crate::provider::Provider;
 use crate::tool::dialect::Definition;
 use crate::tool::input::within;
-use crate::tool::{Reply, Tool};
+use crate::tool::{Reply, Scope, Tool};
 
 /// Creates a sandbox.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ pub struct Create {
 impl Tool for SandboxCreate {
     const NAME: &'static str = "sandbox_create";
     const DESCRIPTION: &'static str = "Create a named sandbox, or return the existing one. Returns created.";
+    const SCOPE: Scope = Scope::Session;
     type Input = Create;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Create) -> Result<Reply> {
@@ -90,6 +91,7 @@ impl Tool for SandboxList {
     const NAME: &'static str = "sandbox_list";
     const DESCRIPTION: &'static str =
         "List the sandboxes of this session. Returns the name, image and status of each.";
+    const SCOPE: Scope = Scope::Session;
     type Input = Nothing;
 
     async fn call<P: Provider>(pool: &Pool<P>, _: Nothing) -> Result<Reply> {

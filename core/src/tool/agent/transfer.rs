@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::path::absolute;
 use crate::pool::Pool;
 use crate::provider::Provider;
-use crate::tool::{Reply, Tool};
+use crate::tool::{Reply, Scope, Tool};
 
 /// Copies between sandboxes.
 #[derive(Debug)]
@@ -35,6 +35,7 @@ impl Tool for Transfer {
     const NAME: &'static str = "transfer";
     const DESCRIPTION: &'static str =
         "Copy a file, or a directory with recursive, from one sandbox to another. Returns the bytes copied.";
+    const SCOPE: Scope = Scope::Session;
     type Input = Input;
 
     async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {

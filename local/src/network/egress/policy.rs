@@ -120,6 +120,7 @@ mod tests {
             env: Vec::new(),
             size: Size { memory_mib: 1, disk_mb: 1 },
             sleep_after: None,
+            tools: Vec::new(),
         }
     }
 

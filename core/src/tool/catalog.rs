@@ -1,0 +1,283 @@
+//! The catalog of tools: the only way to definitions and calls.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+
+use serde_json::Value;
+
+use super::dialect::Definition;
+use super::{Family, Reply, ToolFamily, unknown_tool};
+use crate::error::{Code, Error, Result};
+use crate::pool::{Images, Pool};
+use crate::provider::Provider;
+use crate::sandbox::MaybeSend;
+
+/// A list of families as a type: a tuple of [`ToolFamily`]s. A Worker contains the code of its own families only.
+pub trait Families: 'static {
+    /// The families.
+    const ALL: &'static [Family];
+
+    /// Returns the names of a family's tools.
+    fn names(family: Family) -> &'static [&'static str];
+
+    /// Returns the definitions of a family's tools; none if the family is not in the list.
+    fn definitions(family: Family, images: &Images) -> Vec<Definition>;
+
+    /// Calls a tool of a family.
+    ///
+    /// # Errors
+    /// [`Code::UnknownTool`], and the errors of the tool.
+    fn call<P: Provider>(
+        family: Family,
+        pool: &Pool<P>,
+        name: &str,
+        input: Value,
+    ) -> impl Future<Output = Result<Reply>> + MaybeSend;
+}
+
+macro_rules! tuple {
+    ($($family:ident),+) => {
+        impl<$($family: ToolFamily),+> Families for ($($family,)+) {
+            const ALL: &'static [Family] = &[$($family::FAMILY),+];
+
+            fn names(family: Family) -> &'static [&'static str] {
+                $(if family == $family::FAMILY {
+                    return $family::NAMES;
+                })+
+                &[]
+            }
+
+            fn definitions(family: Family, images: &Images) -> Vec<Definition> {
+                $(if family == $family::FAMILY {
+                    return $family::definitions(images);
+                })+
+                Vec::new()
+            }
+
+            async fn call<Provided: Provider>(
+                family: Family,
+                pool: &Pool<Provided>,
+                name: &str,
+                input: Value,
+            ) -> Result<Reply> {
+                $(if family == $family::FAMILY {
+                    return $family::call(pool, name, input).await;
+                })+
+                Err(unknown_tool(name, &[]))
+            }
+        }
+    };
+}
+tuple!(A);
+tuple!(A, B);
+tuple!(A, B, C);
+
+/// The toolset of a server: tools of one or more families with unique names.
+pub struct Catalog<F> {
+    families: Vec<Family>,
+    of: PhantomData<fn() -> F>,
+}
+
+impl<F: Families> Catalog<F> {
+    /// Selects the tools of families that the images of a project serve. `toolset` is a list of families, separated by
+    /// commas. Without it, the toolset is `agent`, or the only family of the project.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if the project does not serve a family, if two families have a tool of the same name, or if
+    /// there is no toolset and the project has several families without `agent`.
+    pub fn select(images: &Images, toolset: Option<&str>) -> Result<Self> {
+        let served: Vec<Family> = F::ALL.iter().copied().filter(|family| images.serve(*family)).collect();
+        let names = served.iter().map(|family| family.name()).collect::<Vec<_>>().join(", ");
+        let invalid = |message: String| Error::new(Code::InvalidInput, message);
+        let Some(toolset) = toolset else {
+            return match served[..] {
+                _ if served.contains(&Family::Agent) => Self::new([Family::Agent]),
+                [only] => Self::new([only]),
+                [] => Err(invalid(
+                    "the sandboxes of this project serve no tools: set `tools` in an attribute".into(),
+                )),
+                _ => Err(invalid(format!("this project serves several toolsets: choose one of {names}"))),
+            };
+        };
+        let asked = toolset.split(',').map(|name| {
+            let family = Family::find(name.trim()).filter(|family| served.contains(family));
+            family.ok_or_else(|| {
+                invalid(format!("this project does not serve the tools `{name}`: it serves {names}"))
+            })
+        });
+        Self::new(asked.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// Creates the catalog of families.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if two families have a tool of the same name.
+    pub fn new(families: impl IntoIterator<Item = Family>) -> Result<Self> {
+        let mut catalog = Catalog { families: Vec::new(), of: PhantomData };
+        for family in families {
+            if catalog.families.contains(&family) {
+                continue;
+            }
+            if let Some((other, name)) = catalog.clash(family) {
+                let message = format!(
+                    "the tools `{other}` and `{family}` cannot be served together: both have `{name}`"
+                );
+                return Err(Error::new(Code::InvalidInput, message));
+            }
+            catalog.families.push(family);
+        }
+        Ok(catalog)
+    }
+
+    /// Returns the families.
+    pub fn families(&self) -> &[Family] {
+        &self.families
+    }
+
+    /// Returns the definitions of the tools over the images of a project.
+    pub fn definitions(&self, images: &Images) -> Vec<Definition> {
+        let of = |family: &Family| {
+            let images = images.of(*family)?;
+            Some(F::definitions(*family, &images))
+        };
+        self.families.iter().filter_map(of).flatten().collect()
+    }
+
+    /// Calls a tool. The input is a model's: data, whatever it looks like.
+    ///
+    /// # Errors
+    /// [`Code::UnknownTool`], and the errors of the tool.
+    pub async fn call<P: Provider>(&self, pool: &Pool<P>, name: &str, input: Value) -> Result<Reply> {
+        let Some(family) = self.families.iter().find(|family| F::names(**family).contains(&name)) else {
+            let names: Vec<&str> =
+                self.families.iter().flat_map(|family| F::names(*family)).copied().collect();
+            return Err(unknown_tool(name, &names));
+        };
+        F::call(*family, &pool.serving(*family)?, name, input).await
+    }
+
+    /// Returns a family of this catalog that has a tool with the name of one of this family's tools.
+    fn clash(&self, family: Family) -> Option<(Family, &'static str)> {
+        self.families.iter().find_map(|other| {
+            let name = F::names(family).iter().find(|name| F::names(*other).contains(name))?;
+            Some((*other, *name))
+        })
+    }
+}
+
+impl<F> Clone for Catalog<F> {
+    fn clone(&self) -> Self {
+        Catalog { families: self.families.clone(), of: PhantomData }
+    }
+}
+
+impl<F> fmt::Debug for Catalog<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Catalog").field(&self.families).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::provider::memory::Memory;
+    use crate::provider::{Image, Size};
+    use crate::tool::agent::Agent;
+    use crate::{SessionId, ToolResult};
+
+    /// A family with a tool that the agent family has, too, and one that answers in plain text.
+    struct Plain;
+
+    impl ToolFamily for Plain {
+        const FAMILY: Family = Family::Thread;
+        const NAMES: &'static [&'static str] = &["read_file", "ok"];
+
+        fn definitions(_: &Images) -> Vec<Definition> {
+            let of = |name| Definition { name, ..Definition::of::<crate::tool::agent::Shell>() };
+            Self::NAMES.iter().map(|name| of(name)).collect()
+        }
+
+        async fn call<P: Provider>(pool: &Pool<P>, _: &str, input: Value) -> Result<Reply> {
+            pool.sandbox(input["sandbox"].as_str().unwrap_or("default")).await?;
+            Ok(Reply::text("OK"))
+        }
+    }
+
+    /// A family without a clash.
+    struct Other;
+
+    impl ToolFamily for Other {
+        const FAMILY: Family = Family::Workspace;
+        const NAMES: &'static [&'static str] = &["other"];
+
+        fn definitions(_: &Images) -> Vec<Definition> {
+            Vec::new()
+        }
+
+        async fn call<P: Provider>(_: &Pool<P>, _: &str, _: Value) -> Result<Reply> {
+            Ok(Reply::text("other"))
+        }
+    }
+
+    type Three = (Agent, Plain, Other);
+
+    fn images(served: &[(&str, &[Family])]) -> Images {
+        let image = |(name, tools): &(&str, &[Family])| Image {
+            tools: tools.to_vec(),
+            ..Image::new(*name, "debian", Size { memory_mib: 1, disk_mb: 1 })
+        };
+        Images::new(served.iter().map(image).collect(), served[0].0).unwrap()
+    }
+
+    fn selected(images: &Images, toolset: Option<&str>) -> std::result::Result<Vec<Family>, String> {
+        let catalog = Catalog::<Three>::select(images, toolset);
+        catalog.map(|catalog| catalog.families).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_toolset_is_selected() {
+        use Family::{Agent, Thread, Workspace};
+        let all = images(&[("a", &[Agent, Thread]), ("b", &[Workspace])]);
+        assert_eq!(selected(&all, None), Ok(vec![Agent]));
+        assert_eq!(selected(&all, Some("thread")), Ok(vec![Thread]));
+        assert_eq!(selected(&all, Some("agent, workspace,agent")), Ok(vec![Agent, Workspace]));
+        let clash =
+            "invalid_input: the tools `agent` and `thread` cannot be served together: both have `read_file`";
+        assert_eq!(selected(&all, Some("agent,thread")), Err(clash.to_owned()));
+        assert_eq!(selected(&images(&[("a", &[Thread])]), None), Ok(vec![Thread]));
+        let several = "invalid_input: this project serves several toolsets: choose one of thread, workspace";
+        assert_eq!(selected(&images(&[("a", &[Thread, Workspace])]), None), Err(several.to_owned()));
+        let absent = "invalid_input: this project does not serve the tools `thread`: it serves agent";
+        assert_eq!(selected(&images(&[("a", &[Agent])]), Some("thread")), Err(absent.to_owned()));
+        assert!(selected(&all, Some("")).is_err());
+    }
+
+    #[test]
+    fn calls_stay_within_the_family() {
+        pollster::block_on(async {
+            use Family::{Agent, Thread};
+            let images = images(&[("a", &[Agent]), ("t", &[Thread])]);
+            let session = SessionId::new("tenant", "session").unwrap();
+            let pool = Pool::new(Memory::new(), session, images.clone());
+            let agent = Catalog::<Three>::select(&images, None).unwrap();
+            let thread = Catalog::<Three>::select(&images, Some("thread")).unwrap();
+            let named = |sandbox: &str| json!({ "sandbox": sandbox, "path": "f" });
+            // The default sandbox of a family has an image that serves it.
+            let said = ToolResult::from(thread.call(&pool, "ok", named("mine")).await);
+            assert_eq!((said.content.as_str(), said.is_error), ("OK", false), "plain text has no quotes");
+            let said = ToolResult::from(agent.call(&pool, "read_file", named("mine")).await);
+            let refused = "unsupported: the sandbox `mine` does not serve the tools `agent`: its image `t` serves thread";
+            assert_eq!((said.content.as_str(), said.is_error), (refused, true));
+            let said = ToolResult::from(agent.call(&pool, "ok", named("mine")).await);
+            assert!(
+                said.content.starts_with("unknown_tool: unknown tool `ok`: the tools are shell, "),
+                "{said:?}"
+            );
+            let listed = agent.call(&pool, "sandbox_list", json!({})).await.unwrap();
+            assert_eq!(ToolResult::from(Ok(listed)).content, r#"{"sandboxes":[]}"#);
+        });
+    }
+}

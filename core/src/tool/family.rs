@@ -1,0 +1,103 @@
+//! Families of tools.
+
+use std::fmt;
+use std::future::Future;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Reply;
+use super::dialect::Definition;
+use crate::error::Result;
+use crate::pool::{Images, Pool};
+use crate::provider::Provider;
+use crate::sandbox::MaybeSend;
+
+/// A family of tools: the tools that one kind of agent expects. Sandboxes declare which families they serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Family {
+    /// Eight tools over the sandboxes of a session.
+    Agent,
+    /// Tools over the directories of a thread.
+    Thread,
+    /// Tools over a workspace.
+    Workspace,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Family; 3] = [Family::Agent, Family::Thread, Family::Workspace];
+
+    /// Returns the family's name in attributes, options and URLs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Agent => "agent",
+            Family::Thread => "thread",
+            Family::Workspace => "workspace",
+        }
+    }
+
+    /// Returns the family with this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Family::ALL.into_iter().find(|family| family.name() == name)
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The tools of a family.
+pub trait ToolFamily: 'static {
+    /// The family.
+    const FAMILY: Family;
+    /// The names of its tools, in the order in which a model reads them.
+    const NAMES: &'static [&'static str];
+
+    /// Returns the definitions of its tools. `images` are those that serve the family.
+    fn definitions(images: &Images) -> Vec<Definition>;
+
+    /// Calls one of its tools.
+    ///
+    /// # Errors
+    /// [`Code::UnknownTool`](crate::Code::UnknownTool), and the errors of the tool.
+    fn call<P: Provider>(
+        pool: &Pool<P>,
+        name: &str,
+        input: Value,
+    ) -> impl Future<Output = Result<Reply>> + MaybeSend;
+}
+
+/// Implements [`ToolFamily`] for a type from the list of its tools. `with` completes the definitions.
+macro_rules! family {
+    ($family:ident: $($tool:ident),* $(,)?; with $with:expr) => {
+        impl $crate::tool::ToolFamily for $family {
+            const FAMILY: $crate::tool::Family = $crate::tool::Family::$family;
+            const NAMES: &'static [&'static str] = &[$(<$tool as $crate::tool::Tool>::NAME),*];
+
+            fn definitions(images: &$crate::pool::Images) -> Vec<$crate::tool::dialect::Definition> {
+                let mut definitions = vec![$($crate::tool::dialect::Definition::of::<$tool>()),*];
+                $with(&mut definitions, images);
+                definitions
+            }
+
+            async fn call<P: $crate::provider::Provider>(
+                pool: &$crate::pool::Pool<P>,
+                name: &str,
+                input: serde_json::Value,
+            ) -> $crate::error::Result<$crate::tool::Reply> {
+                match name {
+                    $(<$tool as $crate::tool::Tool>::NAME => {
+                        $crate::tool::call::<$tool, P>(pool, input).await
+                    })*
+                    _ => Err($crate::tool::unknown_tool(name, Self::NAMES)),
+                }
+            }
+        }
+    };
+}
+pub(super) use family;

@@ -1,0 +1,44 @@
+//! The families of tools.
+
+use std::fmt;
+
+/// A family of tools that a sandbox can serve: `tools = ["agent"]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Eight tools over the sandboxes of a session.
+    Agent,
+    /// Tools over a workspace.
+    Workspace,
+    /// Tools over the directories of a thread.
+    Thread,
+}
+
+impl Family {
+    /// All families.
+    pub const ALL: [Family; 3] = [Family::Agent, Family::Workspace, Family::Thread];
+
+    /// Returns the family's name in attributes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Agent => "agent",
+            Family::Workspace => "workspace",
+            Family::Thread => "thread",
+        }
+    }
+
+    /// Returns the family with this name.
+    pub fn find(name: &str) -> Option<Family> {
+        Family::ALL.into_iter().find(|family| family.name() == name)
+    }
+
+    /// Returns whether this version of koze serves the family.
+    pub fn is_served(self) -> bool {
+        self == Family::Agent
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
