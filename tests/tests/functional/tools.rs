@@ -56,6 +56,19 @@ fn each_dialect_has_its_own_keys() {
 }
 
 #[test]
+fn a_toolset_is_one_that_the_project_serves() {
+    let project = two();
+    let listed_of = |toolset| listed(&project.koze(&["tools", "--tools", toolset]));
+    assert_eq!(listed_of("agent"), listed(&project.koze(&["tools"])));
+    for command in [&["tools"][..], &["call", "shell"], &["mcp"]] {
+        let run = project.koze(&[command, &["--tools", "thread"]].concat());
+        let message =
+            "error[invalid_input]: this project does not serve the tools `thread`: it serves agent\n";
+        assert_eq!((run.code, run.stderr.as_str()), (1, message), "{command:?}");
+    }
+}
+
+#[test]
 fn the_images_are_the_sandboxes_of_the_project() {
     let tools = listed(&two().koze(&["tools"]));
     assert_snapshot!(format!("{:#}", image(&tools)), @r#"

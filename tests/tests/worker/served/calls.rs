@@ -22,6 +22,12 @@ fn definitions_in_each_dialect() {
     assert_eq!(names("/tools?dialect=mcp", "/name", "/inputSchema"), all);
     assert_eq!(names("/tools?dialect=anthropic", "/name", "/input_schema"), all);
     assert_eq!(names("/tools?dialect=openai", "/function/name", "/function/parameters"), all);
+    assert_eq!(names("/tools?tools=agent", "/name", "/inputSchema"), all);
+    for (method, path) in [("GET", "/tools"), ("POST", "/mcp"), ("POST", "/sessions/s/tools/shell")] {
+        let (status, code, message) = host.ask(method, &format!("{path}?tools=thread"), b"{}").refusal();
+        let absent = "this project does not serve the tools `thread`: it serves agent";
+        assert_eq!((status, &*code, &*message), (400, "invalid_input", absent), "{path}");
+    }
     let (status, code, message) = host.ask("GET", "/tools?dialect=latin", b"").refusal();
     assert_eq!((status, code.as_str()), (400, "invalid_input"));
     assert!(message.contains("mcp, anthropic or openai"), "{message}");
