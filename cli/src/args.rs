@@ -69,7 +69,7 @@ pub enum Command {
 
 /// The options that locate the project and format the output.
 #[derive(Debug, Args)]
-pub struct Where {
+pub struct ProjectArgs {
     /// A directory in the package
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub project: PathBuf,
@@ -116,7 +116,7 @@ pub enum ListFormat {
 pub struct Build {
     /// The options for the project.
     #[command(flatten)]
-    pub place: Where,
+    pub place: ProjectArgs,
 
     /// Write nothing; show the diff and exit with 1 if anything would change
     #[arg(long, conflicts_with = "dry_run")]
@@ -224,7 +224,7 @@ pub struct Doctor {
 
     /// The options for the project.
     #[command(flatten)]
-    pub place: Where,
+    pub place: ProjectArgs,
 }
 
 /// `koze tools`.
@@ -240,7 +240,7 @@ pub struct Tools {
 
     /// The options for the project.
     #[command(flatten)]
-    pub place: Where,
+    pub place: ProjectArgs,
 }
 
 /// The format of a tool definition.
@@ -278,7 +278,7 @@ pub struct Completions {
 pub struct Edit {
     /// The options for the project.
     #[command(flatten)]
-    pub place: Where,
+    pub place: ProjectArgs,
 
     /// Write nothing; show the diff
     #[arg(long)]
@@ -290,7 +290,7 @@ pub struct Edit {
 pub struct List {
     /// The options for the project.
     #[command(flatten)]
-    pub place: Where,
+    pub place: ProjectArgs,
 }
 
 /// `koze explain`.
@@ -328,7 +328,7 @@ pub struct Remove {
 
     /// The options for the project.
     #[command(flatten)]
-    pub place: Where,
+    pub place: ProjectArgs,
 
     /// Write nothing; show the diff
     #[arg(long)]
@@ -360,7 +360,7 @@ pub const SESSION: &str = "default";
 
 /// The options that select a session on this machine.
 #[derive(Debug, Clone, Args)]
-pub struct Here {
+pub struct SessionArgs {
     /// A directory in the package
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub project: PathBuf,
@@ -395,7 +395,7 @@ pub struct Call {
 
     /// The options for the project.
     #[command(flatten)]
-    pub here: Here,
+    pub session: SessionArgs,
 }
 
 /// `koze sandboxes`.
@@ -437,7 +437,7 @@ pub struct Destroy {
 
     /// The options for the project.
     #[command(flatten)]
-    pub here: Here,
+    pub session: SessionArgs,
 }
 
 /// `koze mcp`.
@@ -458,7 +458,7 @@ pub struct Mcp {
 
     /// The options for the project.
     #[command(flatten)]
-    pub here: Here,
+    pub session: SessionArgs,
 }
 
 /// `koze demo`.

@@ -40,8 +40,8 @@ pub struct Options {
     pub draft: Draft,
     /// Whether to write the changes.
     pub write: bool,
-    /// The package's directory lock, if the caller already holds it (see [`take_turn`]).
-    pub turn: Option<Arc<File>>,
+    /// The package's directory lock, if the caller already holds it (see [`lock_directory`]).
+    pub directory_lock: Option<Arc<File>>,
 }
 
 /// The result of a build. Stages that did not run leave their fields empty.
@@ -81,9 +81,9 @@ impl Build {
 pub fn run(options: &Options, build: &mut Build, findings: &mut Findings) -> Result<(), Stop> {
     let project = Project::find(&options.project, findings)?;
     build.project = Some(project.dir.clone());
-    let _turn = match &options.turn {
-        Some(turn) => turn.clone(),
-        None => take_turn(&project.dir, findings)?,
+    let _directory_lock = match &options.directory_lock {
+        Some(directory_lock) => directory_lock.clone(),
+        None => lock_directory(&project.dir, findings)?,
     };
     if options.write {
         build.finished = finish(&project, findings)?;
@@ -275,9 +275,9 @@ fn removed(
 ///
 /// # Errors
 /// Returns [`Stop`] if the directory cannot be opened or locked.
-pub fn take_turn(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
+pub fn lock_directory(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
     let dir = fs_err::File::open(dir).map(fs_err::File::into_file);
-    let turn = dir.and_then(|dir| {
+    let directory_lock = dir.and_then(|dir| {
         let since = Instant::now();
         while matches!(dir.try_lock(), Err(TryLockError::WouldBlock)) {
             // Builds take milliseconds, so mention only longer waits.
@@ -290,5 +290,5 @@ pub fn take_turn(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop>
         }
         Ok(dir)
     });
-    turn.map(Arc::new).or_else(|error| findings.io(&error))
+    directory_lock.map(Arc::new).or_else(|error| findings.io(&error))
 }

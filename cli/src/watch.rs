@@ -17,7 +17,7 @@ use crate::write;
 pub const DEBOUNCE: Duration = Duration::from_millis(50);
 
 /// How long to wait for continuous changes to end before building anyway.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Watches the directories that a build reads from.
 pub struct Watcher {
@@ -78,7 +78,7 @@ impl Watcher {
                 break;
             }
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let mut quiet = Instant::now() + DEBOUNCE;
         loop {
             let left = quiet.min(end).saturating_duration_since(Instant::now());

@@ -1,4 +1,4 @@
-//! A configuration that koze has written to, and has taken everything out of again, is as it was.
+//! Checks that removing everything koze has written to a configuration restores its original bytes.
 
 use std::path::Path as FilePath;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-// Shared with the tests of the editor itself.
+// Shared with the tests of the editor.
 #[path = "../../edit/tests/preserve/compare.rs"]
 mod compare;
 #[path = "../../edit/tests/preserve/generate.rs"]
@@ -24,7 +24,7 @@ use generate::*;
 const SANDBOXES: [(&str, &str); 3] =
     [("shell", "ShellSandbox"), ("python", "Python"), ("code-runner", "Runner")];
 
-/// A list of entries that are not koze's, each with keys that nobody knows.
+/// Generates a list of entries that are not koze's, with arbitrary keys.
 fn foreign(entry: impl Fn(usize) -> Value) -> impl Strategy<Value = Option<Value>> {
     let extras = vec(members(scalar(), 0..2), 0..3);
     prop::option::of(extras.prop_map(move |extras| {
@@ -40,7 +40,7 @@ fn foreign(entry: impl Fn(usize) -> Value) -> impl Strategy<Value = Option<Value
     }))
 }
 
-/// A level of a configuration: whatever there may be, and lists as wrangler takes them.
+/// Generates a level of a configuration: arbitrary values, and lists in wrangler's form.
 fn level(environment: &'static str) -> impl Strategy<Value = Value> {
     let containers = foreign(
         move |number| json!({ "name": format!("own{environment}-{number}"), "class_name": format!("Own{number}"), "image": "nginx:1.27" }),
@@ -58,7 +58,7 @@ fn level(environment: &'static str) -> impl Strategy<Value = Value> {
     })
 }
 
-/// A whole configuration; `exports` says how it declares its classes.
+/// Generates a configuration; `exports` selects how it declares its classes.
 fn config(exports: bool) -> impl Strategy<Value = Value> {
     let migrations = foreign(
         |number| json!({ "tag": format!("t{number}"), "new_sqlite_classes": [format!("Own{number}")] }),
@@ -67,7 +67,7 @@ fn config(exports: bool) -> impl Strategy<Value = Value> {
         if exports {
             root["exports"] = json!({ "Own0": { "type": "durable-object", "storage": "sqlite" } });
         } else if let Some(migrations) = migrations {
-            // A migration has no keys but wrangler's.
+            // A migration has only wrangler's keys.
             let known = |migration: &Value| {
                 json!({ "tag": migration["tag"], "new_sqlite_classes": migration["new_sqlite_classes"] })
             };
@@ -114,7 +114,7 @@ impl Project {
             sdk: None,
             draft: Draft { removal, ..Draft::default() },
             write: true,
-            turn: None,
+            directory_lock: None,
         };
         let mut findings = Findings::new(false);
         let done = build::run(&options, &mut Build::default(), &mut findings);
@@ -122,7 +122,7 @@ impl Project {
     }
 }
 
-/// Builds some sandboxes, takes them out again, and looks at the configuration each time.
+/// Builds with sandboxes, removes them again, and checks the configuration each time.
 fn check(format: Format, text: &str, count: usize) {
     let project = Project::new(format, text);
     for (name, class) in &SANDBOXES[..count] {
@@ -144,13 +144,13 @@ fn check(format: Format, text: &str, count: usize) {
     let (before, after) = (parse(format, text), parse(format, &left));
     let back = without_history(&before, &after);
     if had_empty(before.value()) {
-        // White space in what was empty may have changed.
+        // White space in empty containers may have changed.
         assert_eq!(tight(&back), tight(text), "{left}");
         return;
     }
     assert!(is_within(text, &built), "{text}\n---\n{built}");
     match (around_list(&before), around_list(&after)) {
-        // In the list of migrations, which two builds have grown, white space may differ once they are cut off.
+        // Two builds have appended to the list of migrations, so its white space may differ after they are removed.
         (Some(was), Some(is)) if format == Format::Jsonc => {
             assert_eq!(is, was, "{left}");
             assert_eq!(tight(&back), tight(text), "{left}");
@@ -163,13 +163,13 @@ fn parse(format: Format, text: &str) -> Document {
     Document::parse(format, text).unwrap_or_else(|error| panic!("{error:?} in\n{text}"))
 }
 
-/// What stands before and behind the list of migrations.
+/// Returns the text before and after the list of migrations.
 fn around_list(document: &Document) -> Option<(&str, &str)> {
     let range = document.range(&[Step::from("migrations")])?;
     Some((&document.text()[..range.start], &document.text()[range.end..]))
 }
 
-/// The text without the migrations and tombstones that were not there before.
+/// Returns the text without the new migrations and tombstones.
 fn without_history(before: &Document, after: &Document) -> String {
     let mut edits = Vec::new();
     let remove = |path: &[Step]| Edit::Remove { path: path.to_vec() };
@@ -188,7 +188,7 @@ fn without_history(before: &Document, after: &Document) -> String {
     after.apply(&edits)
 }
 
-/// Whether koze has written into something that was empty.
+/// Returns whether koze may write to something that was empty.
 fn had_empty(root: &Value) -> bool {
     let empty = |value: &Value| *value == json!([]) || *value == json!({});
     let level = |level: &Value| {
@@ -199,7 +199,7 @@ fn had_empty(root: &Value) -> bool {
     level(root) || level(&root["env"]["x"])
 }
 
-/// A build costs more than an edit: fewer of them, unless `PROPTEST_CASES` says how many.
+/// Runs fewer cases than for edits, because builds are slower, unless `PROPTEST_CASES` is set.
 fn few() -> ProptestConfig {
     let default = ProptestConfig::default();
     let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { 96 };
@@ -210,22 +210,22 @@ proptest! {
     #![proptest_config(few())]
 
     #[test]
-    fn a_jsonc_file_is_what_it_was(root in config(false), mut dice in dice(), count in 1_usize..4) {
+    fn a_jsonc_file_is_restored(root in config(false), mut dice in dice(), count in 1_usize..4) {
         check(Format::Jsonc, &jsonc(&root, &mut dice), count);
     }
 
     #[test]
-    fn a_toml_file_is_what_it_was(root in config(false), mut dice in dice(), count in 1_usize..4) {
+    fn a_toml_file_is_restored(root in config(false), mut dice in dice(), count in 1_usize..4) {
         check(Format::Toml, &toml(&root, &mut dice), count);
     }
 
     #[test]
-    fn a_jsonc_file_with_exports_is_what_it_was(root in config(true), mut dice in dice(), count in 1_usize..4) {
+    fn a_jsonc_file_with_exports_is_restored(root in config(true), mut dice in dice(), count in 1_usize..4) {
         check(Format::Jsonc, &jsonc(&root, &mut dice), count);
     }
 
     #[test]
-    fn a_toml_file_with_exports_is_what_it_was(root in config(true), mut dice in dice(), count in 1_usize..4) {
+    fn a_toml_file_with_exports_is_restored(root in config(true), mut dice in dice(), count in 1_usize..4) {
         check(Format::Toml, &toml(&root, &mut dice), count);
     }
 }

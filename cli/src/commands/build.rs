@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use koze_model::Backend;
 
 use super::show;
-use crate::args::{self, Format, Where};
+use crate::args::{self, Format, ProjectArgs};
 use crate::build::{self, Build, Options};
 use crate::draft::Draft;
 use crate::finding::Findings;
@@ -28,23 +28,23 @@ pub(super) fn run(args: &args::Build) -> ExitCode {
 }
 
 /// Returns the options of a build that writes.
-pub(super) fn options(place: &Where) -> Options {
+pub(super) fn options(place: &ProjectArgs) -> Options {
     Options {
         project: place.project.clone(),
         config: place.config.clone(),
         sdk: None,
         draft: Draft::default(),
         write: true,
-        turn: None,
+        directory_lock: None,
     }
 }
 
 /// Builds and shows the result. With `check`, pending changes are a failure.
-pub(super) fn run_with(place: &Where, options: &Options, check: bool) -> ExitCode {
+pub(super) fn run_with(place: &ProjectArgs, options: &Options, check: bool) -> ExitCode {
     built(place, options, check).0
 }
 
-fn built(place: &Where, options: &Options, check: bool) -> (ExitCode, Build) {
+fn built(place: &ProjectArgs, options: &Options, check: bool) -> (ExitCode, Build) {
     let mut findings = Findings::new(place.strict);
     let mut build = Build::default();
     let done = build::run(options, &mut build, &mut findings).is_ok();
@@ -64,7 +64,7 @@ fn built(place: &Where, options: &Options, check: bool) -> (ExitCode, Build) {
 
 /// Shows the result of a build.
 pub(super) fn show(
-    place: &Where,
+    place: &ProjectArgs,
     options: &Options,
     build: &Build,
     findings: &Findings,
@@ -96,7 +96,7 @@ fn text(options: &Options, build: &Build, done: bool) -> String {
 }
 
 /// Renders the changes of a build as an annotation of GitHub Actions.
-fn drift(place: &Where, build: &Build) -> String {
+fn drift(place: &ProjectArgs, build: &Build) -> String {
     let changes = build.plan.as_ref().map_or(&[][..], |plan| &plan.changes);
     let project = show::absolute(build.directory(&place.project));
     output::github::drift(changes, &project, &show::workspace())

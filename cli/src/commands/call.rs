@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use koze_core::tool::{All, Catalog, ToolResult, Unread};
 use serde_json::Value;
 
-use super::here::{self, Here};
+use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args;
 
@@ -22,12 +22,12 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
             return Ok(ExitCode::from(1));
         }
     };
-    let here = Here::find(&args.here)?;
-    let images = here::images(&args.here)?;
+    let session = LocalSession::find(&args.session)?;
+    let images = local_session::images(&args.session)?;
     let toolset = args.tools.as_deref();
     // An unknown toolset starts no supervisor.
-    Catalog::<All>::select(&images, toolset).map_err(|error| here::failed(&error))?;
-    let reply = here::wait(here.client().call(images, toolset, &args.tool, input))?;
+    Catalog::<All>::select(&images, toolset).map_err(|error| local_session::failed(&error))?;
+    let reply = local_session::wait(session.client().call(images, toolset, &args.tool, input))?;
     let result = ToolResult::from(reply);
     show::data(&format!("{}\n", result.content));
     Ok(ExitCode::from(u8::from(result.is_error)))

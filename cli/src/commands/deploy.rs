@@ -14,7 +14,7 @@ use super::{build, show};
 use crate::args;
 use crate::build::{self as builds, Build, Options};
 use crate::dev::wrangler::Wrangler;
-use crate::dev::{heard, refusal};
+use crate::dev::{tee, wrangler_errors};
 use crate::discover::Project;
 use crate::finding::Findings;
 use crate::wrangler::locate::Config;
@@ -79,12 +79,12 @@ fn finished(
     project: &Project,
 ) -> Result<ExitCode, ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = runtime.and_then(|runtime| runtime.block_on(heard::run(command)));
+    let done = runtime.and_then(|runtime| runtime.block_on(tee::run(command)));
     let (status, said) = done.map_err(|error| failed(&format!("wrangler cannot be started: {error}")))?;
     if !status.success() {
         let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
-        let explained = refusal::explained(&said, &built.sandboxes, &config.shown, worker);
-        show::err(&explained.unwrap_or_default());
+        let explanation = wrangler_errors::explanation(&said, &built.sandboxes, &config.shown, worker);
+        show::err(&explanation.unwrap_or_default());
     }
     Ok(code(status))
 }

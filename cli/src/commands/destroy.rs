@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use koze_local::Local;
 
-use super::here::{self, Here};
+use super::local_session::{self, LocalSession};
 use super::show;
 use crate::{args, session};
 
@@ -13,30 +13,33 @@ pub(super) fn run(args: &args::Destroy) -> ExitCode {
 }
 
 fn destroy(args: &args::Destroy) -> Result<ExitCode, ExitCode> {
-    let here = Here::find(&args.here)?;
-    if !here.state.has(&here.session) {
+    let session = LocalSession::find(&args.session)?;
+    if !session.state.has(&session.session) {
         // Listing does not create a session.
         for name in &args.names {
-            here::failed(&session::no_sandbox(name));
+            local_session::failed(&session::no_sandbox(name));
         }
         return Ok(ExitCode::from(u8::from(!args.all)));
     }
-    here::wait(async {
-        let names =
-            if args.all { all(&here).map_err(|error| here::failed(&error))? } else { args.names.clone() };
-        let client = here.client();
+    local_session::wait(async {
+        let names = if args.all {
+            all(&session).map_err(|error| local_session::failed(&error))?
+        } else {
+            args.names.clone()
+        };
+        let client = session.client();
         let mut code = ExitCode::SUCCESS;
         for name in names {
             match client.destroy(&name).await {
                 Ok(()) => show::out(&format!("destroyed {name}\n")),
-                Err(error) => code = here::failed(&error),
+                Err(error) => code = local_session::failed(&error),
             }
         }
         Ok(code)
     })?
 }
 
-fn all(here: &Here) -> koze_core::Result<Vec<String>> {
-    let found = Local::look(here.state.sandboxes(&here.session))?;
+fn all(session: &LocalSession) -> koze_core::Result<Vec<String>> {
+    let found = Local::look(session.state.sandboxes(&session.session))?;
     Ok(found.into_iter().map(|(_, info)| info.name.to_string()).collect())
 }

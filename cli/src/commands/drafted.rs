@@ -20,7 +20,7 @@ pub(super) fn run(
     let mut findings = Findings::new(false);
     let left = Project::find(&place.project, &mut findings).and_then(|project| {
         // The files that the draft is based on must not change before it is written.
-        options.turn = Some(builds::take_turn(&project.dir, &mut findings)?);
+        options.directory_lock = Some(builds::lock_directory(&project.dir, &mut findings)?);
         if options.write {
             // The draft must not be based on the files of an interrupted run.
             let finished = builds::finish(&project, &mut findings)?;

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use super::{here, show};
+use super::{local_session, show};
 use crate::args;
 use crate::dev::guard;
 
 pub(super) fn run(args: &args::Guard) -> ExitCode {
-    match here::wait(guard::run(args.parent, &args.program)) {
+    match local_session::wait(guard::run(args.parent, &args.program)) {
         Ok(Ok(code)) | Err(code) => code,
         Ok(Err(error)) => {
             show::err(&format!("error: `{}` cannot be run: {error}\n", args.program[0].display()));

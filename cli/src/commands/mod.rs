@@ -17,10 +17,10 @@ mod drafted;
 mod explain;
 #[cfg(target_os = "linux")]
 mod guard;
-#[cfg(target_os = "linux")]
-mod here;
 mod init;
 mod list;
+#[cfg(target_os = "linux")]
+mod local_session;
 #[cfg(target_os = "linux")]
 mod mcp;
 mod migrate;

@@ -75,7 +75,7 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
         None => dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
     };
     let parent = dir.parent().unwrap_or(&dir).to_owned();
-    let turn = if parent.is_dir() { Some(begin(&parent, findings)?) } else { None };
+    let directory_lock = if parent.is_dir() { Some(begin(&parent, findings)?) } else { None };
     if let Some(done) = resume(&dir, args.backend, findings) {
         return done.map(|build| (build, name));
     }
@@ -92,7 +92,7 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
 
     let mut made = Vec::new();
     let done = match write::make_dirs(&parent, &mut made) {
-        Ok(()) => turn.map_or_else(|| begin(&parent, findings), Ok).and_then(|_turn| {
+        Ok(()) => directory_lock.map_or_else(|| begin(&parent, findings), Ok).and_then(|_directory_lock| {
             fill(
                 &parent,
                 &Wanted { dir: &dir, name: &name, backend: args.backend, runtime: &runtime },
@@ -109,14 +109,14 @@ pub(super) fn create(args: &args::New, findings: &mut Findings) -> Result<(Build
 
 /// Locks the parent directory against other runs, and deletes what a killed run left in it.
 fn begin(parent: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
-    let turn = build::take_turn(parent, findings)?;
+    let directory_lock = build::lock_directory(parent, findings)?;
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let real = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if real && disk::is_temp_dir(&entry.file_name().to_string_lossy(), STAGING) {
             let _ = disk::remove_dir_all(&entry.path());
         }
     }
-    Ok(turn)
+    Ok(directory_lock)
 }
 
 /// Builds the project in a staging directory next to its destination, so that lookups in parent directories give the
@@ -147,7 +147,7 @@ fn built(dir: &Path, backend: args::Backend, findings: &mut Findings) -> Result<
         sdk: (backend == args::Backend::Sdk).then_some(sdk),
         draft: Draft::default(),
         write: true,
-        turn: None,
+        directory_lock: None,
     };
     build::run(&options, &mut build, findings)?;
     Ok(build)

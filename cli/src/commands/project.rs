@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use koze_core::Images;
 
 use super::show;
-use crate::args::Where;
+use crate::args::ProjectArgs;
 use crate::build::{self, Build, Options};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
@@ -25,7 +25,7 @@ pub(super) struct Offered {
 
 /// Returns the images that a project's sandbox files offer to agents, whether or not the project is built. Fails if no
 /// sandbox serves agents.
-pub(super) fn offered(place: &Where, findings: &mut Findings) -> Result<Offered, Stop> {
+pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<Offered, Stop> {
     let mut build = Build::default();
     let options = Options { write: false, ..super::build::options(place) };
     build::run(&options, &mut build, findings)?;
@@ -40,7 +40,7 @@ pub(super) fn offered(place: &Where, findings: &mut Findings) -> Result<Offered,
 }
 
 /// The findings as annotations of GitHub Actions.
-pub(super) fn annotations(place: &Where, findings: &Findings) -> String {
+pub(super) fn annotations(place: &ProjectArgs, findings: &Findings) -> String {
     let project = Project::find(&place.project, &mut Findings::new(false)).map(|project| project.dir);
     let project = project.unwrap_or_else(|_| place.project.clone());
     github::annotations(findings, &show::absolute(&project), &show::workspace())

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use koze_local::prove::{self, Fault, Verdict};
 
-use super::{here, show};
+use super::{local_session, show};
 use crate::args::Format;
 use crate::output::json::proof::{self, Attempt, Proof};
 
@@ -29,7 +29,7 @@ fn attempts(format: Format) -> Result<ExitCode, ExitCode> {
         }
         made.push(attempt);
     };
-    let done: Result<(), Fault> = here::wait(prove::all(Path::new(dir.path()), tell))?;
+    let done: Result<(), Fault> = local_session::wait(prove::all(Path::new(dir.path()), tell))?;
     done.map_err(|fault| failed(&format!("cannot start a sandbox on this machine: {fault}")))?;
     let proof = Proof::new(kernel, user, made);
     show::out(&match format {

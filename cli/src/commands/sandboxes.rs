@@ -9,7 +9,7 @@ use koze_core::sandbox::Status;
 use koze_local::Local;
 use serde_json::json;
 
-use super::here::{self, Here};
+use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args::{self, ListFormat};
 use crate::session::State;
@@ -29,13 +29,14 @@ struct Row {
 fn list(args: &args::Sandboxes) -> Result<ExitCode, ExitCode> {
     let session = args.session.clone().unwrap_or_else(|| args::SESSION.to_owned());
     let (project, state) = (args.project.clone(), args.state.clone());
-    let place = args::Here { project, config: None, state, session };
-    let here = Here::find(&place)?;
-    let only = args.session.is_some().then_some(&here.session);
+    let place = args::SessionArgs { project, config: None, state, session };
+    let session = LocalSession::find(&place)?;
+    let only = args.session.is_some().then_some(&session.session);
     if args.egress {
-        return egress::show(&here.state, only, args.format).map_err(|error| here::failed(&error));
+        return egress::show(&session.state, only, args.format)
+            .map_err(|error| local_session::failed(&error));
     }
-    let rows = rows(&here.state, only).map_err(|error| here::failed(&error))?;
+    let rows = rows(&session.state, only).map_err(|error| local_session::failed(&error))?;
     show::out(&match args.format {
         ListFormat::Json => in_json(&rows),
         ListFormat::Human => in_words(&rows),

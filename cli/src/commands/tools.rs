@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use koze_core::tool::{All, Catalog};
 use serde_json::Value;
 
-use super::{here, project, show};
+use super::{local_session, project, show};
 use crate::args::{self, Format};
 use crate::build::Build;
 use crate::finding::Findings;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &args::Tools) -> ExitCode {
     let Ok(offered) = offered else { return ExitCode::FAILURE };
     let catalog = match Catalog::<All>::select(&offered.images, args.tools.as_deref()) {
         Ok(catalog) => catalog,
-        Err(error) => return here::failed(&error),
+        Err(error) => return local_session::failed(&error),
     };
     let definitions = catalog.definitions(&offered.images);
     let list = definitions.iter().map(|definition| definition.to_json(args.dialect.into())).collect();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{build, show};
-use crate::args::{self, Format, Where};
+use crate::args::{self, Format, ProjectArgs};
 use crate::build::{self as builds, Build};
 use crate::finding::Findings;
 use crate::output;
@@ -13,18 +13,18 @@ use crate::watch::Watcher;
 
 pub(super) fn run(args: &args::Build) -> ExitCode {
     let human = args.place.format == Format::Human;
-    let heard = |_: &Build, shown: bool| {
+    let on_build = |_: &Build, shown: bool| {
         !shown || !human || show::told("watching for changes; press Ctrl-C to stop\n")
     };
-    follow(&args.place, None, heard)
+    follow(&args.place, None, on_build)
 }
 
-/// Builds after each change until `heard` returns false. Passes it each build and whether the findings were shown;
+/// Builds after each change until `on_build` returns false. Passes it each build and whether the findings were shown;
 /// findings that equal `last` are not shown again.
 pub(super) fn follow(
-    place: &Where,
+    place: &ProjectArgs,
     mut last: Option<String>,
-    mut heard: impl FnMut(&Build, bool) -> bool,
+    mut on_build: impl FnMut(&Build, bool) -> bool,
 ) -> ExitCode {
     let options = &build::options(place);
     let mut findings = Findings::new(place.strict);
@@ -49,7 +49,7 @@ pub(super) fn follow(
             build::show(place, options, &built, &findings, done);
             last = Some(found);
         }
-        if !heard(&built, shown) {
+        if !on_build(&built, shown) {
             return ExitCode::SUCCESS;
         }
         match watcher.follow(&package, &built) {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use super::build;
 use super::show;
-use crate::args::{self, Format, Where};
+use crate::args::{self, Format, ProjectArgs};
 use crate::build as builds;
 use crate::dev::{environment, wrangler};
 use crate::discover::Project;
@@ -14,7 +14,7 @@ use crate::wrangler::locate::Config;
 
 /// Returns the options that locate the project. Rejects arguments that would make only wrangler read another
 /// configuration.
-pub(super) fn place(run: &args::Run, strict: bool) -> Result<Where, ExitCode> {
+pub(super) fn place(run: &args::Run, strict: bool) -> Result<ProjectArgs, ExitCode> {
     for (name, short, ours) in
         [("config", "c", "--config"), ("env", "e", "--env"), ("cwd", "cwd", "--project")]
     {
@@ -28,11 +28,16 @@ pub(super) fn place(run: &args::Run, strict: bool) -> Result<Where, ExitCode> {
             return Err(ExitCode::from(2));
         }
     }
-    Ok(Where { project: run.project.clone(), config: run.config.clone(), strict, format: Format::Human })
+    Ok(ProjectArgs {
+        project: run.project.clone(),
+        config: run.config.clone(),
+        strict,
+        format: Format::Human,
+    })
 }
 
 /// Returns the package and its current configuration.
-pub(super) fn opened(place: &Where) -> Result<(Project, Config), ExitCode> {
+pub(super) fn opened(place: &ProjectArgs) -> Result<(Project, Config), ExitCode> {
     let mut findings = Findings::new(false);
     let found = Project::find(&place.project, &mut findings).and_then(|project| {
         let config = builds::config(&project, &build::options(place), &mut findings)?;

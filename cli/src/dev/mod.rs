@@ -10,8 +10,8 @@
 //! | [`login`] | detects whether wrangler is logged in to Cloudflare |
 //! | [`dotenv`] | parses files such as `.env` |
 //! | [`token`] | stores the bearer token of a local run if the project has none |
-//! | [`heard`] | runs a program, shows its standard error and keeps the end of it |
-//! | [`refusal`] | explains wrangler's errors in terms of the project |
+//! | [`tee`] | runs a program, shows its standard error and keeps the end of it |
+//! | [`wrangler_errors`] | explains wrangler's errors in terms of the project |
 //! | [`guard`] | kills all descendants of wrangler, however koze ends |
 
 pub mod config;
@@ -19,12 +19,12 @@ pub mod dotenv;
 pub mod environment;
 #[cfg(target_os = "linux")]
 pub mod guard;
-pub mod heard;
 pub mod login;
-pub mod refusal;
 pub mod secrets;
 #[cfg(target_os = "linux")]
 pub mod stage;
+pub mod tee;
 #[cfg(target_os = "linux")]
 pub mod token;
 pub mod wrangler;
+pub mod wrangler_errors;

@@ -25,10 +25,10 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const WORKER_BUILD: &str = "worker-build";
 
 /// The timeout for asking a tool about its version.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The timeout for a container engine that is needed now: it may have to start and stop containers first.
-const PATIENCE_WITH_ENGINES: Duration = Duration::from_secs(30);
+const ENGINE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) fn checks(build: &Build, command: Option<&str>) -> Vec<Check> {
     let here = std::env::current_dir().unwrap_or_default();
@@ -48,7 +48,7 @@ pub(crate) fn needed(dir: &Path, build: &str) -> Vec<Check> {
 
 /// Returns whether a container engine answers.
 pub(crate) fn runs_containers() -> bool {
-    engine(PATIENCE_WITH_ENGINES).is_some()
+    engine(ENGINE_TIMEOUT).is_some()
 }
 
 fn node(dir: &Path) -> Check {
@@ -93,7 +93,7 @@ fn docker(build: &Build) -> Check {
         .filter(|sandbox| sandbox.is_built())
         .map(|sandbox| sandbox.file.as_str())
         .collect();
-    match (engine(PATIENCE), from_dockerfiles.is_empty()) {
+    match (engine(TIMEOUT), from_dockerfiles.is_empty()) {
         (Some(version), _) => Check::ok("docker", format!("the engine is running, version {version}")),
         (None, true) => Check::ok(
             "docker",
@@ -134,7 +134,7 @@ fn target(dir: &Path) -> Check {
             let added = dir.contains("rustup") && on_path("rustup");
             if added { Check::warning("target", found, help) } else { Check::error("target", found, help) }
         }
-        None => match complained(PATIENCE, &mut ask()) {
+        None => match complained(TIMEOUT, &mut ask()) {
             Some(why) => Check::error(
                 "target",
                 format!("rustc does not run here: {why}"),
@@ -182,7 +182,7 @@ fn on_path(program: &str) -> bool {
 
 /// Returns the first line that a command prints, or `None` if it is missing, fails or times out.
 fn said(command: &mut Command) -> Option<String> {
-    said_within(PATIENCE, command)
+    said_within(TIMEOUT, command)
 }
 
 /// Returns the first line that a command prints within a timeout.

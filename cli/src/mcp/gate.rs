@@ -52,7 +52,7 @@ impl Keeper {
 
     /// Stops passing on input after the current line.
     pub(crate) fn shut(&self) {
-        self.turn(Phase::Shut);
+        self.advance(Phase::Shut);
     }
 
     /// Returns whether the gate is shut and the reader has consumed everything that was passed on.
@@ -67,7 +67,7 @@ impl Keeper {
 
     /// Ends the input. It must be still.
     pub(crate) fn end(&self) {
-        self.turn(Phase::Ended);
+        self.advance(Phase::Ended);
     }
 
     /// Returns the input that was not passed on, or `None` if the client itself ended the stream.
@@ -76,7 +76,7 @@ impl Keeper {
         (state.phase == Phase::Ended).then(|| std::mem::take(&mut state.unread))
     }
 
-    fn turn(&self, phase: Phase) {
+    fn advance(&self, phase: Phase) {
         let mut state = self.state();
         state.phase = phase;
         if let Some(reader) = state.reader.take() {

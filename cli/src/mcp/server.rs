@@ -15,8 +15,8 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::duplicate_keys;
 use super::offering::Offering;
-use super::once;
 
 /// The interval of progress notifications.
 const PROGRESS: Duration = Duration::from_secs(1);
@@ -92,7 +92,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let input = request.arguments.unwrap_or_default();
-        if let Some(error) = once::mark(&input) {
+        if let Some(error) = duplicate_keys::error_in(&input) {
             return Ok(mcp::reply(Err(error)).into());
         }
         let input = Value::Object(input);

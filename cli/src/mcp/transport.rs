@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 use tokio_util::bytes::{Bytes, BytesMut};
 use tokio_util::codec::{Decoder, FramedRead, FramedWrite};
 
-use super::{MAX_REQUEST, once};
+use super::{MAX_REQUEST, duplicate_keys};
 
 type Read = RxJsonRpcMessage<RoleServer>;
 type Written = TxJsonRpcMessage<RoleServer>;
@@ -148,7 +148,7 @@ fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
             Some(call) => return Ok(Some(call)),
             None => None,
         },
-        Err(tool::Unread::Twice(_)) => once::marked(line),
+        Err(tool::Unread::Twice(_)) => duplicate_keys::with_error(line),
         Err(tool::Unread::NoJson(_)) => None,
     };
     let mut line = BytesMut::from(twice.as_deref().unwrap_or(line));
@@ -275,7 +275,7 @@ mod tests {
                     \"arguments\":{\"command\":\"a\",\"command\":\"b\"}}}";
         let (request, _) = message(line.as_bytes()).unwrap().unwrap().into_request().unwrap();
         let ClientRequest::CallToolRequest(call) = request else { panic!("{request:?}") };
-        assert!(once::mark(&call.params.arguments.unwrap()).is_some());
+        assert!(duplicate_keys::error_in(&call.params.arguments.unwrap()).is_some());
     }
 
     #[test]

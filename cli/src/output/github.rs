@@ -1,7 +1,8 @@
 //! Workflow commands, which GitHub Actions turns into annotations of the files.
 //!
-//! The runner takes each line of a step's output that starts with `::` for a command, with or without spaces before it.
-//! So nothing that comes from a project may reach a line of its own: [`quoted`] for text, [`escaped`] for everything else.
+//! The runner interprets each line of a step's output that starts with `::` as a command, with or without leading
+//! spaces. So text from a project must never start a line: use [`quoted`] for text, and [`escaped`] for everything
+//! else.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,10 +13,11 @@ use koze_model::Level;
 use crate::finding::{Finding, Findings, Place};
 use crate::write::{Action, Change};
 
-/// The title of the annotation for a project that is not in step.
+/// The title of the annotation for an outdated project.
 const DRIFT: &str = "koze build --check";
 
-/// Text for people, in which the runner sees no commands. `token` ends the quotation, so it must not be guessable.
+/// Quotes text for people, so that the runner sees no commands in it. `token` ends the quotation, so it must be
+/// unguessable.
 pub fn quoted(text: &str, token: &str) -> String {
     if text.is_empty() {
         return String::new();
@@ -24,13 +26,13 @@ pub fn quoted(text: &str, token: &str) -> String {
     format!("::stop-commands::{token}\n{text}{newline}::{token}::\n")
 }
 
-/// An annotation for each finding. `project` is the directory that their files are relative to; `workspace` is the one
-/// that the runner takes relative files to be in.
+/// Renders an annotation for each finding. The findings' files are relative to `project`; the runner resolves relative
+/// paths to `workspace`.
 pub fn annotations(findings: &Findings, project: &Path, workspace: &Path) -> String {
     findings.iter().map(|finding| annotation(finding, findings.level(finding), project, workspace)).collect()
 }
 
-/// An annotation that says which files a build would change, at the first of them.
+/// Renders an annotation at the first file that a build would change, which lists all of them.
 pub fn drift(changes: &[Change], project: &Path, workspace: &Path) -> String {
     let moved: Vec<_> = changes.iter().filter(|change| change.action() != Action::Unchanged).collect();
     let Some(first) = moved.first() else { return String::new() };
@@ -53,7 +55,7 @@ fn annotation(finding: &Finding, level: Level, project: &Path, workspace: &Path)
     command(level, &properties, &message)
 }
 
-/// Lines and columns. The runner drops an annotation's columns if it spans lines.
+/// Returns lines and columns. The runner ignores the columns of an annotation that spans lines.
 fn range(place: &Place) -> Vec<(&'static str, usize)> {
     let (Some((line, column)), Some((end_line, end_column))) = (place.line_column(), place.end()) else {
         return Vec::new();
@@ -65,7 +67,7 @@ fn range(place: &Place) -> Vec<(&'static str, usize)> {
     }
 }
 
-/// A file as the runner wants it: relative to the workspace with `/`, or absolute if it is outside.
+/// Returns the path that the runner expects: relative to the workspace with `/`, or absolute if it is outside.
 fn file(shown: &str, project: &Path, workspace: &Path) -> String {
     let path = project.join(shown);
     let Ok(inside) = path.strip_prefix(workspace) else { return path.to_string_lossy().into_owned() };
@@ -85,12 +87,12 @@ fn command(level: Level, properties: &[(&str, String)], message: &str) -> String
     format!("::{} {}::{}\n", level.word(), properties.join(","), escaped(message))
 }
 
-/// A message: it ends with its line.
+/// Escapes a message, which ends at the end of the line.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// A property: `,` ends it, and `::` ends all of them.
+/// Escapes a property, which ends at `,`; `::` ends all of them.
 fn escaped_property(text: &str) -> String {
     escaped(text).replace(':', "%3A").replace(',', "%2C")
 }
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
     use crate::rules::Rule;
 
-    /// One finding at a range of a file.
+    /// Returns a finding at a range of a file.
     fn found(file: &str, text: &str, range: Option<std::ops::Range<usize>>, message: &str) -> Findings {
         let mut findings = Findings::new(false);
         let place = Place { file: file.to_owned(), text: text.into(), range };
@@ -110,12 +112,12 @@ mod tests {
 
     fn said(findings: &Findings) -> String {
         let text = annotations(findings, Path::new("/repo/app"), Path::new("/repo"));
-        // Up to the help, which is the rule's.
+        // Cut off the help, which depends on the rule.
         text.split("%0Ahelp").next().expect("a message").to_owned()
     }
 
     #[test]
-    fn a_place_has_lines_and_columns() {
+    fn a_location_has_lines_and_columns() {
         let text = "\u{feff}é(imgae)\n\nlast";
         let at = |word: &str| {
             let start = text.find(word).expect("it is there");
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leaves_its_command() {
+    fn text_cannot_leave_its_command() {
         let odd = "a,b:c::d%0A\r\n::set-output name=x::e.rs";
         let text = said(&found(odd, "", None, "50%: one, two\r\n::error::three"));
         assert_eq!(text.lines().count(), 1, "{text}");
@@ -158,12 +160,12 @@ mod tests {
         assert_eq!(to("../pnpm-lock.yaml", "/repo/packages/app"), "packages/pnpm-lock.yaml");
         assert_eq!(to("/repo/other/a.rs", "/repo/app"), "other/a.rs");
         assert_eq!(to("a.rs", "/elsewhere"), "/elsewhere/a.rs");
-        // Outside after all.
+        // The path is outside, although it starts inside.
         assert_eq!(to("../../a.rs", "/repo/app"), "../a.rs");
     }
 
     #[test]
-    fn quoted_text_stands_between_two_commands_of_its_own() {
+    fn quoted_text_is_enclosed_in_two_commands() {
         assert_eq!(quoted("+ ::error::x", "t0ken"), "::stop-commands::t0ken\n+ ::error::x\n::t0ken::\n");
         assert_eq!(quoted("", "t0ken"), "");
     }

@@ -197,8 +197,9 @@ fn served_by_us(stream: &StdStream) -> io::Result<()> {
 
 fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     state.make()?;
-    let turn = File::create(state.supervisors().join(format!("{}.start", state::stem(session))));
-    let _turn = turn.and_then(|turn| turn.lock().map(|()| turn)).map_err(|error| unreachable(&error))?;
+    let start_lock = File::create(state.supervisors().join(format!("{}.start", state::stem(session))));
+    let _start_lock =
+        start_lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(|error| unreachable(&error))?;
     match connect(state, session) {
         Err(error) if nobody(&error) => {}
         connected => return connected.map_err(|error| unreachable(&error)),

@@ -40,12 +40,13 @@ pub(super) async fn serve(
         Err(error) => return Some(Answer::Failed(error)),
     };
     let now = Mutex::new(Now { offer, offerings, write: Arc::clone(write) });
-    let here = Here { supervisor: Arc::clone(&supervisor), now: Arc::new(now), calls: Arc::default() };
-    let (calls, keeper) = (Arc::clone(&here.calls), Keeper::default());
+    let backend =
+        InProcess { supervisor: Arc::clone(&supervisor), now: Arc::new(now), calls: Arc::default() };
+    let (calls, keeper) = (Arc::clone(&backend.calls), Keeper::default());
     let served = async {
         let opened = Streams { input, output }.open();
         let (input, output) = opened.map_err(|error| format!("cannot read from the client: {error}"))?;
-        stdio::on(Server(here), keeper.input(input), keeper.output(output), Begin::Anew).await
+        stdio::on(Server(backend), keeper.input(input), keeper.output(output), Begin::Anew).await
     };
     let told = async {
         while let Ok(Some(offering)) = wire::receive::<Offering>(&mut read).await {
@@ -87,7 +88,7 @@ fn stream_of(read: &BufReader<OwnedReadHalf>) -> &UnixStream {
 
 /// The backend for the sandboxes of this process.
 #[derive(Clone)]
-struct Here {
+struct InProcess {
     supervisor: Arc<Supervisor>,
     now: Arc<Mutex<Now>>,
     /// The number of running calls.
@@ -117,7 +118,7 @@ struct Now {
     write: Arc<Mutex<OwnedWriteHalf>>,
 }
 
-impl Backend for Here {
+impl Backend for InProcess {
     async fn offer(&self) -> Arc<Offer> {
         let mut now = self.now.lock().await;
         for _ in 0..READINGS {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::here::{self, Here};
+use super::local_session::{self, LocalSession};
 use super::{add, new, show};
 use crate::args;
 use crate::finding::Findings;
@@ -35,15 +35,15 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
     })?;
     let project = scratch.path().join("demo");
     make(&project, args)?;
-    let here = args::Here {
+    let session = args::SessionArgs {
         project,
         config: None,
         state: Some(scratch.path().join("state")),
         session: args::SESSION.to_owned(),
     };
-    let images = here::images(&here)?;
-    let client = Here::find(&here)?.client();
-    here::wait(async {
+    let images = local_session::images(&session)?;
+    let client = LocalSession::find(&session)?.client();
+    local_session::wait(async {
         let played = Agent { client: client.clone(), images }.play().await;
         for name in SANDBOXES {
             // It may not exist if the demo failed early.
@@ -79,8 +79,12 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     show::findings(&findings);
     made.map_err(|_| ExitCode::FAILURE)?;
     show::out("$ koze add python --variant python\n");
-    let place =
-        args::Where { project: project.to_owned(), config: None, strict: false, format: args::Format::Human };
+    let place = args::ProjectArgs {
+        project: project.to_owned(),
+        config: None,
+        strict: false,
+        format: args::Format::Human,
+    };
     let wanted = args::Add {
         name: "python".to_owned(),
         variant: Some("python".to_owned()),

@@ -10,10 +10,10 @@ use koze_local::{Local, Objects};
 use serde_json::{Value, json};
 
 use super::{Started, failed, follow, serve};
-use crate::args::{self, Where};
+use crate::args::{self, ProjectArgs};
 use crate::build::Build;
 use crate::commands::build::drifted;
-use crate::commands::here;
+use crate::commands::local_session;
 use crate::commands::show;
 use crate::commands::with_wrangler::opened;
 use crate::dev::stage::{Content, Stage};
@@ -30,7 +30,7 @@ type Staged = (Value, Vec<(String, Image)>);
 
 /// The state of a local run next to wrangler.
 struct Run {
-    place: Where,
+    place: ProjectArgs,
     environment: Option<String>,
     stage: Arc<Stage>,
     objects: Arc<Objects>,
@@ -42,7 +42,7 @@ struct Run {
 pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
     let Started { args, config, built, .. } = started;
     let mut run = Run::new(started)?;
-    run.heard(built)?;
+    run.on_build(built)?;
     run.tell();
     let stage = Arc::clone(&run.stage);
     let mut arguments: Vec<OsString> = vec!["--config".into(), stage.config().into()];
@@ -53,7 +53,7 @@ pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
     }
     follow(started, move |built| {
         // The errors were shown; the next change may fix them.
-        let _ = run.heard(built);
+        let _ = run.on_build(built);
     });
     let code = serve(started, arguments);
     stage.clear();
@@ -80,9 +80,9 @@ impl Run {
             Some(dir) => State::at(std::path::absolute(dir).map_err(nowhere)?),
             None => State::of(&project.dir),
         };
-        let kept = kept.map_err(|error| here::failed(&error))?;
+        let kept = kept.map_err(|error| local_session::failed(&error))?;
         let stage = Arc::new(Stage::new(config.dir()).map_err(|why| failed(&why.to_string()))?);
-        let objects = Arc::new(objects(&kept).map_err(|error| here::failed(&error))?);
+        let objects = Arc::new(objects(&kept).map_err(|error| local_session::failed(&error))?);
         // One variable, with the token last: wrangler prints only the beginning of long values.
         let server = json!({ "url": objects.url(), "token": objects.token() });
         let mut vars = vec![("KOZE_LOCAL", server)];
@@ -90,7 +90,7 @@ impl Run {
             let unkept = |error| failed(&format!("cannot store a token: {error}"));
             vars.push((TOKEN, json!(token::remembered(kept.dir()).map_err(unkept)?)));
         }
-        let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
+        let place = ProjectArgs { project: place.project.clone(), config: place.config.clone(), ..*place };
         Ok(Run { place, environment: environment.clone(), stage, objects, vars, staged: None })
     }
 
@@ -110,7 +110,7 @@ impl Run {
     }
 
     /// Applies a successful build.
-    fn heard(&mut self, built: &Build) -> Result<(), ExitCode> {
+    fn on_build(&mut self, built: &Build) -> Result<(), ExitCode> {
         let Some(plan) = &built.plan else { return Ok(()) };
         let (_, config) = opened(&self.place)?;
         let classes = plan.sandboxes.iter();
@@ -129,7 +129,7 @@ impl Run {
                 |error| Error::new(Code::Unavailable, format!("cannot prepare files for wrangler: {error}"));
             self.stage.write(&content).map_err(failed)
         });
-        staged.map_err(|error| here::failed(&error))?;
+        staged.map_err(|error| local_session::failed(&error))?;
         self.staged = Some(now);
         Ok(())
     }

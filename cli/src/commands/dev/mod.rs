@@ -13,7 +13,7 @@ use koze_model::names::SUFFIX;
 
 use super::with_wrangler::{environment, environment_argument, failed, opened, place, ready};
 use super::{build, show, watch};
-use crate::args::{self, Where};
+use crate::args::{self, ProjectArgs};
 use crate::build::{self as builds, Build};
 use crate::dev::login;
 use crate::dev::secrets;
@@ -51,7 +51,7 @@ fn dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
 /// A project that has been built and can run.
 struct Started<'a> {
     args: &'a args::Dev,
-    place: Where,
+    place: ProjectArgs,
     project: Project,
     config: Config,
     /// The environment to serve.
@@ -122,13 +122,13 @@ fn pulled(built: &Build) -> String {
 }
 
 /// Rebuilds after each change in a background thread, and passes each build to the callback.
-fn follow(started: &Started, mut heard: impl FnMut(&Build) + Send + 'static) {
+fn follow(started: &Started, mut on_build: impl FnMut(&Build) + Send + 'static) {
     let Started { place, found, .. } = started;
-    let place = Where { project: place.project.clone(), config: place.config.clone(), ..*place };
+    let place = ProjectArgs { project: place.project.clone(), config: place.config.clone(), ..*place };
     let found = Some(found.clone());
     let building = thread::Builder::new().name("koze-build".into()).stack_size(STACK).spawn(move || {
         watch::follow(&place, found, |built, _| {
-            heard(built);
+            on_build(built);
             true
         })
     });
@@ -149,7 +149,7 @@ fn serve(started: &Started, mut arguments: Vec<OsString>) -> Result<ExitCode, Ex
     arguments.extend(args.run.wrangler.iter().map(OsString::from));
     let unstarted = |error: std::io::Error| failed(&format!("wrangler cannot be run: {error}"));
     #[cfg(target_os = "linux")]
-    let code = super::here::wait(async {
+    let code = super::local_session::wait(async {
         let mut child = crate::dev::guard::start(&program, |command| {
             command.args(arguments).env("PATH", path).current_dir(&project.dir);
         })?;

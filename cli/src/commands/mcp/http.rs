@@ -17,11 +17,11 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
-use super::offer::Here;
+use super::offer::Supervised;
 use super::origins::Origins;
 use crate::commands::show;
 use crate::mcp::server::Server;
-use crate::mcp::{MAX_REQUEST, once};
+use crate::mcp::{MAX_REQUEST, duplicate_keys};
 
 /// The environment variable that holds the token.
 const TOKEN: &str = "KOZE_MCP_TOKEN";
@@ -37,16 +37,16 @@ const SESSIONS: usize = 1024;
 /// The idle timeout of such a session: long enough for a pausing user and for the longest command.
 const SILENCE: Duration = Duration::from_hours(2);
 
-type Service = StreamableHttpService<Server<Here>, LocalSessionManager>;
+type Service = StreamableHttpService<Server<Supervised>, LocalSessionManager>;
 type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// The address to listen on, and the origins to allow.
-pub(super) struct Place {
+pub(super) struct Listen {
     address: SocketAddr,
     origins: Origins,
 }
 
-impl Place {
+impl Listen {
     /// Validates the arguments.
     ///
     /// # Errors
@@ -59,12 +59,15 @@ impl Place {
             let text = "the tools run commands, so they are served only on the loopback interface";
             return Err(format!("--http: {address} can be reached from elsewhere: {text}"));
         }
-        Ok(Place { address, origins: Origins::new(origins)? })
+        Ok(Listen { address, origins: Origins::new(origins)? })
     }
 }
 
 /// Serves until the process is stopped.
-pub(super) async fn serve(server: Server<Here>, Place { address, origins }: Place) -> Result<(), String> {
+pub(super) async fn serve(
+    server: Server<Supervised>,
+    Listen { address, origins }: Listen,
+) -> Result<(), String> {
     let (token, ours) = token()?;
     let listener = TcpListener::bind(address)
         .await
@@ -183,7 +186,7 @@ impl Endpoint {
             );
         };
         let body = body.to_bytes();
-        let body = once::marked(&body).map_or(body, Bytes::from);
+        let body = duplicate_keys::with_error(&body).map_or(body, Bytes::from);
         self.service.handle(Request::from_parts(head, Full::new(body))).await
     }
 }

@@ -7,31 +7,32 @@ mod origins;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::here::{self, Here as Place};
+use super::local_session::{self, LocalSession};
 use super::show;
 use crate::args;
 use crate::mcp::server::Server;
 use crate::mcp::stdio::{self, Begin, Streams};
 use crate::session::client::Served;
 
-use self::offer::{Here, Project};
+use self::offer::{Project, Supervised};
 
 pub(super) fn run(args: &args::Mcp) -> ExitCode {
     serve(args).unwrap_or_else(|code| code)
 }
 
 fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
-    let place = args.http.as_ref().map(|address| http::Place::new(address, &args.allow_origin));
-    let place = place.transpose().map_err(|why| {
+    let listen = args.http.as_ref().map(|address| http::Listen::new(address, &args.allow_origin));
+    let listen = listen.transpose().map_err(|why| {
         show::err(&format!("error: {why}\n"));
         ExitCode::from(2)
     })?;
-    let client = Place::find(&args.here)?.client();
-    let here = Here { client, project: Arc::new(Project::new(args.here.clone(), args.tools.clone())?) };
-    let done = here::wait(async {
-        match place {
-            Some(place) => http::serve(Server(here), place).await,
-            None => on_stdio(here).await,
+    let client = LocalSession::find(&args.session)?.client();
+    let backend =
+        Supervised { client, project: Arc::new(Project::new(args.session.clone(), args.tools.clone())?) };
+    let done = local_session::wait(async {
+        match listen {
+            Some(listen) => http::serve(Server(backend), listen).await,
+            None => on_stdio(backend).await,
         }
     })?;
     Ok(done.map_or_else(
@@ -45,16 +46,16 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
 
 /// Serves until standard input ends. The supervisor serves the client directly. If it stops first, this process takes
 /// over and passes each call to the next supervisor.
-async fn on_stdio(here: Here) -> Result<(), String> {
+async fn on_stdio(backend: Supervised) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot read from the client: {error}");
     let Some(streams) = Streams::standard().map_err(failed)? else {
-        return stdio::serve_blocking(Server(here)).await;
+        return stdio::serve_blocking(Server(backend)).await;
     };
-    let begin = match here.client.serve_mcp(&streams, || here.project.now().offering.clone()).await {
+    let begin = match backend.client.serve_mcp(&streams, || backend.project.now().offering.clone()).await {
         Ok(Served::ToItsEnd(done)) => return done,
         Ok(Served::ForAWhile { unread }) => Begin::Midway { unread },
         // The client learns about it with each call.
         Err(_) => Begin::Anew,
     };
-    stdio::serve(Server(here), streams, begin).await
+    stdio::serve(Server(backend), streams, begin).await
 }

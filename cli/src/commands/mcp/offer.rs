@@ -8,7 +8,7 @@ use rmcp::model::CallToolResult;
 use serde_json::Value;
 
 use crate::args;
-use crate::commands::here;
+use crate::commands::local_session;
 use crate::commands::project::Offered;
 use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer};
@@ -17,14 +17,14 @@ use crate::session::Client;
 /// A project and its last known offer.
 #[derive(Debug)]
 pub(super) struct Project {
-    args: args::Here,
+    args: args::SessionArgs,
     toolset: Option<String>,
     now: Mutex<Arc<Offer>>,
 }
 
 impl Project {
     /// Reads the project. Shows errors.
-    pub(super) fn new(args: args::Here, toolset: Option<String>) -> Result<Self, ExitCode> {
+    pub(super) fn new(args: args::SessionArgs, toolset: Option<String>) -> Result<Self, ExitCode> {
         let now = Mutex::new(read(&args, toolset.as_ref())?);
         Ok(Project { args, toolset, now })
     }
@@ -45,12 +45,12 @@ impl Project {
 
 /// The sandboxes of a session, accessed through its supervisor.
 #[derive(Debug, Clone)]
-pub(super) struct Here {
+pub(super) struct Supervised {
     pub(super) client: Client,
     pub(super) project: Arc<Project>,
 }
 
-impl Backend for Here {
+impl Backend for Supervised {
     async fn offer(&self) -> Arc<Offer> {
         self.project.now()
     }
@@ -62,9 +62,9 @@ impl Backend for Here {
     }
 }
 
-fn read(args: &args::Here, toolset: Option<&String>) -> Result<Arc<Offer>, ExitCode> {
-    let Offered { images, files, generated } = here::offered(args)?;
+fn read(args: &args::SessionArgs, toolset: Option<&String>) -> Result<Arc<Offer>, ExitCode> {
+    let Offered { images, files, generated } = local_session::offered(args)?;
     let files = files.into_iter().chain([generated]);
     let offer = Offer::new(Offering::new(images, toolset.cloned(), files));
-    offer.map(Arc::new).map_err(|error| here::failed(&error))
+    offer.map(Arc::new).map_err(|error| local_session::failed(&error))
 }

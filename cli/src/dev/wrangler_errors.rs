@@ -9,7 +9,7 @@ const TAKEN: &str = "There is already an application with the name ";
 const NEVER_THERE: [&str; 2] = ["code: 10074", "was not exported in the previous version"];
 
 /// Returns the explanation of an error in wrangler's output, if it needs one.
-pub fn explained(stderr: &str, sandboxes: &[Planned], config: &str, worker: &str) -> Option<String> {
+pub fn explanation(stderr: &str, sandboxes: &[Planned], config: &str, worker: &str) -> Option<String> {
     let said = plain(stderr);
     if let Some((_, rest)) = said.split_once(TAKEN) {
         let name = rest.split(' ').next().unwrap_or_default().trim_matches(['"', '`', '\'', '.']);
@@ -66,8 +66,8 @@ mod tests {
     fn colors_and_line_breaks_are_ignored() {
         assert_eq!(plain("\u{1b}[31ma\n  b\u{1b}[0m c\u{1b}["), "a b c");
         let said = "\u{1b}[31m✘ \u{1b}[41;31m[\u{1b}[41;97mERROR\u{1b}[0m There is already an application with\n  the name \u{1b}[1mapp-shell\u{1b}[0m deployed that";
-        let explained = explained(said, &[], "wrangler.jsonc", "app").unwrap();
+        let explained = explanation(said, &[], "wrangler.jsonc", "app").unwrap();
         assert!(explained.starts_with("error: the container application `app-shell` belongs"), "{explained}");
-        assert_eq!(super::explained("There is no application", &[], "", ""), None);
+        assert_eq!(super::explanation("There is no application", &[], "", ""), None);
     }
 }

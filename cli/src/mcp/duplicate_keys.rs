@@ -5,22 +5,22 @@ use koze_core::tool::{self, Unread};
 use serde_json::{Map, Value, json};
 
 /// The key of the error that replaces an input. No tool has such a key.
-const TWICE: &str = "koze:twice";
+const ERROR_KEY: &str = "koze:twice";
 
 /// Returns the message to parse in place of a tool call with a duplicate key, or `None` for other messages.
-pub(crate) fn marked(message: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn with_error(message: &[u8]) -> Option<Vec<u8>> {
     let Err(Unread::Twice(error)) = tool::read(message) else { return None };
     let mut message: Value = serde_json::from_slice(message).ok()?;
     if message.get("method")? != "tools/call" {
         return None;
     }
-    message.get_mut("params")?.as_object_mut()?.insert("arguments".into(), json!({ TWICE: error }));
+    message.get_mut("params")?.as_object_mut()?.insert("arguments".into(), json!({ ERROR_KEY: error }));
     serde_json::to_vec(&message).ok()
 }
 
 /// Returns the error if one replaced the input.
-pub(crate) fn mark(input: &Map<String, Value>) -> Option<koze_core::Error> {
-    serde_json::from_value(input.get(TWICE)?.clone()).ok()
+pub(crate) fn error_in(input: &Map<String, Value>) -> Option<koze_core::Error> {
+    serde_json::from_value(input.get(ERROR_KEY)?.clone()).ok()
 }
 
 #[cfg(test)]
@@ -30,15 +30,15 @@ mod tests {
     const TWO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shell","arguments":{"command":"a","command":"b"}}}"#;
 
     #[test]
-    fn a_call_with_a_duplicate_key_is_marked() {
-        let marked: Value = serde_json::from_slice(&marked(TWO.as_bytes()).unwrap()).unwrap();
+    fn a_call_with_a_duplicate_key_gets_the_error() {
+        let marked: Value = serde_json::from_slice(&with_error(TWO.as_bytes()).unwrap()).unwrap();
         assert_eq!((&marked["id"], &marked["params"]["name"]), (&json!(1), &json!("shell")));
-        let error = mark(marked["params"]["arguments"].as_object().unwrap()).unwrap();
+        let error = error_in(marked["params"]["arguments"].as_object().unwrap()).unwrap();
         assert!(
             error.to_string().starts_with("invalid_input: duplicate key `command` in an object"),
             "{error}"
         );
-        assert!(mark(json!({ "command": "a" }).as_object().unwrap()).is_none());
+        assert!(error_in(json!({ "command": "a" }).as_object().unwrap()).is_none());
     }
 
     #[test]
@@ -49,7 +49,7 @@ mod tests {
             "{".to_owned(),
             String::new(),
         ] {
-            assert_eq!(marked(text.as_bytes()), None, "{text}");
+            assert_eq!(with_error(text.as_bytes()), None, "{text}");
         }
     }
 }

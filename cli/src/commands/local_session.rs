@@ -7,20 +7,20 @@ use koze_core::{Code, Error, Images, SessionId};
 
 use super::project::{self, Offered};
 use super::show;
-use crate::args::{self, Format, Where};
+use crate::args::{self, Format, ProjectArgs};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
 use crate::session::{self, Client, State};
 
 /// A session on this machine.
-pub(super) struct Here {
+pub(super) struct LocalSession {
     pub(super) state: State,
     pub(super) session: SessionId,
 }
 
-impl Here {
+impl LocalSession {
     /// Returns the session that the arguments select. Shows what is wrong with them.
-    pub(super) fn find(args: &args::Here) -> Result<Self, ExitCode> {
+    pub(super) fn find(args: &args::SessionArgs) -> Result<Self, ExitCode> {
         let usage = |why: String| {
             show::err(&format!("error: {why}\n"));
             ExitCode::from(2)
@@ -35,7 +35,7 @@ impl Here {
             let project = found(|findings| Project::find(&args.project, findings))?;
             State::of(&project.dir).map_err(|error| failed(&error))?
         };
-        Ok(Here { state, session })
+        Ok(LocalSession { state, session })
     }
 
     /// Returns the client of the session's sandboxes.
@@ -45,13 +45,13 @@ impl Here {
 }
 
 /// Returns the images that the project's sandbox files declare. Shows errors.
-pub(super) fn images(args: &args::Here) -> Result<Images, ExitCode> {
+pub(super) fn images(args: &args::SessionArgs) -> Result<Images, ExitCode> {
     Ok(offered(args)?.images)
 }
 
 /// Returns the images and the files that declare them. Shows errors.
-pub(super) fn offered(args: &args::Here) -> Result<Offered, ExitCode> {
-    let place = Where {
+pub(super) fn offered(args: &args::SessionArgs) -> Result<Offered, ExitCode> {
+    let place = ProjectArgs {
         project: args.project.clone(),
         config: args.config.clone(),
         strict: false,

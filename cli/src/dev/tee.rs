@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 const KEPT: usize = 1 << 20;
 
 /// How long to wait for the end of the output if a descendant keeps it open.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs a program, forwards signals to it, and returns its exit status and the end of its standard error.
 ///
@@ -48,7 +48,7 @@ pub async fn run(command: std::process::Command) -> io::Result<(ExitStatus, Stri
                     said.drain(..said.len().saturating_sub(KEPT));
                 }
             },
-            status = child.wait(), if ended.is_none() => ended = Some((status?, Instant::now() + PATIENCE)),
+            status = child.wait(), if ended.is_none() => ended = Some((status?, Instant::now() + TIMEOUT)),
             () = signals.pass(id) => {}
             () = late => stderr = None,
         }
