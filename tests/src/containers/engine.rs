@@ -24,7 +24,7 @@ const NEEDS: [(&str, &str); 5] = [
 ];
 
 /// The start timeout. Another test process may be using the store.
-const PATIENCE: Duration = Duration::from_mins(20);
+const TIMEOUT: Duration = Duration::from_mins(20);
 
 /// The timeout of a single command.
 const LIMIT: Duration = Duration::from_mins(3);
@@ -83,7 +83,7 @@ impl Engine {
         let said = first_line(&mut init);
         let (base, sidecar) = (Image(String::new()), Image(String::new()));
         let mut engine = Engine { init, dir, socket, base, sidecar };
-        let said = said.recv_timeout(PATIENCE).unwrap_or_default();
+        let said = said.recv_timeout(TIMEOUT).unwrap_or_default();
         assert_eq!(said.trim(), "ready", "podman does not answer:\n{}", engine.log());
         engine.base = root::base(&engine);
         engine.sidecar = root::sidecar(&engine);

@@ -24,7 +24,7 @@ pub(crate) const HOST: Hosted = Hosted {
 };
 
 /// The timeout of a call.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 struct Generated {
     program: Mutex<Program>,
@@ -62,7 +62,7 @@ impl Generated {
     fn ask(&self, call: Value) -> ToolResult {
         // Hold the lock only while sending: answers may arrive in any order.
         let answer = lock(&self.program).ask(call);
-        let answer = answer.recv_timeout(PATIENCE).expect("the program answers");
+        let answer = answer.recv_timeout(TIMEOUT).expect("the program answers");
         let content = answer["content"].as_str().expect("text").to_owned();
         ToolResult { content, is_error: answer["isError"].as_bool().expect("true or false") }
     }

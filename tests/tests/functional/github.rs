@@ -1,4 +1,4 @@
-//! `--format github`: annotations in GitHub Actions, and text for people in which the runner sees no commands.
+//! `--format github`: annotations in GitHub Actions, and text without workflow commands.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ fn step(project: &Project, workspace: &Path, args: &[&str]) -> Run {
     project.run(command)
 }
 
-/// The commands that the runner obeys in a log, as the runner reads it: spaces before a command do not matter, and between
-/// `stop-commands` and its token there are none.
+/// Returns the commands that the runner executes from a log. Like the runner, it ignores spaces before a command and
+/// executes none between `stop-commands` and its token.
 fn commands(log: &str) -> Vec<String> {
     let mut stopped: Option<String> = None;
     let mut commands = Vec::new();
@@ -96,10 +96,10 @@ fn drift_is_an_annotation() {
     assert!(run.stdout.contains("+      \"max_instances\": 10\n"), "the diff: {}", run.stdout);
 }
 
-/// What a pull request could try: files whose names and lines are commands.
+/// Simulates a malicious pull request: file names and lines that are commands.
 #[test]
 #[cfg(unix)]
-fn nothing_in_a_project_is_a_command() {
+fn text_of_a_project_is_never_a_command() {
     let project = package();
     project.write(
         "wrangler.jsonc",
@@ -139,7 +139,7 @@ fn nothing_in_a_project_is_a_command() {
 }
 
 #[test]
-fn other_commands_annotate_as_well() {
+fn other_commands_print_annotations_too() {
     let project = shell("#[sandbox(imgae = \"docker.io/x/y:1\")]\npub struct ShellSandbox;");
     for args in [&["list"][..], &["doctor"], &["add", "python"]] {
         let run = step(&project, project.dir(), args);
@@ -147,7 +147,7 @@ fn other_commands_annotate_as_well() {
         let found = commands(&run.stdout);
         assert!(found.iter().any(|command| command.contains("title=K010::")), "{args:?}: {found:#?}");
     }
-    // Its standard output has the definitions.
+    // Its standard output contains the definitions.
     let run = step(&project, project.dir(), &["tools"]);
     assert_eq!((run.code, run.stdout.as_str()), (1, ""));
     assert!(commands(&run.stderr).iter().any(|command| command.contains("title=K010::")), "{}", run.stderr);

@@ -1,7 +1,6 @@
 //! The binary on projects in temporary directories: its output, and its changes to the user's files.
 
 mod add;
-mod at_once;
 mod attribute;
 mod backend;
 mod bindings;
@@ -11,6 +10,7 @@ mod check;
 mod classes;
 mod common;
 mod completions;
+mod concurrent;
 mod config;
 mod contradictions;
 mod crash;

@@ -10,7 +10,7 @@ use koze_tests::{Project, koze};
 use crate::common::{SHELL, package, plain, sandbox};
 
 /// The timeout of a build.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A watching koze, which is killed on drop.
 struct Watching {
@@ -33,7 +33,7 @@ impl Watching {
     /// and is followed by another one.
     #[track_caller]
     fn until(&self, what: impl Fn(&str) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut all = String::new();
         let mut text = String::new();
         loop {

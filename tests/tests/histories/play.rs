@@ -14,7 +14,7 @@ use crate::world::{Run, World, base};
 const ASKED: [&str; 4] = ["K025", "K042", "K043", "K044"];
 
 /// How often the user answers before reverting everything.
-const PATIENCE: u8 = 4;
+const TIMEOUT: u8 = 4;
 
 pub(crate) type Done = Result<(), String>;
 
@@ -92,7 +92,7 @@ fn look(world: &mut World, kind: u8) -> Done {
 
 /// Builds and answers koze's questions; `way` selects the answers.
 fn build(world: &mut World, way: u8) -> Done {
-    for turn in 0..=PATIENCE {
+    for turn in 0..=TIMEOUT {
         let before = world.capture();
         let config = world.config_text();
         let run = world.koze(&["build"])?;
@@ -104,7 +104,7 @@ fn build(world: &mut World, way: u8) -> Done {
             );
         }
         refused(world, &run)?;
-        if turn < PATIENCE {
+        if turn < TIMEOUT {
             answer(world, &run, way.wrapping_add(turn.wrapping_mul(3)))?;
         }
     }

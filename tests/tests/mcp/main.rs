@@ -1,8 +1,8 @@
 //! `koze mcp` from the clients' side: the official SDKs for TypeScript, the inspector, and plain HTTP.
 
 mod clients;
+mod duplicate_keys;
 mod follows;
 mod http;
 mod inspector;
 mod server;
-mod twice;

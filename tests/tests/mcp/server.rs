@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The timeout of a client.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 /// The timeout for a server to print its address.
-const PATIENCE: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Creates a project with the sandboxes `shell` and `python`.
 pub(crate) fn project() -> Sandboxes {
@@ -93,7 +93,7 @@ impl Http {
     }
 
     fn line(&self, expected: &str) -> String {
-        let line = self.said.recv_timeout(PATIENCE).expect("koze says where it listens");
+        let line = self.said.recv_timeout(START_TIMEOUT).expect("koze says where it listens");
         assert!(line.starts_with(expected), "{line}");
         line.trim_end().to_owned()
     }
@@ -116,7 +116,7 @@ impl Http {
     /// Stops it, and returns its output after the address.
     pub(crate) fn end(mut self) -> String {
         let _ = self.child.kill();
-        self.said.recv_timeout(PATIENCE).expect("the end of what it says")
+        self.said.recv_timeout(START_TIMEOUT).expect("the end of what it says")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The steps of `action.yml`, run by bash with a release on this machine.
+//! Runs the steps of `action.yml` in bash, with a release on this machine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,20 +15,20 @@ use koze_tests::{Project, koze, root, run};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-/// Far more than any of these takes.
+/// The timeout of a step.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// The version of the releases here.
+/// The version of the releases.
 const VERSION: &str = "1.2.3";
 const PROGRAM: &str = "koze-v1.2.3-x86_64-unknown-linux-gnu.tar.gz";
 
-/// The directories that a runner gives to a job, and a server with releases.
+/// The directories that a runner provides to a job, and a server with releases.
 struct Runner {
     dir: TempDir,
     server: String,
 }
 
 impl Runner {
-    /// A runner for which these files are in the release of [`VERSION`]. A file without content gives the status 500.
+    /// Creates a runner for a release of [`VERSION`] with these files. A file without content causes status 500.
     fn new(release: BTreeMap<String, Vec<u8>>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         for part in ["temp", "bin"] {
@@ -36,7 +36,7 @@ impl Runner {
         }
         let server = serve(release);
         let runner = Self { dir, server };
-        // Stands for the one that would build koze: it says what it was called with.
+        // A stand-in for cargo, which records its arguments.
         runner.program(
             "bin/cargo",
             &format!(
@@ -59,7 +59,7 @@ impl Runner {
         fs_err::read_to_string(self.dir.path().join(name)).unwrap_or_default()
     }
 
-    /// The step that installs koze, on a runner with this system and processor.
+    /// Runs the step that installs koze, on a runner with this system and processor.
     fn install(&self, version: &str, machine: (&str, &str)) -> Output {
         let dir = self.dir.path();
         let mut bash = Command::new("bash");
@@ -82,7 +82,7 @@ impl Runner {
     }
 }
 
-/// Serves files below `/OWNER/koze/releases/download/v<version>/`, for as long as the test's process runs.
+/// Serves files below `/OWNER/koze/releases/download/v<version>/` until the test process exits.
 fn serve(files: BTreeMap<String, Vec<u8>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -111,7 +111,7 @@ fn answer(mut stream: &TcpStream, files: &BTreeMap<String, Vec<u8>>) {
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }
 
-/// The archive of a program, as `release.yml` packs it. The program is the koze of these tests.
+/// Packs a program like `release.yml`. The program is the koze of these tests.
 fn packed() -> Vec<u8> {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let program = dir.path().join("koze");
@@ -128,7 +128,7 @@ fn packed() -> Vec<u8> {
     fs_err::read(dir.path().join("dist").join(PROGRAM)).expect("the archive has the name of a release")
 }
 
-/// `SHA256SUMS` of files, as `sha256sum` writes it.
+/// Returns the content of `SHA256SUMS` for files.
 fn sums(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut text = String::new();
     for (name, content) in files {
@@ -159,7 +159,7 @@ fn a_released_program_is_installed_and_checks_a_project() {
     assert_eq!(runner.file("output"), "version=1.2.3\n");
     assert_eq!(runner.file("cargo-arguments"), "", "nothing was built");
 
-    // The next step has what the first one added to the path.
+    // The next step has the path that the first one extended.
     let project = Project::copy_fixture("two/before");
     let check = |arguments: &str| {
         let mut bash = Command::new("bash");
@@ -176,7 +176,7 @@ fn a_released_program_is_installed_and_checks_a_project() {
     assert_eq!(project.koze(&["build"]).code, 0);
     let in_step = check("");
     assert_eq!((in_step.code, in_step.stderr.as_str()), (0, ""), "{}", in_step.stdout);
-    // What a shell would expand is an argument, letter by letter.
+    // Shell metacharacters are passed literally.
     let odd = check("$(touch${IFS}expanded) `touch expanded` *");
     assert_eq!(odd.code, 2, "{}{}", odd.stdout, odd.stderr);
     assert!(odd.stderr.contains("$(touch${IFS}expanded)"), "{}", odd.stderr);
@@ -202,7 +202,7 @@ fn a_program_with_another_sum_is_not_installed() {
             "{}",
             text(&refused)
         );
-        // Neither this program nor another one: an attacker must not be able to choose.
+        // Neither this program nor a fallback is installed, because an attacker must not be able to choose.
         assert_eq!((runner.file("path"), runner.file("cargo-arguments")), (String::new(), String::new()));
     }
     let runner = Runner::new(release(&[(PROGRAM, &program)]));
@@ -220,18 +220,18 @@ fn without_a_released_program_koze_is_built() {
         );
         assert_eq!(runner.file("path"), format!("{}\n", built.join("bin").display()));
     };
-    // A runner that no release has a program for, and a release without any.
+    // A runner without a released program, and a release without any program.
     for machine in [("Linux", "S390X"), ("Linux", "X64")] {
         let runner = Runner::new(BTreeMap::new());
         let built = runner.install(VERSION, machine);
         assert!(built.status.success() && text(&built).ends_with("built\n"), "{}", text(&built));
         expected(&runner, VERSION);
     }
-    // The version of this checkout is the default.
+    // The default is the version of this checkout.
     let runner = Runner::new(BTreeMap::new());
     assert!(runner.install("", ("Linux", "X64")).status.success());
     expected(&runner, env!("CARGO_PKG_VERSION"));
-    // Another answer than that there is none says nothing about the release.
+    // Another error than 404 does not mean that the file is missing.
     let runner = Runner::new(release(&[(PROGRAM, b"")]));
     let refused = runner.install(VERSION, ("Linux", "X64"));
     assert!(
@@ -243,7 +243,7 @@ fn without_a_released_program_koze_is_built() {
 }
 
 #[test]
-fn a_version_is_a_version() {
+fn a_version_is_validated() {
     for version in [
         "latest",
         "1.2",

@@ -1,7 +1,7 @@
-// Checks workflows and actions with GitHub's own parser, and prints as JSON what it says of each file, the scripts of all
-// steps, and the actions that they use.
+// Checks workflows and actions with GitHub's own parser, and prints JSON with its messages for each file, the scripts
+// of all steps, and the actions that they use.
 //
-// esbuild bundles this: the parser imports JSON in a way that only bundlers understand.
+// esbuild bundles this, because the parser imports JSON in a way that only bundlers support.
 import { readFileSync } from "node:fs";
 import { convertWorkflowTemplate, NoOperationTraceWriter, parseWorkflow } from "@actions/workflow-parser";
 import { parseAction } from "@actions/workflow-parser/actions/action-parser";

@@ -1,4 +1,4 @@
-//! What others get to see of this repository: the workflows and the action on GitHub, the release, and the pages.
+//! The public parts of this repository: the workflows and the action on GitHub, the release, and the pages.
 #![cfg(target_os = "linux")]
 
 mod action;

@@ -1,4 +1,4 @@
-//! The pages of the repository: every relative link leads to a file, and every anchor to a heading.
+//! Checks the links of the pages: every relative link leads to a file, and every anchor to a heading.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -8,10 +8,10 @@ use percent_encoding::percent_decode_str;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use walkdir::WalkDir;
 
-/// The pages besides those in `docs`.
+/// The pages outside `docs`.
 const PAGES: [&str; 4] = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
 
-/// A page: where its links lead, and the anchors of its headings.
+/// The links of a page, and the anchors of its headings.
 #[derive(Debug, Default)]
 struct Page {
     links: Vec<String>,
@@ -40,7 +40,7 @@ impl Page {
         page
     }
 
-    /// Adds a heading's anchor, as GitHub and mdBook name it.
+    /// Adds the anchor of a heading, named as by GitHub and mdBook.
     fn heading(&mut self, text: &str) {
         let kept = |letter: char| match letter {
             ' ' => Some('-'),
@@ -54,7 +54,7 @@ impl Page {
     }
 }
 
-/// All pages below a directory, by their paths relative to it.
+/// Returns all pages below a directory, by relative path.
 fn pages(root: &Path) -> BTreeMap<PathBuf, Page> {
     let docs = WalkDir::new(root.join("docs"))
         .into_iter()
@@ -68,7 +68,7 @@ fn pages(root: &Path) -> BTreeMap<PathBuf, Page> {
     .collect()
 }
 
-/// A path without `..`; nothing if it leads out of the root.
+/// Normalizes a path; `None` if it leads out of the root.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -81,7 +81,7 @@ fn normal(path: &Path) -> Option<PathBuf> {
     Some(normal)
 }
 
-/// What is wrong with the links of all pages.
+/// Returns the broken links of all pages.
 fn broken(root: &Path) -> Vec<String> {
     let pages = pages(root);
     let mut broken = Vec::new();
@@ -128,7 +128,7 @@ fn the_book_has_every_page_once() {
     assert_eq!(listed, there.cloned().collect::<Vec<_>>());
 }
 
-/// The control: links that are wrong are found.
+/// The control: broken links are found.
 #[test]
 fn a_broken_link_is_found() {
     let dir = tempfile::tempdir().expect("a temporary directory");

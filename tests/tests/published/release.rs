@@ -1,4 +1,4 @@
-//! The names of a release: the workflow, the action and cargo-binstall must agree on them.
+//! Checks that the workflow, the action and cargo-binstall agree on the names of a release.
 
 use koze_tests::root;
 
@@ -9,7 +9,7 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn the_action_knows_every_target_of_a_release() {
+fn the_action_supports_every_target_of_a_release() {
     let workflow = root().join(".github/workflows/release.yml");
     let results = checked(std::slice::from_ref(&workflow));
     let targets = &results[workflow.to_str().expect("a path in Unicode")]["targets"];
@@ -35,7 +35,7 @@ fn binstall_finds_the_programs_of_a_release() {
         let template = binstall[key].as_str().unwrap_or_else(|| panic!("{key} in cli/Cargo.toml"));
         template.replace("{ version }", "1.2.3").replace("{ target }", "x86_64-unknown-linux-gnu")
     };
-    // The names of `.github/release/pack.sh`, which the test of the action unpacks.
+    // The names in `.github/release/pack.sh`, whose archive the test of the action unpacks.
     let name = "koze-v1.2.3-x86_64-unknown-linux-gnu";
     assert_eq!(text("pkg-url"), format!("{{ repo }}/releases/download/v1.2.3/{name}.tar.gz"));
     assert_eq!(text("bin-dir"), format!("{name}/{{ bin }}{{ binary-ext }}"));

@@ -1,4 +1,4 @@
-//! The workflows and the action, by GitHub's own parser, and rules that it does not know.
+//! Checks the workflows and the action with GitHub's own parser, and with additional rules.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use koze_tests::{node_command, node_modules, root, run};
 use serde_json::{Value, json};
 
-/// Far more than any of these takes.
+/// The timeout of the parser.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What `check.mjs` says of files.
+/// Returns the output of `check.mjs` for files.
 pub(crate) fn checked(files: &[PathBuf]) -> Value {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let bundle = dir.path().join("check.cjs");
@@ -28,7 +28,7 @@ pub(crate) fn checked(files: &[PathBuf]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// `action.yml`, and every workflow.
+/// Returns `action.yml` and every workflow.
 fn all() -> Vec<PathBuf> {
     let workflows = fs_err::read_dir(root().join(".github/workflows")).expect("the workflows");
     let mut files: Vec<_> = workflows.map(|file| file.expect("a file").path()).collect();
@@ -55,7 +55,7 @@ fn every_workflow_is_valid_and_safe() {
         let scripts = texts(&result["scripts"]);
         assert!(!scripts.is_empty(), "{name}");
         for script in scripts {
-            // The runner would put the value into the script's text.
+            // The runner would insert the value into the script's text.
             assert!(
                 !script.contains("${{"),
                 "{name} has an expression in a script; pass it through `env`:\n{script}"
@@ -80,7 +80,7 @@ fn every_workflow_is_valid_and_safe() {
     }
 }
 
-/// The control: the parser finds what is wrong in files like these.
+/// The control: the parser finds the mistakes in files like these.
 #[test]
 fn the_check_finds_mistakes() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -94,7 +94,7 @@ fn the_check_finds_mistakes() {
         "on: push\npermissions:\n  content: read\njobs:\n  one:\n    runs-on: x\n    steps:\n      - run: echo ${{ nothing.x }}\n        \
          shel: bash\n",
     );
-    // Its parser looks at what jobs need only where nothing else is wrong.
+    // The parser validates the dependencies of jobs only if there are no other errors.
     let needs = write(
         "needs.yml",
         "on: push\njobs:\n  one:\n    runs-on: x\n    steps: [{ run: echo }]\n  three:\n    runs-on: x\n    needs: two\n    \

@@ -17,7 +17,7 @@ use crate::Result;
 const POLL: Duration = Duration::from_millis(1);
 
 /// The timeout for a change.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The pause before each save, so that the watcher is idle.
 const REST: Duration = Duration::from_millis(300);
@@ -79,7 +79,7 @@ pub(super) fn latency(
 /// Waits until a file contains a text.
 fn wait(watcher: &mut Watcher, file: &Path, text: &str) -> Result<()> {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIMEOUT {
         if fs::read_to_string(file).is_ok_and(|content| content.contains(text)) {
             return Ok(());
         }
@@ -88,7 +88,7 @@ fn wait(watcher: &mut Watcher, file: &Path, text: &str) -> Result<()> {
         }
         thread::sleep(POLL);
     }
-    Err(format!("`koze build --watch` did not write {text:?} to {} in {PATIENCE:?}", file.display()).into())
+    Err(format!("`koze build --watch` did not write {text:?} to {} in {TIMEOUT:?}", file.display()).into())
 }
 
 /// Reads the debounce interval from the source of koze, which does not report it.

@@ -15,7 +15,7 @@ use self::tidy::Tidy;
 use super::{Capability, Host, IMAGES, ToolResult, preview};
 
 /// The timeout of a request: longer than the longest command and the start of a container.
-const PATIENCE: Duration = Duration::from_mins(15);
+const TIMEOUT: Duration = Duration::from_mins(15);
 
 /// The maximum size of a response: the longest part of a file, as JSON.
 const LARGEST: u64 = 64 << 20;
@@ -38,7 +38,7 @@ impl Http {
     /// Creates a client for the Worker at a URL, with a bearer token.
     pub fn new(url: &str, token: &str) -> Self {
         let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0);
-        let agent = agent.timeout_global(Some(PATIENCE)).build().into();
+        let agent = agent.timeout_global(Some(TIMEOUT)).build().into();
         let run = format!("conformance-{}", uuid::Uuid::new_v4().simple());
         Http { agent, url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), run }
     }

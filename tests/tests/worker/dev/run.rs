@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::project::{self, TIMEOUT, Worker};
 
 /// The timeout of an expected line. wrangler has to start and build first.
-const PATIENCE: Duration = Duration::from_mins(2);
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Creates a project with JavaScript in place of the Rust Worker.
 pub(crate) fn worker() -> Worker {
@@ -85,7 +85,7 @@ impl<'w> Dev<'w> {
 
     /// Waits for a line that contains a text.
     pub(crate) fn until(&self, what: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left);

@@ -5,7 +5,7 @@ import { cases, lives } from "./cases.mjs";
 import { mutations } from "./mutations.mjs";
 import { play } from "./play.mjs";
 import { Stage } from "./stage.mjs";
-import { traps } from "./traps.mjs";
+import { pitfalls } from "./pitfalls.mjs";
 
 const [project, only] = process.argv.slice(2);
-await play(await Stage.open(project, mutations), { cases, lives: { ...lives, ...traps }, mutations, only });
+await play(await Stage.open(project, mutations), { cases, lives: { ...lives, ...pitfalls }, mutations, only });

@@ -9,7 +9,7 @@ const GUESTS = `guests=(); for one in /proc/[0-9]*; do
   read -r name <$one/comm && [[ $name == koze-guest* ]] && guests+=(\${one#/proc/}); done 2>/dev/null`;
 
 /** Cases that each get their own sandbox, which is not open yet. */
-export const traps = {
+export const pitfalls = {
   async "a command that clears /tmp keeps its answer, and so do those beside it"(s) {
     await s.open();
     const beside = s.sh("echo begun; sleep 2; echo done");

@@ -65,7 +65,7 @@ pub(super) fn ends(host: &Host, session: &str, sandbox: &str) -> String {
 
 /// Checks that a result says that its call was cancelled.
 #[track_caller]
-fn was_given_up(result: &Value) {
+fn was_cancelled(result: &Value) {
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
     assert!(result["isError"] == true && text == "unavailable: the call was given up", "{result}");
 }
@@ -91,13 +91,13 @@ fn a_client_of_the_protocol_cancels_its_own_call() {
             assert_eq!(one.shell(&json!(9), "x", "wait nine 700")["isError"], false);
             assert!(!call.is_finished());
             one.cancel(&json!(7));
-            was_given_up(&call.join().expect("a result"));
+            was_cancelled(&call.join().expect("a result"));
         });
         let said = "seven begun, nine begun, nine done, seven given up";
         assert_eq!(ends(&host, "s", "x"), said);
         // The cancellation arrives before its call.
         one.cancel(&json!("early"));
-        was_given_up(&one.shell(&json!("early"), "x", "wait early 60000"));
+        was_cancelled(&one.shell(&json!("early"), "x", "wait early 60000"));
         assert_eq!(one.shell(&json!("next"), "x", "wait next 1")["isError"], false);
         assert_eq!(
             ends(&host, "s", "x"),

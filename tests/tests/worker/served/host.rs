@@ -22,7 +22,7 @@ use crate::runs::link;
 /// The Worker's token.
 pub(crate) const TOKEN: &str = "a token of the tests";
 /// The start timeout of workerd.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 /// The files next to the Rust Worker, with their sources: those of the tests, and those that all backends share.
 const FILES: [(&str, &str); 4] = [
     ("tests/tests/worker/served", "entry.mjs"),
@@ -130,10 +130,10 @@ impl Host {
             let _ = stdout.read_to_end(&mut Vec::new());
         });
         let agent = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
-        let agent = agent.timeout_global(Some(PATIENCE)).build().into();
+        let agent = agent.timeout_global(Some(TIMEOUT)).build().into();
         // Construct it first, so that the child is killed even if its output is unexpected.
         let mut host = Host { child, url: String::new(), agent };
-        let line = said.recv_timeout(PATIENCE).expect("workerd starts");
+        let line = said.recv_timeout(TIMEOUT).expect("workerd starts");
         assert!(line.starts_with("http://127.0.0.1:"), "{line}");
         line.trim().clone_into(&mut host.url);
         host
@@ -184,7 +184,7 @@ impl Host {
     pub(crate) fn exchange(&self, sent: &[u8]) -> String {
         let address = self.url.trim_start_matches("http://").trim_end_matches('/');
         let mut stream = TcpStream::connect(address).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         stream.write_all(sent).expect("all of it is sent");
         let mut answer = Vec::new();
         // The connection may end in any way; only the data before counts.

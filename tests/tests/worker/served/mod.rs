@@ -1,7 +1,7 @@
 //! The Worker of a new project, tested over HTTP.
 
 mod calls;
-mod given_up;
+mod cancellation;
 mod host;
 mod hostile;
 mod keys;

@@ -7,7 +7,7 @@ use std::thread;
 use koze_tests::{eventually, hang_up};
 use serde_json::{Value, json};
 
-use super::given_up::{Client, ends};
+use super::cancellation::{Client, ends};
 use super::host::{Host, TOKEN};
 
 fn input(from: &str, from_path: &str, to: &str, to_path: &str) -> Value {
