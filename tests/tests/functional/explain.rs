@@ -9,7 +9,7 @@ fn a_code_is_explained_with_an_example() {
     let run = Project::new().koze(&["explain", "k010"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_snapshot!(run.stdout, @r#"
-    K010 (error): A key that the attribute does not have.
+    K010 (error): The attribute has no such key.
 
     For example:
 
