@@ -1,7 +1,7 @@
 //! Workflow commands, which GitHub Actions turns into annotations of the files.
 //!
 //! The runner interprets each line of a step's output that starts with `::` as a command, with or without leading
-//! spaces. So text from a project must never start a line: use [`quoted`] for text, and [`escaped`] for everything
+//! spaces. So text from a project must never start a line: use [`quoted`] for text, and `escaped` for everything
 //! else.
 
 use std::borrow::Cow;
