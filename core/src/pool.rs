@@ -260,7 +260,7 @@ impl<P: Provider> Pool<P> {
         handles.retain(|_, observed| observed.strong_count() > 0);
         let there = handles.get(&name).and_then(Weak::upgrade);
         let there = there.filter(|observed| observed.state().status != Life::Destroyed);
-        let observed = there.unwrap_or_else(|| Arc::new(Observed::new()));
+        let observed = there.unwrap_or_else(|| Arc::new(Observed::default()));
         handles.insert(name.clone(), Arc::downgrade(&observed));
         drop(handles);
         Ok(Handle::new(self.clone(), name, sandbox, observed))

@@ -39,7 +39,7 @@ impl<S: SandboxClass> Namespace<S> {
     /// If the Worker has no binding [`SandboxClass::BINDING`]: run `koze build` and deploy again.
     pub fn get(&self, key: &str) -> worker::Result<Stub<S>> {
         let sandbox = CloudflareSandbox::of_key(self.env.durable_object(S::BINDING)?, key);
-        Ok(Stub { sandbox, observed: Arc::new(Observed::new()), class: PhantomData })
+        Ok(Stub { sandbox, observed: Arc::new(Observed::default()), class: PhantomData })
     }
 }
 

@@ -63,13 +63,15 @@ pub struct Ran {
 #[derive(Debug)]
 pub struct Observed(watch::Sender<State>);
 
-impl Observed {
+impl Default for Observed {
     /// Creates the state of a sandbox that runs.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let state = State { status: Life::Running, history: VecDeque::new(), preview_url: None };
         Observed(watch::Sender::new(state))
     }
+}
 
+impl Observed {
     /// Returns the current state.
     pub fn state(&self) -> State {
         self.0.borrow().clone()

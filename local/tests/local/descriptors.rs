@@ -134,7 +134,7 @@ pub(crate) fn send() -> ExitCode {
     loop {
         match send_pipes(&socket) {
             Err(Errno::TOOMANYREFS) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(20))
+                std::thread::sleep(Duration::from_millis(20));
             }
             sent => break sent.map_or(ExitCode::FAILURE, |_| ExitCode::SUCCESS),
         }
