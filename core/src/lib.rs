@@ -8,7 +8,8 @@
 //! | [`sandbox`] | the operations of a sandbox |
 //! | [`provider`] | opens sandboxes; the provider in memory |
 //! | [`contract`] | the methods of a sandbox's Durable Object, as data |
-//! | [`pool`], [`handle`] | the sandboxes of a session, and one of them |
+//! | [`session`], [`handle`] | a session with its sandboxes, and a handle to one of them |
+//! | [`profiles`] | the sandbox profiles of a project |
 //! | [`id`], [`error`] | names and errors |
 //! | [`tool`] | the tools, their definitions and results |
 
@@ -19,10 +20,11 @@ pub mod handle;
 pub mod id;
 #[doc(hidden)]
 pub mod path;
-pub mod pool;
+pub mod profiles;
 pub mod provider;
 mod run;
 pub mod sandbox;
+pub mod session;
 #[doc(hidden)]
 pub mod shell;
 #[doc(hidden)]
@@ -34,9 +36,10 @@ pub mod transfer;
 pub use error::{Code, Error, Result};
 pub use handle::Handle;
 pub use id::{SandboxId, SandboxName, SessionId};
-pub use pool::{Pool, Profiles};
+pub use profiles::Profiles;
 pub use provider::Provider;
 pub use run::{Outcome, Run};
 pub use sandbox::Sandbox;
+pub use session::Session;
 pub use tool::{Family, ToolResult};
 pub use transfer::transfer;

@@ -14,21 +14,21 @@ use crate::detach::detach;
 use crate::error::{Code, Error, Result};
 use crate::handle::{LARGEST, whole};
 use crate::path::{HOME, absolute};
-use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::Sandbox;
+use crate::session::Session;
 use crate::shell;
 
 /// Commands to run in a temporary sandbox.
 ///
 /// ```no_run
-/// # async fn example<P: koze_core::Provider>(pool: koze_core::Pool<P>) -> koze_core::Result<()> {
+/// # async fn example<P: koze_core::Provider>(session: koze_core::Session<P>) -> koze_core::Result<()> {
 /// let run = koze_core::Run {
 ///     commands: vec!["echo 'main() {}' > a.c".into(), "cc -c a.c".into()],
 ///     files: vec!["a.o".into()],
 ///     ..koze_core::Run::default()
 /// };
-/// let ran = pool.run(run).await?;
+/// let ran = session.run(run).await?;
 /// assert_eq!((ran.exit_code, ran.files.contains_key("a.o")), (0, true));
 /// # Ok(())
 /// # }
@@ -69,12 +69,12 @@ pub struct Outcome {
 /// The result of the run, or the panic that ended it.
 type Ended = std::result::Result<Result<Outcome>, Box<dyn Any + Send>>;
 
-impl<P: Provider> Pool<P> {
+impl<P: Provider> Session<P> {
     /// Runs commands in a new sandbox until one fails, returns the requested files, and destroys the sandbox. The sandbox is
     /// destroyed in any case, also if the future is dropped. It counts toward the session's limit while it exists.
     ///
     /// # Errors
-    /// As [`Pool::sandbox`]; [`Code::InvalidInput`] for an unknown profile; [`Code::NotFound`] for a file that does not exist
+    /// As [`Session::sandbox`]; [`Code::InvalidInput`] for an unknown profile; [`Code::NotFound`] for a file that does not exist
     /// after all commands succeeded; [`Code::TooLarge`] for more than 64 MiB of files. A failing command is not an error.
     pub async fn run(&self, run: Run) -> Result<Outcome> {
         self.profiles().find(run.profile.as_deref())?;
@@ -82,10 +82,10 @@ impl<P: Provider> Pool<P> {
             absolute(path)?;
         }
         let (mut done, ended) = oneshot::channel();
-        let pool = self.clone();
+        let session = self.clone();
         // On its own thread, because the caller's may end before the sandbox is destroyed.
         detach(async move {
-            let result = pool.run_once(run, &mut done).await;
+            let result = session.run_once(run, &mut done).await;
             let _ = done.send(result);
         });
         match ended.await {

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use koze_core::handle::Life;
-use koze_core::pool::{Pool, Profiles};
 use koze_core::provider::memory::Memory;
 use koze_core::provider::{Profile, Size};
 use koze_core::{Code, Run, SessionId};
+use koze_core::{Profiles, Session};
 use serde_json::{Value, json};
 
-fn pool() -> Pool<Memory> {
+fn session() -> Session<Memory> {
     let profile =
         Profile::new("shell", "docker.io/library/debian:13", Size { memory_mib: 256, disk_mb: 2000 });
     let session = SessionId::new("tenant", "session").unwrap();
-    Pool::new(Memory::new(), session, Profiles::new(vec![profile], "shell").unwrap())
+    Session::new(Memory::new(), session, Profiles::new(vec![profile], "shell").unwrap())
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -32,13 +32,13 @@ fn code<T: std::fmt::Debug>(result: koze_core::Result<T>) -> Code {
 #[test]
 fn the_same_name_is_the_same_sandbox() {
     run(async {
-        let pool = pool();
-        let (one, two) = (pool.get("a").await.unwrap(), pool.get("a").await.unwrap());
-        let other = pool.get("b").await.unwrap();
+        let session = session();
+        let (one, two) = (session.get("a").await.unwrap(), session.get("a").await.unwrap());
+        let other = session.get("b").await.unwrap();
         one.write_file("f", "text").await.unwrap();
         assert_eq!(two.read_file("/home/user/f").await.unwrap(), b"text");
         assert_eq!(code(other.read_file("f").await), Code::NotFound);
-        assert_eq!(code(pool.get("A").await), Code::InvalidInput);
+        assert_eq!(code(session.get("A").await), Code::InvalidInput);
         // Nothing runs in memory, and that is said.
         assert_eq!(code(one.exec("true").await), Code::Unsupported);
         assert!(!one.is_healthy().await);
@@ -49,8 +49,8 @@ fn the_same_name_is_the_same_sandbox() {
 #[test]
 fn a_destroyed_one_stays_so() {
     run(async {
-        let pool = pool();
-        let (one, two) = (pool.get("a").await.unwrap(), pool.get("a").await.unwrap());
+        let session = session();
+        let (one, two) = (session.get("a").await.unwrap(), session.get("a").await.unwrap());
         one.write_file("f", "1").await.unwrap();
         let tool = two.tool("read_file").unwrap();
         assert_eq!(two.state().await.unwrap().status, Life::Running);
@@ -63,9 +63,9 @@ fn a_destroyed_one_stays_so() {
         }
         let result = tool.call(json!({ "path": "f" })).await;
         assert!(result.is_error && result.content.starts_with("not_found: "), "{}", result.content);
-        assert!(pool.state().await.unwrap().sandboxes.is_empty(), "no call made it again");
+        assert!(session.state().await.unwrap().sandboxes.is_empty(), "no call made it again");
         // One of the same name is another.
-        let again = pool.get("a").await.unwrap();
+        let again = session.get("a").await.unwrap();
         assert_eq!(code(again.read_file("f").await), Code::NotFound);
         assert_eq!(again.state().await.unwrap().status, Life::Running);
         assert_eq!(two.state().await.unwrap().status, Life::Destroyed);
@@ -75,8 +75,8 @@ fn a_destroyed_one_stays_so() {
 #[test]
 fn tools_of_one_sandbox_name_none() {
     run(async {
-        let pool = pool();
-        let sandbox = pool.get("a").await.unwrap();
+        let session = session();
+        let sandbox = session.get("a").await.unwrap();
         for name in ["shell", "read_file", "write_file", "glob", "browse"] {
             let tool = sandbox.tool(name).unwrap();
             let schema = &tool.definition().schema;
@@ -105,8 +105,8 @@ fn tools_of_one_sandbox_name_none() {
 #[test]
 fn tools_of_a_pool_are_all_eight() {
     run(async {
-        let pool = pool();
-        let tools = pool.tools();
+        let session = session();
+        let tools = session.tools();
         let names: Vec<_> = tools.iter().map(|tool| tool.definition().name).collect();
         let eight = [
             "shell",
@@ -130,9 +130,9 @@ fn tools_of_a_pool_are_all_eight() {
             json!({ "from_sandbox": "default", "from_path": "f", "to_sandbox": "b", "to_path": "g" }),
         )
         .await;
-        assert_eq!(pool.get("b").await.unwrap().read_file("g").await.unwrap(), b"x");
+        assert_eq!(session.get("b").await.unwrap().read_file("g").await.unwrap(), b"x");
         assert_eq!(
-            serde_json::to_value(pool.state().await.unwrap()).unwrap(),
+            serde_json::to_value(session.state().await.unwrap()).unwrap(),
             json!({ "sandboxes": {
                 "b": { "status": "running", "image": "shell" },
                 "default": { "status": "running", "image": "shell" },
@@ -144,21 +144,21 @@ fn tools_of_a_pool_are_all_eight() {
 #[test]
 fn a_run_that_cannot_be_leaves_no_sandbox() {
     run(async {
-        let pool = pool().with_max_sandboxes(1);
+        let session = session().with_max_sandboxes(1);
         let of = |commands: &[&str], files: &[&str]| Run {
             commands: commands.iter().map(|&command| command.to_owned()).collect(),
             files: files.iter().map(|&file| file.to_owned()).collect(),
             ..Run::default()
         };
-        assert_eq!(code(pool.run(of(&["true"], &[])).await), Code::Unsupported);
-        assert_eq!(code(pool.run(of(&[], &["none"])).await), Code::NotFound);
-        assert_eq!(code(pool.run(of(&[], &["a\0"])).await), Code::InvalidInput);
+        assert_eq!(code(session.run(of(&["true"], &[])).await), Code::Unsupported);
+        assert_eq!(code(session.run(of(&[], &["none"])).await), Code::NotFound);
+        assert_eq!(code(session.run(of(&[], &["a\0"])).await), Code::InvalidInput);
         let profile = Run { profile: Some("none".into()), ..Run::default() };
-        assert_eq!(code(pool.run(profile).await), Code::InvalidInput);
-        assert_eq!(pool.run(Run::default()).await.unwrap(), koze_core::Outcome::default());
-        assert!(pool.state().await.unwrap().sandboxes.is_empty());
-        pool.get("a").await.unwrap();
-        assert_eq!(code(pool.run(Run::default()).await), Code::Unavailable);
+        assert_eq!(code(session.run(profile).await), Code::InvalidInput);
+        assert_eq!(session.run(Run::default()).await.unwrap(), koze_core::Outcome::default());
+        assert!(session.state().await.unwrap().sandboxes.is_empty());
+        session.get("a").await.unwrap();
+        assert_eq!(code(session.run(Run::default()).await), Code::Unavailable);
     });
 }
 
@@ -169,8 +169,8 @@ async fn next<T>(stream: &mut (impl Stream<Item = T> + Unpin)) -> Option<T> {
 #[test]
 fn a_file_is_watched_before_it_is_there_and_after() {
     run(async {
-        let pool = pool();
-        let sandbox = pool.get("a").await.unwrap();
+        let session = session();
+        let sandbox = session.get("a").await.unwrap();
         let mut contents = pin!(sandbox.watch_text("f"));
         // Nothing is said while there is nothing.
         let early = tokio::time::timeout(Duration::from_millis(600), contents.next()).await;
@@ -195,8 +195,8 @@ fn a_file_is_watched_before_it_is_there_and_after() {
 #[test]
 fn a_file_is_watched_as_json() {
     run(async {
-        let pool = pool();
-        let sandbox = pool.get("a").await.unwrap();
+        let session = session();
+        let sandbox = session.get("a").await.unwrap();
         sandbox.write_file("f", r#"{"port": 3000}"#).await.unwrap();
         let mut values = pin!(sandbox.watch_json::<Value>("f"));
         assert_eq!(next(&mut values).await, Some(Ok(json!({ "port": 3000 }))));
@@ -212,15 +212,15 @@ fn a_file_is_watched_as_json() {
 #[test]
 fn who_subscribes_hears_of_the_end() {
     run(async {
-        let pool = pool();
-        let sandbox = pool.get("a").await.unwrap();
+        let session = session();
+        let sandbox = session.get("a").await.unwrap();
         let mut states = pin!(sandbox.subscribe());
         let first = next(&mut states).await.unwrap();
         assert_eq!(
             serde_json::to_value(first).unwrap(),
             json!({ "status": "running", "history": [], "preview_url": null })
         );
-        pool.destroy("a").await.unwrap();
+        session.destroy("a").await.unwrap();
         assert_eq!(next(&mut states).await.map(|state| state.status), Some(Life::Destroyed));
         assert_eq!(next(&mut states).await, None);
     });

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use koze_core::pool::{Pool, Profiles};
 use koze_core::provider::{Profile, Size};
+use koze_core::{Profiles, Session};
 use koze_core::{Sandbox as _, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
@@ -46,11 +46,11 @@ async fn measure(quick: bool) -> (Vec<Value>, Vec<String>) {
 
 /// A command in a sandbox that runs.
 async fn warm(local: &Local, runs: usize, bubblewrap: bool, rows: &mut Vec<Value>) {
-    let pool = pool(local, "warm", 1);
+    let session = session(local, "warm", 1);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let start = Instant::now();
-        call(&pool, "shell", json!({ "command": "true" })).await;
+        call(&session, "shell", json!({ "command": "true" })).await;
         ours.push(start.elapsed());
         if bubblewrap {
             theirs.push(peer());
@@ -61,13 +61,13 @@ async fn warm(local: &Local, runs: usize, bubblewrap: bool, rows: &mut Vec<Value
 
 /// A sandbox from nothing, and its first command.
 async fn create(local: &Local, runs: usize, bubblewrap: bool, rows: &mut Vec<Value>) {
-    let pool = pool(local, "create", 2);
+    let session = session(local, "create", 2);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let start = Instant::now();
-        call(&pool, "shell", json!({ "command": "true", "sandbox": "new" })).await;
+        call(&session, "shell", json!({ "command": "true", "sandbox": "new" })).await;
         ours.push(start.elapsed());
-        pool.sandbox("new").await.expect("it is there").destroy().await.expect("it goes");
+        session.sandbox("new").await.expect("it is there").destroy().await.expect("it goes");
         if bubblewrap {
             theirs.push(peer());
         }
@@ -77,9 +77,9 @@ async fn create(local: &Local, runs: usize, bubblewrap: bool, rows: &mut Vec<Val
 
 /// A large file from one sandbox to another.
 async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mut Vec<Value>) {
-    let pool = pool(local, "transfer", 2);
+    let session = session(local, "transfer", 2);
     let make = format!("head -c {LARGE}M /dev/urandom > large");
-    call(&pool, "shell", json!({ "command": make, "sandbox": "a", "timeout_ms": 300_000 })).await;
+    call(&session, "shell", json!({ "command": make, "sandbox": "a", "timeout_ms": 300_000 })).await;
     let (from, to) = (state.join("from"), state.join("to"));
     for dir in [&from, &to] {
         std::fs::create_dir(dir).expect("a directory");
@@ -92,9 +92,9 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
         let start = Instant::now();
         let input =
             json!({ "from_sandbox": "a", "from_path": "large", "to_sandbox": "b", "to_path": "large" });
-        call(&pool, "transfer", input).await;
+        call(&session, "transfer", input).await;
         ours.push(start.elapsed());
-        call(&pool, "shell", json!({ "command": "rm large", "sandbox": "b" })).await;
+        call(&session, "shell", json!({ "command": "rm large", "sandbox": "b" })).await;
 
         settle(state);
         let start = Instant::now();
@@ -106,7 +106,7 @@ async fn transfer(local: &Local, runs: usize, state: &std::path::Path, rows: &mu
     }
     rows.push(row(&format!("transfer of {LARGE} MiB"), &ours, "tar | tar of the same", Some(&theirs)));
     for name in ["a", "b"] {
-        pool.sandbox(name).await.expect("it is there").destroy().await.expect("it goes");
+        session.sandbox(name).await.expect("it is there").destroy().await.expect("it goes");
     }
     std::fs::remove_file(from.join("large")).expect("it is there");
 }
@@ -126,13 +126,13 @@ fn settle(state: &std::path::Path) {
 
 /// Many at once, and what they take.
 async fn many(local: &Local) -> String {
-    let pool = Arc::new(pool(local, "many", MANY));
+    let session = Arc::new(session(local, "many", MANY));
     let start = Instant::now();
     let calls: Vec<_> = (0..MANY * CALLS)
         .map(|number| {
-            let pool = Arc::clone(&pool);
+            let session = Arc::clone(&session);
             let input = json!({ "command": "true", "sandbox": format!("s{}", number % MANY) });
-            tokio::spawn(async move { pool.call_tool("shell", input).await.is_error })
+            tokio::spawn(async move { session.call_tool("shell", input).await.is_error })
         })
         .collect();
     let mut errors = 0;
@@ -152,15 +152,15 @@ async fn many(local: &Local) -> String {
 }
 
 /// Of the size `standard-1`: in a smaller one, a large file would wait for memory to write it from.
-fn pool(local: &Local, session: &str, at_most: usize) -> Pool<Local> {
+fn session(local: &Local, session: &str, at_most: usize) -> Session<Local> {
     let size = Size { memory_mib: 4096, disk_mb: 8000 };
     let profiles = Profiles::new(vec![Profile::new("shell", "docker.io/library/debian:12", size)], "shell");
     let session = SessionId::new("bench", session).expect("a name");
-    Pool::new(local.clone(), session, profiles.expect("one of them")).with_max_sandboxes(at_most)
+    Session::new(local.clone(), session, profiles.expect("one of them")).with_max_sandboxes(at_most)
 }
 
-async fn call(pool: &Pool<Local>, tool: &str, input: Value) {
-    let result = pool.call_tool(tool, input).await;
+async fn call(session: &Session<Local>, tool: &str, input: Value) {
+    let result = session.call_tool(tool, input).await;
     assert!(!result.is_error, "{tool}: {}", result.content);
 }
 

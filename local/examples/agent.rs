@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use koze_core::provider::{Profile, Size};
 use koze_core::tool::dialect::Dialect;
-use koze_core::{Pool, Profiles, SessionId};
+use koze_core::{Profiles, Session, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
 
@@ -76,14 +76,14 @@ fn start() -> Result<String, Error> {
     let state = tempfile::tempdir()?;
     let size = Size { memory_mib: 1024, disk_mb: 4000 };
     let profiles = Profiles::new(vec![Profile::new("shell", "docker.io/library/debian:13", size)], "shell")?;
-    let pool = Pool::new(Local::new(state.path())?, SessionId::new("example", "agent")?, profiles);
+    let session = Session::new(Local::new(state.path())?, SessionId::new("example", "agent")?, profiles);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    runtime.block_on(converse(&client, &pool, &prompt))
+    runtime.block_on(converse(&client, &session, &prompt))
 }
 
 /// The loop: the model answers, its tools are called, and it gets to know what came of them.
-async fn converse(client: &Client, pool: &Pool<Local>, prompt: &str) -> Result<String, Error> {
-    let definitions = pool.definitions();
+async fn converse(client: &Client, session: &Session<Local>, prompt: &str) -> Result<String, Error> {
+    let definitions = session.definitions();
     let tools: Vec<Value> = definitions.iter().map(|tool| tool.to_json(Dialect::Anthropic)).collect();
     let mut messages = vec![json!({ "role": "user", "content": prompt })];
     for _ in 0..STEPS {
@@ -92,7 +92,7 @@ async fn converse(client: &Client, pool: &Pool<Local>, prompt: &str) -> Result<S
         messages.push(json!({ "role": "assistant", "content": content }));
         match answer["stop_reason"].as_str() {
             Some("tool_use") => {
-                messages.push(json!({ "role": "user", "content": call_tools(pool, content).await }));
+                messages.push(json!({ "role": "user", "content": call_tools(session, content).await }));
             }
             // The model goes on where it paused.
             Some("pause_turn") => {}
@@ -106,10 +106,10 @@ async fn converse(client: &Client, pool: &Pool<Local>, prompt: &str) -> Result<S
 }
 
 /// Calls all tools that an answer asks for at once; the results are in the order in which they were asked for.
-async fn call_tools(pool: &Pool<Local>, content: &Value) -> Vec<Value> {
+async fn call_tools(session: &Session<Local>, content: &Value) -> Vec<Value> {
     let calls = blocks(content, "tool_use").map(async |block| {
         let name = block["name"].as_str().unwrap_or_default();
-        let result = pool.call_tool(name, block["input"].clone()).await;
+        let result = session.call_tool(name, block["input"].clone()).await;
         json!({
             "type": "tool_result",
             "tool_use_id": block["id"],

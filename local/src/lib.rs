@@ -92,9 +92,9 @@ use self::network::preview::Previews;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::{Inner, State};
+use koze_core::Profiles;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::pool::Profiles;
 use koze_core::provider::{Info, Opened, Provider, Settings};
 use koze_core::sandbox::Status;
 

@@ -30,7 +30,7 @@ impl Registry {
                     key text primary key,
                     session text not null,
                     name text not null,
-                    settings text not null,
+                    template text not null,
                     used integer not null
                  ) strict;
                  create index if not exists by_session on sandboxes (session, name);
@@ -177,8 +177,8 @@ fn now() -> i64 {
 
 /// `SQLite`'s own text may hold the path of the database.
 fn failed(error: &rusqlite::Error) -> Error {
-    let code = error.sqlite_error_code();
-    Error::new(Code::Internal, format!("the registry of sandboxes cannot be used: {code:?}"))
+    let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
+    Error::new(Code::Internal, format!("the registry of sandboxes cannot be used: {cause}"))
 }
 
 fn broken(error: &serde_json::Error) -> Error {

@@ -27,10 +27,10 @@ pub mod serve;
 
 pub use class::SandboxClass;
 pub use koze_core::{
-    Code, Error, Handle, Outcome, Pool, Profiles, Provider, Result, Run, Sandbox, SandboxId, SandboxName,
+    Code, Error, Handle, Outcome, Profiles, Provider, Result, Run, Sandbox, SandboxId, SandboxName, Session,
     SessionId, transfer,
 };
-pub use koze_core::{error, handle, id, pool, sandbox, tool};
+pub use koze_core::{error, handle, id, profiles, sandbox, session, tool};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
 

@@ -144,8 +144,8 @@ impl Backend for InProcess {
     async fn call(&self, tool: &str, input: Value) -> CallToolResult {
         let _counted = Counted::new(&self.calls);
         let offer = self.offer().await;
-        match self.supervisor.pool(offer.offering.profiles.clone()).await {
-            Ok(pool) => mcp::reply(offer.catalog.call(&pool, tool, input).await),
+        match self.supervisor.session(offer.offering.profiles.clone()).await {
+            Ok(session) => mcp::reply(offer.catalog.call(&session, tool, input).await),
             Err(error) => mcp::reply(Err(error)),
         }
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use koze_core::sandbox::Status;
 use koze_core::tool::{All, Catalog};
 use koze_core::{
-    Code, Error, Pool, Profiles, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
+    Code, Error, Profiles, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, Session, SessionId,
 };
 use koze_local::Local;
 use serde_json::Value;
@@ -61,10 +61,10 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
 
 pub(super) struct Supervisor {
     state: State,
-    session: SessionId,
+    id: SessionId,
     provider: Local,
-    /// The sandboxes, with the profiles of the last call.
-    pool: AsyncMutex<Option<(Profiles, Arc<Pool<Local>>)>>,
+    /// The session, with the profiles of the last call.
+    session: AsyncMutex<Option<(Profiles, Arc<Session<Local>>)>>,
     calls: AtomicUsize,
     used: Mutex<Instant>,
     /// The socket's device and inode. Its path may belong to another supervisor by now.
@@ -81,9 +81,9 @@ impl Supervisor {
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {
             state: state.clone(),
-            session: session.clone(),
+            id: session.clone(),
             provider,
-            pool: AsyncMutex::new(None),
+            session: AsyncMutex::new(None),
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             place: place(state, session),
@@ -116,7 +116,7 @@ impl Supervisor {
     /// Removes the socket, so that new calls start a new supervisor.
     fn retire(&self) {
         if !self.retired.send_replace(true) && self.is_found() {
-            let _ = fs::remove_file(self.state.socket(&self.session));
+            let _ = fs::remove_file(self.state.socket(&self.id));
         }
     }
 
@@ -127,7 +127,7 @@ impl Supervisor {
 
     /// Returns whether the path still leads to this socket. The state directory may have been deleted.
     fn is_found(&self) -> bool {
-        self.place.is_some() && self.place == place(&self.state, &self.session)
+        self.place.is_some() && self.place == place(&self.state, &self.id)
     }
 
     async fn accepted<A>(self: &Arc<Self>, accepted: io::Result<(UnixStream, A)>) {
@@ -159,7 +159,7 @@ impl Supervisor {
             return false;
         }
         // Do not wait for a registry that cannot be read.
-        let list = self.provider.list(&self.session).await.unwrap_or_default();
+        let list = self.provider.list(&self.id).await.unwrap_or_default();
         list.iter().all(|info| info.status == Status::Sleeping)
     }
 
@@ -214,11 +214,11 @@ impl Supervisor {
         match act {
             Act::Call { profiles, toolset, tool, input } => {
                 let catalog = Catalog::<All>::select(&profiles, toolset.as_deref())?;
-                let pool = self.pool(profiles).await?;
-                Ok(Answer::Replied(catalog.call(&pool, &tool, input).await))
+                let session = self.session(profiles).await?;
+                Ok(Answer::Replied(catalog.call(&session, &tool, input).await))
             }
             Act::Destroy { name } => {
-                let id = SandboxId { session: self.session.clone(), name: SandboxName::new(&name)? };
+                let id = SandboxId { session: self.id.clone(), name: SandboxName::new(&name)? };
                 let there = self.provider.find(&id).await?;
                 there.ok_or_else(|| no_sandbox(&name))?.sandbox.destroy().await?;
                 Ok(Answer::Done)
@@ -230,18 +230,18 @@ impl Supervisor {
         }
     }
 
-    /// Returns the sandboxes with these profiles. Running sandboxes are updated if the profiles changed.
-    pub(super) async fn pool(&self, profiles: Profiles) -> Result<Arc<Pool<Local>>> {
-        let mut known = self.pool.lock().await;
-        if let Some((same, pool)) = &*known
+    /// Returns the session with these profiles. Its sandboxes are updated if the profiles changed.
+    pub(super) async fn session(&self, profiles: Profiles) -> Result<Arc<Session<Local>>> {
+        let mut known = self.session.lock().await;
+        if let Some((same, session)) = &*known
             && *same == profiles
         {
-            return Ok(Arc::clone(pool));
+            return Ok(Arc::clone(session));
         }
-        self.provider.refresh(&self.session, &profiles).await?;
-        let pool = Arc::new(Pool::new(self.provider.clone(), self.session.clone(), profiles.clone()));
-        *known = Some((profiles, Arc::clone(&pool)));
-        Ok(pool)
+        self.provider.refresh(&self.id, &profiles).await?;
+        let session = Arc::new(Session::new(self.provider.clone(), self.id.clone(), profiles.clone()));
+        *known = Some((profiles, Arc::clone(&session)));
+        Ok(session)
     }
 }
 

@@ -18,9 +18,9 @@ pub use self::state::{Life, Ran, State};
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxName;
 use crate::path::{HOME, absolute, anywhere};
-use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::{MaybeSend, Output, Sandbox, Write};
+use crate::session::Session;
 use crate::shell;
 use crate::time::sleep;
 use crate::tool::BoundTool;
@@ -33,12 +33,12 @@ const LOOK: Duration = Duration::from_secs(1);
 #[doc(hidden)]
 pub const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// A handle to a sandbox of a session, returned by [`Pool::get`]. All handles to a sandbox share one [`State`], which also
+/// A handle to a sandbox of a session, returned by [`Session::get`]. All handles to a sandbox share one [`State`], which also
 /// records what agents do through the tools.
 ///
 /// ```no_run
-/// # async fn example<P: koze_core::Provider>(pool: koze_core::Pool<P>) -> koze_core::Result<()> {
-/// let sandbox = pool.get("builder").await?;
+/// # async fn example<P: koze_core::Provider>(session: koze_core::Session<P>) -> koze_core::Result<()> {
+/// let sandbox = session.get("builder").await?;
 /// sandbox.write_file("main.py", "print(6 * 7)").await?;
 /// let output = sandbox.exec("python3 main.py").await?;
 /// assert_eq!(output.stdout, b"42\n");
@@ -46,7 +46,7 @@ pub const LARGEST: u64 = 64 * 1024 * 1024;
 /// # }
 /// ```
 pub struct Handle<P: Provider> {
-    pool: Pool<P>,
+    session: Session<P>,
     name: SandboxName,
     sandbox: P::Sandbox,
     observed: Arc<Observed>,
@@ -54,12 +54,12 @@ pub struct Handle<P: Provider> {
 
 impl<P: Provider> Handle<P> {
     pub(crate) fn new(
-        pool: Pool<P>,
+        session: Session<P>,
         name: SandboxName,
         sandbox: P::Sandbox,
         observed: Arc<Observed>,
     ) -> Self {
-        Handle { pool, name, sandbox, observed }
+        Handle { session, name, sandbox, observed }
     }
 
     /// Returns the sandbox's name.
@@ -68,8 +68,8 @@ impl<P: Provider> Handle<P> {
     }
 
     /// Returns the session.
-    pub fn pool(&self) -> &Pool<P> {
-        &self.pool
+    pub fn session(&self) -> &Session<P> {
+        &self.session
     }
 
     /// Returns the sandbox itself, with all operations of [`Sandbox`].
@@ -171,7 +171,7 @@ impl<P: Provider> Handle<P> {
     /// [`Code::NotFound`] if it was already destroyed, and the errors of the provider.
     pub async fn destroy(&self) -> Result<()> {
         self.sandbox()?;
-        self.pool.destroy(self.name.as_str()).await
+        self.session.destroy(self.name.as_str()).await
     }
 
     /// Asks the provider whether the sandbox runs.
@@ -179,7 +179,7 @@ impl<P: Provider> Handle<P> {
         if self.sandbox().is_err() {
             return Ok(Life::Destroyed);
         }
-        let life = match self.pool.find(&self.name).await? {
+        let life = match self.session.find(&self.name).await? {
             Some(opened) => opened.sandbox.status().await?.into(),
             None => Life::Destroyed,
         };
@@ -203,7 +203,7 @@ pub async fn whole<S: Sandbox>(sandbox: &S, path: &str, most: u64) -> Result<Vec
 impl<P: Provider> Clone for Handle<P> {
     fn clone(&self) -> Self {
         Handle {
-            pool: self.pool.clone(),
+            session: self.session.clone(),
             name: self.name.clone(),
             sandbox: self.sandbox.clone(),
             observed: Arc::clone(&self.observed),

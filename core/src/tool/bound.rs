@@ -8,12 +8,12 @@ use super::dialect::Definition;
 use super::{Reply, Scope, ToolResult, unknown_tool};
 use crate::error::{Code, Error, Result};
 use crate::handle::Handle;
-use crate::pool::Pool;
 use crate::provider::Provider;
+use crate::session::Session;
 
-/// A tool bound to the sandboxes of a session ([`Pool::tools`]) or to one of them ([`Handle::tool`]).
+/// A tool bound to the sandboxes of a session ([`Session::tools`]) or to one of them ([`Handle::tool`]).
 pub struct BoundTool<P: Provider> {
-    pool: Pool<P>,
+    session: Session<P>,
     sandbox: Option<Handle<P>>,
     definition: Definition,
 }
@@ -22,14 +22,14 @@ pub struct BoundTool<P: Provider> {
 const SANDBOX: &str = "sandbox";
 
 impl<P: Provider> BoundTool<P> {
-    pub(crate) fn all(pool: &Pool<P>) -> Vec<Self> {
-        let bound = |definition| BoundTool { pool: pool.clone(), sandbox: None, definition };
-        pool.definitions().into_iter().map(bound).collect()
+    pub(crate) fn all(session: &Session<P>) -> Vec<Self> {
+        let bound = |definition| BoundTool { session: session.clone(), sandbox: None, definition };
+        session.definitions().into_iter().map(bound).collect()
     }
 
     pub(crate) fn of_sandbox(sandbox: Handle<P>, name: &str) -> Result<Self> {
-        let pool = sandbox.pool().clone();
-        let mut all = pool.definitions();
+        let session = sandbox.session().clone();
+        let mut all = session.definitions();
         all.retain(|definition| definition.scope == Scope::Sandbox);
         let Some(index) = all.iter().position(|definition| definition.name == name) else {
             let names: Vec<&str> = all.iter().map(|definition| definition.name).collect();
@@ -40,7 +40,7 @@ impl<P: Provider> BoundTool<P> {
         {
             properties.shift_remove(SANDBOX);
         }
-        Ok(BoundTool { pool, sandbox: Some(sandbox), definition })
+        Ok(BoundTool { session, sandbox: Some(sandbox), definition })
     }
 
     /// Returns its definition for models.
@@ -51,7 +51,7 @@ impl<P: Provider> BoundTool<P> {
     /// Calls it with a model's input.
     pub async fn call(&self, input: Value) -> ToolResult {
         match self.complete(input) {
-            Ok(input) => self.pool.call_tool(self.definition.name, input).await,
+            Ok(input) => self.session.call_tool(self.definition.name, input).await,
             Err(error) => Err::<Reply, _>(error).into(),
         }
     }

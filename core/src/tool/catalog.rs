@@ -9,9 +9,10 @@ use serde_json::Value;
 use super::dialect::Definition;
 use super::{Family, Reply, ToolFamily, unknown_tool};
 use crate::error::{Code, Error, Result};
-use crate::pool::{Pool, Profiles};
+use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
+use crate::session::Session;
 
 /// A list of families as a type: a tuple of [`ToolFamily`]s. A Worker contains the code of its own families only.
 pub trait Families: 'static {
@@ -30,7 +31,7 @@ pub trait Families: 'static {
     /// [`Code::UnknownTool`], and the errors of the tool.
     fn call<P: Provider>(
         family: Family,
-        pool: &Pool<P>,
+        session: &Session<P>,
         name: &str,
         input: Value,
     ) -> impl Future<Output = Result<Reply>> + MaybeSend;
@@ -57,12 +58,12 @@ macro_rules! tuple {
 
             async fn call<Provided: Provider>(
                 family: Family,
-                pool: &Pool<Provided>,
+                session: &Session<Provided>,
                 name: &str,
                 input: Value,
             ) -> Result<Reply> {
                 $(if family == $family::FAMILY {
-                    return $family::call(pool, name, input).await;
+                    return $family::call(session, name, input).await;
                 })+
                 Err(unknown_tool(name, &[]))
             }
@@ -148,13 +149,13 @@ impl<F: Families> Catalog<F> {
     ///
     /// # Errors
     /// [`Code::UnknownTool`], and the errors of the tool.
-    pub async fn call<P: Provider>(&self, pool: &Pool<P>, name: &str, input: Value) -> Result<Reply> {
+    pub async fn call<P: Provider>(&self, session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
         let Some(family) = self.families.iter().find(|family| F::names(**family).contains(&name)) else {
             let names: Vec<&str> =
                 self.families.iter().flat_map(|family| F::names(*family)).copied().collect();
             return Err(unknown_tool(name, &names));
         };
-        F::call(*family, &pool.serving(*family)?, name, input).await
+        F::call(*family, &session.serving(*family)?, name, input).await
     }
 
     /// Returns a family of this catalog that has a tool with the name of one of this family's tools.
@@ -200,8 +201,8 @@ mod tests {
             Self::NAMES.iter().map(|name| of(name)).collect()
         }
 
-        async fn call<P: Provider>(pool: &Pool<P>, _: &str, input: Value) -> Result<Reply> {
-            pool.sandbox(input["sandbox"].as_str().unwrap_or("default")).await?;
+        async fn call<P: Provider>(session: &Session<P>, _: &str, input: Value) -> Result<Reply> {
+            session.sandbox(input["sandbox"].as_str().unwrap_or("default")).await?;
             Ok(Reply::text("OK"))
         }
     }
@@ -217,7 +218,7 @@ mod tests {
             Vec::new()
         }
 
-        async fn call<P: Provider>(_: &Pool<P>, _: &str, _: Value) -> Result<Reply> {
+        async fn call<P: Provider>(_: &Session<P>, _: &str, _: Value) -> Result<Reply> {
             Ok(Reply::text("other"))
         }
     }
@@ -261,22 +262,22 @@ mod tests {
             use Family::{Agent, Thread};
             let profiles = profiles(&[("a", &[Agent]), ("t", &[Thread])]);
             let session = SessionId::new("tenant", "session").unwrap();
-            let pool = Pool::new(Memory::new(), session, profiles.clone());
+            let session = Session::new(Memory::new(), session, profiles.clone());
             let agent = Catalog::<Three>::select(&profiles, None).unwrap();
             let thread = Catalog::<Three>::select(&profiles, Some("thread")).unwrap();
             let named = |sandbox: &str| json!({ "sandbox": sandbox, "path": "f" });
             // The default sandbox of a family has a profile that serves it.
-            let said = ToolResult::from(thread.call(&pool, "ok", named("mine")).await);
+            let said = ToolResult::from(thread.call(&session, "ok", named("mine")).await);
             assert_eq!((said.content.as_str(), said.is_error), ("OK", false), "plain text has no quotes");
-            let said = ToolResult::from(agent.call(&pool, "read_file", named("mine")).await);
+            let said = ToolResult::from(agent.call(&session, "read_file", named("mine")).await);
             let refused = "unsupported: the sandbox `mine` does not serve the tools `agent`: its image `t` serves thread";
             assert_eq!((said.content.as_str(), said.is_error), (refused, true));
-            let said = ToolResult::from(agent.call(&pool, "ok", named("mine")).await);
+            let said = ToolResult::from(agent.call(&session, "ok", named("mine")).await);
             assert!(
                 said.content.starts_with("unknown_tool: unknown tool `ok`: the tools are shell, "),
                 "{said:?}"
             );
-            let listed = agent.call(&pool, "sandbox_list", json!({})).await.unwrap();
+            let listed = agent.call(&session, "sandbox_list", json!({})).await.unwrap();
             assert_eq!(ToolResult::from(Ok(listed)).content, r#"{"sandboxes":[]}"#);
         });
     }

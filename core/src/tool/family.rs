@@ -9,9 +9,10 @@ use serde_json::Value;
 use super::Reply;
 use super::dialect::Definition;
 use crate::error::Result;
-use crate::pool::{Pool, Profiles};
+use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
+use crate::session::Session;
 
 /// A family of tools: the tools that one kind of agent expects. Sandboxes declare which families they serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -66,7 +67,7 @@ pub trait ToolFamily: 'static {
     /// # Errors
     /// [`Code::UnknownTool`](crate::Code::UnknownTool), and the errors of the tool.
     fn call<P: Provider>(
-        pool: &Pool<P>,
+        session: &Session<P>,
         name: &str,
         input: Value,
     ) -> impl Future<Output = Result<Reply>> + MaybeSend;
@@ -79,20 +80,20 @@ macro_rules! family {
             const FAMILY: $crate::tool::Family = $crate::tool::Family::$family;
             const NAMES: &'static [&'static str] = &[$(<$tool as $crate::tool::Tool>::NAME),*];
 
-            fn definitions(profiles: &$crate::pool::Profiles) -> Vec<$crate::tool::dialect::Definition> {
+            fn definitions(profiles: &$crate::profiles::Profiles) -> Vec<$crate::tool::dialect::Definition> {
                 let mut definitions = vec![$($crate::tool::dialect::Definition::of::<$tool>()),*];
                 $with(&mut definitions, profiles);
                 definitions
             }
 
             async fn call<P: $crate::provider::Provider>(
-                pool: &$crate::pool::Pool<P>,
+                session: &$crate::session::Session<P>,
                 name: &str,
                 input: serde_json::Value,
             ) -> $crate::error::Result<$crate::tool::Reply> {
                 match name {
                     $(<$tool as $crate::tool::Tool>::NAME => {
-                        $crate::tool::call::<$tool, P>(pool, input).await
+                        $crate::tool::call::<$tool, P>(session, input).await
                     })*
                     _ => Err($crate::tool::unknown_tool(name, Self::NAMES)),
                 }

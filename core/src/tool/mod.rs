@@ -32,9 +32,9 @@ pub use self::catalog::{Catalog, Families};
 pub use self::family::{Family, ToolFamily};
 pub use self::read::{ReadError, read};
 use crate::error::{Code, Error, Result};
-use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
+use crate::session::Session;
 
 /// All families of this version of koze.
 pub type All = (agent::Agent,);
@@ -118,7 +118,7 @@ pub trait Tool {
 
     /// Runs it.
     fn call<P: Provider>(
-        pool: &Pool<P>,
+        session: &Session<P>,
         input: Self::Input,
     ) -> impl Future<Output = Result<Reply>> + MaybeSend;
 }
@@ -127,13 +127,13 @@ pub trait Tool {
 ///
 /// # Errors
 /// [`Code::InvalidInput`] if the input does not match the schema, and the errors of the tool.
-pub async fn call<T: Tool, P: Provider>(pool: &Pool<P>, input: Value) -> Result<Reply> {
+pub async fn call<T: Tool, P: Provider>(session: &Session<P>, input: Value) -> Result<Reply> {
     // Of a list, serde would take the values in the order of the fields.
     if !input.is_object() {
         return Err(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
     }
     let input = serde_path_to_error::deserialize(input).map_err(|error| wrong_input(&error))?;
-    T::call(pool, input).await
+    T::call(session, input).await
 }
 
 /// Returns the error for invalid input, with its place.

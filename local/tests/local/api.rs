@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use koze_core::handle::Life;
-use koze_core::pool::{Pool, Profiles};
 use koze_core::{Code, Run};
+use koze_core::{Profiles, Session};
 use koze_local::Local;
 use serde_json::{Value, json};
 
@@ -24,10 +24,10 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// The state directory goes with the second.
-pub(crate) fn pool() -> (Pool<Local>, tempfile::TempDir) {
+pub(crate) fn session() -> (Session<Local>, tempfile::TempDir) {
     let Stage { local, state } = Stage::new();
     let profiles = Profiles::new(vec![settings().profile], "python").unwrap();
-    (Pool::new(local, id("default").session, profiles), state)
+    (Session::new(local, id("default").session, profiles), state)
 }
 
 fn commands(all: &[&str], files: &[&str]) -> Run {
@@ -40,35 +40,35 @@ fn commands(all: &[&str], files: &[&str]) -> Run {
 
 fn run() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let (pool, _state) = pool();
+        let (session, _state) = session();
         let two = commands(&["echo one; printf '\\377' > f", "ls >&2; echo two > /tmp/g"], &["f", "/tmp/g"]);
-        let ran = pool.run(two).await.unwrap();
+        let ran = session.run(two).await.unwrap();
         assert_eq!((&ran.stdout[..], &ran.stderr[..], ran.exit_code), (&b"one\n"[..], &b"f\n"[..], 0));
         assert_eq!((&ran.files["f"][..], &ran.files["/tmp/g"][..]), (&b"\xff"[..], &b"two\n"[..]));
         // To the first that fails; what is there then is given.
         let fails = commands(&["echo a > a", "echo b > b; exit 3", "echo c > c"], &["a", "b", "c"]);
-        let ran = pool.run(fails).await.unwrap();
+        let ran = session.run(fails).await.unwrap();
         let files: Vec<_> = ran.files.keys().map(String::as_str).collect();
         assert_eq!((ran.exit_code, files), (3, vec!["a", "b"]));
         let late =
             Run { timeout: Duration::from_millis(300), ..commands(&["echo x; sleep 60", "echo y"], &[]) };
-        let ran = pool.run(late).await.unwrap();
+        let ran = session.run(late).await.unwrap();
         assert_eq!((&ran.stdout[..], ran.exit_code, ran.timed_out), (&b"x\n"[..], 124, true));
-        let error = pool.run(commands(&["true"], &["none"])).await.unwrap_err();
+        let error = session.run(commands(&["true"], &["none"])).await.unwrap_err();
         assert_eq!(error.code, Code::NotFound);
-        assert!(pool.list().await.unwrap().is_empty());
+        assert!(session.list().await.unwrap().is_empty());
     })
 }
 
 /// Where nobody waits any more, the command is killed and the sandbox destroyed; also where it is only being made.
 fn run_given_up() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let (pool, state) = pool();
+        let (session, state) = session();
         for wait in [0, 1, 2, 3, 5, 10, 50, 300] {
-            let ran = pool.run(commands(&["sleep 60"], &[]));
+            let ran = session.run(commands(&["sleep 60"], &[]));
             assert!(tokio::time::timeout(Duration::from_millis(wait), ran).await.is_err());
         }
-        until("all are gone", async || pool.list().await.unwrap().is_empty()).await;
+        until("all are gone", async || session.list().await.unwrap().is_empty()).await;
         let left = || {
             std::fs::read_dir(state.path()).unwrap().flatten().filter(|entry| entry.path().is_dir()).count()
         };
@@ -78,14 +78,14 @@ fn run_given_up() -> Result<(), libtest_mimic::Failed> {
 
 fn handle() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let (pool, _state) = pool();
-        let sandbox = pool.get("a").await.unwrap();
+        let (session, _state) = session();
+        let sandbox = session.get("a").await.unwrap();
         assert!(sandbox.is_healthy().await);
         sandbox.write_file("d/f", b"\xff\n").await.unwrap();
         let output = sandbox.exec("pwd; od -An -tx1 d/f; exit 7").await.unwrap();
         assert_eq!((&output.stdout[..], output.exit_code), (&b"/home/user\n ff 0a\n"[..], 7));
         assert_eq!(sandbox.exec("a\0b").await.unwrap_err().code, Code::InvalidInput);
-        assert_eq!(pool.get("a").await.unwrap().read_file("d/f").await.unwrap(), b"\xff\n");
+        assert_eq!(session.get("a").await.unwrap().read_file("d/f").await.unwrap(), b"\xff\n");
         sandbox.destroy().await.unwrap();
         assert!(!sandbox.is_healthy().await);
         assert_eq!(sandbox.exec("true").await.unwrap_err().code, Code::NotFound);
@@ -95,8 +95,8 @@ fn handle() -> Result<(), libtest_mimic::Failed> {
 /// What is run in a sandbox belongs to its history, whoever runs it; and the history is bounded.
 fn history() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let (pool, _state) = pool();
-        let sandbox = pool.get("a").await.unwrap();
+        let (session, _state) = session();
+        let sandbox = session.get("a").await.unwrap();
         let mut states = pin!(sandbox.subscribe());
         assert_eq!(states.next().await.unwrap().history.len(), 0);
         sandbox.exec("echo out; echo err >&2; exit 2").await.unwrap();
@@ -106,12 +106,12 @@ fn history() -> Result<(), libtest_mimic::Failed> {
             json!([{ "command": "echo out; echo err >&2; exit 2", "stdout": "out\n", "stderr": "err\n", "exit_code": 2, "timed_out": false }])
         );
         sandbox.tool("shell").unwrap().call(json!({ "command": "echo tool" })).await;
-        let tools = pool.tools();
-        tools[0].call(json!({ "sandbox": "a", "command": "echo pool" })).await;
+        let tools = session.tools();
+        tools[0].call(json!({ "sandbox": "a", "command": "echo session" })).await;
         tools[0].call(json!({ "sandbox": "b", "command": "echo other" })).await;
         let state = sandbox.state().await.unwrap();
         let told: Vec<_> = state.history.iter().map(|ran| ran.stdout.as_str()).collect();
-        assert_eq!(told, ["out\n", "tool\n", "pool\n"]);
+        assert_eq!(told, ["out\n", "tool\n", "session\n"]);
         for n in 0..60 {
             sandbox.exec(&format!("echo {n}; head -c 20000 /dev/zero | tr '\\0' x")).await.unwrap();
         }
@@ -124,9 +124,9 @@ fn history() -> Result<(), libtest_mimic::Failed> {
 /// That a sandbox went to sleep is heard without asking.
 fn sleeps() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let (pool, _state) = pool();
-        pool.create("a", None, Some(Duration::from_millis(300))).await.unwrap();
-        let sandbox = pool.get("a").await.unwrap();
+        let (session, _state) = session();
+        session.create("a", None, Some(Duration::from_millis(300))).await.unwrap();
+        let sandbox = session.get("a").await.unwrap();
         sandbox.exec("true").await.unwrap();
         let mut states = pin!(sandbox.subscribe());
         while states.next().await.unwrap().status != Life::Sleeping {}
@@ -140,8 +140,8 @@ fn sleeps() -> Result<(), libtest_mimic::Failed> {
 
 fn watch() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let (pool, _state) = pool();
-        let sandbox = pool.get("a").await.unwrap();
+        let (session, _state) = session();
+        let sandbox = session.get("a").await.unwrap();
         let mut values = pin!(sandbox.watch_json::<Value>("c.json"));
         let writer = sandbox.clone();
         let writing = tokio::spawn(async move {
@@ -153,15 +153,15 @@ fn watch() -> Result<(), libtest_mimic::Failed> {
             assert_eq!(values.next().await, Some(Ok(json!({ "n": n }))));
         }
         writing.await.unwrap();
-        pool.destroy("a").await.unwrap();
+        session.destroy("a").await.unwrap();
         assert_eq!(values.next().await, None);
     })
 }
 
 fn note() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let (pool, _state) = pool();
-        let tools = pool.tools();
+        let (session, _state) = session();
+        let tools = session.tools();
         let create = tools.iter().find(|tool| tool.definition().name == "sandbox_create").unwrap();
         let made: Value =
             serde_json::from_str(&create.call(json!({ "sandbox": "a" })).await.content).unwrap();

@@ -94,13 +94,13 @@ fn in_reach() -> Result<(), libtest_mimic::Failed> {
 /// `bash` is looked for where the sandbox cannot write.
 fn own_bash() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        let (pool, _state) = crate::api::pool();
+        let (session, _state) = crate::api::session();
         let content = "#!/bin/sh\necho taken\n";
         let write = serde_json::json!({ "path": SCRIPT, "content": content });
-        assert!(!pool.call_tool("write_file", write).await.is_error);
+        assert!(!session.call_tool("write_file", write).await.is_error);
         let call = |command: &str| {
             let input = serde_json::json!({ "command": command });
-            pool.call_tool("shell", input)
+            session.call_tool("shell", input)
         };
         assert!(!call(&format!("chmod 755 {SCRIPT}")).await.is_error);
         let ran = call("echo own; echo $0").await;

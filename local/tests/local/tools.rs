@@ -1,7 +1,7 @@
 //! The agent's tools, on sandboxes of this machine.
 
 use koze_core::Code;
-use koze_core::pool::{Pool, Profiles};
+use koze_core::{Profiles, Session};
 use koze_local::Local;
 use serde_json::{Value, json};
 
@@ -19,21 +19,21 @@ pub(crate) const TESTS: &[Test] = &[
     ("tools_at_most", at_most),
 ];
 
-/// A session on a provider of its own. The state directory goes with the stage.
-struct Session {
-    pool: Pool<Local>,
+/// An agent with a session on a provider of its own. The state directory goes with the stage.
+struct Agent {
+    session: Session<Local>,
     _state: tempfile::TempDir,
 }
 
-fn session() -> Session {
+fn session() -> Agent {
     let Stage { local, state } = Stage::new();
     let profiles = Profiles::new(vec![settings().profile], "python").unwrap();
-    Session { pool: Pool::new(local, id("default").session, profiles), _state: state }
+    Agent { session: Session::new(local, id("default").session, profiles), _state: state }
 }
 
-impl Session {
+impl Agent {
     async fn call(&self, tool: &str, input: Value) -> (Value, bool) {
-        let result = self.pool.call_tool(tool, input).await;
+        let result = self.session.call_tool(tool, input).await;
         let content = serde_json::from_str(&result.content).unwrap_or(Value::String(result.content));
         (content, result.is_error)
     }
@@ -111,7 +111,7 @@ fn glob_stops_nothing_else() -> Result<(), libtest_mimic::Failed> {
             session.ok("shell", json!({ "command": command })).await;
             session.ok("shell", json!({ "sandbox": "crowded", "command": command })).await;
         }
-        session.pool.destroy("crowded").await.unwrap();
+        session.session.destroy("crowded").await.unwrap();
         assert!(!searching.is_finished(), "it took no time at all");
         searching.abort();
         assert!(searching.await.unwrap_err().is_cancelled());
@@ -174,11 +174,11 @@ fn sandboxes() -> Result<(), libtest_mimic::Failed> {
 fn at_most() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let mut session = session();
-        session.pool = session.pool.with_max_sandboxes(3);
+        session.session = session.session.with_max_sandboxes(3);
         let session = std::sync::Arc::new(session);
         let makers = (0..8).map(|n| {
             let session = std::sync::Arc::clone(&session);
-            tokio::spawn(async move { session.pool.sandbox(&format!("s{n}")).await.map(drop) })
+            tokio::spawn(async move { session.session.sandbox(&format!("s{n}")).await.map(drop) })
         });
         let mut made = Vec::new();
         for maker in makers.collect::<Vec<_>>() {
@@ -186,10 +186,10 @@ fn at_most() -> Result<(), libtest_mimic::Failed> {
         }
         assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 3, "{made:?}");
         assert!(made.iter().all(|made| matches!(made, Ok(()) | Err(Code::Unavailable))), "{made:?}");
-        let list = session.pool.list().await.unwrap();
+        let list = session.session.list().await.unwrap();
         assert_eq!(list.len(), 3);
-        session.pool.destroy(list[0].name.as_str()).await.unwrap();
-        session.pool.sandbox("another").await.unwrap();
-        assert_eq!(session.pool.destroy("nobody").await.unwrap_err().code, Code::NotFound);
+        session.session.destroy(list[0].name.as_str()).await.unwrap();
+        session.session.sandbox("another").await.unwrap();
+        assert_eq!(session.session.destroy("nobody").await.unwrap_err().code, Code::NotFound);
     })
 }

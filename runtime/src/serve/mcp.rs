@@ -17,8 +17,8 @@ use worker::{Response, console_error};
 
 use super::answer::{self, Refusal};
 use crate::provider::cloudflare::{Cloudflare, label};
+use koze_core::Session;
 use koze_core::error::Error;
-use koze_core::pool::Pool;
 use koze_core::tool::mcp::Files;
 use koze_core::tool::{self, Catalog, Families, ReadError, mcp};
 
@@ -101,18 +101,18 @@ struct Call {
     arguments: Option<Map<String, Value>>,
 }
 
-/// Responds to a message of a client. `pool` returns the session's sandboxes for a call with this name.
+/// Responds to a message of a client. `session` returns the session's sandboxes for a call with this name.
 pub(super) async fn answer<F: Families>(
     body: &[u8],
     client: Option<&str>,
     catalog: &Catalog<F>,
-    pool: impl Fn(Option<String>) -> Pool<Cloudflare>,
+    session: impl Fn(Option<String>) -> Session<Cloudflare>,
 ) -> Result<Response, Refusal> {
     let ask = match read(body) {
         Ok(Said::Ask(ask)) => ask,
         Ok(Said::Cancelled(id)) => {
             if let Some(call) = client.map(|client| call_name(client, &id)) {
-                give_up(&pool(None), &call).await;
+                give_up(&session(None), &call).await;
             }
             return Ok(answer::respond(202, String::new(), [])?);
         }
@@ -121,8 +121,8 @@ pub(super) async fn answer<F: Families>(
         Err(error) => return reply(400, &JsonRpcError::new(None, error), None),
     };
     let id = ask.id.clone();
-    let pool = pool(client.map(|client| call_name(client, &id)));
-    match outcome(ask, catalog, &pool).await {
+    let session = session(client.map(|client| call_name(client, &id)));
+    match outcome(ask, catalog, &session).await {
         Ok(result) => {
             // A random ID, so that other clients cannot guess it and cancel calls.
             let given = matches!(result, Outcome::Initialize(_)).then(|| uuid::Uuid::new_v4().to_string());
@@ -140,8 +140,8 @@ fn call_name(client: &str, id: &RequestId) -> String {
 }
 
 /// Cancels a call. A cancellation gets no response; failures are logged.
-async fn give_up(pool: &Pool<Cloudflare>, call: &str) {
-    if let Err(error) = pool.provider().give_up(pool.session(), call).await {
+async fn give_up(session: &Session<Cloudflare>, call: &str) {
+    if let Err(error) = session.provider().give_up(session.id(), call).await {
         console_error!("koze: a canceled call may still run: {error}");
     }
 }
@@ -187,7 +187,7 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
 async fn outcome<F: Families>(
     ask: Ask,
     catalog: &Catalog<F>,
-    pool: &Pool<Cloudflare>,
+    session: &Session<Cloudflare>,
 ) -> Result<Outcome, ErrorData> {
     let Ask { method, params, twice, .. } = ask;
     // Versions without `initialize` send the protocol version with each request.
@@ -216,7 +216,8 @@ async fn outcome<F: Families>(
         }
         "ping" if legacy => Ok(Outcome::Empty(EmptyResult {})),
         "tools/list" => {
-            let mut list = ListToolsResult::with_all_items(mcp::tools(catalog.definitions(pool.profiles())));
+            let mut list =
+                ListToolsResult::with_all_items(mcp::tools(catalog.definitions(session.profiles())));
             list.result_type = list.result_type.filter(|_| !legacy);
             if !legacy {
                 // The profiles can change with the next deployment.
@@ -229,7 +230,7 @@ async fn outcome<F: Families>(
             let input = Value::Object(call.arguments.unwrap_or_default());
             let mut result = mcp::reply(match twice {
                 Some(error) => Err(error),
-                None => catalog.call(pool, &call.name, input).await,
+                None => catalog.call(session, &call.name, input).await,
             });
             result.result_type = result.result_type.filter(|_| !legacy);
             Ok(Outcome::Called(result.into()))

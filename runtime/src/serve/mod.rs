@@ -37,9 +37,9 @@ use self::route::{Query, Route, Url};
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
 use koze_core::id::SessionId;
-use koze_core::pool::{Pool, Profiles};
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{Catalog, Families, ToolResult};
+use koze_core::{Profiles, Session};
 
 /// The variable with the host of preview URLs, if it differs from the host of the request.
 const PREVIEW_HOST: &str = "KOZE_PREVIEW_HOST";
@@ -72,13 +72,13 @@ pub async fn serve<S: Served>(request: Request, env: &Env) -> worker::Result<Res
     }
 }
 
-/// Returns the pool of a session: the sandboxes that the session's tools work on.
-pub fn session<S: Served>(env: &Env, id: SessionId) -> Pool<Cloudflare> {
+/// Returns the session of a session: the sandboxes that the session's tools work on.
+pub fn session<S: Served>(env: &Env, id: SessionId) -> Session<Cloudflare> {
     let mut provider = Cloudflare::new(env, S::CLASSES);
     if let (Ok(tokens), Some(host)) = (Tokens::of(env), preview_host(env)) {
         provider = provider.with_previews(Previews::new(Key::new(tokens.secret()), "https", host));
     }
-    Pool::new(provider, id, S::profiles())
+    Session::new(provider, id, S::profiles())
 }
 
 async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refusal> {
@@ -97,7 +97,7 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
     let tenant = tokens.tenant(request.headers().get("authorization")?.as_deref())?;
     let (route, query) = route::find(request.method().as_ref(), url.path, url.query)?;
     let id = |session: &str| SessionId::new(tenant, session);
-    let pool = |id: SessionId, call: Option<String>| {
+    let open = |id: SessionId, call: Option<String>| {
         let below = preview_host(env).unwrap_or_else(|| url.host.to_owned());
         let previews = Previews::new(Key::new(tokens.secret()), url.scheme, below);
         let provider = Cloudflare::new(env, S::CLASSES).with_previews(previews);
@@ -105,28 +105,28 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             Some(call) => provider.with_call(call),
             None => provider,
         };
-        Pool::new(provider, id, S::profiles())
+        Session::new(provider, id, S::profiles())
     };
     match route {
         Route::Tools => json(&definitions::<S>(&query)?),
         Route::Call { session, tool } => {
-            let (pool, catalog) = (pool(id(&session)?, None), catalog::<S>(&query)?);
+            let (session, catalog) = (open(id(&session)?, None), catalog::<S>(&query)?);
             json(&ToolResult::from(match body::input(request).await? {
-                Ok(input) => catalog.call(&pool, &tool, input).await,
+                Ok(input) => catalog.call(&session, &tool, input).await,
                 Err(error) => Err(error),
             }))
         }
         Route::Destroy { session, sandbox } => {
-            pool(id(&session)?, None).destroy(&sandbox).await?;
+            open(id(&session)?, None).destroy(&sandbox).await?;
             json(&serde_json::json!({ "ok": true }))
         }
         Route::Mcp => {
             mcp::check_version(&request)?;
             let id = id(&mcp::session(&request, &query)?)?;
             let client = mcp::client(&request)?;
-            let pool = |call| pool(id.clone(), call);
+            let session = |call| open(id.clone(), call);
             let catalog = catalog::<S>(&query)?;
-            mcp::answer(&body::read(request).await?, client.as_deref(), &catalog, pool).await
+            mcp::answer(&body::read(request).await?, client.as_deref(), &catalog, session).await
         }
     }
 }

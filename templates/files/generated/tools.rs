@@ -89,7 +89,7 @@ impl ::core::str::FromStr for Profile {
             "__KOZE_NAME__" => Ok(Profile::__KOZE_VARIANT__),
 //#endregion
 //#region served
-            _ => Err(::koze::pool::unknown_profile(name, &[__KOZE_NAMES__])),
+            _ => Err(::koze::profiles::unknown_profile(name, &[__KOZE_NAMES__])),
         }
     }
 }
@@ -129,7 +129,7 @@ pub fn definitions() -> ::std::vec::Vec<::koze::tool::dialect::Definition> {
 
 /// Calls a tool of the default toolset in a session. Treats the input as untrusted data.
 pub async fn handle_tool_call<P: ::koze::Provider>(
-    session: &::koze::Pool<P>,
+    session: &::koze::Session<P>,
     name: &str,
     input: ::koze::__private::serde_json::Value,
 ) -> ::koze::tool::ToolResult {

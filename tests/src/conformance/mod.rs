@@ -1,6 +1,6 @@
 //! The conformance cases of the agent's tools: one table that every provider of sandboxes must pass.
 //!
-//! Cases run through a [`Host`], which only calls tools, so the same cases run on a pool in this process, a program, or
+//! Cases run through a [`Host`], which only calls tools, so the same cases run on a session in this process, a program, or
 //! a server. A host declares its capabilities; the cases that need others are reported as left out, with the reason,
 //! and never as passed.
 

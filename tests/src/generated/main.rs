@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use koze::provider::memory::Memory;
 use koze::tool::ReadError;
-use koze::{Pool, Provider, SessionId};
+use koze::{Session, Provider, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
 
@@ -40,15 +40,15 @@ fn run<P: Provider + Clone + 'static>(provider: &P) {
     tasks.spawn_local({
         let provider = provider.clone();
         async move {
-            let mut pools: HashMap<String, Rc<Pool<P>>> = HashMap::new();
+            let mut sessions: HashMap<String, Rc<Session<P>>> = HashMap::new();
             while let Some(line) = lines.recv().await {
                 let mut call: Value = serde_json::from_str(&line).expect("a call is JSON");
                 let session = call["session"].as_str().expect("a session").to_owned();
-                let pool = pools.entry(session).or_insert_with_key(|session| {
+                let session = sessions.entry(session).or_insert_with_key(|session| {
                     let id = SessionId::new("tests", session).expect("a name of a session");
-                    Rc::new(Pool::new(provider.clone(), id, generated::profiles()))
+                    Rc::new(Session::new(provider.clone(), id, generated::profiles()))
                 });
-                let (pool, input) = (Rc::clone(pool), call["input"].take());
+                let (session, input) = (Rc::clone(session), call["input"].take());
                 tokio::task::spawn_local(async move {
                     let tool = call["tool"].as_str().expect("a tool");
                     let input = match call["text"].as_str() {
@@ -56,7 +56,7 @@ fn run<P: Provider + Clone + 'static>(provider: &P) {
                         None => Ok(input),
                     };
                     let result = match input {
-                        Ok(input) => generated::handle_tool_call(&pool, tool, input).await,
+                        Ok(input) => generated::handle_tool_call(&session, tool, input).await,
                         Err(ReadError::DuplicateKey(error)) => Err(error).into(),
                         Err(ReadError::InvalidJson(error)) => panic!("{call}: {error}"),
                     };

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use koze_core::pool::{Pool, Profiles};
 use koze_core::provider::memory::Memory;
 use koze_core::provider::{Profile, Size};
 use koze_core::tool::ReadError;
+use koze_core::{Profiles, Session};
 use koze_core::{Provider, SessionId};
 use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
 use serde_json::Value;
@@ -49,32 +49,32 @@ struct InProcess<P> {
 
 struct Live<P> {
     provider: P,
-    pools: HashMap<String, Arc<Pool<P>>>,
+    sessions: HashMap<String, Arc<Session<P>>>,
 }
 
 impl<P: Provider + Clone + Send + 'static> InProcess<P> {
     fn new(begin: impl Fn() -> P + Send + Sync + 'static, secrets: Vec<String>) -> Self {
-        let live = Mutex::new(Live { provider: begin(), pools: HashMap::new() });
+        let live = Mutex::new(Live { provider: begin(), sessions: HashMap::new() });
         InProcess { begin: Box::new(begin), live, secrets }
     }
 
     /// Returns the session with this name. Like a server, it keeps the sessions it knows.
-    fn pool(&self, session: &str) -> Arc<Pool<P>> {
+    fn session(&self, session: &str) -> Arc<Session<P>> {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         let provider = live.provider.clone();
         let made = || {
             let id = SessionId::new("tenant", session).expect("a good name");
-            Arc::new(Pool::new(provider, id, profiles()))
+            Arc::new(Session::new(provider, id, profiles()))
         };
-        Arc::clone(live.pools.entry(session.to_owned()).or_insert_with(made))
+        Arc::clone(live.sessions.entry(session.to_owned()).or_insert_with(made))
     }
 }
 
 impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
-        let pool = self.pool(session);
+        let session = self.session(session);
         let koze_core::tool::ToolResult { content, is_error } =
-            pollster::block_on(pool.call_tool(tool, input));
+            pollster::block_on(session.call_tool(tool, input));
         ToolResult { content, is_error }
     }
 
@@ -89,7 +89,7 @@ impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
 
     fn restart(&self) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.pools.clear();
+        live.sessions.clear();
         live.provider = (self.begin)();
     }
 

@@ -8,8 +8,8 @@ mod generated;
 mod in_process;
 #[cfg(target_os = "linux")]
 mod plain;
-mod pool;
 mod schema;
+mod session;
 
 use std::process::ExitCode;
 
@@ -47,7 +47,8 @@ fn main() -> ExitCode {
         // Compile it while the first hosts run.
         std::thread::spawn(koze_tests::generated_program);
     }
-    let code = run(&arguments, hosts(), [schema::trials(), pool::trials()].into_iter().flatten().collect());
+    let code =
+        run(&arguments, hosts(), [schema::trials(), session::trials()].into_iter().flatten().collect());
     #[cfg(target_os = "linux")]
     if code == ExitCode::SUCCESS && plain::is_root() && !arguments.list {
         return plain::run();

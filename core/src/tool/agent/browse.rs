@@ -5,9 +5,9 @@ use serde::Deserialize;
 
 use super::default_sandbox;
 use crate::error::Result;
-use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::Sandbox;
+use crate::session::Session;
 use crate::tool::input::within;
 use crate::tool::{Reply, Tool};
 
@@ -33,11 +33,11 @@ impl Tool for Browse {
         "Expose a port of a sandbox. Returns a URL that is valid as long as the sandbox exists.";
     type Input = Input;
 
-    async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let port = within("port", input.port, 1024..=65535)?;
-        let sandbox = pool.sandbox(&input.sandbox).await?;
+        let sandbox = session.sandbox(&input.sandbox).await?;
         let url = sandbox.expose(u16::try_from(port).unwrap_or_default()).await?;
-        if let Some(observed) = pool.observed(&input.sandbox) {
+        if let Some(observed) = session.observed(&input.sandbox) {
             observed.exposed(&url);
         }
         Reply::ok(serde_json::json!({ "url": url }))

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::default_sandbox;
 use crate::error::Result;
 use crate::path::{absolute, anywhere};
-use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::{Sandbox, Write};
+use crate::session::Session;
 use crate::tool::input;
 use crate::tool::{Reply, Tool};
 
@@ -63,10 +63,10 @@ impl Tool for ReadFile {
                                        than one result can hold, truncated is true and next_offset is where to continue.";
     type Input = Read;
 
-    async fn call<P: Provider>(pool: &Pool<P>, input: Read) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, input: Read) -> Result<Reply> {
         let limit = input::within("limit", input.limit, 1..=MOST)?;
         let path = absolute(&input.path)?;
-        let sandbox = pool.sandbox(&input.sandbox).await?;
+        let sandbox = session.sandbox(&input.sandbox).await?;
         // With three bytes more, a character that the limit cuts is there whole.
         let piece = sandbox.read(anywhere(&path), input.offset, limit + 3).await?;
         let mut bytes = piece.bytes;
@@ -197,14 +197,14 @@ impl Tool for WriteFile {
         "Write a file in a sandbox, or append to it. Returns the file's size in bytes.";
     type Input = Written;
 
-    async fn call<P: Provider>(pool: &Pool<P>, input: Written) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, input: Written) -> Result<Reply> {
         let path = absolute(&input.path)?;
         let bytes = match input.encoding {
             Encoding::Utf8 => input.content.into_bytes(),
             Encoding::Base64 => input::from_base64(&input.content)?,
         };
         let how = if input.append { Write::Append } else { Write::Replace };
-        let sandbox = pool.sandbox(&input.sandbox).await?;
+        let sandbox = session.sandbox(&input.sandbox).await?;
         let size = sandbox.write(anywhere(&path), bytes, how).await?;
         Reply::ok(serde_json::json!({ "ok": true, "size": size }))
     }

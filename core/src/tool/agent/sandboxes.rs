@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::Result;
-use crate::pool::{Pool, Profiles, SLEEP_AFTER};
+use crate::profiles::Profiles;
 use crate::provider::Provider;
+use crate::session::{SLEEP_AFTER, Session};
 use crate::tool::dialect::Definition;
 use crate::tool::input::within;
 use crate::tool::{Reply, Scope, Tool};
@@ -40,14 +41,14 @@ impl Tool for SandboxCreate {
     const SCOPE: Scope = Scope::Session;
     type Input = Create;
 
-    async fn call<P: Provider>(pool: &Pool<P>, input: Create) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, input: Create) -> Result<Reply> {
         let sleep = match input.sleep_after_ms {
             Some(sleep) => Some(Duration::from_millis(within("sleep_after_ms", sleep, 1000..=86_400_000)?)),
             None => None,
         };
-        let created = pool.create(&input.sandbox, input.image.as_deref(), sleep).await?;
+        let created = session.create(&input.sandbox, input.image.as_deref(), sleep).await?;
         let mut reply = json!({ "sandbox": input.sandbox, "created": created });
-        if let Some(note) = pool.note() {
+        if let Some(note) = session.note() {
             reply["note"] = note.into();
         }
         Reply::ok(reply)
@@ -94,8 +95,8 @@ impl Tool for SandboxList {
     const SCOPE: Scope = Scope::Session;
     type Input = Nothing;
 
-    async fn call<P: Provider>(pool: &Pool<P>, _: Nothing) -> Result<Reply> {
-        let list = pool.list().await?;
+    async fn call<P: Provider>(session: &Session<P>, _: Nothing) -> Result<Reply> {
+        let list = session.list().await?;
         let sandboxes: Vec<_> = list
             .into_iter()
             .map(|info| json!({ "name": info.name, "image": info.profile, "status": info.status }))

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::default_sandbox;
 use crate::error::Result;
 use crate::path::{HOME, absolute};
-use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::Output;
+use crate::session::Session;
 use crate::shell;
 use crate::tool::input;
 use crate::tool::{Reply, Tool};
@@ -66,14 +66,14 @@ impl Tool for Shell {
                                        reported as an error.";
     type Input = Input;
 
-    async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let timeout = input::within("timeout_ms", input.timeout_ms, 1..=600_000)?;
         shell::check(&input.command)?;
         let working_dir = absolute(&input.working_dir)?;
-        let sandbox = pool.sandbox(&input.sandbox).await?;
+        let sandbox = session.sandbox(&input.sandbox).await?;
         let output =
             shell::run(&sandbox, &input.command, &working_dir, Duration::from_millis(timeout)).await?;
-        if let Some(observed) = pool.observed(&input.sandbox) {
+        if let Some(observed) = session.observed(&input.sandbox) {
             observed.ran(&input.command, &output);
         }
         let is_error = output.exit_code != 0;

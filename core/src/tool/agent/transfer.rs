@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::error::Result;
 use crate::path::absolute;
-use crate::pool::Pool;
 use crate::provider::Provider;
+use crate::session::Session;
 use crate::tool::{Reply, Scope, Tool};
 
 /// Copies between sandboxes.
@@ -38,11 +38,11 @@ impl Tool for Transfer {
     const SCOPE: Scope = Scope::Session;
     type Input = Input;
 
-    async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         // Validate paths before creating a sandbox.
         let (from_path, to_path) = (absolute(&input.from_path)?, absolute(&input.to_path)?);
-        let from = pool.sandbox(&input.from_sandbox).await?;
-        let to = pool.sandbox(&input.to_sandbox).await?;
+        let from = session.sandbox(&input.from_sandbox).await?;
+        let to = session.sandbox(&input.to_sandbox).await?;
         let bytes = crate::transfer(&from, &from_path, &to, &to_path, input.recursive).await?;
         Reply::ok(json!({ "ok": true, "bytes": bytes }))
     }

@@ -14,9 +14,9 @@ use koze_core::contract::{
     Path, Piece, Read, Reason, Rename, SetMode, Stat, State, Unopened, Write, Written,
 };
 use koze_core::error::{Code, Error};
-use koze_core::pool::SLEEP_AFTER;
 use koze_core::provider::{Provider, Settings};
 use koze_core::sandbox::{self, Command, Place, Sandbox, Status};
+use koze_core::session::SLEEP_AFTER;
 
 /// Calls a method on the sandbox of an object.
 pub(super) async fn call(

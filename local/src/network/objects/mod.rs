@@ -31,10 +31,10 @@ use super::connections::Proof;
 use super::http::{self, After, Body, Refusal};
 use super::preview::address::token;
 use super::preview::forward::{Came, Port};
+use koze_core::Profiles;
 use koze_core::contract::LARGEST_PIECE;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::pool::Profiles;
 use koze_core::provider::{Profile, Provider};
 
 /// The most bytes of a request: a piece of a file, and what is said of it.

@@ -42,8 +42,9 @@ use self::sandbox::WITHIN;
 use super::{Hibernated, Info, Opened, Provider, Settings};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::pool;
+use koze_core::profiles;
 use koze_core::sandbox::{MaybeSend, Status};
+use koze_core::session;
 use koze_core::time::{millis, now};
 
 /// A class of sandboxes: a profile that agents may name, and where its sandboxes are bound.
@@ -77,7 +78,7 @@ struct Shared {
 impl Cloudflare {
     /// The sandboxes of these classes, bound in an environment.
     pub fn new(env: &Env, classes: &'static [Class]) -> Self {
-        let (limits, at_most) = (Limits::default(), pool::MAX_SANDBOXES);
+        let (limits, at_most) = (Limits::default(), session::MAX_SANDBOXES);
         let shared = Shared { env: env.clone(), classes, previews: None, limits, at_most, call: None };
         Cloudflare { shared: Arc::new(shared) }
     }
@@ -158,7 +159,7 @@ impl Cloudflare {
     fn class(&self, profile: &str) -> Result<usize> {
         self.shared.classes.iter().position(|class| class.profile == profile).ok_or_else(|| {
             let known: Vec<&str> = self.shared.classes.iter().map(|class| class.profile).collect();
-            pool::unknown_profile(profile, &known)
+            profiles::unknown_profile(profile, &known)
         })
     }
 

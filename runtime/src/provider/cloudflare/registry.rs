@@ -171,7 +171,7 @@ impl Sessions {
         }
         let count = self.rows("select * from sandboxes", vec![])?.len();
         if count >= at_most {
-            return Ok(Err(koze_core::pool::full(count)));
+            return Ok(Err(koze_core::session::full(count)));
         }
         let sleep = record.sleep_after_ms.map(i64::from);
         let bindings = vec![name.into(), record.profile.into(), sleep.into(), whole(record.used)];

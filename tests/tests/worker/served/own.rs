@@ -35,9 +35,9 @@ async fn told(what: &str, request: &mut Request, env: &Env) -> Result<Response> 
 
 /// Lists the sleeping sandboxes of a session, each with its image and whether it was last used today.
 async fn hibernated(env: &Env, session: &str) -> koze::Result<String> {
-    let pool = env.session(SessionId::new("default", session)?);
+    let session = env.session(SessionId::new("default", session)?);
     let now = worker::Date::now().as_millis();
-    let all = pool.list_hibernated().await?.into_iter().map(|one| {
+    let all = session.list_hibernated().await?.into_iter().map(|one| {
         let today = now.abs_diff(one.last_used) < 24 * 60 * 60 * 1000;
         format!("{} {} {today}", one.name, one.image)
     });

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::default_sandbox;
 use crate::error::{Code, Error, Result};
 use crate::path::{HOME, absolute, anywhere};
-use crate::pool::Pool;
 use crate::provider::Provider;
 use crate::sandbox::Sandbox;
+use crate::session::Session;
 use crate::tool::{Reply, Tool};
 
 use self::search::{Matcher, Search};
@@ -57,11 +57,11 @@ impl Tool for Glob {
                                        sorted.";
     type Input = Input;
 
-    async fn call<P: Provider>(pool: &Pool<P>, input: Input) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let cwd = absolute(&input.cwd)?;
         let pattern = input.pattern.strip_prefix("./").unwrap_or(&input.pattern);
         let mut search = Search::new(matcher(pattern)?);
-        let sandbox = pool.sandbox(&input.sandbox).await?;
+        let sandbox = session.sandbox(&input.sandbox).await?;
         while let Some(dir) = search.next() {
             let entries = match sandbox.list(anywhere(&joined(&cwd, &dir))).await {
                 Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! The sandboxes of one session, by name. The tools work on them.
+//! A session: its sandboxes by name. The tools work on it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,6 +11,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::error::{Code, Error, Result};
 use crate::handle::{Handle, Life, Observed};
 use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::profiles::Profiles;
 use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
 use crate::sandbox::{Sandbox, Status};
 use crate::tool::dialect::Definition;
@@ -19,77 +20,13 @@ use crate::tool::{All, BoundTool, Catalog, Family, ToolResult};
 /// The default idle time before a sandbox sleeps.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
 
-/// The profiles of a project, as listed by `koze build`.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Profiles {
-    list: Vec<Profile>,
-    default: usize,
-}
-
-impl Profiles {
-    /// Creates the list of profiles with the name of the default one.
-    ///
-    /// # Errors
-    /// [`Code::InvalidInput`] if no profile has the name `default`.
-    pub fn new(list: Vec<Profile>, default: &str) -> Result<Self> {
-        let Some(default) = list.iter().position(|profile| profile.name == default) else {
-            let message = format!("`{default}` is not an image of this project");
-            return Err(Error::new(Code::InvalidInput, message));
-        };
-        Ok(Profiles { list, default })
-    }
-
-    /// Returns all profiles.
-    pub fn list(&self) -> &[Profile] {
-        &self.list
-    }
-
-    /// Returns the default profile.
-    pub fn default_profile(&self) -> &Profile {
-        &self.list[self.default]
-    }
-
-    /// Returns whether a profile serves a family of tools.
-    pub fn serve(&self, family: Family) -> bool {
-        self.list.iter().any(|profile| profile.tools.contains(&family))
-    }
-
-    /// Returns the profiles that serve a family of tools. The default profile stays the default if it serves the family; otherwise
-    /// the first one that does is the default. Returns nothing if no profile serves the family.
-    pub fn of(&self, family: Family) -> Option<Profiles> {
-        let serves = |profile: &&Profile| profile.tools.contains(&family);
-        let list: Vec<Profile> = self.list.iter().filter(serves).cloned().collect();
-        let default = list.iter().position(|profile| profile.name == self.default_profile().name);
-        (!list.is_empty()).then_some(Profiles { list, default: default.unwrap_or(0) })
-    }
-
-    /// Finds a profile by name or reference. Returns the default profile if `named` is `None`.
-    ///
-    /// # Errors
-    /// [`Code::InvalidInput`], with the available names.
-    pub fn find(&self, named: Option<&str>) -> Result<&Profile> {
-        let Some(named) = named else { return Ok(self.default_profile()) };
-        let found = self.list.iter().find(|profile| profile.name == named);
-        found.or_else(|| self.list.iter().find(|profile| profile.reference == named)).ok_or_else(|| {
-            let known: Vec<&str> = self.list.iter().map(|profile| profile.name.as_str()).collect();
-            unknown_profile(named, &known)
-        })
-    }
-}
-
-/// Returns the error for an unknown profile.
-pub fn unknown_profile(named: &str, known: &[&str]) -> Error {
-    let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
-    Error::new(Code::InvalidInput, message)
-}
-
-/// The sandboxes of one session. A clone shares them.
+/// A session: a set of sandboxes that its tools share. A clone is the same session.
 #[derive(Debug)]
-pub struct Pool<P> {
+pub struct Session<P> {
     shared: Arc<Shared<P>>,
     /// The profiles that sandboxes can be created with.
     profiles: Arc<Profiles>,
-    /// The family whose tools use this pool, if any.
+    /// The family whose tools use this session, if any.
     family: Option<Family>,
     max_sandboxes: usize,
 }
@@ -97,7 +34,7 @@ pub struct Pool<P> {
 #[derive(Debug)]
 struct Shared<P> {
     provider: P,
-    session: SessionId,
+    id: SessionId,
     /// All profiles of the project.
     profiles: Arc<Profiles>,
     /// Sandboxes are created one at a time, so that concurrent calls cannot exceed the limit.
@@ -108,7 +45,7 @@ struct Shared<P> {
 
 /// The state of a session's sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PoolState {
+pub struct SessionState {
     /// The sandboxes by name.
     pub sandboxes: BTreeMap<SandboxName, SandboxState>,
 }
@@ -134,39 +71,39 @@ pub fn full(sandboxes: usize) -> Error {
     Error::new(Code::Unavailable, message)
 }
 
-impl<P: Provider> Pool<P> {
-    /// Creates the pool of a session.
-    pub fn new(provider: P, session: SessionId, profiles: Profiles) -> Self {
+impl<P: Provider> Session<P> {
+    /// Creates a session of a provider.
+    pub fn new(provider: P, id: SessionId, profiles: Profiles) -> Self {
         let (profiles, making, observed) = (Arc::new(profiles), AsyncMutex::default(), Mutex::default());
-        let shared = Shared { provider, session, profiles: Arc::clone(&profiles), making, observed };
-        Pool { shared: Arc::new(shared), profiles, family: None, max_sandboxes: MAX_SANDBOXES }
+        let shared = Shared { provider, id, profiles: Arc::clone(&profiles), making, observed };
+        Session { shared: Arc::new(shared), profiles, family: None, max_sandboxes: MAX_SANDBOXES }
     }
 
     /// Sets the maximum number of sandboxes.
     #[must_use]
     pub fn with_max_sandboxes(self, sandboxes: usize) -> Self {
-        Pool { max_sandboxes: sandboxes, ..self }
+        Session { max_sandboxes: sandboxes, ..self }
     }
 
-    /// Returns the same sandboxes for the tools of a family: with the profiles that serve it, and without the sandboxes that do
+    /// Returns the same session for the tools of a family: with the profiles that serve it, and without the sandboxes that do
     /// not.
     ///
     /// # Errors
     /// [`Code::Unsupported`] if no profile of the project serves the family.
     pub fn serving(&self, family: Family) -> Result<Self> {
         let all = &self.shared.profiles;
-        let profiles = if all.list.iter().all(|profile| profile.tools.contains(&family)) {
+        let profiles = if all.list().iter().all(|profile| profile.tools.contains(&family)) {
             Arc::clone(all)
         } else {
             let none = || format!("no sandbox of this project serves the tools `{family}`");
             Arc::new(all.of(family).ok_or_else(|| Error::new(Code::Unsupported, none()))?)
         };
-        Ok(Pool { profiles, family: Some(family), ..self.clone() })
+        Ok(Session { profiles, family: Some(family), ..self.clone() })
     }
 
-    /// Returns the session.
-    pub fn session(&self) -> &SessionId {
-        &self.shared.session
+    /// Returns the session's ID.
+    pub fn id(&self) -> &SessionId {
+        &self.shared.id
     }
 
     /// Returns the provider of the sandboxes.
@@ -193,7 +130,7 @@ impl<P: Provider> Pool<P> {
     /// whether the sandbox was created.
     ///
     /// # Errors
-    /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] if the name exists with another profile.
+    /// As [`Session::sandbox`]; [`Code::AlreadyExists`] if the name exists with another profile.
     pub async fn create(
         &self,
         name: &str,
@@ -217,7 +154,7 @@ impl<P: Provider> Pool<P> {
     /// # Errors
     /// The errors of the provider.
     pub async fn list(&self) -> Result<Vec<Info>> {
-        let mut list = self.shared.provider.list(&self.shared.session).await?;
+        let mut list = self.shared.provider.list(&self.shared.id).await?;
         list.retain(|info| self.refusal(info.name.as_str(), &info.profile).is_none());
         Ok(list)
     }
@@ -228,7 +165,7 @@ impl<P: Provider> Pool<P> {
     /// [`Code::Unsupported`] unless the provider records when a sandbox was last used: a Worker without a registry and the
     /// local provider do not.
     pub async fn list_hibernated(&self) -> Result<Vec<Hibernated>> {
-        self.shared.provider.list_hibernated(&self.shared.session).await
+        self.shared.provider.list_hibernated(&self.shared.id).await
     }
 
     /// Stops a sandbox of the session and deletes its files.
@@ -252,7 +189,7 @@ impl<P: Provider> Pool<P> {
     /// If your keys are not valid names, use them as sessions: `SessionId::new("app", key)`.
     ///
     /// # Errors
-    /// As [`Pool::sandbox`].
+    /// As [`Session::sandbox`].
     pub async fn get(&self, name: &str) -> Result<Handle<P>> {
         let sandbox = self.sandbox(name).await?;
         let name = SandboxName::new(name)?;
@@ -281,7 +218,7 @@ impl<P: Provider> Pool<P> {
         }
     }
 
-    /// Returns the tools of the project's default toolset, bound to these sandboxes.
+    /// Returns the tools of the project's default toolset, bound to this session.
     pub fn tools(&self) -> Vec<BoundTool<P>> {
         BoundTool::all(self)
     }
@@ -290,10 +227,10 @@ impl<P: Provider> Pool<P> {
     ///
     /// # Errors
     /// The errors of the provider.
-    pub async fn state(&self) -> Result<PoolState> {
+    pub async fn state(&self) -> Result<SessionState> {
         let list = self.list().await?.into_iter();
         let state = |info: Info| (info.name, SandboxState { status: info.status, profile: info.profile });
-        Ok(PoolState { sandboxes: list.map(state).collect() })
+        Ok(SessionState { sandboxes: list.map(state).collect() })
     }
 
     pub(crate) fn note(&self) -> Option<&str> {
@@ -306,7 +243,7 @@ impl<P: Provider> Pool<P> {
     }
 
     pub(crate) async fn find(&self, name: &SandboxName) -> Result<Option<Opened<P::Sandbox>>> {
-        self.shared.provider.find(&self.id(name.clone())).await
+        self.shared.provider.find(&self.sandbox_id(name.clone())).await
     }
 
     fn handles(&self) -> MutexGuard<'_, BTreeMap<SandboxName, Weak<Observed>>> {
@@ -319,12 +256,12 @@ impl<P: Provider> Pool<P> {
         profile: Profile,
         sleep_after: Option<Duration>,
     ) -> Result<Opened<P::Sandbox>> {
-        let id = self.id(name);
+        let id = self.sandbox_id(name);
         if let Some(there) = self.shared.provider.find(&id).await? {
             return self.served(&id, there);
         }
         let _one = self.shared.making.lock().await;
-        match self.shared.provider.list(&self.shared.session).await {
+        match self.shared.provider.list(&self.shared.id).await {
             Ok(there)
                 if there.len() >= self.max_sandboxes && !there.iter().any(|info| info.name == id.name) =>
             {
@@ -340,16 +277,16 @@ impl<P: Provider> Pool<P> {
         self.served(&id, opened)
     }
 
-    /// Checks that a sandbox serves the family of this pool.
+    /// Checks that a sandbox serves the family of this session.
     fn served(&self, id: &SandboxId, opened: Opened<P::Sandbox>) -> Result<Opened<P::Sandbox>> {
         self.refusal(id.name.as_str(), &opened.profile).map_or(Ok(opened), Err)
     }
 
-    /// Returns why the tools of this pool's family cannot use a sandbox with this profile. A sandbox whose profile the project no
+    /// Returns why the tools of this session's family cannot use a sandbox with this profile. A sandbox whose profile the project no
     /// longer has is not refused.
     fn refusal(&self, name: &str, profile: &str) -> Option<Error> {
         let family = self.family?;
-        let profile = self.shared.profiles.list.iter().find(|known| known.name == profile)?;
+        let profile = self.shared.profiles.list().iter().find(|known| known.name == profile)?;
         if profile.tools.contains(&family) {
             return None;
         }
@@ -362,14 +299,14 @@ impl<P: Provider> Pool<P> {
         Some(Error::new(Code::Unsupported, message))
     }
 
-    fn id(&self, name: SandboxName) -> SandboxId {
-        SandboxId { session: self.shared.session.clone(), name }
+    fn sandbox_id(&self, name: SandboxName) -> SandboxId {
+        SandboxId { session: self.shared.id.clone(), name }
     }
 }
 
-impl<P> Clone for Pool<P> {
+impl<P> Clone for Session<P> {
     fn clone(&self) -> Self {
         let (shared, profiles) = (Arc::clone(&self.shared), Arc::clone(&self.profiles));
-        Pool { shared, profiles, family: self.family, max_sandboxes: self.max_sandboxes }
+        Session { shared, profiles, family: self.family, max_sandboxes: self.max_sandboxes }
     }
 }

@@ -1,0 +1,69 @@
+//! The sandbox profiles of a project.
+
+use crate::error::{Code, Error, Result};
+use crate::provider::Profile;
+use crate::tool::Family;
+
+/// The profiles of a project, as listed by `koze build`.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Profiles {
+    list: Vec<Profile>,
+    default: usize,
+}
+
+impl Profiles {
+    /// Creates the list of profiles with the name of the default one.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if no profile has the name `default`.
+    pub fn new(list: Vec<Profile>, default: &str) -> Result<Self> {
+        let Some(default) = list.iter().position(|profile| profile.name == default) else {
+            let message = format!("`{default}` is not an image of this project");
+            return Err(Error::new(Code::InvalidInput, message));
+        };
+        Ok(Profiles { list, default })
+    }
+
+    /// Returns all profiles.
+    pub fn list(&self) -> &[Profile] {
+        &self.list
+    }
+
+    /// Returns the default profile.
+    pub fn default_profile(&self) -> &Profile {
+        &self.list[self.default]
+    }
+
+    /// Returns whether a profile serves a family of tools.
+    pub fn serve(&self, family: Family) -> bool {
+        self.list.iter().any(|profile| profile.tools.contains(&family))
+    }
+
+    /// Returns the profiles that serve a family of tools. The default profile stays the default if it serves the family; otherwise
+    /// the first one that does is the default. Returns nothing if no profile serves the family.
+    pub fn of(&self, family: Family) -> Option<Profiles> {
+        let serves = |profile: &&Profile| profile.tools.contains(&family);
+        let list: Vec<Profile> = self.list.iter().filter(serves).cloned().collect();
+        let default = list.iter().position(|profile| profile.name == self.default_profile().name);
+        (!list.is_empty()).then_some(Profiles { list, default: default.unwrap_or(0) })
+    }
+
+    /// Finds a profile by name or reference. Returns the default profile if `named` is `None`.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`], with the available names.
+    pub fn find(&self, named: Option<&str>) -> Result<&Profile> {
+        let Some(named) = named else { return Ok(self.default_profile()) };
+        let found = self.list.iter().find(|profile| profile.name == named);
+        found.or_else(|| self.list.iter().find(|profile| profile.reference == named)).ok_or_else(|| {
+            let known: Vec<&str> = self.list.iter().map(|profile| profile.name.as_str()).collect();
+            unknown_profile(named, &known)
+        })
+    }
+}
+
+/// Returns the error for an unknown profile.
+pub fn unknown_profile(named: &str, known: &[&str]) -> Error {
+    let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
+    Error::new(Code::InvalidInput, message)
+}
