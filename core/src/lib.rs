@@ -34,7 +34,7 @@ pub mod transfer;
 pub use error::{Code, Error, Result};
 pub use handle::Handle;
 pub use id::{SandboxId, SandboxName, SessionId};
-pub use pool::{Images, Pool};
+pub use pool::{Pool, Profiles};
 pub use provider::Provider;
 pub use run::{Outcome, Run};
 pub use sandbox::Sandbox;

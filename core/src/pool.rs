@@ -11,7 +11,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use crate::error::{Code, Error, Result};
 use crate::handle::{Handle, Life, Observed};
 use crate::id::{SandboxId, SandboxName, SessionId};
-use crate::provider::{Hibernated, Image, Info, Opened, Provider, Template};
+use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
 use crate::sandbox::{Sandbox, Status};
 use crate::tool::dialect::Definition;
 use crate::tool::{All, BoundTool, Catalog, Family, ToolResult};
@@ -19,66 +19,66 @@ use crate::tool::{All, BoundTool, Catalog, Family, ToolResult};
 /// The default idle time before a sandbox sleeps.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
 
-/// The images of a project, as listed by `koze build`.
+/// The profiles of a project, as listed by `koze build`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Images {
-    list: Vec<Image>,
+pub struct Profiles {
+    list: Vec<Profile>,
     default: usize,
 }
 
-impl Images {
-    /// Creates the list of images with the name of the default one.
+impl Profiles {
+    /// Creates the list of profiles with the name of the default one.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] if no image has the name `default`.
-    pub fn new(list: Vec<Image>, default: &str) -> Result<Self> {
-        let Some(default) = list.iter().position(|image| image.name == default) else {
+    /// [`Code::InvalidInput`] if no profile has the name `default`.
+    pub fn new(list: Vec<Profile>, default: &str) -> Result<Self> {
+        let Some(default) = list.iter().position(|profile| profile.name == default) else {
             let message = format!("`{default}` is not an image of this project");
             return Err(Error::new(Code::InvalidInput, message));
         };
-        Ok(Images { list, default })
+        Ok(Profiles { list, default })
     }
 
-    /// Returns all images.
-    pub fn list(&self) -> &[Image] {
+    /// Returns all profiles.
+    pub fn list(&self) -> &[Profile] {
         &self.list
     }
 
-    /// Returns the default image.
-    pub fn default_image(&self) -> &Image {
+    /// Returns the default profile.
+    pub fn default_profile(&self) -> &Profile {
         &self.list[self.default]
     }
 
-    /// Returns whether an image serves a family of tools.
+    /// Returns whether a profile serves a family of tools.
     pub fn serve(&self, family: Family) -> bool {
-        self.list.iter().any(|image| image.tools.contains(&family))
+        self.list.iter().any(|profile| profile.tools.contains(&family))
     }
 
-    /// Returns the images that serve a family of tools. The default image stays the default if it serves the family; otherwise
-    /// the first one that does is the default. Returns nothing if no image serves the family.
-    pub fn of(&self, family: Family) -> Option<Images> {
-        let serves = |image: &&Image| image.tools.contains(&family);
-        let list: Vec<Image> = self.list.iter().filter(serves).cloned().collect();
-        let default = list.iter().position(|image| image.name == self.default_image().name);
-        (!list.is_empty()).then_some(Images { list, default: default.unwrap_or(0) })
+    /// Returns the profiles that serve a family of tools. The default profile stays the default if it serves the family; otherwise
+    /// the first one that does is the default. Returns nothing if no profile serves the family.
+    pub fn of(&self, family: Family) -> Option<Profiles> {
+        let serves = |profile: &&Profile| profile.tools.contains(&family);
+        let list: Vec<Profile> = self.list.iter().filter(serves).cloned().collect();
+        let default = list.iter().position(|profile| profile.name == self.default_profile().name);
+        (!list.is_empty()).then_some(Profiles { list, default: default.unwrap_or(0) })
     }
 
-    /// Finds an image by name or reference. Returns the default image if `named` is `None`.
+    /// Finds a profile by name or reference. Returns the default profile if `named` is `None`.
     ///
     /// # Errors
     /// [`Code::InvalidInput`], with the available names.
-    pub fn find(&self, named: Option<&str>) -> Result<&Image> {
-        let Some(named) = named else { return Ok(self.default_image()) };
-        let found = self.list.iter().find(|image| image.name == named);
-        found.or_else(|| self.list.iter().find(|image| image.reference == named)).ok_or_else(|| {
-            let known: Vec<&str> = self.list.iter().map(|image| image.name.as_str()).collect();
-            unknown_image(named, &known)
+    pub fn find(&self, named: Option<&str>) -> Result<&Profile> {
+        let Some(named) = named else { return Ok(self.default_profile()) };
+        let found = self.list.iter().find(|profile| profile.name == named);
+        found.or_else(|| self.list.iter().find(|profile| profile.reference == named)).ok_or_else(|| {
+            let known: Vec<&str> = self.list.iter().map(|profile| profile.name.as_str()).collect();
+            unknown_profile(named, &known)
         })
     }
 }
 
-/// Returns the error for an unknown image.
-pub fn unknown_image(named: &str, known: &[&str]) -> Error {
+/// Returns the error for an unknown profile.
+pub fn unknown_profile(named: &str, known: &[&str]) -> Error {
     let message = format!("there is no image `{named}`: the images are {}", known.join(", "));
     Error::new(Code::InvalidInput, message)
 }
@@ -87,8 +87,8 @@ pub fn unknown_image(named: &str, known: &[&str]) -> Error {
 #[derive(Debug)]
 pub struct Pool<P> {
     shared: Arc<Shared<P>>,
-    /// The images that sandboxes can be created with.
-    images: Arc<Images>,
+    /// The profiles that sandboxes can be created with.
+    profiles: Arc<Profiles>,
     /// The family whose tools use this pool, if any.
     family: Option<Family>,
     max_sandboxes: usize,
@@ -98,8 +98,8 @@ pub struct Pool<P> {
 struct Shared<P> {
     provider: P,
     session: SessionId,
-    /// All images of the project.
-    images: Arc<Images>,
+    /// All profiles of the project.
+    profiles: Arc<Profiles>,
     /// Sandboxes are created one at a time, so that concurrent calls cannot exceed the limit.
     making: AsyncMutex<()>,
     /// The sandboxes that have a handle.
@@ -118,8 +118,9 @@ pub struct PoolState {
 pub struct SandboxState {
     /// Whether it runs or sleeps.
     pub status: Status,
-    /// Its image's name.
-    pub image: String,
+    /// Its profile's name.
+    #[serde(rename = "image")]
+    pub profile: String,
 }
 
 /// The default limit of sandboxes in a session.
@@ -135,10 +136,10 @@ pub fn full(sandboxes: usize) -> Error {
 
 impl<P: Provider> Pool<P> {
     /// Creates the pool of a session.
-    pub fn new(provider: P, session: SessionId, images: Images) -> Self {
-        let (images, making, observed) = (Arc::new(images), AsyncMutex::default(), Mutex::default());
-        let shared = Shared { provider, session, images: Arc::clone(&images), making, observed };
-        Pool { shared: Arc::new(shared), images, family: None, max_sandboxes: MAX_SANDBOXES }
+    pub fn new(provider: P, session: SessionId, profiles: Profiles) -> Self {
+        let (profiles, making, observed) = (Arc::new(profiles), AsyncMutex::default(), Mutex::default());
+        let shared = Shared { provider, session, profiles: Arc::clone(&profiles), making, observed };
+        Pool { shared: Arc::new(shared), profiles, family: None, max_sandboxes: MAX_SANDBOXES }
     }
 
     /// Sets the maximum number of sandboxes.
@@ -147,20 +148,20 @@ impl<P: Provider> Pool<P> {
         Pool { max_sandboxes: sandboxes, ..self }
     }
 
-    /// Returns the same sandboxes for the tools of a family: with the images that serve it, and without the sandboxes that do
+    /// Returns the same sandboxes for the tools of a family: with the profiles that serve it, and without the sandboxes that do
     /// not.
     ///
     /// # Errors
-    /// [`Code::Unsupported`] if no image of the project serves the family.
+    /// [`Code::Unsupported`] if no profile of the project serves the family.
     pub fn serving(&self, family: Family) -> Result<Self> {
-        let all = &self.shared.images;
-        let images = if all.list.iter().all(|image| image.tools.contains(&family)) {
+        let all = &self.shared.profiles;
+        let profiles = if all.list.iter().all(|profile| profile.tools.contains(&family)) {
             Arc::clone(all)
         } else {
             let none = || format!("no sandbox of this project serves the tools `{family}`");
             Arc::new(all.of(family).ok_or_else(|| Error::new(Code::Unsupported, none()))?)
         };
-        Ok(Pool { images, family: Some(family), ..self.clone() })
+        Ok(Pool { profiles, family: Some(family), ..self.clone() })
     }
 
     /// Returns the session.
@@ -173,38 +174,38 @@ impl<P: Provider> Pool<P> {
         &self.shared.provider
     }
 
-    /// Returns the images of the project.
-    pub fn images(&self) -> &Images {
-        &self.images
+    /// Returns the profiles of the project.
+    pub fn profiles(&self) -> &Profiles {
+        &self.profiles
     }
 
-    /// Returns the sandbox with this name. Creates it with the default image on first use.
+    /// Returns the sandbox with this name. Creates it with the default profile on first use.
     ///
     /// # Errors
     /// [`Code::InvalidInput`] if the name is not valid, [`Code::Unavailable`] if the session has reached its limit, and the
     /// errors of the provider.
     pub async fn sandbox(&self, name: &str) -> Result<P::Sandbox> {
-        let image = self.images.default_image().clone();
-        Ok(self.open(SandboxName::new(name)?, image, None).await?.sandbox)
+        let profile = self.profiles.default_profile().clone();
+        Ok(self.open(SandboxName::new(name)?, profile, None).await?.sandbox)
     }
 
-    /// Creates a sandbox unless it exists. `image` defaults to the default image, `sleep_after` to the image's value. Returns
+    /// Creates a sandbox unless it exists. `profile` defaults to the default profile, `sleep_after` to the profile's value. Returns
     /// whether the sandbox was created.
     ///
     /// # Errors
-    /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] if the name exists with another image.
+    /// As [`Pool::sandbox`]; [`Code::AlreadyExists`] if the name exists with another profile.
     pub async fn create(
         &self,
         name: &str,
-        image: Option<&str>,
+        profile: Option<&str>,
         sleep_after: Option<Duration>,
     ) -> Result<bool> {
-        let wanted = self.images.find(image)?.clone();
+        let wanted = self.profiles.find(profile)?.clone();
         let opened = self.open(SandboxName::new(name)?, wanted.clone(), sleep_after).await?;
-        if image.is_some() && opened.image != wanted.name {
+        if profile.is_some() && opened.profile != wanted.name {
             let message = format!(
                 "the sandbox `{name}` already exists with the image `{}`: choose another name for the new one",
-                opened.image
+                opened.profile
             );
             return Err(Error::new(Code::AlreadyExists, message));
         }
@@ -217,7 +218,7 @@ impl<P: Provider> Pool<P> {
     /// The errors of the provider.
     pub async fn list(&self) -> Result<Vec<Info>> {
         let mut list = self.shared.provider.list(&self.shared.session).await?;
-        list.retain(|info| self.refusal(info.name.as_str(), &info.image).is_none());
+        list.retain(|info| self.refusal(info.name.as_str(), &info.profile).is_none());
         Ok(list)
     }
 
@@ -246,7 +247,7 @@ impl<P: Provider> Pool<P> {
         Ok(())
     }
 
-    /// Returns a handle to the sandbox with this name. Creates the sandbox with the default image on first use.
+    /// Returns a handle to the sandbox with this name. Creates the sandbox with the default profile on first use.
     ///
     /// If your keys are not valid names, use them as sessions: `SessionId::new("app", key)`.
     ///
@@ -268,13 +269,13 @@ impl<P: Provider> Pool<P> {
 
     /// Returns the definitions of the project's default toolset; none if it has no default. See [`Catalog::select`].
     pub fn definitions(&self) -> Vec<Definition> {
-        let catalog = Catalog::<All>::select(&self.images, None);
-        catalog.map(|catalog| catalog.definitions(&self.images)).unwrap_or_default()
+        let catalog = Catalog::<All>::select(&self.profiles, None);
+        catalog.map(|catalog| catalog.definitions(&self.profiles)).unwrap_or_default()
     }
 
     /// Calls a tool of the project's default toolset. The input is a model's: data, whatever it looks like.
     pub async fn call_tool(&self, name: &str, input: Value) -> ToolResult {
-        match Catalog::<All>::select(&self.images, None) {
+        match Catalog::<All>::select(&self.profiles, None) {
             Ok(catalog) => catalog.call(self, name, input).await.into(),
             Err(error) => Err(error).into(),
         }
@@ -291,7 +292,7 @@ impl<P: Provider> Pool<P> {
     /// The errors of the provider.
     pub async fn state(&self) -> Result<PoolState> {
         let list = self.list().await?.into_iter();
-        let state = |info: Info| (info.name, SandboxState { status: info.status, image: info.image });
+        let state = |info: Info| (info.name, SandboxState { status: info.status, profile: info.profile });
         Ok(PoolState { sandboxes: list.map(state).collect() })
     }
 
@@ -315,7 +316,7 @@ impl<P: Provider> Pool<P> {
     async fn open(
         &self,
         name: SandboxName,
-        image: Image,
+        profile: Profile,
         sleep_after: Option<Duration>,
     ) -> Result<Opened<P::Sandbox>> {
         let id = self.id(name);
@@ -334,28 +335,28 @@ impl<P: Provider> Pool<P> {
             Err(error) if error.code == Code::Unsupported => {}
             Err(error) => return Err(error),
         }
-        let sleep_after = sleep_after.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
-        let opened = self.shared.provider.open(&id, &Template { image, sleep_after }).await?;
+        let sleep_after = sleep_after.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
+        let opened = self.shared.provider.open(&id, &Settings { profile, sleep_after }).await?;
         self.served(&id, opened)
     }
 
     /// Checks that a sandbox serves the family of this pool.
     fn served(&self, id: &SandboxId, opened: Opened<P::Sandbox>) -> Result<Opened<P::Sandbox>> {
-        self.refusal(id.name.as_str(), &opened.image).map_or(Ok(opened), Err)
+        self.refusal(id.name.as_str(), &opened.profile).map_or(Ok(opened), Err)
     }
 
-    /// Returns why the tools of this pool's family cannot use a sandbox with this image. A sandbox whose image the project no
+    /// Returns why the tools of this pool's family cannot use a sandbox with this profile. A sandbox whose profile the project no
     /// longer has is not refused.
-    fn refusal(&self, name: &str, image: &str) -> Option<Error> {
+    fn refusal(&self, name: &str, profile: &str) -> Option<Error> {
         let family = self.family?;
-        let image = self.shared.images.list.iter().find(|known| known.name == image)?;
-        if image.tools.contains(&family) {
+        let profile = self.shared.profiles.list.iter().find(|known| known.name == profile)?;
+        if profile.tools.contains(&family) {
             return None;
         }
-        let serves: Vec<&str> = image.tools.iter().map(|family| family.name()).collect();
+        let serves: Vec<&str> = profile.tools.iter().map(|family| family.name()).collect();
         let message = format!(
             "the sandbox `{name}` does not serve the tools `{family}`: its image `{}` serves {}",
-            image.name,
+            profile.name,
             serves.join(", ")
         );
         Some(Error::new(Code::Unsupported, message))
@@ -368,7 +369,7 @@ impl<P: Provider> Pool<P> {
 
 impl<P> Clone for Pool<P> {
     fn clone(&self) -> Self {
-        let (shared, images) = (Arc::clone(&self.shared), Arc::clone(&self.images));
-        Pool { shared, images, family: self.family, max_sandboxes: self.max_sandboxes }
+        let (shared, profiles) = (Arc::clone(&self.shared), Arc::clone(&self.profiles));
+        Pool { shared, profiles, family: self.family, max_sandboxes: self.max_sandboxes }
     }
 }

@@ -35,8 +35,8 @@ use crate::shell;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The image, by name or reference. Defaults to the default image.
-    pub image: Option<String>,
+    /// The profile, by name or reference. Defaults to the default profile.
+    pub profile: Option<String>,
     /// The bash commands to run one after the other, each in `/home/user`.
     pub commands: Vec<String>,
     /// The files to return afterwards.
@@ -47,7 +47,7 @@ pub struct Run {
 
 impl Default for Run {
     fn default() -> Self {
-        Run { image: None, commands: Vec::new(), files: Vec::new(), timeout: Duration::from_mins(10) }
+        Run { profile: None, commands: Vec::new(), files: Vec::new(), timeout: Duration::from_mins(10) }
     }
 }
 
@@ -74,10 +74,10 @@ impl<P: Provider> Pool<P> {
     /// destroyed in any case, also if the future is dropped. It counts toward the session's limit while it exists.
     ///
     /// # Errors
-    /// As [`Pool::sandbox`]; [`Code::InvalidInput`] for an unknown image; [`Code::NotFound`] for a file that does not exist
+    /// As [`Pool::sandbox`]; [`Code::InvalidInput`] for an unknown profile; [`Code::NotFound`] for a file that does not exist
     /// after all commands succeeded; [`Code::TooLarge`] for more than 64 MiB of files. A failing command is not an error.
     pub async fn run(&self, run: Run) -> Result<Outcome> {
-        self.images().find(run.image.as_deref())?;
+        self.profiles().find(run.profile.as_deref())?;
         for path in &run.files {
             absolute(path)?;
         }
@@ -99,7 +99,7 @@ impl<P: Provider> Pool<P> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let name = format!("run-{}", &id[..16]);
         // Not cancelable: a sandbox that is only half created could not be destroyed.
-        let sandbox = match self.create(&name, run.image.as_deref(), None).await {
+        let sandbox = match self.create(&name, run.profile.as_deref(), None).await {
             Ok(_) => self.sandbox(&name).await,
             Err(error) => Err(error),
         };

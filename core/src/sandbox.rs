@@ -90,16 +90,16 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     }
 
     /// Records a staging path. If the process that runs the sandbox is killed before
-    /// [`forget_passing`](Self::forget_passing), the next start of the sandbox removes what is at the path.
+    /// [`forget_staging`](Self::forget_staging), the next start of the sandbox removes what is at the path.
     ///
     /// Sandboxes whose files do not outlive them record nothing.
-    fn note_passing(&self, path: &str) -> impl Future<Output = Result<()>> + MaybeSend {
+    fn record_staging(&self, path: &str) -> impl Future<Output = Result<()>> + MaybeSend {
         let _ = path;
         async { Ok(()) }
     }
 
-    /// Deletes the record of [`note_passing`](Self::note_passing). Keeps what is at the path.
-    fn forget_passing(&self, path: &str) -> impl Future<Output = Result<()>> + MaybeSend {
+    /// Deletes the record of [`record_staging`](Self::record_staging). Keeps what is at the path.
+    fn forget_staging(&self, path: &str) -> impl Future<Output = Result<()>> + MaybeSend {
         let _ = path;
         async { Ok(()) }
     }

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
 use koze_core::handle::Life;
-use koze_core::pool::{Images, Pool};
+use koze_core::pool::{Pool, Profiles};
 use koze_core::provider::memory::Memory;
-use koze_core::provider::{Image, Size};
+use koze_core::provider::{Profile, Size};
 use koze_core::{Code, Run, SessionId};
 use serde_json::{Value, json};
 
 fn pool() -> Pool<Memory> {
-    let image = Image::new("shell", "docker.io/library/debian:13", Size { memory_mib: 256, disk_mb: 2000 });
+    let profile =
+        Profile::new("shell", "docker.io/library/debian:13", Size { memory_mib: 256, disk_mb: 2000 });
     let session = SessionId::new("tenant", "session").unwrap();
-    Pool::new(Memory::new(), session, Images::new(vec![image], "shell").unwrap())
+    Pool::new(Memory::new(), session, Profiles::new(vec![profile], "shell").unwrap())
 }
 
 fn run(test: impl Future<Output = ()>) {
@@ -152,8 +153,8 @@ fn a_run_that_cannot_be_leaves_no_sandbox() {
         assert_eq!(code(pool.run(of(&["true"], &[])).await), Code::Unsupported);
         assert_eq!(code(pool.run(of(&[], &["none"])).await), Code::NotFound);
         assert_eq!(code(pool.run(of(&[], &["a\0"])).await), Code::InvalidInput);
-        let image = Run { image: Some("none".into()), ..Run::default() };
-        assert_eq!(code(pool.run(image).await), Code::InvalidInput);
+        let profile = Run { profile: Some("none".into()), ..Run::default() };
+        assert_eq!(code(pool.run(profile).await), Code::InvalidInput);
         assert_eq!(pool.run(Run::default()).await.unwrap(), koze_core::Outcome::default());
         assert!(pool.state().await.unwrap().sandboxes.is_empty());
         pool.get("a").await.unwrap();

@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use koze_core::pool::{Images, Pool};
-use koze_core::provider::{Image, Size};
+use koze_core::pool::{Pool, Profiles};
+use koze_core::provider::{Profile, Size};
 use koze_core::{Sandbox as _, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
@@ -154,9 +154,9 @@ async fn many(local: &Local) -> String {
 /// Of the size `standard-1`: in a smaller one, a large file would wait for memory to write it from.
 fn pool(local: &Local, session: &str, at_most: usize) -> Pool<Local> {
     let size = Size { memory_mib: 4096, disk_mb: 8000 };
-    let images = Images::new(vec![Image::new("shell", "docker.io/library/debian:12", size)], "shell");
+    let profiles = Profiles::new(vec![Profile::new("shell", "docker.io/library/debian:12", size)], "shell");
     let session = SessionId::new("bench", session).expect("a name");
-    Pool::new(local.clone(), session, images.expect("one of them")).with_max_sandboxes(at_most)
+    Pool::new(local.clone(), session, profiles.expect("one of them")).with_max_sandboxes(at_most)
 }
 
 async fn call(pool: &Pool<Local>, tool: &str, input: Value) {

@@ -11,9 +11,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use koze_core::provider::{Image, Size};
+use koze_core::provider::{Profile, Size};
 use koze_core::tool::dialect::Dialect;
-use koze_core::{Images, Pool, SessionId};
+use koze_core::{Pool, Profiles, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
 
@@ -75,8 +75,8 @@ fn start() -> Result<String, Error> {
     // The sandboxes go with this directory; an agent that is to find them again keeps it.
     let state = tempfile::tempdir()?;
     let size = Size { memory_mib: 1024, disk_mb: 4000 };
-    let images = Images::new(vec![Image::new("shell", "docker.io/library/debian:13", size)], "shell")?;
-    let pool = Pool::new(Local::new(state.path())?, SessionId::new("example", "agent")?, images);
+    let profiles = Profiles::new(vec![Profile::new("shell", "docker.io/library/debian:13", size)], "shell")?;
+    let pool = Pool::new(Local::new(state.path())?, SessionId::new("example", "agent")?, profiles);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(converse(&client, &pool, &prompt))
 }

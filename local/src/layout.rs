@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::launch::{Bind, BindKind, Spec, Weakness, Weaknesses};
 use koze_core::error::Result;
-use koze_core::provider::Template;
+use koze_core::provider::Settings;
 
 /// How many processes and threads a sandbox may have.
 pub(super) const PROCESSES: u64 = 512;
@@ -95,7 +95,7 @@ pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<
 pub(super) fn spec(
     directory: &Path,
     hostname: &str,
-    template: &Template,
+    settings: &Settings,
     owner: Option<u32>,
     group: bool,
     weak: &Weaknesses,
@@ -106,7 +106,7 @@ pub(super) fn spec(
         texts: Vec::new(),
         hostname: hostname.to_owned(),
         processes: PROCESSES,
-        file_size: disk(template),
+        file_size: disk(settings),
         filters: super::filter::last(group)?,
         owner,
         weak: weak.clone(),
@@ -177,24 +177,24 @@ fn bind(spec: &mut Spec, source: &Path, target: String, kind: BindKind) {
 }
 
 /// How many bytes a sandbox's files may take.
-pub(super) fn disk(template: &Template) -> u64 {
-    u64::from(template.image.size.disk_mb) * 1_000_000
+pub(super) fn disk(settings: &Settings) -> u64 {
+    u64::from(settings.profile.size.disk_mb) * 1_000_000
 }
 
 /// How many entries a sandbox's directories may have. Each takes 4 KiB of the disk already, but for further names of a file.
-pub(super) fn entries(template: &Template) -> u64 {
-    disk(template) / 2048 + 65_536
+pub(super) fn entries(settings: &Settings) -> u64 {
+    disk(settings) / 2048 + 65_536
 }
 
 /// How many bytes of memory a sandbox may take.
-pub(super) fn memory(template: &Template) -> u64 {
-    u64::from(template.image.size.memory_mib) << 20
+pub(super) fn memory(settings: &Settings) -> u64 {
+    u64::from(settings.profile.size.memory_mib) << 20
 }
 
 /// How much of the processors a sandbox may take, in thousandths of one: what Cloudflare's instance type of this memory has,
 /// and one at least, for a sixteenth of one makes a person wait.
-pub(super) fn processors(template: &Template) -> u64 {
-    match template.image.size.memory_mib {
+pub(super) fn processors(settings: &Settings) -> u64 {
+    match settings.profile.size.memory_mib {
         12_288.. => 4000,
         8192.. => 2000,
         _ => 1000,

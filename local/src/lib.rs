@@ -5,7 +5,7 @@
 //! calls. Of the host it sees `/usr` and a few files of `/etc`, to read. `/home/user`, `/workspace`, `/tmp` and
 //! `/mnt/user-data` are its own, on disk below the state directory. It has no network but its own loopback.
 //!
-//! **The internet** is off, unless the image has `internet` or `allowed_hosts`. Then programs find an HTTP proxy at
+//! **The internet** is off, unless the profile has `internet` or `allowed_hosts`. Then programs find an HTTP proxy at
 //! 127.0.0.1:3128 and its address in their environment (`HTTP_PROXY`, `HTTPS_PROXY`), and there is no other way out, no DNS
 //! either. The proxy is in this process. It looks a name up once, and connects to an address it has checked: hosts that are
 //! denied, or not among those that are allowed, and private, loopback, link-local, multicast and metadata addresses are
@@ -60,13 +60,13 @@ mod launch;
 mod layout;
 mod network;
 mod owner;
-mod passing;
 #[doc(hidden)]
 pub mod prove;
 mod ready;
 mod registry;
 mod running;
 mod sandbox;
+mod staging;
 mod transfer;
 mod watch;
 
@@ -94,8 +94,8 @@ pub use self::sandbox::LocalSandbox;
 use self::sandbox::{Inner, State};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::pool::Images;
-use koze_core::provider::{Info, Opened, Provider, Template};
+use koze_core::pool::Profiles;
+use koze_core::provider::{Info, Opened, Provider, Settings};
 use koze_core::sandbox::Status;
 
 /// Call this first in `main`, before anything starts a thread: `#[tokio::main]` is too late.
@@ -180,15 +180,15 @@ impl Shared {
     }
 
     /// What is known of a sandbox in this program, made where nothing is. Where it was destroyed since, a new one.
-    fn sandbox(self: &Arc<Self>, key: &str, name: &SandboxName, template: Template) -> Arc<Inner> {
+    fn sandbox(self: &Arc<Self>, key: &str, name: &SandboxName, settings: Settings) -> Arc<Inner> {
         let mut all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.get(key);
         let gone =
             |inner: &Inner| inner.state.try_lock().is_ok_and(|state| matches!(*state, State::Destroyed));
-        if let Some(known) = known.filter(|inner| !gone(inner) && inner.template == template) {
+        if let Some(known) = known.filter(|inner| !gone(inner) && inner.settings == settings) {
             return Arc::clone(known);
         }
-        let inner = Arc::new(Inner::new(key, name, template, self));
+        let inner = Arc::new(Inner::new(key, name, settings, self));
         all.insert(key.to_owned(), Arc::clone(&inner));
         inner
     }
@@ -258,30 +258,32 @@ impl Local {
         Ok(Local(shared))
     }
 
-    /// Makes the sandboxes of a session follow their images, where these say something else by now: what they reach, their
+    /// Makes the sandboxes of a session follow their profiles, where these say something else by now: what they reach, their
     /// variables and limits. One that runs and has to change is sent to sleep first; its files stay.
     ///
     /// # Errors
-    /// Where the registry cannot be used, or an image names hosts that are none.
-    pub async fn refresh(&self, session: &SessionId, images: &Images) -> Result<()> {
-        for image in images.list() {
-            egress::check(image)?;
+    /// Where the registry cannot be used, or a profile names hosts that are none.
+    pub async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
+        for profile in profiles.list() {
+            egress::check(profile)?;
         }
-        let (shared, session, images) = (Arc::clone(&self.0), session.clone(), images.clone());
+        let (shared, session, profiles) = (Arc::clone(&self.0), session.clone(), profiles.clone());
         engine::run(async move {
             let registry = Arc::clone(&shared.registry);
             let listed = session.clone();
             let rows = engine::block(move || registry.list(&listed)).await?;
-            for (name, template) in rows {
-                let image = images.list().iter().find(|image| image.name == template.image.name);
-                let Some(image) = image.filter(|image| **image != template.image).cloned() else { continue };
+            for (name, settings) in rows {
+                let profile = profiles.list().iter().find(|profile| profile.name == settings.profile.name);
+                let Some(profile) = profile.filter(|profile| **profile != settings.profile).cloned() else {
+                    continue;
+                };
                 let key = SandboxId { session: session.clone(), name: SandboxName::new(&name)? }.key();
                 let known = shared.forget(&key);
                 if let Some(known) = known {
                     known.sleep().await;
                 }
                 let registry = Arc::clone(&shared.registry);
-                engine::block(move || registry.change(&key, &Template { image, ..template })).await?;
+                engine::block(move || registry.change(&key, &Settings { profile, ..settings })).await?;
             }
             Ok(())
         })
@@ -326,14 +328,14 @@ impl Provider for Local {
         })
     }
 
-    async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<LocalSandbox>> {
-        egress::check(&template.image)?;
-        let (shared, id, template) = (Arc::clone(&self.0), id.clone(), template.clone());
+    async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<LocalSandbox>> {
+        egress::check(&settings.profile)?;
+        let (shared, id, settings) = (Arc::clone(&self.0), id.clone(), settings.clone());
         engine::run(async move {
             let registry = Arc::clone(&shared.registry);
-            let wanted = (id.clone(), template);
+            let wanted = (id.clone(), settings);
             let (stored, created) = engine::block(move || registry.enter(&wanted.0, &wanted.1)).await?;
-            let image = stored.image.name.clone();
+            let profile = stored.profile.name.clone();
             let inner = shared.sandbox(&id.key(), &id.name, stored);
             if created && let Err(error) = inner.wake().await {
                 // What could never run was never made.
@@ -341,15 +343,15 @@ impl Provider for Local {
                 engine::block(move || registry.leave(&id.key())).await?;
                 return Err(error);
             }
-            Ok(Opened { sandbox: LocalSandbox(inner), image, created })
+            Ok(Opened { sandbox: LocalSandbox(inner), profile, created })
         })
         .await
     }
 
     async fn find(&self, id: &SandboxId) -> Result<Option<Opened<LocalSandbox>>> {
         let opened = |inner: Arc<Inner>| {
-            let image = inner.template.image.name.clone();
-            Opened { sandbox: LocalSandbox(inner), image, created: false }
+            let profile = inner.settings.profile.name.clone();
+            Opened { sandbox: LocalSandbox(inner), profile, created: false }
         };
         if let Some(inner) = self.0.running(id) {
             return Ok(Some(opened(inner)));
@@ -370,12 +372,12 @@ impl Provider for Local {
 
 /// The sandboxes of a session, in the order of their names.
 fn infos(registry: &Registry, state: &Path, session: &SessionId) -> Result<Vec<Info>> {
-    let info = |(name, template): (String, Template)| {
+    let info = |(name, settings): (String, Settings)| {
         let name = SandboxName::new(&name)?;
         let id = SandboxId { session: session.clone(), name: name.clone() };
         let running = claim::claimed(&layout::directory(state, &id.key()));
         let status = if running { Status::Running } else { Status::Sleeping };
-        Ok(Info { name, image: template.image.name, status })
+        Ok(Info { name, profile: settings.profile.name, status })
     };
     registry.list(session)?.into_iter().map(info).collect()
 }

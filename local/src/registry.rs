@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 use super::network::preview::address::token;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SessionId};
-use koze_core::provider::Template;
+use koze_core::provider::Settings;
 
 /// The database.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Registry {
                     key text primary key,
                     session text not null,
                     name text not null,
-                    template text not null,
+                    settings text not null,
                     used integer not null
                  ) strict;
                  create index if not exists by_session on sandboxes (session, name);
@@ -50,10 +50,10 @@ impl Registry {
         work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(|error| failed(&error))
     }
 
-    /// The template a sandbox was made as; it is made now where it is not known, which the second says.
-    pub(super) fn enter(&self, id: &SandboxId, template: &Template) -> Result<(Template, bool)> {
+    /// The settings a sandbox was made as; it is made now where it is not known, which the second says.
+    pub(super) fn enter(&self, id: &SandboxId, settings: &Settings) -> Result<(Settings, bool)> {
         let (key, session) = (id.key(), id.session.key());
-        let text = serde_json::to_string(template).map_err(|error| broken(&error))?;
+        let text = serde_json::to_string(settings).map_err(|error| broken(&error))?;
         let (stored, made) = self.with(|connection| {
             let made = connection.execute(
                 "insert or ignore into sandboxes (key, session, name, template, used) values (?, ?, ?, ?, ?)",
@@ -70,8 +70,8 @@ impl Registry {
         }
     }
 
-    /// The template a sandbox was made as, if it is known.
-    pub(super) fn find(&self, key: &str) -> Result<Option<Template>> {
+    /// The settings a sandbox was made as, if it is known.
+    pub(super) fn find(&self, key: &str) -> Result<Option<Settings>> {
         let stored: Option<String> = self.with(|connection| {
             let query = "select template from sandboxes where key = ?";
             connection.query_row(query, [key], |row| row.get(0)).optional()
@@ -80,8 +80,8 @@ impl Registry {
     }
 
     /// Notes what a sandbox is to be from now on.
-    pub(super) fn change(&self, key: &str, template: &Template) -> Result<()> {
-        let text = serde_json::to_string(template).map_err(|error| broken(&error))?;
+    pub(super) fn change(&self, key: &str, settings: &Settings) -> Result<()> {
+        let text = serde_json::to_string(settings).map_err(|error| broken(&error))?;
         self.with(|connection| {
             connection
                 .execute("update sandboxes set template = ? where key = ?", params![text, key])
@@ -130,8 +130,8 @@ impl Registry {
         })
     }
 
-    /// The sandbox of a name that has this token: its key, and the template it was made as.
-    pub(super) fn exposed_as(&self, name: &str, token: &str) -> Result<Option<(String, Template)>> {
+    /// The sandbox of a name that has this token: its key, and the settings it was made as.
+    pub(super) fn exposed_as(&self, name: &str, token: &str) -> Result<Option<(String, Settings)>> {
         let rows = self.with(|connection| {
             let mut query = connection.prepare_cached(
                 "select key, template, token from previews join sandboxes using (key) where previews.name = ?",
@@ -156,8 +156,8 @@ impl Registry {
         keys.iter().map(|key| SessionId::from_key(key)).collect()
     }
 
-    /// The names of a session's sandboxes in order, with the template each was made as.
-    pub(super) fn list(&self, session: &SessionId) -> Result<Vec<(String, Template)>> {
+    /// The names of a session's sandboxes in order, with the settings each was made as.
+    pub(super) fn list(&self, session: &SessionId) -> Result<Vec<(String, Settings)>> {
         let rows = self.with(|connection| {
             let mut query = connection
                 .prepare_cached("select name, template from sandboxes where session = ? order by name")?;

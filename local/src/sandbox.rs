@@ -17,10 +17,10 @@ use super::launch::{Weakness, Weaknesses};
 use super::network::egress;
 use super::registry::Registry;
 use super::running::Running;
-use super::{Shared, engine, exec, files, layout, owner, passing, transfer};
+use super::{Shared, engine, exec, files, layout, owner, staging, transfer};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxName, SessionId};
-use koze_core::provider::Template;
+use koze_core::provider::Settings;
 use koze_core::sandbox::{
     Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
 };
@@ -39,7 +39,7 @@ pub(super) struct Inner {
     pub(super) directory: PathBuf,
     /// That of all sandboxes of the provider.
     state_directory: PathBuf,
-    pub(super) template: Template,
+    pub(super) settings: Settings,
     pub(super) registry: Arc<Registry>,
     provider: Weak<Shared>,
     names: egress::Names,
@@ -64,13 +64,13 @@ pub(super) enum State {
 }
 
 impl Inner {
-    pub(super) fn new(key: &str, name: &SandboxName, template: Template, provider: &Arc<Shared>) -> Self {
+    pub(super) fn new(key: &str, name: &SandboxName, settings: Settings, provider: &Arc<Shared>) -> Self {
         Inner {
             key: key.to_owned(),
             name: name.clone(),
             directory: layout::directory(&provider.state, key),
             state_directory: provider.state.clone(),
-            template,
+            settings,
             registry: Arc::clone(&provider.registry),
             provider: Arc::downgrade(provider),
             names: Arc::clone(&provider.names),
@@ -102,7 +102,7 @@ impl Inner {
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
-        let (template, hostname, weak) = (self.template.clone(), self.name.to_string(), self.weak.clone());
+        let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
         let prepared = engine::block(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed());
@@ -111,17 +111,17 @@ impl Inner {
             let lock = claim(&directory)?;
             let owner = layout::furnish(&directory, &weak).map_err(|error| state_failed(&error))?;
             let group =
-                Group::new(layout::memory(&template), layout::PROCESSES, layout::processors(&template));
-            let spec = layout::spec(&directory, &hostname, &template, owner, group.is_some(), &weak)?;
+                Group::new(layout::memory(&settings), layout::PROCESSES, layout::processors(&settings));
+            let spec = layout::spec(&directory, &hostname, &settings, owner, group.is_some(), &weak)?;
             registry.used(&key)?;
-            Ok((spec, group, lock, passing::left(&directory)))
+            Ok((spec, group, lock, staging::left(&directory)))
         });
         let (spec, group, lock, left) = prepared.await?;
         let running = Arc::new(Running::start(spec, group, lock).await?);
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
         let (names, weak) = (Arc::clone(&self.names), self.weak.has(&Weakness::Egress));
-        egress::open(&running, &self.template.image, names, journal, weak).await?;
-        passing::sweep(&running, left).await;
+        egress::open(&running, &self.settings.profile, names, journal, weak).await?;
+        staging::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         Ok(running)
     }
@@ -158,7 +158,7 @@ impl Inner {
     /// Whether nobody has used it for long enough.
     pub(super) fn idle(&self) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.template.sleep_after
+        self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.settings.sleep_after
     }
 
     /// The running sandbox, if it runs and its state does not just change.
@@ -267,8 +267,8 @@ impl Sandbox for LocalSandbox {
         if self.0.weak.has(&Weakness::Environment) {
             env.extend(std::env::vars());
         }
-        env.extend(egress::environment(&self.0.template.image));
-        env.extend(self.0.template.image.env.iter().chain(&command.env).cloned());
+        env.extend(egress::environment(&self.0.settings.profile));
+        env.extend(self.0.settings.profile.env.iter().chain(&command.env).cloned());
         exec::exec(running, command, env).await
     }
 
@@ -341,12 +341,12 @@ impl Sandbox for LocalSandbox {
         }
     }
 
-    async fn note_passing(&self, path: &str) -> Result<()> {
-        self.change_notes(path, passing::note).await
+    async fn record_staging(&self, path: &str) -> Result<()> {
+        self.change_notes(path, staging::note).await
     }
 
-    async fn forget_passing(&self, path: &str) -> Result<()> {
-        self.change_notes(path, passing::forget).await
+    async fn forget_staging(&self, path: &str) -> Result<()> {
+        self.change_notes(path, staging::forget).await
     }
 
     async fn expose(&self, port: u16) -> Result<String> {

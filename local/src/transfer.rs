@@ -139,8 +139,8 @@ async fn room(to: &Arc<Inner>) -> Result<u64> {
     if to.full.load(Ordering::Acquire) {
         return Err(full());
     }
-    let (files, most) = (to.directory.join("files"), layout::disk(&to.template));
-    let (walks, entries) = (Arc::clone(&to.walks), layout::entries(&to.template));
+    let (files, most) = (to.directory.join("files"), layout::disk(&to.settings));
+    let (walks, entries) = (Arc::clone(&to.walks), layout::entries(&to.settings));
     // What cannot be looked at, the watch will see.
     engine::block(move || Ok(most.saturating_sub(walks.usage(&files, entries).unwrap_or(0)))).await
 }

@@ -27,7 +27,7 @@ pub mod serve;
 
 pub use class::SandboxClass;
 pub use koze_core::{
-    Code, Error, Handle, Images, Outcome, Pool, Provider, Result, Run, Sandbox, SandboxId, SandboxName,
+    Code, Error, Handle, Outcome, Pool, Profiles, Provider, Result, Run, Sandbox, SandboxId, SandboxName,
     SessionId, transfer,
 };
 pub use koze_core::{error, handle, id, pool, sandbox, tool};

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::ExitCode;
 
-use koze_core::tool::{All, Catalog, ToolResult, Unread};
+use koze_core::tool::{All, Catalog, ReadError, ToolResult};
 use serde_json::Value;
 
 use super::local_session::{self, LocalSession};
@@ -23,11 +23,11 @@ fn call(args: &args::Call) -> Result<ExitCode, ExitCode> {
         }
     };
     let session = LocalSession::find(&args.session)?;
-    let images = local_session::images(&args.session)?;
+    let profiles = local_session::profiles(&args.session)?;
     let toolset = args.tools.as_deref();
     // An unknown toolset starts no supervisor.
-    Catalog::<All>::select(&images, toolset).map_err(|error| local_session::failed(&error))?;
-    let reply = local_session::wait(session.client().call(images, toolset, &args.tool, input))?;
+    Catalog::<All>::select(&profiles, toolset).map_err(|error| local_session::failed(&error))?;
+    let reply = local_session::wait(session.client().call(profiles, toolset, &args.tool, input))?;
     let result = ToolResult::from(reply);
     show::data(&format!("{}\n", result.content));
     Ok(ExitCode::from(u8::from(result.is_error)))
@@ -50,8 +50,8 @@ fn input(text: &str) -> Result<koze_core::Result<Value>, ExitCode> {
     };
     match koze_core::tool::read(read.as_bytes()) {
         Ok(input) => Ok(Ok(input)),
-        Err(Unread::Twice(error)) => Ok(Err(error)),
-        Err(Unread::NoJson(error)) => {
+        Err(ReadError::DuplicateKey(error)) => Ok(Err(error)),
+        Err(ReadError::InvalidJson(error)) => {
             Err(usage(format!("the input is not valid JSON: {error}. Example: '{{\"command\": \"ls\"}}'")))
         }
     }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::process::ExitCode;
 
-use koze_core::{Code, Error, Images, SessionId};
+use koze_core::{Code, Error, Profiles, SessionId};
 
 use super::project::{self, Offered};
 use super::show;
@@ -44,12 +44,12 @@ impl LocalSession {
     }
 }
 
-/// Returns the images that the project's sandbox files declare. Shows errors.
-pub(super) fn images(args: &args::SessionArgs) -> Result<Images, ExitCode> {
-    Ok(offered(args)?.images)
+/// Returns the profiles that the project's sandbox files declare. Shows errors.
+pub(super) fn profiles(args: &args::SessionArgs) -> Result<Profiles, ExitCode> {
+    Ok(offered(args)?.profiles)
 }
 
-/// Returns the images and the files that declare them. Shows errors.
+/// Returns the profiles and the files that declare them. Shows errors.
 pub(super) fn offered(args: &args::SessionArgs) -> Result<Offered, ExitCode> {
     let place = ProjectArgs {
         project: args.project.clone(),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use koze_core::Images;
+use koze_core::Profiles;
 
 use super::show;
 use crate::args::ProjectArgs;
@@ -15,15 +15,15 @@ use crate::rules::Rule;
 
 /// The images that a project offers to agents.
 pub(super) struct Offered {
-    /// The images that agents may name.
-    pub(super) images: Images,
+    /// The profiles that agents may name.
+    pub(super) profiles: Profiles,
     /// The sandbox files.
     pub(super) files: Vec<PathBuf>,
-    /// The generated file that a build rewrites when the images change.
+    /// The generated file that a build rewrites when the profiles change.
     pub(super) generated: PathBuf,
 }
 
-/// Returns the images that a project's sandbox files offer to agents, whether or not the project is built. Fails if no
+/// Returns the profiles that a project's sandbox files offer to agents, whether or not the project is built. Fails if no
 /// sandbox serves agents.
 pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<Offered, Stop> {
     let mut build = Build::default();
@@ -31,9 +31,9 @@ pub(super) fn offered(place: &ProjectArgs, findings: &mut Findings) -> Result<Of
     build::run(&options, &mut build, findings)?;
     let dir = build.project.ok_or(Stop)?;
     match build.plan.and_then(|plan| plan.offered) {
-        Some(images) => {
+        Some(profiles) => {
             let files = build.sandboxes.iter().map(|sandbox| dir.join(&sandbox.file)).collect();
-            Ok(Offered { images, files, generated: dir.join(generate::DIR).join("tools.rs") })
+            Ok(Offered { profiles, files, generated: dir.join(generate::DIR).join("tools.rs") })
         }
         None => findings.fail(Rule::NoImage {}, None),
     }

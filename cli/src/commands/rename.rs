@@ -117,7 +117,7 @@ fn sibling(file: &str, base: &str, ending: &str) -> String {
 fn left(project: &Project, sandbox: &Sandbox, new: &str, draft: &Draft) -> Vec<String> {
     let names = &sandbox.names;
     let module = format!("generated::{}", names.module);
-    let image = format!("Image::{}", names.variant);
+    let image = format!("Profile::{}", names.variant);
     let mut words = Vec::new();
     if !draft.renames.is_empty() {
         words.push(sandbox.class.value.as_str());

@@ -53,7 +53,7 @@ fn rows(state: &State, only: Option<&SessionId>) -> koze_core::Result<Vec<Row>> 
         rows.extend(found.map(|(session, info)| Row {
             session: session.session().to_owned(),
             name: info.name.to_string(),
-            image: info.image,
+            image: info.profile,
             status: info.status,
         }));
     }

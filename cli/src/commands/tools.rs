@@ -25,11 +25,11 @@ pub(super) fn run(args: &args::Tools) -> ExitCode {
         show::findings(&findings);
     }
     let Ok(offered) = offered else { return ExitCode::FAILURE };
-    let catalog = match Catalog::<All>::select(&offered.images, args.tools.as_deref()) {
+    let catalog = match Catalog::<All>::select(&offered.profiles, args.tools.as_deref()) {
         Ok(catalog) => catalog,
         Err(error) => return local_session::failed(&error),
     };
-    let definitions = catalog.definitions(&offered.images);
+    let definitions = catalog.definitions(&offered.profiles);
     let list = definitions.iter().map(|definition| definition.to_json(args.dialect.into())).collect();
     show::out(&format!("{:#}\n", Value::Array(list)));
     ExitCode::SUCCESS

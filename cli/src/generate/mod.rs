@@ -7,7 +7,7 @@ mod template;
 mod tools;
 mod worker;
 
-use koze_core::Images;
+use koze_core::Profiles;
 use koze_model::Sandbox;
 
 use crate::wrangler::bindings::Bindings;
@@ -39,7 +39,7 @@ pub struct Inputs<'a> {
     /// The bindings of the Worker.
     pub bindings: &'a Bindings<'a>,
     /// The images that agents may name; `None` if no sandbox serves agents.
-    pub offered: Option<&'a Images>,
+    pub offered: Option<&'a Profiles>,
     /// Whether the Worker records the sandboxes of its sessions.
     pub registry: bool,
 }

@@ -180,9 +180,9 @@ fn attribute_text_about_images_reaches_the_tools() {
     let tools = text("tools.rs");
     syn::parse_file(tools).unwrap_or_else(|error| panic!("{error}\n{tools}"));
     for line in [
-        "pub const ALL: [Image; 2] = [",
+        "pub const ALL: [Profile; 2] = [",
         "    #[default]\n    B,\n",
-        r#""a-1" => Ok(Image::A_1),"#,
+        r#""a-1" => Ok(Profile::A_1),"#,
         "internet: true,",
         r#"allowed_hosts: ["a.example"].map"#,
         r#"denied_hosts: ["b.example"].map"#,

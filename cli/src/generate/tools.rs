@@ -1,7 +1,7 @@
 //! Generates `tools.rs` and `tools.json`: the handlers and definitions of the agents' tools.
 
-use koze_core::Images;
-use koze_core::provider::Image;
+use koze_core::Profiles;
+use koze_core::provider::Profile;
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{All, Catalog, Families, Family};
 use koze_model::Sandbox;
@@ -12,30 +12,30 @@ use super::MARK;
 use super::env::code;
 use super::template::{Fill, Template};
 
-/// Renders the handlers and definitions. `offered` holds the images that agents may name, if any sandbox serves agents.
-pub(super) fn render(sandboxes: &[Sandbox], offered: Option<&Images>) -> [(&'static str, String); 2] {
+/// Renders the handlers and definitions. `offered` holds the profiles that agents may name, if any sandbox serves agents.
+pub(super) fn render(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> [(&'static str, String); 2] {
     [("tools.rs", handlers(sandboxes, offered)), ("tools.json", definitions(offered))]
 }
 
-fn handlers(sandboxes: &[Sandbox], offered: Option<&Images>) -> String {
+fn handlers(sandboxes: &[Sandbox], offered: Option<&Profiles>) -> String {
     let served: Vec<Fill> = offered.map(whole).into_iter().collect();
     let list = sandboxes.iter().filter_map(|sandbox| {
-        let images = offered?;
-        let image = images.list().iter().find(|image| image.name == sandbox.names.base)?;
-        Some(one(sandbox, image, image.name == images.default_image().name))
+        let profiles = offered?;
+        let profile = profiles.list().iter().find(|profile| profile.name == sandbox.names.base)?;
+        Some(one(sandbox, profile, profile.name == profiles.default_profile().name))
     });
     let list: Vec<Fill> = list.collect();
     Template::new(TOOLS).render(&Fill::default(), &|region| match region {
         "served" => &served,
-        "image" => &list,
+        "profile" => &list,
         other => unreachable!("the template has a region {other} that nobody fills"),
     })
 }
 
 /// Returns the values of the template outside its repeated regions.
-fn whole(images: &Images) -> Fill {
-    let names: Vec<&str> = images.list().iter().map(|image| image.name.as_str()).collect();
-    let families = All::ALL.iter().filter(|one| images.serve(**one)).map(|one| family(*one));
+fn whole(profiles: &Profiles) -> Fill {
+    let names: Vec<&str> = profiles.list().iter().map(|profile| profile.name.as_str()).collect();
+    let families = All::ALL.iter().filter(|one| profiles.serve(**one)).map(|one| family(*one));
     Fill {
         holes: vec![
             ("__KOZE_COUNT__", names.len().to_string()),
@@ -46,17 +46,17 @@ fn whole(images: &Images) -> Fill {
     }
 }
 
-fn one(sandbox: &Sandbox, image: &Image, default: bool) -> Fill {
+fn one(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
     let mut fill = Fill {
         holes: vec![
-            ("__KOZE_DOC__", format!("That of {}: {}.", code(&sandbox.file), code(&image.reference))),
+            ("__KOZE_DOC__", format!("That of {}: {}.", code(&sandbox.file), code(&profile.reference))),
             ("__KOZE_VARIANT__", sandbox.names.variant.clone()),
             ("__KOZE_BINDING__", sandbox.names.binding.clone()),
-            ("__KOZE_NAME__", image.name.clone()),
-            ("__KOZE_REFERENCE__", image.reference.escape_debug().to_string()),
-            ("__KOZE_INTERNET__", image.internet.to_string()),
-            ("__KOZE_MEMORY__", image.size.memory_mib.to_string()),
-            ("__KOZE_DISK__", image.size.disk_mb.to_string()),
+            ("__KOZE_NAME__", profile.name.clone()),
+            ("__KOZE_REFERENCE__", profile.reference.escape_debug().to_string()),
+            ("__KOZE_INTERNET__", profile.internet.to_string()),
+            ("__KOZE_MEMORY__", profile.size.memory_mib.to_string()),
+            ("__KOZE_DISK__", profile.size.disk_mb.to_string()),
         ],
         regions: Vec::new(),
     };
@@ -70,13 +70,14 @@ fn one(sandbox: &Sandbox, image: &Image, default: bool) -> Fill {
         }
     };
     let some = |text: String| (!text.is_empty()).then_some(text);
-    let env: Vec<String> = image.env.iter().map(|(name, value)| format!("({name:?}, {value:?})")).collect();
-    part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", some(literals(&image.allowed_hosts)));
-    part("denied_hosts", "__KOZE_DENIED_HOSTS__", some(literals(&image.denied_hosts)));
+    let env: Vec<String> = profile.env.iter().map(|(name, value)| format!("({name:?}, {value:?})")).collect();
+    part("allowed_hosts", "__KOZE_ALLOWED_HOSTS__", some(literals(&profile.allowed_hosts)));
+    part("denied_hosts", "__KOZE_DENIED_HOSTS__", some(literals(&profile.denied_hosts)));
     part("env", "__KOZE_ENV__", some(env.join(", ")));
-    let tools = || image.tools.iter().map(|one| format!("::koze::tool::Family::{one:?}")).collect::<Vec<_>>();
-    part("tools", "__KOZE_IMAGE_TOOLS__", (image.tools != [Family::Agent]).then(|| tools().join(", ")));
-    if let Some((unit, number)) = image.sleep_after.map(|sleep| largest(sleep.as_secs())) {
+    let tools =
+        || profile.tools.iter().map(|one| format!("::koze::tool::Family::{one:?}")).collect::<Vec<_>>();
+    part("tools", "__KOZE_PROFILE_TOOLS__", (profile.tools != [Family::Agent]).then(|| tools().join(", ")));
+    if let Some((unit, number)) = profile.sleep_after.map(|sleep| largest(sleep.as_secs())) {
         part("sleep_after", "__KOZE_UNIT__", Some(unit.to_owned()));
         fill.holes.push(("__KOZE_TIME__", number.to_string()));
     }
@@ -105,9 +106,9 @@ fn literals<T: std::fmt::Debug>(texts: &[T]) -> String {
     texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ")
 }
 
-fn definitions(offered: Option<&Images>) -> String {
+fn definitions(offered: Option<&Profiles>) -> String {
     // Without a default toolset there is nothing to list.
-    let of = |images: &Images| Some(Catalog::<All>::select(images, None).ok()?.definitions(images));
+    let of = |profiles: &Profiles| Some(Catalog::<All>::select(profiles, None).ok()?.definitions(profiles));
     let definitions = offered.and_then(of).unwrap_or_default();
     let tools: Vec<Value> = definitions.iter().map(|tool| tool.to_json(Dialect::Mcp)).collect();
     format!("{:#}\n", json!({ "$comment": MARK, "tools": tools }))

@@ -1,7 +1,7 @@
 //! The images that agents may name: those of the sandboxes that serve agents.
 
-use koze_core::Images;
-use koze_core::provider::{Image, Size};
+use koze_core::Profiles;
+use koze_core::provider::{Profile, Size};
 use koze_core::tool;
 use koze_model::{Family, Sandbox, instance};
 
@@ -32,16 +32,16 @@ fn tools(sandbox: &Sandbox) -> Vec<tool::Family> {
 pub fn offered<'a>(
     sandboxes: impl Iterator<Item = (&'a Sandbox, Resolved)>,
     first: Option<&str>,
-) -> Option<Images> {
+) -> Option<Profiles> {
     let served: Vec<_> = sandboxes.filter(|(sandbox, _)| serves(sandbox)).collect();
     let said = served.iter().find(|(sandbox, _)| sandbox.attributes.default.is_some());
     let default = said.map(|(sandbox, _)| sandbox.names.base.as_str()).or(first)?;
     let list = served.iter().map(|(sandbox, image)| provided(sandbox, image)).collect();
-    Some(Images::new(list, default).expect("the default is one of them"))
+    Some(Profiles::new(list, default).expect("the default is one of them"))
 }
 
 /// Converts the image of a sandbox and its attribute to the type that sandbox providers take.
-pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Image {
+pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
     let attributes = &sandbox.attributes;
     let instance::Size { memory_mib, disk_mb } = instance::size(attributes);
     let hosts = |list: &Option<koze_model::Spanned<Vec<String>>>| {
@@ -49,13 +49,13 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Image {
     };
     // In the attribute, an empty list allows no hosts. For a provider, an empty list means that there is no allowlist.
     let none = attributes.allowed_hosts.as_ref().is_some_and(|allowed| allowed.value.is_empty());
-    Image {
+    Profile {
         internet: !none && attributes.internet.as_ref().is_some_and(|internet| internet.value),
         allowed_hosts: hosts(&attributes.allowed_hosts),
         denied_hosts: hosts(&attributes.denied_hosts),
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
         tools: tools(sandbox),
-        ..Image::new(&sandbox.names.base, &image.image, Size { memory_mib, disk_mb })
+        ..Profile::new(&sandbox.names.base, &image.image, Size { memory_mib, disk_mb })
     }
 }

@@ -1,7 +1,7 @@
 //! Detects tool calls whose input has a duplicate key. The protocol library would silently use the last value, so such
 //! calls are found before it parses the message, and their input is replaced by an error that the server reports.
 
-use koze_core::tool::{self, Unread};
+use koze_core::tool::{self, ReadError};
 use serde_json::{Map, Value, json};
 
 /// The key of the error that replaces an input. No tool has such a key.
@@ -9,7 +9,7 @@ const ERROR_KEY: &str = "koze:twice";
 
 /// Returns the message to parse in place of a tool call with a duplicate key, or `None` for other messages.
 pub(crate) fn with_error(message: &[u8]) -> Option<Vec<u8>> {
-    let Err(Unread::Twice(error)) = tool::read(message) else { return None };
+    let Err(ReadError::DuplicateKey(error)) = tool::read(message) else { return None };
     let mut message: Value = serde_json::from_slice(message).ok()?;
     if message.get("method")? != "tools/call" {
         return None;

@@ -1,17 +1,17 @@
-//! The images that a project offers, and a stamp of the files that declare them. A server runs for long, so it must
+//! The profiles that a project offers, and a stamp of the files that declare them. A server runs for long, so it must
 //! notice when a file restricts what it offers.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use koze_core::Images;
+use koze_core::Profiles;
 use serde::{Deserialize, Serialize};
 
-/// The images of a project and the files they depend on.
+/// The profiles of a project and the files they depend on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Offering {
-    /// The images.
-    pub images: Images,
+    /// The profiles.
+    pub profiles: Profiles,
     /// The toolset, if it is not the project's default.
     pub toolset: Option<String>,
     /// The sandbox files, and the generated file that `koze build` rewrites when sandboxes are added or removed.
@@ -24,12 +24,12 @@ type Stamp = Option<(SystemTime, u64)>;
 impl Offering {
     /// Creates an offering and stamps its files.
     pub(crate) fn new(
-        images: Images,
+        profiles: Profiles,
         toolset: Option<String>,
         files: impl IntoIterator<Item = PathBuf>,
     ) -> Self {
         let stamped = |file: PathBuf| (stamp_of(&file), file);
-        Offering { images, toolset, files: files.into_iter().map(stamped).collect() }
+        Offering { profiles, toolset, files: files.into_iter().map(stamped).collect() }
     }
 
     /// Returns whether the files are unchanged.

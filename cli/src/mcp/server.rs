@@ -39,13 +39,13 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// Selects the tools for the images of a project.
+    /// Selects the tools for the profiles of a project.
     ///
     /// # Errors
     /// Returns an error if the project does not serve the toolset.
     pub(crate) fn new(offering: Offering) -> koze_core::Result<Self> {
-        let catalog = Catalog::select(&offering.images, offering.toolset.as_deref())?;
-        let tools = mcp::tools(catalog.definitions(&offering.images));
+        let catalog = Catalog::select(&offering.profiles, offering.toolset.as_deref())?;
+        let tools = mcp::tools(catalog.definitions(&offering.profiles));
         Ok(Offer { offering, catalog, tools })
     }
 }

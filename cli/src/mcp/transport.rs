@@ -148,8 +148,8 @@ fn message(line: &[u8]) -> Result<Option<Read>, ErrorData> {
             Some(call) => return Ok(Some(call)),
             None => None,
         },
-        Err(tool::Unread::Twice(_)) => duplicate_keys::with_error(line),
-        Err(tool::Unread::NoJson(_)) => None,
+        Err(tool::ReadError::DuplicateKey(_)) => duplicate_keys::with_error(line),
+        Err(tool::ReadError::InvalidJson(_)) => None,
     };
     let mut line = BytesMut::from(twice.as_deref().unwrap_or(line));
     match JsonRpcMessageCodec::default().decode_eof(&mut line) {

@@ -26,7 +26,7 @@ mod surroundings;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use koze_core::Images;
+use koze_core::Profiles;
 use koze_edit::{Document, Edit};
 use koze_model::Sandbox;
 
@@ -97,7 +97,7 @@ pub struct Plan {
     /// The sandboxes, in the order of their files.
     pub sandboxes: Vec<Planned>,
     /// The images that agents may name; `None` if no sandbox serves agents.
-    pub offered: Option<Images>,
+    pub offered: Option<Profiles>,
     /// Notes for the user: what was adopted, renamed, removed.
     pub notes: Vec<String>,
 }
@@ -250,7 +250,7 @@ fn outputs(
     edits: &[Edit],
     mut new_lock: Lock,
     guests: Vec<(PathBuf, Vec<u8>)>,
-    offered: Option<&Images>,
+    offered: Option<&Profiles>,
     findings: &mut Findings,
 ) -> Result<Vec<Change>, Stop> {
     let Inputs { project, config, lock, .. } = inputs;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use koze_core::provider::Image;
+use koze_core::provider::Profile;
 use koze_model::image::ImageSource;
 use koze_model::{Backend, Sandbox};
 use serde_json::{Map, Value};
@@ -32,7 +32,7 @@ pub struct Planned {
     /// Its image in each environment that koze manages.
     pub environments: Vec<(String, String)>,
     /// Its image in the form that sandbox providers take.
-    pub provided: Image,
+    pub provided: Profile,
 }
 
 impl Planned {

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use koze_core::tool::Reply;
-use koze_core::{Code, Error, Images, Result, SessionId};
+use koze_core::{Code, Error, Profiles, Result, SessionId};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
@@ -63,13 +63,13 @@ impl Client {
     /// Returns the errors of the tool and of the supervisor.
     pub async fn call(
         &self,
-        images: Images,
+        profiles: Profiles,
         toolset: Option<&str>,
         tool: &str,
         input: Value,
     ) -> Result<Reply> {
         let toolset = toolset.map(str::to_owned);
-        match self.ask(Act::Call { images, toolset, tool: tool.to_owned(), input }).await? {
+        match self.ask(Act::Call { profiles, toolset, tool: tool.to_owned(), input }).await? {
             Answer::Replied(reply) => reply,
             _ => Err(odd()),
         }

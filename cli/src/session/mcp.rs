@@ -144,7 +144,7 @@ impl Backend for InProcess {
     async fn call(&self, tool: &str, input: Value) -> CallToolResult {
         let _counted = Counted::new(&self.calls);
         let offer = self.offer().await;
-        match self.supervisor.pool(offer.offering.images.clone()).await {
+        match self.supervisor.pool(offer.offering.profiles.clone()).await {
             Ok(pool) => mcp::reply(offer.catalog.call(&pool, tool, input).await),
             Err(error) => mcp::reply(Err(error)),
         }

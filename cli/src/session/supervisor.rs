@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use koze_core::sandbox::Status;
 use koze_core::tool::{All, Catalog};
 use koze_core::{
-    Code, Error, Images, Pool, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
+    Code, Error, Pool, Profiles, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
 };
 use koze_local::Local;
 use serde_json::Value;
@@ -63,8 +63,8 @@ pub(super) struct Supervisor {
     state: State,
     session: SessionId,
     provider: Local,
-    /// The sandboxes, with the images of the last call.
-    pool: AsyncMutex<Option<(Images, Arc<Pool<Local>>)>>,
+    /// The sandboxes, with the profiles of the last call.
+    pool: AsyncMutex<Option<(Profiles, Arc<Pool<Local>>)>>,
     calls: AtomicUsize,
     used: Mutex<Instant>,
     /// The socket's device and inode. Its path may belong to another supervisor by now.
@@ -212,9 +212,9 @@ impl Supervisor {
 
     async fn act(&self, act: Act) -> Result<Answer> {
         match act {
-            Act::Call { images, toolset, tool, input } => {
-                let catalog = Catalog::<All>::select(&images, toolset.as_deref())?;
-                let pool = self.pool(images).await?;
+            Act::Call { profiles, toolset, tool, input } => {
+                let catalog = Catalog::<All>::select(&profiles, toolset.as_deref())?;
+                let pool = self.pool(profiles).await?;
                 Ok(Answer::Replied(catalog.call(&pool, &tool, input).await))
             }
             Act::Destroy { name } => {
@@ -230,17 +230,17 @@ impl Supervisor {
         }
     }
 
-    /// Returns the sandboxes with these images. Running sandboxes are updated if the images changed.
-    pub(super) async fn pool(&self, images: Images) -> Result<Arc<Pool<Local>>> {
+    /// Returns the sandboxes with these profiles. Running sandboxes are updated if the profiles changed.
+    pub(super) async fn pool(&self, profiles: Profiles) -> Result<Arc<Pool<Local>>> {
         let mut known = self.pool.lock().await;
         if let Some((same, pool)) = &*known
-            && *same == images
+            && *same == profiles
         {
             return Ok(Arc::clone(pool));
         }
-        self.provider.refresh(&self.session, &images).await?;
-        let pool = Arc::new(Pool::new(self.provider.clone(), self.session.clone(), images.clone()));
-        *known = Some((images, Arc::clone(&pool)));
+        self.provider.refresh(&self.session, &profiles).await?;
+        let pool = Arc::new(Pool::new(self.provider.clone(), self.session.clone(), profiles.clone()));
+        *known = Some((profiles, Arc::clone(&pool)));
         Ok(pool)
     }
 }

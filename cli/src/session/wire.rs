@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use koze_core::tool::Reply;
-use koze_core::{Error, Images};
+use koze_core::{Error, Profiles};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags,
@@ -49,8 +49,8 @@ pub enum Ask {
 pub enum Act {
     /// Call a tool.
     Call {
-        /// The current images of the project.
-        images: Images,
+        /// The current profiles of the project.
+        profiles: Profiles,
         /// The toolset, if it is not the project's default.
         toolset: Option<String>,
         /// The tool.

@@ -20,13 +20,13 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
         None
     }
 
-    /// Returns the sandbox with this ID. Creates it from `template` if it does not exist.
+    /// Returns the sandbox with this ID. Creates it from `settings` if it does not exist.
     ///
     /// Concurrent calls create the sandbox once and return the same one.
     fn open(
         &self,
         id: &SandboxId,
-        template: &Template,
+        settings: &Settings,
     ) -> impl Future<Output = Result<Opened<Self::Sandbox>>> + MaybeSend;
 
     /// Returns the sandbox with this ID if it exists. Never creates one.
@@ -50,18 +50,19 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     }
 }
 
-/// The properties of a new sandbox.
+/// The settings of a new sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Template {
-    /// The image.
-    pub image: Image,
+pub struct Settings {
+    /// The profile.
+    #[serde(rename = "image")]
+    pub profile: Profile,
     /// The idle time before it sleeps.
     pub sleep_after: Duration,
 }
 
-/// An image: one of the project's sandboxes.
+/// A sandbox profile: what one of the project's sandbox files declares.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Image {
+pub struct Profile {
     /// The name of the sandbox that declares it, without `.sandbox.rs`: `python`.
     pub name: String,
     /// A registry reference, or the path of a Dockerfile.
@@ -76,7 +77,7 @@ pub struct Image {
     pub env: Vec<(String, String)>,
     /// The size of its sandboxes.
     pub size: Size,
-    /// The idle time before its sandboxes sleep, if the image sets one.
+    /// The idle time before its sandboxes sleep, if the profile sets one.
     #[serde(default)]
     pub sleep_after: Option<Duration>,
     /// The families of tools that its sandboxes serve.
@@ -89,10 +90,10 @@ fn agent() -> Vec<Family> {
     vec![Family::Agent]
 }
 
-impl Image {
-    /// Creates an image with defaults: no internet access, no environment variables, and the tools `agent`.
+impl Profile {
+    /// Creates a profile with defaults: no internet access, no environment variables, and the tools `agent`.
     pub fn new(name: impl Into<String>, reference: impl Into<String>, size: Size) -> Self {
-        Image {
+        Profile {
             name: name.into(),
             reference: reference.into(),
             internet: false,
@@ -120,8 +121,8 @@ pub struct Size {
 pub struct Opened<S> {
     /// The sandbox.
     pub sandbox: S,
-    /// The name of its image. It can differ from the template's if the sandbox already existed.
-    pub image: String,
+    /// The name of its profile. It can differ from the requested one if the sandbox already existed.
+    pub profile: String,
     /// Whether it was created by this call.
     pub created: bool,
 }
@@ -131,8 +132,8 @@ pub struct Opened<S> {
 pub struct Info {
     /// Its name within the session.
     pub name: SandboxName,
-    /// The name of its image.
-    pub image: String,
+    /// The name of its profile.
+    pub profile: String,
     /// Whether it runs or sleeps.
     pub status: Status,
 }
@@ -142,8 +143,8 @@ pub struct Info {
 pub struct Hibernated {
     /// Its name within the session.
     pub name: SandboxName,
-    /// The name of its image.
-    pub image: String,
+    /// The name of its profile.
+    pub profile: String,
     /// The time of its last use in milliseconds since 1970, accurate to a minute.
     pub last_used: u64,
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::dialect::Definition;
 use super::{Family, Reply, ToolFamily, unknown_tool};
 use crate::error::{Code, Error, Result};
-use crate::pool::{Images, Pool};
+use crate::pool::{Pool, Profiles};
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
 
@@ -22,7 +22,7 @@ pub trait Families: 'static {
     fn names(family: Family) -> &'static [&'static str];
 
     /// Returns the definitions of a family's tools; none if the family is not in the list.
-    fn definitions(family: Family, images: &Images) -> Vec<Definition>;
+    fn definitions(family: Family, profiles: &Profiles) -> Vec<Definition>;
 
     /// Calls a tool of a family.
     ///
@@ -48,9 +48,9 @@ macro_rules! tuple {
                 &[]
             }
 
-            fn definitions(family: Family, images: &Images) -> Vec<Definition> {
+            fn definitions(family: Family, profiles: &Profiles) -> Vec<Definition> {
                 $(if family == $family::FAMILY {
-                    return $family::definitions(images);
+                    return $family::definitions(profiles);
                 })+
                 Vec::new()
             }
@@ -80,14 +80,14 @@ pub struct Catalog<F> {
 }
 
 impl<F: Families> Catalog<F> {
-    /// Selects the tools of families that the images of a project serve. `toolset` is a list of families, separated by
+    /// Selects the tools of families that the profiles of a project serve. `toolset` is a list of families, separated by
     /// commas. Without it, the toolset is `agent`, or the only family of the project.
     ///
     /// # Errors
     /// [`Code::InvalidInput`] if the project does not serve a family, if two families have a tool of the same name, or if
     /// there is no toolset and the project has several families without `agent`.
-    pub fn select(images: &Images, toolset: Option<&str>) -> Result<Self> {
-        let served: Vec<Family> = F::ALL.iter().copied().filter(|family| images.serve(*family)).collect();
+    pub fn select(profiles: &Profiles, toolset: Option<&str>) -> Result<Self> {
+        let served: Vec<Family> = F::ALL.iter().copied().filter(|family| profiles.serve(*family)).collect();
         let names = served.iter().map(|family| family.name()).collect::<Vec<_>>().join(", ");
         let invalid = |message: String| Error::new(Code::InvalidInput, message);
         let Some(toolset) = toolset else {
@@ -135,11 +135,11 @@ impl<F: Families> Catalog<F> {
         &self.families
     }
 
-    /// Returns the definitions of the tools over the images of a project.
-    pub fn definitions(&self, images: &Images) -> Vec<Definition> {
+    /// Returns the definitions of the tools over the profiles of a project.
+    pub fn definitions(&self, profiles: &Profiles) -> Vec<Definition> {
         let of = |family: &Family| {
-            let images = images.of(*family)?;
-            Some(F::definitions(*family, &images))
+            let profiles = profiles.of(*family)?;
+            Some(F::definitions(*family, &profiles))
         };
         self.families.iter().filter_map(of).flatten().collect()
     }
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::provider::memory::Memory;
-    use crate::provider::{Image, Size};
+    use crate::provider::{Profile, Size};
     use crate::tool::agent::Agent;
     use crate::{SessionId, ToolResult};
 
@@ -195,7 +195,7 @@ mod tests {
         const FAMILY: Family = Family::Thread;
         const NAMES: &'static [&'static str] = &["read_file", "ok"];
 
-        fn definitions(_: &Images) -> Vec<Definition> {
+        fn definitions(_: &Profiles) -> Vec<Definition> {
             let of = |name| Definition { name, ..Definition::of::<crate::tool::agent::Shell>() };
             Self::NAMES.iter().map(|name| of(name)).collect()
         }
@@ -213,7 +213,7 @@ mod tests {
         const FAMILY: Family = Family::Workspace;
         const NAMES: &'static [&'static str] = &["other"];
 
-        fn definitions(_: &Images) -> Vec<Definition> {
+        fn definitions(_: &Profiles) -> Vec<Definition> {
             Vec::new()
         }
 
@@ -224,34 +224,34 @@ mod tests {
 
     type Three = (Agent, Plain, Other);
 
-    fn images(served: &[(&str, &[Family])]) -> Images {
-        let image = |(name, tools): &(&str, &[Family])| Image {
+    fn profiles(served: &[(&str, &[Family])]) -> Profiles {
+        let profile = |(name, tools): &(&str, &[Family])| Profile {
             tools: tools.to_vec(),
-            ..Image::new(*name, "debian", Size { memory_mib: 1, disk_mb: 1 })
+            ..Profile::new(*name, "debian", Size { memory_mib: 1, disk_mb: 1 })
         };
-        Images::new(served.iter().map(image).collect(), served[0].0).unwrap()
+        Profiles::new(served.iter().map(profile).collect(), served[0].0).unwrap()
     }
 
-    fn selected(images: &Images, toolset: Option<&str>) -> std::result::Result<Vec<Family>, String> {
-        let catalog = Catalog::<Three>::select(images, toolset);
+    fn selected(profiles: &Profiles, toolset: Option<&str>) -> std::result::Result<Vec<Family>, String> {
+        let catalog = Catalog::<Three>::select(profiles, toolset);
         catalog.map(|catalog| catalog.families).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_toolset_is_selected() {
         use Family::{Agent, Thread, Workspace};
-        let all = images(&[("a", &[Agent, Thread]), ("b", &[Workspace])]);
+        let all = profiles(&[("a", &[Agent, Thread]), ("b", &[Workspace])]);
         assert_eq!(selected(&all, None), Ok(vec![Agent]));
         assert_eq!(selected(&all, Some("thread")), Ok(vec![Thread]));
         assert_eq!(selected(&all, Some("agent, workspace,agent")), Ok(vec![Agent, Workspace]));
         let clash =
             "invalid_input: the tools `agent` and `thread` cannot be served together: both have `read_file`";
         assert_eq!(selected(&all, Some("agent,thread")), Err(clash.to_owned()));
-        assert_eq!(selected(&images(&[("a", &[Thread])]), None), Ok(vec![Thread]));
+        assert_eq!(selected(&profiles(&[("a", &[Thread])]), None), Ok(vec![Thread]));
         let several = "invalid_input: this project serves several toolsets: choose one of thread, workspace";
-        assert_eq!(selected(&images(&[("a", &[Thread, Workspace])]), None), Err(several.to_owned()));
+        assert_eq!(selected(&profiles(&[("a", &[Thread, Workspace])]), None), Err(several.to_owned()));
         let absent = "invalid_input: this project does not serve the tools `thread`: it serves agent";
-        assert_eq!(selected(&images(&[("a", &[Agent])]), Some("thread")), Err(absent.to_owned()));
+        assert_eq!(selected(&profiles(&[("a", &[Agent])]), Some("thread")), Err(absent.to_owned()));
         assert!(selected(&all, Some("")).is_err());
     }
 
@@ -259,13 +259,13 @@ mod tests {
     fn calls_stay_within_the_family() {
         pollster::block_on(async {
             use Family::{Agent, Thread};
-            let images = images(&[("a", &[Agent]), ("t", &[Thread])]);
+            let profiles = profiles(&[("a", &[Agent]), ("t", &[Thread])]);
             let session = SessionId::new("tenant", "session").unwrap();
-            let pool = Pool::new(Memory::new(), session, images.clone());
-            let agent = Catalog::<Three>::select(&images, None).unwrap();
-            let thread = Catalog::<Three>::select(&images, Some("thread")).unwrap();
+            let pool = Pool::new(Memory::new(), session, profiles.clone());
+            let agent = Catalog::<Three>::select(&profiles, None).unwrap();
+            let thread = Catalog::<Three>::select(&profiles, Some("thread")).unwrap();
             let named = |sandbox: &str| json!({ "sandbox": sandbox, "path": "f" });
-            // The default sandbox of a family has an image that serves it.
+            // The default sandbox of a family has a profile that serves it.
             let said = ToolResult::from(thread.call(&pool, "ok", named("mine")).await);
             assert_eq!((said.content.as_str(), said.is_error), ("OK", false), "plain text has no quotes");
             let said = ToolResult::from(agent.call(&pool, "read_file", named("mine")).await);

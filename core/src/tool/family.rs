@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Reply;
 use super::dialect::Definition;
 use crate::error::Result;
-use crate::pool::{Images, Pool};
+use crate::pool::{Pool, Profiles};
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
 
@@ -58,8 +58,8 @@ pub trait ToolFamily: 'static {
     /// The names of its tools, in the order in which a model reads them.
     const NAMES: &'static [&'static str];
 
-    /// Returns the definitions of its tools. `images` are those that serve the family.
-    fn definitions(images: &Images) -> Vec<Definition>;
+    /// Returns the definitions of its tools. `profiles` are those that serve the family.
+    fn definitions(profiles: &Profiles) -> Vec<Definition>;
 
     /// Calls one of its tools.
     ///
@@ -79,9 +79,9 @@ macro_rules! family {
             const FAMILY: $crate::tool::Family = $crate::tool::Family::$family;
             const NAMES: &'static [&'static str] = &[$(<$tool as $crate::tool::Tool>::NAME),*];
 
-            fn definitions(images: &$crate::pool::Images) -> Vec<$crate::tool::dialect::Definition> {
+            fn definitions(profiles: &$crate::pool::Profiles) -> Vec<$crate::tool::dialect::Definition> {
                 let mut definitions = vec![$($crate::tool::dialect::Definition::of::<$tool>()),*];
-                $with(&mut definitions, images);
+                $with(&mut definitions, profiles);
                 definitions
             }
 

@@ -30,7 +30,7 @@ use serde_json::Value;
 pub use self::bound::BoundTool;
 pub use self::catalog::{Catalog, Families};
 pub use self::family::{Family, ToolFamily};
-pub use self::read::{Unread, read};
+pub use self::read::{ReadError, read};
 use crate::error::{Code, Error, Result};
 use crate::pool::Pool;
 use crate::provider::Provider;

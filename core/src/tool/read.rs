@@ -11,24 +11,24 @@ use crate::error::{Code, Error};
 
 /// Why a text is not a valid input.
 #[derive(Debug)]
-pub enum Unread {
+pub enum ReadError {
     /// It is not JSON.
-    NoJson(serde_json::Error),
+    InvalidJson(serde_json::Error),
     /// An object in it has a duplicate key: an error [`Code::InvalidInput`] that names the key.
-    Twice(Error),
+    DuplicateKey(Error),
 }
 
 /// Parses JSON without duplicate keys.
 ///
 /// # Errors
-/// See [`Unread`].
-pub fn read(text: &[u8]) -> Result<Value, Unread> {
+/// See [`ReadError`].
+pub fn read(text: &[u8]) -> Result<Value, ReadError> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let value = Once.deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     value.map_err(|error| match error.classify() {
         // Any value is good, so nothing else can be wrong with what is JSON.
-        Category::Data => Unread::Twice(Error::new(Code::InvalidInput, error.to_string())),
-        _ => Unread::NoJson(error),
+        Category::Data => ReadError::DuplicateKey(Error::new(Code::InvalidInput, error.to_string())),
+        _ => ReadError::InvalidJson(error),
     })
 }
 
@@ -122,11 +122,11 @@ mod tests {
         for text in ["", "{", r#"{"a":1} x"#, r#"{"a" 1}"#, "nul", "\u{1}", &"[".repeat(1000), "1e999"] {
             let error = serde_json::from_str::<Value>(text).unwrap_err().to_string();
             assert!(
-                matches!(read(text.as_bytes()), Err(Unread::NoJson(same)) if same.to_string() == error),
+                matches!(read(text.as_bytes()), Err(ReadError::InvalidJson(same)) if same.to_string() == error),
                 "{text}"
             );
         }
-        assert!(matches!(read(b"\"\xff\""), Err(Unread::NoJson(_))));
+        assert!(matches!(read(b"\"\xff\""), Err(ReadError::InvalidJson(_))));
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
             r#"{"x":[{"y":{"a":{"a":1},"b":2,"a":3}}]}"#,
             r#"{"a":1,"a":"#,
         ] {
-            let Err(Unread::Twice(error)) = read(text.as_bytes()) else { panic!("{text}") };
+            let Err(ReadError::DuplicateKey(error)) = read(text.as_bytes()) else { panic!("{text}") };
             assert_eq!(error.code, Code::InvalidInput);
             let said = "duplicate key `a` in an object at line 1 column ";
             assert!(error.message.starts_with(said), "{error}");

@@ -50,13 +50,13 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
     }
     let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
     // Where that fails, a kill in the middle leaves something: no reason to copy nothing.
-    let _ = to.note_passing(&path).await;
+    let _ = to.record_staging(&path).await;
     let mut beside = Beside { sandbox: Some(to.clone()), path };
     let copied = async {
         let bytes = from.copy_to(anywhere(from_path), to, anywhere(&beside.path)).await?;
         to.rename(anywhere(&beside.path), anywhere(to_path)).await?;
         // Were it noted for ever, nothing would be there to be taken away.
-        let _ = to.forget_passing(&beside.path).await;
+        let _ = to.forget_staging(&beside.path).await;
         Ok(bytes)
     };
     let copied: Result<u64> = copied.await;
@@ -89,7 +89,7 @@ async fn take_away<T: Sandbox>(sandbox: &T, path: &str) {
     let gone = sandbox.remove(anywhere(path)).await;
     // A sandbox that does not answer is to do it when it starts.
     if !matches!(gone, Err(Error { code: Code::Unavailable, .. })) {
-        let _ = sandbox.forget_passing(path).await;
+        let _ = sandbox.forget_staging(path).await;
     }
 }
 

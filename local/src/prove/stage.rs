@@ -11,7 +11,7 @@ use super::super::network::egress;
 use super::super::{Local, LocalSandbox};
 use koze_core::error::Result;
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::provider::{Image, Provider, Size, Template};
+use koze_core::provider::{Profile, Provider, Settings, Size};
 use koze_core::sandbox::{Command, Place};
 
 /// A state directory, and a provider on it.
@@ -30,13 +30,13 @@ impl Stage {
     /// The sandbox of a name, made if need be.
     pub(super) async fn open(&self, name: &str) -> Result<LocalSandbox> {
         let id = SandboxId { session: SessionId::new("koze", "proof")?, name: SandboxName::new(name)? };
-        Ok(self.local.open(&id, &template()).await?.sandbox)
+        Ok(self.local.open(&id, &settings()).await?.sandbox)
     }
 }
 
-fn template() -> Template {
-    Template {
-        image: Image {
+fn settings() -> Settings {
+    Settings {
+        profile: Profile {
             name: "proof".into(),
             reference: "proof".into(),
             internet: false,

@@ -113,7 +113,7 @@ impl Follower {
             }
             self.files_pace.took(thread_time().saturating_sub(start));
         }
-        let most = layout::memory(&sandbox.template);
+        let most = layout::memory(&sandbox.settings);
         // The kernel does not count all of it, also where it counts.
         if self.sockets > most {
             return Err(Over::Sockets(most >> 20));
@@ -161,7 +161,7 @@ impl Follower {
 
     /// What the files take, summed up by a thread of its own: a large tree takes longer than memory may go unwatched.
     fn disk(&mut self, sandbox: &Inner, files: &Path) -> Result<(), Over> {
-        let (most, entries) = (layout::disk(&sandbox.template), layout::entries(&sandbox.template));
+        let (most, entries) = (layout::disk(&sandbox.settings), layout::entries(&sandbox.settings));
         let walked = match self.walk.take_if(|walk| walk.is_finished() || sandbox.weak.has(&Weakness::Budget))
         {
             // One that panicked has found nothing.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use koze_core::handle::Life;
-use koze_core::pool::{Images, Pool};
+use koze_core::pool::{Pool, Profiles};
 use koze_core::{Code, Run};
 use koze_local::Local;
 use serde_json::{Value, json};
 
 use crate::Test;
-use crate::stage::{Stage, id, template, until, within};
+use crate::stage::{Stage, id, settings, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("api_run", run),
@@ -26,8 +26,8 @@ pub(crate) const TESTS: &[Test] = &[
 /// The state directory goes with the second.
 pub(crate) fn pool() -> (Pool<Local>, tempfile::TempDir) {
     let Stage { local, state } = Stage::new();
-    let images = Images::new(vec![template().image], "python").unwrap();
-    (Pool::new(local, id("default").session, images), state)
+    let profiles = Profiles::new(vec![settings().profile], "python").unwrap();
+    (Pool::new(local, id("default").session, profiles), state)
 }
 
 fn commands(all: &[&str], files: &[&str]) -> Run {

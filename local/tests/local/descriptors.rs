@@ -15,7 +15,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Test;
-use crate::stage::{command, id, out, put_probe, template, within};
+use crate::stage::{command, id, out, put_probe, settings, within};
 
 /// Makes this program one that may have few descriptors, and runs programs that leave some behind: the state directory and
 /// how they do it come next. With another argument, the protection is left out.
@@ -95,8 +95,8 @@ pub(crate) fn few() -> ExitCode {
     };
     println!("raised to {}", getrlimit(Resource::Nofile).current.unwrap());
     let ran = within(async {
-        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
-        let beside = local.open(&id("b"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
+        let beside = local.open(&id("b"), &settings()).await.unwrap().sandbox;
         let leaves = if arguments[1] == IN_FLIGHT {
             collecting(&sandbox).await
         } else {

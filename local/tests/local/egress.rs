@@ -9,7 +9,7 @@ use koze_local::{Local, LocalSandbox, Weakness};
 
 use crate::Test;
 use crate::server;
-use crate::stage::{Stage, command, id, out, sh, template, until, within};
+use crate::stage::{Stage, command, id, out, settings, sh, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("egress_is_off_unless_asked_for", egress_is_off_unless_asked_for),
@@ -101,13 +101,13 @@ fn egress_by_policy() -> Result<(), libtest_mimic::Failed> {
                 .await;
         assert_eq!(status(&refused), 403, "{refused}");
         // As in a Worker, what is allowed is reached also where the internet is off.
-        let mut template = template();
-        template.image.allowed_hosts = vec!["origin.example".into()];
-        let named = stage.local.open(&id("named"), &template).await.unwrap().sandbox;
+        let mut settings = settings();
+        settings.profile.allowed_hosts = vec!["origin.example".into()];
+        let named = stage.local.open(&id("named"), &settings).await.unwrap().sandbox;
         assert_eq!(status(&get(&named, "http://origin.example/echo").await), 200);
         assert_eq!(status(&get(&named, "http://other.example/echo").await), 403);
-        template.image.denied_hosts = vec!["https://a".into()];
-        let error = stage.local.open(&id("bad"), &template).await.unwrap_err();
+        settings.profile.denied_hosts = vec!["https://a".into()];
+        let error = stage.local.open(&id("bad"), &settings).await.unwrap_err();
         assert_eq!(error.code, Code::InvalidInput);
         assert!(
             stage
@@ -479,10 +479,10 @@ fn egress_ends_with_the_sandbox() -> Result<(), libtest_mimic::Failed> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = listener.local_addr().unwrap();
         let stage = Stage::with_names(HashMap::from([("origin.example".to_owned(), server)]));
-        let mut template = template();
-        template.image.internet = true;
-        template.sleep_after = std::time::Duration::from_millis(500);
-        let sandbox = stage.local.open(&id("a"), &template).await.unwrap().sandbox;
+        let mut settings = settings();
+        settings.profile.internet = true;
+        settings.sleep_after = std::time::Duration::from_millis(500);
+        let sandbox = stage.local.open(&id("a"), &settings).await.unwrap().sandbox;
         let tunnel = "(exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT origin.example:1 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; \
                       sleep 98765) > /dev/null 2>&1 &";
         for asleep in [true, false] {

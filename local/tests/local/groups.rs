@@ -9,7 +9,7 @@ use koze_core::Provider;
 use koze_local::{Local, Weakness};
 
 use crate::NOBODY as USER;
-use crate::stage::{id, is_root, open_to_all, sh, template, within};
+use crate::stage::{id, is_root, open_to_all, settings, sh, within};
 
 /// Makes this program one that has a sandbox read a file: the state directory, the file's directory, and whether the
 /// groups stay come next.
@@ -73,7 +73,7 @@ pub(crate) fn read() -> ExitCode {
     }
     let local = Local::weakened(&arguments[0], weak).unwrap();
     let done = within(async move {
-        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         let read = sh(&sandbox, &format!("cat {seen}/secret")).await;
         println!("{}", if read.exit_code == 0 { "read" } else { "refused" });
     });

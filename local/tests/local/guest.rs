@@ -7,7 +7,7 @@ use koze_core::{Code, Provider, Sandbox};
 use koze_local::{Local, Weakness};
 
 use crate::Test;
-use crate::stage::{Stage, command, id, out, template, within};
+use crate::stage::{Stage, command, id, out, settings, within};
 
 pub(crate) const TESTS: &[Test] =
     &[("signals_do_not_reach_the_guest", signals), ("links_planted_for_the_host", planted_links)];
@@ -46,7 +46,7 @@ fn planted_links() -> Result<(), libtest_mimic::Failed> {
         let before = fs::metadata(&there).unwrap();
 
         let Stage { local, state } = Stage::new();
-        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         let plant = format!(
             "cd /mnt/user-data; rm -rf uploads outputs workspace
              ln -s {0} uploads; ln -s {0}/new outputs; ln -s {0}/../there workspace",
@@ -56,7 +56,7 @@ fn planted_links() -> Result<(), libtest_mimic::Failed> {
         drop((sandbox, local));
 
         let local = Local::new(state.path()).unwrap();
-        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         assert_eq!(out(&sandbox, "readlink /mnt/user-data/uploads").await, there.display().to_string());
         let after = fs::metadata(&there).unwrap();
         assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));

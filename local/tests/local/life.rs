@@ -9,7 +9,7 @@ use koze_core::{Code, Provider, Sandbox};
 use koze_local::Local;
 
 use crate::Test;
-use crate::stage::{Stage, at, command, host, id, out, sh, template, until, victim, within};
+use crate::stage::{Stage, at, command, host, id, out, settings, sh, until, victim, within};
 
 /// Makes this program one that runs a sandbox until it is killed: the state directory comes on standard input.
 pub(crate) const SUPERVISOR: &str = "--supervisor";
@@ -64,7 +64,7 @@ pub(crate) fn measure() {
 /// The supervisor of the tests that kill one.
 pub(crate) fn supervise() -> ExitCode {
     host(async |local| {
-        let sandbox = local.open(&id("kept"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("kept"), &settings()).await.unwrap().sandbox;
         let mark = "(setsid sleep 98761 > /dev/null 2>&1 &) ; sleep 98761 > /dev/null 2>&1 & echo kept > /workspace/file";
         sh(&sandbox, mark).await;
         // One that is stopped, and hangs on until its time is up.
@@ -108,11 +108,11 @@ fn opened_once() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let (mut created, mut sandboxes) = (0, Vec::new());
-        let (name, template) = (id("a"), template());
+        let (name, settings) = (id("a"), settings());
         let (one, two, three) = tokio::join!(
-            stage.local.open(&name, &template),
-            stage.local.open(&name, &template),
-            stage.local.open(&name, &template)
+            stage.local.open(&name, &settings),
+            stage.local.open(&name, &settings),
+            stage.local.open(&name, &settings)
         );
         for opened in [one, two, three] {
             let opened = opened.unwrap();
@@ -122,11 +122,11 @@ fn opened_once() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(created, 1);
         sandboxes[0].write(at("/tmp/x"), b"x".into(), Write::Replace).await.unwrap();
         assert_eq!(out(&sandboxes[2], "cat /tmp/x").await, "x");
-        // Another template does not change it.
-        let mut other = template.clone();
-        other.image.name = "other".into();
+        // Another settings does not change it.
+        let mut other = settings.clone();
+        other.profile.name = "other".into();
         let opened = stage.local.open(&name, &other).await.unwrap();
-        assert_eq!((opened.created, &opened.image[..]), (false, "python"));
+        assert_eq!((opened.created, &opened.profile[..]), (false, "python"));
         assert_eq!(out(&opened.sandbox, "cat /tmp/x").await, "x");
     })
 }
@@ -141,7 +141,7 @@ fn listed() -> Result<(), libtest_mimic::Failed> {
         }
         let list = stage.local.list(&session).await.unwrap();
         let shown: Vec<_> =
-            list.iter().map(|info| (info.name.as_str(), &info.image[..], info.status)).collect();
+            list.iter().map(|info| (info.name.as_str(), &info.profile[..], info.status)).collect();
         assert_eq!(shown, ["a", "b", "c-1"].map(|name| (name, "python", Status::Running)));
         let other = koze_core::SessionId::new("tests", "other").unwrap();
         assert_eq!(stage.local.list(&other).await.unwrap(), []);
@@ -151,9 +151,9 @@ fn listed() -> Result<(), libtest_mimic::Failed> {
 fn refused() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
-        let mut template = template();
-        template.image.allowed_hosts = vec!["https://example.com".into()];
-        let error = stage.local.open(&id("a"), &template).await.unwrap_err();
+        let mut settings = settings();
+        settings.profile.allowed_hosts = vec!["https://example.com".into()];
+        let error = stage.local.open(&id("a"), &settings).await.unwrap_err();
         assert_eq!(error.code, Code::InvalidInput);
         assert_eq!(stage.local.list(&id("a").session).await.unwrap(), []);
     })
@@ -164,7 +164,7 @@ pub(crate) fn open_where_forbidden() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let local = Local::new(std::env::args_os().nth(2).unwrap()).unwrap();
-        match local.open(&id("a"), &template()).await {
+        match local.open(&id("a"), &settings()).await {
             Ok(_) => println!("opened"),
             Err(error) => println!("{error}; {}", local.list(&id("a").session).await.unwrap().len()),
         }
@@ -195,9 +195,9 @@ fn forbidden_namespaces() -> Result<(), libtest_mimic::Failed> {
 fn sleeps_and_wakes() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
-        let mut template = template();
-        template.sleep_after = Duration::from_millis(500);
-        let sandbox = stage.local.open(&id("a"), &template).await.unwrap().sandbox;
+        let mut settings = settings();
+        settings.sleep_after = Duration::from_millis(500);
+        let sandbox = stage.local.open(&id("a"), &settings).await.unwrap().sandbox;
         out(&sandbox, "echo kept > /home/user/f; sleep 98763 > /dev/null 2>&1 &").await;
         assert_eq!(sandbox.status().await.unwrap(), Status::Running);
         // A call in progress keeps it awake.
@@ -237,7 +237,7 @@ fn destroyed() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(sandbox.stat(at("/tmp/x")).await.unwrap_err().code, Code::NotFound);
         assert_eq!(sandbox.destroy().await.unwrap_err().code, Code::NotFound);
         assert_eq!(stage.local.list(&id("a").session).await.unwrap(), []);
-        let again = stage.local.open(&id("a"), &template()).await.unwrap();
+        let again = stage.local.open(&id("a"), &settings()).await.unwrap();
         assert!(again.created);
         assert_eq!(again.sandbox.stat(at("/tmp/x")).await.unwrap_err().code, Code::NotFound);
     })
@@ -281,7 +281,7 @@ fn killed_supervisor_leaves_nothing() -> Result<(), libtest_mimic::Failed> {
         let all = below(child.id());
         assert!(all.len() >= 3, "{all:?}");
         // While it runs, nobody else may.
-        let opened = stage.local.open(&id("kept"), &template()).await.unwrap();
+        let opened = stage.local.open(&id("kept"), &settings()).await.unwrap();
         assert!(!opened.created);
         assert_eq!(opened.sandbox.status().await.unwrap(), Status::Running);
         let refused = opened.sandbox.read(at("/workspace/file"), 0, 10).await.unwrap_err();
@@ -305,14 +305,14 @@ fn two_providers() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let other = Local::new(stage.state.path()).unwrap();
-        let (name, template) = (id("a"), template());
-        let (one, two) = tokio::join!(stage.local.open(&name, &template), other.open(&name, &template));
+        let (name, settings) = (id("a"), settings());
+        let (one, two) = tokio::join!(stage.local.open(&name, &settings), other.open(&name, &settings));
         let created =
             [&one, &two].into_iter().filter(|opened| opened.as_ref().is_ok_and(|opened| opened.created));
         assert_eq!(created.count(), 1);
         // Different sandboxes do not get into each other's way.
         let mine = stage.open("mine").await;
-        let theirs = other.open(&id("theirs"), &template).await.unwrap().sandbox;
+        let theirs = other.open(&id("theirs"), &settings).await.unwrap().sandbox;
         assert_eq!(
             (out(&mine, "hostname").await, out(&theirs, "hostname").await),
             ("mine".into(), "theirs".into())

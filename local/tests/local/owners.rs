@@ -9,7 +9,7 @@ use koze_core::{Provider, Sandbox};
 use koze_local::{Local, Weakness};
 
 use crate::Test;
-use crate::stage::{Stage, at, id, is_root, out, template, within};
+use crate::stage::{Stage, at, id, is_root, out, settings, within};
 
 /// The user that all sandboxes of root had once: the first subordinate one that useradd hands out.
 const FORMER: u32 = 100_000;
@@ -82,7 +82,7 @@ fn user_stays() -> Result<(), libtest_mimic::Failed> {
         let Stage { local, state } = stage;
         drop((local, sandbox));
         let local = Local::new(state.path()).unwrap();
-        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         assert_eq!(out(&sandbox, "cat d/f; echo more >> d/f; cat d/f").await, "mine\nmine\nmore");
         let stage = Stage { local, state };
         assert_eq!(users(&[&stage]), before);
@@ -108,7 +108,7 @@ fn users_of_before() -> Result<(), libtest_mimic::Failed> {
         let Stage { local, state } = stage;
         drop((local, sandbox));
         let local = Local::new(state.path()).unwrap();
-        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         assert_eq!(
             out(&sandbox, "chmod 700 d/e; echo more >> d/e/f; cat d/e/f; rm secret").await,
             "mine\nmore"

@@ -11,7 +11,7 @@ use koze_local::{Local, Objects};
 
 use crate::Test;
 use crate::server::{self, Browser, chunk, head};
-use crate::stage::{Stage, command, id, out, sh, template, until, within};
+use crate::stage::{Stage, command, id, out, settings, sh, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("preview_answers", preview_answers),
@@ -260,9 +260,9 @@ fn preview_of_odd_browsers() -> Result<(), libtest_mimic::Failed> {
 fn preview_sleeps_and_wakes() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
-        let mut template = template();
-        template.sleep_after = Duration::from_millis(500);
-        let sandbox = stage.local.open(&id("a"), &template).await.unwrap().sandbox;
+        let mut settings = settings();
+        settings.sleep_after = Duration::from_millis(500);
+        let sandbox = stage.local.open(&id("a"), &settings).await.unwrap().sandbox;
         server::inside(&sandbox, "127.0.0.1:8080").await;
         let browser = Browser::new(&sandbox.expose(8080).await.unwrap());
         // An open connection keeps it awake.
@@ -288,7 +288,7 @@ fn preview_sleeps_and_wakes() -> Result<(), libtest_mimic::Failed> {
 fn preview_outlives_its_provider() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let Stage { local, state } = Stage::new();
-        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         server::inside(&sandbox, "127.0.0.1:8080").await;
         let url = sandbox.expose(8080).await.unwrap();
         let browser = Browser::new(&url);
@@ -299,7 +299,7 @@ fn preview_outlives_its_provider() -> Result<(), libtest_mimic::Failed> {
         let local = Local::new(state.path()).unwrap();
         // Nobody has opened it yet, and it is there.
         assert_eq!(browser.get("/echo").0, 502);
-        let sandbox = local.open(&id("a"), &template()).await.unwrap().sandbox;
+        let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         server::start(&sandbox, "127.0.0.1:8080").await;
         assert_eq!(browser.get("/echo").0, 200);
         assert_eq!(sandbox.expose(8080).await.unwrap(), url);
@@ -313,7 +313,7 @@ fn preview_of_two_providers() -> Result<(), libtest_mimic::Failed> {
         server::inside(&sandbox, "127.0.0.1:8080").await;
         let browser = Browser::new(&sandbox.expose(8080).await.unwrap());
         let other = Local::new(stage.state.path()).unwrap();
-        let theirs = other.open(&id("b"), &template()).await.unwrap().sandbox;
+        let theirs = other.open(&id("b"), &settings()).await.unwrap().sandbox;
         let there = Browser::new(&theirs.expose(8080).await.unwrap());
         assert_ne!(there.port, browser.port);
         // The right name and token, at the program that does not run it.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command as Process, ExitCode, Stdio};
 use std::time::Duration;
 
-use koze_core::provider::{Image, Size, Template};
+use koze_core::provider::{Profile, Settings, Size};
 use koze_core::sandbox::{Command, Output, Place, Sandbox, Write};
 use koze_core::{Provider, SandboxId, SandboxName, SessionId};
 use koze_local::{Local, LocalSandbox, Weakness};
@@ -41,11 +41,11 @@ impl Stage {
 
     /// A sandbox with the internet.
     pub(crate) async fn online(&self, name: &str, allowed: &[&str], denied: &[&str]) -> LocalSandbox {
-        let mut template = template();
-        template.image.internet = true;
-        template.image.allowed_hosts = allowed.iter().map(|&host| host.to_owned()).collect();
-        template.image.denied_hosts = denied.iter().map(|&host| host.to_owned()).collect();
-        self.local.open(&id(name), &template).await.unwrap().sandbox
+        let mut settings = settings();
+        settings.profile.internet = true;
+        settings.profile.allowed_hosts = allowed.iter().map(|&host| host.to_owned()).collect();
+        settings.profile.denied_hosts = denied.iter().map(|&host| host.to_owned()).collect();
+        self.local.open(&id(name), &settings).await.unwrap().sandbox
     }
 
     /// One whose sandboxes lack some of their protections.
@@ -56,14 +56,14 @@ impl Stage {
 
     /// The sandbox of a name, made if need be.
     pub(crate) async fn open(&self, name: &str) -> LocalSandbox {
-        self.local.open(&id(name), &template()).await.unwrap().sandbox
+        self.local.open(&id(name), &settings()).await.unwrap().sandbox
     }
 
     /// A sandbox with other limits.
     pub(crate) async fn sized(&self, memory_mib: u32, disk_mb: u32) -> LocalSandbox {
-        let mut template = template();
-        template.image.size = Size { memory_mib, disk_mb };
-        self.local.open(&id("sized"), &template).await.unwrap().sandbox
+        let mut settings = settings();
+        settings.profile.size = Size { memory_mib, disk_mb };
+        self.local.open(&id("sized"), &settings).await.unwrap().sandbox
     }
 }
 
@@ -93,9 +93,9 @@ pub(crate) fn id(name: &str) -> SandboxId {
     SandboxId { session, name: SandboxName::new(name).unwrap() }
 }
 
-pub(crate) fn template() -> Template {
-    Template {
-        image: Image {
+pub(crate) fn settings() -> Settings {
+    Settings {
+        profile: Profile {
             name: "python".into(),
             reference: "docker.io/library/python:3".into(),
             internet: false,

@@ -1,12 +1,12 @@
 //! The agent's tools, on sandboxes of this machine.
 
 use koze_core::Code;
-use koze_core::pool::{Images, Pool};
+use koze_core::pool::{Pool, Profiles};
 use koze_local::Local;
 use serde_json::{Value, json};
 
 use crate::Test;
-use crate::stage::{Stage, id, template, within};
+use crate::stage::{Stage, id, settings, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("tools_shell", shell),
@@ -27,8 +27,8 @@ struct Session {
 
 fn session() -> Session {
     let Stage { local, state } = Stage::new();
-    let images = Images::new(vec![template().image], "python").unwrap();
-    Session { pool: Pool::new(local, id("default").session, images), _state: state }
+    let profiles = Profiles::new(vec![settings().profile], "python").unwrap();
+    Session { pool: Pool::new(local, id("default").session, profiles), _state: state }
 }
 
 impl Session {

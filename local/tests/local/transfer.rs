@@ -11,7 +11,7 @@ use koze_core::{Code, Provider, Sandbox, transfer};
 use koze_local::Local;
 
 use crate::Test;
-use crate::stage::{Stage, at, host, id, out, sh, template, until, victim, within};
+use crate::stage::{Stage, at, host, id, out, settings, sh, until, victim, within};
 
 /// Has this program transfer until it is killed.
 pub(crate) const TRANSFERS: &str = "--transfers";
@@ -254,7 +254,7 @@ fn stopped() -> Result<(), libtest_mimic::Failed> {
 /// Transfers until it is killed.
 pub(crate) fn transfer_on() -> ExitCode {
     host(async |local| {
-        let open = async |name: &str| local.open(&id(name), &template()).await.unwrap().sandbox;
+        let open = async |name: &str| local.open(&id(name), &settings()).await.unwrap().sandbox;
         let (from, to) = (open("from").await, open("to").await);
         sh(&from, "mkdir -p d && cd d && truncate -s 50M a b c").await;
         loop {
@@ -304,7 +304,7 @@ fn killed() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(notes(&stage), 3);
         drop(stage.local);
         let again = Local::new(stage.state.path()).unwrap();
-        let to = again.open(&id("to"), &template()).await.unwrap().sandbox;
+        let to = again.open(&id("to"), &settings()).await.unwrap().sandbox;
         assert_eq!(out(&to, "ls -A").await, "copy");
     })
 }
@@ -330,7 +330,7 @@ fn between_providers() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let local = stage.open("a").await;
-        let memory = Memory::new().open(&id("m"), &template()).await.unwrap().sandbox;
+        let memory = Memory::new().open(&id("m"), &settings()).await.unwrap().sandbox;
         out(&local, "mkdir -p d/empty; head -c 3000000 /dev/urandom > d/f; chmod 750 d/f; ln -s f d/l").await;
         assert_eq!(transfer(&local, "d", &memory, "e", true).await.unwrap(), 3_000_000);
         assert_eq!(transfer(&memory, "e", &local, "f", true).await.unwrap(), 3_000_000);

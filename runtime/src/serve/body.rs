@@ -6,7 +6,7 @@ use worker::Request;
 
 use super::answer::Refusal;
 use koze_core::error::Result as Read;
-use koze_core::tool::{self, Unread};
+use koze_core::tool::{self, ReadError};
 
 /// The longest body: a file written by a model, as JSON.
 pub(super) const MOST: usize = 32 << 20;
@@ -16,8 +16,8 @@ pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
     let bytes = read(request).await?;
     match tool::read(&bytes) {
         Ok(input) => Ok(Ok(input)),
-        Err(Unread::Twice(error)) => Ok(Err(error)),
-        Err(Unread::NoJson(error)) => Err(Refusal::invalid(format!(
+        Err(ReadError::DuplicateKey(error)) => Ok(Err(error)),
+        Err(ReadError::InvalidJson(error)) => Err(Refusal::invalid(format!(
             "the body is not valid JSON: {error}; send the tool's input as a JSON object"
         ))),
     }

@@ -20,7 +20,7 @@ use crate::provider::cloudflare::{Cloudflare, label};
 use koze_core::error::Error;
 use koze_core::pool::Pool;
 use koze_core::tool::mcp::Files;
-use koze_core::tool::{self, Catalog, Families, Unread, mcp};
+use koze_core::tool::{self, Catalog, Families, ReadError, mcp};
 
 /// The session of clients that name none. All such clients of a tenant share it.
 const SESSION: &str = "default";
@@ -156,10 +156,10 @@ fn read(body: &[u8]) -> Result<Said, ErrorData> {
     let (body, twice) = match tool::read(body) {
         Ok(body) => (body, None),
         // The sender gets the error in the result of its request.
-        Err(Unread::Twice(twice)) => {
-            (serde_json::from_slice(body).map_err(|error| unread(&error))?, Some(twice))
+        Err(ReadError::DuplicateKey(error)) => {
+            (serde_json::from_slice(body).map_err(|error| unread(&error))?, Some(error))
         }
-        Err(Unread::NoJson(error)) => return Err(unread(&error)),
+        Err(ReadError::InvalidJson(error)) => return Err(unread(&error)),
     };
     let Value::Object(mut message) = body else { return Err(invalid("it is not a JSON object")) };
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
@@ -216,10 +216,10 @@ async fn outcome<F: Families>(
         }
         "ping" if legacy => Ok(Outcome::Empty(EmptyResult {})),
         "tools/list" => {
-            let mut list = ListToolsResult::with_all_items(mcp::tools(catalog.definitions(pool.images())));
+            let mut list = ListToolsResult::with_all_items(mcp::tools(catalog.definitions(pool.profiles())));
             list.result_type = list.result_type.filter(|_| !legacy);
             if !legacy {
-                // The images can change with the next deployment.
+                // The profiles can change with the next deployment.
                 (list.ttl_ms, list.cache_scope) = (Some(0), Some(CacheScope::Private));
             }
             Ok(Outcome::Tools(list.into()))

@@ -37,14 +37,14 @@ use self::route::{Query, Route, Url};
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
 use koze_core::id::SessionId;
-use koze_core::pool::{Images, Pool};
+use koze_core::pool::{Pool, Profiles};
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{Catalog, Families, ToolResult};
 
 /// The variable with the host of preview URLs, if it differs from the host of the request.
 const PREVIEW_HOST: &str = "KOZE_PREVIEW_HOST";
 
-/// The classes, images and tools that a project serves. `koze build` implements it.
+/// The classes, profiles and tools that a project serves. `koze build` implements it.
 pub trait Served {
     /// The sandbox classes available to agents.
     const CLASSES: &'static [Class];
@@ -52,13 +52,13 @@ pub trait Served {
     /// The families of tools.
     type Families: Families;
 
-    /// The images of these classes.
-    fn images() -> Images;
+    /// The profiles of these classes.
+    fn profiles() -> Profiles;
 }
 
 /// Returns the tools that a request asks for with `?tools=`.
 fn catalog<S: Served>(query: &Query) -> Result<Catalog<S::Families>, Refusal> {
-    Ok(Catalog::select(&S::images(), query.get("tools").map(String::as_str))?)
+    Ok(Catalog::select(&S::profiles(), query.get("tools").map(String::as_str))?)
 }
 
 /// Handles a request.
@@ -78,7 +78,7 @@ pub fn session<S: Served>(env: &Env, id: SessionId) -> Pool<Cloudflare> {
     if let (Ok(tokens), Some(host)) = (Tokens::of(env), preview_host(env)) {
         provider = provider.with_previews(Previews::new(Key::new(tokens.secret()), "https", host));
     }
-    Pool::new(provider, id, S::images())
+    Pool::new(provider, id, S::profiles())
 }
 
 async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refusal> {
@@ -105,7 +105,7 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             Some(call) => provider.with_call(call),
             None => provider,
         };
-        Pool::new(provider, id, S::images())
+        Pool::new(provider, id, S::profiles())
     };
     match route {
         Route::Tools => json(&definitions::<S>(&query)?),
@@ -153,6 +153,6 @@ fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
             return Err(Refusal::invalid(message));
         }
     };
-    let tools = catalog::<S>(query)?.definitions(&S::images());
+    let tools = catalog::<S>(query)?.definitions(&S::profiles());
     Ok(Value::Array(tools.iter().map(|tool| tool.to_json(dialect)).collect()))
 }

@@ -5,14 +5,14 @@
 #![allow(non_camel_case_types, clippy::enum_variant_names, clippy::upper_case_acronyms)]
 #![allow(clippy::too_many_lines, clippy::unreadable_literal)]
 
-//! The tools for agents in the sandboxes of this package, and the images that agents may name.
+//! The tools for agents in the sandboxes of this package, and the sandbox profiles that agents may name.
 //#region served
 
-/// The image of one of this package's sandboxes.
+/// A sandbox profile: one of this package's sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Image {
+pub enum Profile {
 //#endregion
-//#region image
+//#region profile
     /// __KOZE_DOC__
     //#region default
     #[default]
@@ -22,12 +22,12 @@ pub enum Image {
 //#region served
 }
 
-impl Image {
-    /// All images, in the order of their files.
-    pub const ALL: [Image; __KOZE_COUNT__] = [
+impl Profile {
+    /// All profiles, in the order of their files.
+    pub const ALL: [Profile; __KOZE_COUNT__] = [
 //#endregion
-//#region image
-        Image::__KOZE_VARIANT__,
+//#region profile
+        Profile::__KOZE_VARIANT__,
 //#endregion
 //#region served
     ];
@@ -37,8 +37,8 @@ impl Image {
     pub const fn name(self) -> &'static str {
         match self {
 //#endregion
-//#region image
-            Image::__KOZE_VARIANT__ => "__KOZE_NAME__",
+//#region profile
+            Profile::__KOZE_VARIANT__ => "__KOZE_NAME__",
 //#endregion
 //#region served
         }
@@ -46,11 +46,11 @@ impl Image {
 
     /// Returns it in the form that providers take, with all settings of its sandbox file.
     #[must_use]
-    pub fn declared(self) -> ::koze::provider::Image {
+    pub fn declared(self) -> ::koze::provider::Profile {
         match self {
 //#endregion
-//#region image
-            Image::__KOZE_VARIANT__ => ::koze::provider::Image {
+//#region profile
+            Profile::__KOZE_VARIANT__ => ::koze::provider::Profile {
                 internet: __KOZE_INTERNET__,
                 //#region allowed_hosts
                 allowed_hosts: [__KOZE_ALLOWED_HOSTS__].map(::core::convert::Into::into).to_vec(),
@@ -62,12 +62,12 @@ impl Image {
                 env: [__KOZE_ENV__].map(|(name, value)| (name.into(), value.into())).to_vec(),
                 //#endregion
                 //#region tools
-                tools: [__KOZE_IMAGE_TOOLS__].to_vec(),
+                tools: [__KOZE_PROFILE_TOOLS__].to_vec(),
                 //#endregion
                 //#region sleep_after
                 sleep_after: Some(::core::time::Duration::__KOZE_UNIT__(__KOZE_TIME__)),
                 //#endregion
-                ..::koze::provider::Image::new(
+                ..::koze::provider::Profile::new(
                     "__KOZE_NAME__",
                     "__KOZE_REFERENCE__",
                     ::koze::provider::Size { memory_mib: __KOZE_MEMORY__, disk_mb: __KOZE_DISK__ },
@@ -79,35 +79,35 @@ impl Image {
     }
 }
 
-impl ::core::str::FromStr for Image {
+impl ::core::str::FromStr for Profile {
     type Err = ::koze::Error;
 
     fn from_str(name: &str) -> ::core::result::Result<Self, ::koze::Error> {
         match name {
 //#endregion
-//#region image
-            "__KOZE_NAME__" => Ok(Image::__KOZE_VARIANT__),
+//#region profile
+            "__KOZE_NAME__" => Ok(Profile::__KOZE_VARIANT__),
 //#endregion
 //#region served
-            _ => Err(::koze::pool::unknown_image(name, &[__KOZE_NAMES__])),
+            _ => Err(::koze::pool::unknown_profile(name, &[__KOZE_NAMES__])),
         }
     }
 }
 
-/// Returns the images for the sandboxes of a session.
+/// Returns the profiles for the sandboxes of a session.
 ///
 /// # Panics
-/// Never: the default is one of the images.
+/// Never: the default is one of the profiles.
 #[must_use]
-pub fn images() -> ::koze::Images {
+pub fn profiles() -> ::koze::Profiles {
     let list = ::std::vec![
 //#endregion
-//#region image
-        Image::__KOZE_VARIANT__.declared(),
+//#region profile
+        Profile::__KOZE_VARIANT__.declared(),
 //#endregion
 //#region served
     ];
-    ::koze::Images::new(list, Image::default().name()).expect("the default is one of them")
+    ::koze::Profiles::new(list, Profile::default().name()).expect("the default is one of them")
 }
 
 /// The families of tools that the sandboxes serve.
@@ -118,13 +118,13 @@ pub type Families = (__KOZE_FAMILIES__,);
 /// # Errors
 /// Returns an error if there are several families without `agent`.
 pub fn catalog() -> ::koze::Result<::koze::tool::Catalog<Families>> {
-    ::koze::tool::Catalog::select(&images(), ::core::option::Option::None)
+    ::koze::tool::Catalog::select(&profiles(), ::core::option::Option::None)
 }
 
 /// Returns the definitions of the default toolset for models.
 #[must_use]
 pub fn definitions() -> ::std::vec::Vec<::koze::tool::dialect::Definition> {
-    catalog().map(|catalog| catalog.definitions(&images())).unwrap_or_default()
+    catalog().map(|catalog| catalog.definitions(&profiles())).unwrap_or_default()
 }
 
 /// Calls a tool of the default toolset in a session. Treats the input as untrusted data.
@@ -146,16 +146,16 @@ pub struct Tools;
 impl ::koze::serve::Served for Tools {
     const CLASSES: &'static [::koze::provider::cloudflare::Class] = &[
 //#endregion
-//#region image
-        ::koze::provider::cloudflare::Class { image: "__KOZE_NAME__", binding: "__KOZE_BINDING__" },
+//#region profile
+        ::koze::provider::cloudflare::Class { profile: "__KOZE_NAME__", binding: "__KOZE_BINDING__" },
 //#endregion
 //#region served
     ];
 
     type Families = Families;
 
-    fn images() -> ::koze::Images {
-        images()
+    fn profiles() -> ::koze::Profiles {
+        profiles()
     }
 }
 

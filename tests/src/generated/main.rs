@@ -10,7 +10,7 @@ use std::io::{BufRead, Write};
 use std::rc::Rc;
 
 use koze::provider::memory::Memory;
-use koze::tool::Unread;
+use koze::tool::ReadError;
 use koze::{Pool, Provider, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn run<P: Provider + Clone + 'static>(provider: &P) {
                 let session = call["session"].as_str().expect("a session").to_owned();
                 let pool = pools.entry(session).or_insert_with_key(|session| {
                     let id = SessionId::new("tests", session).expect("a name of a session");
-                    Rc::new(Pool::new(provider.clone(), id, generated::images()))
+                    Rc::new(Pool::new(provider.clone(), id, generated::profiles()))
                 });
                 let (pool, input) = (Rc::clone(pool), call["input"].take());
                 tokio::task::spawn_local(async move {
@@ -57,8 +57,8 @@ fn run<P: Provider + Clone + 'static>(provider: &P) {
                     };
                     let result = match input {
                         Ok(input) => generated::handle_tool_call(&pool, tool, input).await,
-                        Err(Unread::Twice(error)) => Err(error).into(),
-                        Err(Unread::NoJson(error)) => panic!("{call}: {error}"),
+                        Err(ReadError::DuplicateKey(error)) => Err(error).into(),
+                        Err(ReadError::InvalidJson(error)) => panic!("{call}: {error}"),
                     };
                     let mut answer = json!({ "content": result.content, "isError": result.is_error });
                     if let Some(id) = call.get("id") {

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use koze_core::pool::{Images, Pool};
+use koze_core::pool::{Pool, Profiles};
 use koze_core::provider::memory::Memory;
-use koze_core::provider::{Image, Size};
-use koze_core::tool::Unread;
+use koze_core::provider::{Profile, Size};
+use koze_core::tool::ReadError;
 use koze_core::{Provider, SessionId};
 use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
 use serde_json::Value;
@@ -28,16 +28,16 @@ pub(crate) const MEMORY: Hosted = Hosted {
     start: || Box::new(InProcess::new(Memory::new, Vec::new())),
 };
 
-/// The images of the tests' project: a large and a small one.
-pub(crate) fn images() -> Images {
+/// The profiles of the tests' project: a large and a small one.
+pub(crate) fn profiles() -> Profiles {
     let [default, other, reference] = IMAGES;
     let large = Size { memory_mib: 1024, disk_mb: 4000 };
     let small = Size { memory_mib: 128, disk_mb: 300 };
     let list = vec![
-        Image::new(default, "docker.io/cloudflare/sandbox:0.12.10", large),
-        Image::new(other, reference, small),
+        Profile::new(default, "docker.io/cloudflare/sandbox:0.12.10", large),
+        Profile::new(other, reference, small),
     ];
-    Images::new(list, default).expect("it is one of them")
+    Profiles::new(list, default).expect("it is one of them")
 }
 
 /// Sessions on a provider, and a way to recreate the provider with the same storage.
@@ -64,7 +64,7 @@ impl<P: Provider + Clone + Send + 'static> InProcess<P> {
         let provider = live.provider.clone();
         let made = || {
             let id = SessionId::new("tenant", session).expect("a good name");
-            Arc::new(Pool::new(provider, id, images()))
+            Arc::new(Pool::new(provider, id, profiles()))
         };
         Arc::clone(live.pools.entry(session.to_owned()).or_insert_with(made))
     }
@@ -82,8 +82,8 @@ impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
     fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
         match koze_core::tool::read(input.as_bytes()) {
             Ok(input) => self.call(session, tool, input),
-            Err(Unread::Twice(error)) => ToolResult { content: error.to_string(), is_error: true },
-            Err(Unread::NoJson(error)) => panic!("{input}: {error}"),
+            Err(ReadError::DuplicateKey(error)) => ToolResult { content: error.to_string(), is_error: true },
+            Err(ReadError::InvalidJson(error)) => panic!("{input}: {error}"),
         }
     }
 

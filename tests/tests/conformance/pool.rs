@@ -4,7 +4,7 @@ use koze_core::provider::memory::Memory;
 use koze_core::{Code, Pool, SessionId};
 use libtest_mimic::{Failed, Trial};
 
-use crate::in_process::images;
+use crate::in_process::profiles;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
@@ -15,7 +15,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn pool(provider: &Memory, tenant: &str, session: &str) -> Pool<Memory> {
     let id = SessionId::new(tenant, session).expect("good names");
-    Pool::new(provider.clone(), id, images())
+    Pool::new(provider.clone(), id, profiles())
 }
 
 fn destroyed() -> Result<(), Failed> {

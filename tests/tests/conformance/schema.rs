@@ -5,7 +5,7 @@ use koze_core::tool::{All, Catalog};
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::in_process::images;
+use crate::in_process::profiles;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
@@ -37,8 +37,8 @@ fn as_committed() {
 }
 
 fn definitions() -> Vec<Definition> {
-    let images = images();
-    Catalog::<All>::select(&images, None).expect("the agent family").definitions(&images)
+    let profiles = profiles();
+    Catalog::<All>::select(&profiles, None).expect("the agent family").definitions(&profiles)
 }
 
 fn dialects() {

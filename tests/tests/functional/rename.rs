@@ -206,7 +206,7 @@ fn mentions_of_the_old_name_are_listed() {
     updated src/generated/worker.mjs
     updated src/generated/worker.d.mts
     updated koze.lock
-    next: change these lines, which use `ShellSandbox`, `shell_sandbox`, `SHELL_SANDBOX`, `generated::shell` and `Image::Shell`
+    next: change these lines, which use `ShellSandbox`, `shell_sandbox`, `SHELL_SANDBOX`, `generated::shell` and `Profile::Shell`
       src/lib.rs:3: env.shell_sandbox().get("SHELL_SANDBOX");
     "#);
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use koze_core::Images;
+use koze_core::Profiles;
 use koze_core::tool::ToolResult;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -41,10 +41,10 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
         state: Some(scratch.path().join("state")),
         session: args::SESSION.to_owned(),
     };
-    let images = local_session::images(&session)?;
+    let profiles = local_session::profiles(&session)?;
     let client = LocalSession::find(&session)?.client();
     local_session::wait(async {
-        let played = Agent { client: client.clone(), images }.play().await;
+        let played = Agent { client: client.clone(), profiles }.play().await;
         for name in SANDBOXES {
             // It may not exist if the demo failed early.
             let _ = client.destroy(name).await;
@@ -100,7 +100,7 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
 /// The scripted agent, in place of a model.
 struct Agent {
     client: Client,
-    images: Images,
+    profiles: Profiles,
 }
 
 impl Agent {
@@ -132,7 +132,7 @@ impl Agent {
     /// Calls a tool and shows the call and its result.
     async fn call(&self, tool: &str, input: Value) -> Result<Value, String> {
         show::out(&format!("\n> {tool} {input}\n"));
-        let reply = self.client.call(self.images.clone(), None, tool, input).await;
+        let reply = self.client.call(self.profiles.clone(), None, tool, input).await;
         let ToolResult { content, is_error } = reply.into();
         show::out(&format!("{content}\n"));
         if is_error {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use koze_core::provider::Image;
+use koze_core::provider::Profile;
 use koze_core::{Code, Error};
 use koze_local::{Local, Objects};
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ const SESSION: &str = "dev";
 /// The variable that holds the Worker's bearer token.
 const TOKEN: &str = "KOZE_TOKEN";
 
-/// The configuration, and the class and image of each sandbox.
-type Staged = (Value, Vec<(String, Image)>);
+/// The configuration, and the class and profile of each sandbox.
+type Staged = (Value, Vec<(String, Profile)>);
 
 /// The state of a local run next to wrangler.
 struct Run {
@@ -35,7 +35,7 @@ struct Run {
     stage: Arc<Stage>,
     objects: Arc<Objects>,
     vars: Vec<(&'static str, Value)>,
-    /// The last staged configuration and images.
+    /// The last staged configuration and profiles.
     staged: Option<Staged>,
 }
 

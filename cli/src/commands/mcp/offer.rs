@@ -58,13 +58,13 @@ impl Backend for Supervised {
     async fn call(&self, tool: &str, input: Value) -> CallToolResult {
         let offering = self.project.now().offering.clone();
         let toolset = offering.toolset.as_deref();
-        mcp::reply(self.client.call(offering.images, toolset, tool, input).await)
+        mcp::reply(self.client.call(offering.profiles, toolset, tool, input).await)
     }
 }
 
 fn read(args: &args::SessionArgs, toolset: Option<&String>) -> Result<Arc<Offer>, ExitCode> {
-    let Offered { images, files, generated } = local_session::offered(args)?;
+    let Offered { profiles, files, generated } = local_session::offered(args)?;
     let files = files.into_iter().chain([generated]);
-    let offer = Offer::new(Offering::new(images, toolset.cloned(), files));
+    let offer = Offer::new(Offering::new(profiles, toolset.cloned(), files));
     offer.map(Arc::new).map_err(|error| local_session::failed(&error))
 }

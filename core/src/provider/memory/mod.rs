@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::tree::Tree;
-use super::{Info, Opened, Provider, Template};
+use super::{Info, Opened, Provider, Settings};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SessionId};
 use crate::sandbox::{Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write};
@@ -19,7 +19,7 @@ pub struct Memory {
 
 #[derive(Debug, Clone)]
 struct Known {
-    image: String,
+    profile: String,
     tree: Arc<Mutex<Tree>>,
 }
 
@@ -41,22 +41,22 @@ impl Memory {
 impl Provider for Memory {
     type Sandbox = MemorySandbox;
 
-    async fn open(&self, id: &SandboxId, template: &Template) -> Result<Opened<MemorySandbox>> {
+    async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<MemorySandbox>> {
         let mut sandboxes = lock(&self.sandboxes);
         let created = !sandboxes.contains_key(id);
         let known = sandboxes.entry(id.clone()).or_insert_with(|| Known {
-            image: template.image.name.clone(),
+            profile: settings.profile.name.clone(),
             tree: Arc::new(Mutex::new(Tree::new())),
         });
         let sandbox = MemorySandbox { id: id.clone(), tree: known.tree.clone(), provider: self.clone() };
-        Ok(Opened { sandbox, image: known.image.clone(), created })
+        Ok(Opened { sandbox, profile: known.profile.clone(), created })
     }
 
     async fn find(&self, id: &SandboxId) -> Result<Option<Opened<MemorySandbox>>> {
         let sandboxes = lock(&self.sandboxes);
         Ok(sandboxes.get(id).map(|known| Opened {
             sandbox: MemorySandbox { id: id.clone(), tree: known.tree.clone(), provider: self.clone() },
-            image: known.image.clone(),
+            profile: known.profile.clone(),
             created: false,
         }))
     }
@@ -66,7 +66,7 @@ impl Provider for Memory {
         let ours = sandboxes.iter().filter(|(id, _)| id.session == *session);
         let info = |(id, known): (&SandboxId, &Known)| Info {
             name: id.name.clone(),
-            image: known.image.clone(),
+            profile: known.profile.clone(),
             status: Status::Running,
         };
         Ok(ours.map(info).collect())

@@ -32,5 +32,5 @@ pub struct Agent;
 
 family!(
     Agent: Shell, ReadFile, WriteFile, Glob, Browse, SandboxCreate, SandboxList, Transfer;
-    with sandboxes::name_images
+    with sandboxes::name_profiles
 );

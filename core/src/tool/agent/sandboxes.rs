@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::Result;
-use crate::pool::{Images, Pool, SLEEP_AFTER};
+use crate::pool::{Pool, Profiles, SLEEP_AFTER};
 use crate::provider::Provider;
 use crate::tool::dialect::Definition;
 use crate::tool::input::within;
@@ -54,11 +54,11 @@ impl Tool for SandboxCreate {
     }
 }
 
-/// Lists the images in the schema.
-pub(super) fn name_images(definitions: &mut [Definition], images: &Images) {
+/// Lists the profiles in the schema.
+pub(super) fn name_profiles(definitions: &mut [Definition], profiles: &Profiles) {
     let mut names: Vec<&str> = Vec::new();
-    for name in images.list().iter().flat_map(|image| [&image.name, &image.reference]) {
-        // Several sandbox profiles may have the same image.
+    for name in profiles.list().iter().flat_map(|profile| [&profile.name, &profile.reference]) {
+        // Several profiles may have the same image.
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
@@ -69,10 +69,10 @@ pub(super) fn name_images(definitions: &mut [Definition], images: &Images) {
         "type": "string",
         "description": "The image to run.",
         "enum": names,
-        "default": images.default_image().name,
+        "default": profiles.default_profile().name,
     });
-    // If the images differ, no single value is the default.
-    if images.list().iter().all(|image| image.sleep_after.is_none_or(|sleep| sleep == SLEEP_AFTER)) {
+    // If the profiles differ, no single value is the default.
+    if profiles.list().iter().all(|profile| profile.sleep_after.is_none_or(|sleep| sleep == SLEEP_AFTER)) {
         properties["sleep_after_ms"]["default"] =
             u64::try_from(SLEEP_AFTER.as_millis()).unwrap_or_default().into();
     }
@@ -98,7 +98,7 @@ impl Tool for SandboxList {
         let list = pool.list().await?;
         let sandboxes: Vec<_> = list
             .into_iter()
-            .map(|info| json!({ "name": info.name, "image": info.image, "status": info.status }))
+            .map(|info| json!({ "name": info.name, "image": info.profile, "status": info.status }))
             .collect();
         Reply::ok(json!({ "sandboxes": sandboxes }))
     }

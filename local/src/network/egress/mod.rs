@@ -22,7 +22,7 @@ use super::super::engine::engine;
 use super::super::running::Running;
 use super::accept;
 use koze_core::error::Result;
-use koze_core::provider::Image;
+use koze_core::provider::Profile;
 
 /// Where programs in a sandbox find the proxy.
 const PORT: u16 = 3128;
@@ -31,20 +31,20 @@ const PORT: u16 = 3128;
 /// are none.
 pub(in super::super) type Names = Arc<HashMap<String, SocketAddr>>;
 
-/// Whether the hosts of an image can be read.
-pub(in super::super) fn check(image: &Image) -> Result<()> {
-    Policy::of(image).map(drop)
+/// Whether the hosts of a profile can be read.
+pub(in super::super) fn check(profile: &Profile) -> Result<()> {
+    Policy::of(profile).map(drop)
 }
 
 /// Opens the way out of a sandbox, if it is to have one. It closes when the sandbox ends.
 pub(in super::super) async fn open(
     running: &Running,
-    image: &Image,
+    profile: &Profile,
     names: Names,
     journal: Journal,
     weak: bool,
 ) -> Result<()> {
-    let Some(policy) = Policy::of(image)? else { return Ok(()) };
+    let Some(policy) = Policy::of(profile)? else { return Ok(()) };
     let listener = super::listen(running, PORT).await?;
     let reach = Arc::new(Reach::new(policy.weakened(weak), names, journal));
     let ended = running.end_of();
@@ -58,8 +58,8 @@ pub(in super::super) async fn open(
 }
 
 /// What programs find in their environment where there is a way out. Each tool reads the spelling it knows.
-pub(in super::super) fn environment(image: &Image) -> Vec<(String, String)> {
-    if !matches!(Policy::of(image), Ok(Some(_))) {
+pub(in super::super) fn environment(profile: &Profile) -> Vec<(String, String)> {
+    if !matches!(Policy::of(profile), Ok(Some(_))) {
         return Vec::new();
     }
     let proxy = format!("http://127.0.0.1:{PORT}");

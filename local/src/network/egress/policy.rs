@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use super::host::Host;
 use super::rule::Rule;
 use koze_core::error;
-use koze_core::provider::Image;
+use koze_core::provider::Profile;
 
-/// The hosts of an image, as its class in a Worker has them: what is denied is denied, and what is allowed is reached
+/// The hosts of a profile, as its class in a Worker has them: what is denied is denied, and what is allowed is reached
 /// also where the internet is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Policy {
@@ -26,16 +26,19 @@ pub(super) struct Refused {
 }
 
 impl Policy {
-    /// The policy of an image; none where nothing can be reached.
+    /// The policy of a profile; none where nothing can be reached.
     ///
     /// # Errors
     /// [`Code::InvalidInput`](crate::Code::InvalidInput) where an entry is invalid: it would match nothing, and deny
     /// nothing.
-    pub(super) fn of(image: &Image) -> error::Result<Option<Self>> {
+    pub(super) fn of(profile: &Profile) -> error::Result<Option<Self>> {
         let all = |hosts: &[String]| hosts.iter().map(|host| Rule::parse(host)).collect::<error::Result<_>>();
-        let policy =
-            Policy { allowed: all(&image.allowed_hosts)?, denied: all(&image.denied_hosts)?, weak: false };
-        Ok((image.internet || !policy.allowed.is_empty()).then_some(policy))
+        let policy = Policy {
+            allowed: all(&profile.allowed_hosts)?,
+            denied: all(&profile.denied_hosts)?,
+            weak: false,
+        };
+        Ok((profile.internet || !policy.allowed.is_empty()).then_some(policy))
     }
 
     /// The same without some of its protection: for the control runs of tests alone.
@@ -109,9 +112,9 @@ mod tests {
     use koze_core::error::Code;
     use koze_core::provider::Size;
 
-    fn image(internet: bool, allowed: &[&str], denied: &[&str]) -> Image {
+    fn profile(internet: bool, allowed: &[&str], denied: &[&str]) -> Profile {
         let all = |hosts: &[&str]| hosts.iter().map(|&host| host.to_owned()).collect();
-        Image {
+        Profile {
             name: "a".into(),
             reference: "a:1".into(),
             internet,
@@ -124,32 +127,32 @@ mod tests {
         }
     }
 
-    fn policy(image: &Image) -> Policy {
-        Policy::of(image).unwrap().unwrap()
+    fn policy(profile: &Profile) -> Policy {
+        Policy::of(profile).unwrap().unwrap()
     }
 
-    fn reaches(image: &Image, host: &str) -> bool {
-        policy(image).judge(&Host::parse(host).unwrap(), 443).is_ok()
+    fn reaches(profile: &Profile, host: &str) -> bool {
+        policy(profile).judge(&Host::parse(host).unwrap(), 443).is_ok()
     }
 
     #[test]
     fn off_unless_asked_for() {
-        assert_eq!(Policy::of(&image(false, &[], &[])).unwrap(), None);
-        assert_eq!(Policy::of(&image(false, &[], &["a.example"])).unwrap(), None);
-        assert!(reaches(&image(true, &[], &[]), "any.example"));
+        assert_eq!(Policy::of(&profile(false, &[], &[])).unwrap(), None);
+        assert_eq!(Policy::of(&profile(false, &[], &["a.example"])).unwrap(), None);
+        assert!(reaches(&profile(true, &[], &[]), "any.example"));
         // As in a Worker, hosts that are allowed are reached also where the rest is off.
-        let some = image(false, &["a.example"], &[]);
+        let some = profile(false, &["a.example"], &[]);
         assert!(reaches(&some, "a.example") && !reaches(&some, "b.example"));
     }
 
     #[test]
     fn patterns() {
-        let image =
-            image(true, &["a.example", "*.b.example", "203.0.113.7", "*.c.d"], &["*.x.b.example", "c.c.d"]);
+        let profile =
+            profile(true, &["a.example", "*.b.example", "203.0.113.7", "*.c.d"], &["*.x.b.example", "c.c.d"]);
         for host in
             ["a.example", "A.EXAMPLE.", "y.b.example", "y.y.b.example", "203.0.113.7", "x.b.example", "e.c.d"]
         {
-            assert!(reaches(&image, host), "{host}");
+            assert!(reaches(&profile, host), "{host}");
         }
         for host in [
             "b.example",
@@ -161,15 +164,15 @@ mod tests {
             "y.x.b.example",
             "c.c.d",
         ] {
-            assert!(!reaches(&image, host), "{host}");
+            assert!(!reaches(&profile, host), "{host}");
         }
         // One address in two notations.
-        assert!(reaches(&image, "[::ffff:203.0.113.7]"));
+        assert!(reaches(&profile, "[::ffff:203.0.113.7]"));
     }
 
     #[test]
     fn ports() {
-        let image = image(
+        let profile = profile(
             true,
             &[
                 "a.example",
@@ -199,14 +202,14 @@ mod tests {
             ("x.c.example", 80, false),
             ("x.c.example", 443, true),
         ] {
-            let judged = policy(&image).judge(&Host::parse(host).unwrap(), port);
+            let judged = policy(&profile).judge(&Host::parse(host).unwrap(), port);
             assert_eq!(judged.is_ok(), wanted, "{host} {port}: {judged:?}");
             // The control.
-            let weak = policy(&image).weakened(true).judge(&Host::parse(host).unwrap(), port);
+            let weak = policy(&profile).weakened(true).judge(&Host::parse(host).unwrap(), port);
             assert_eq!(weak.is_ok(), host != "x.c.example", "{host} {port}");
         }
         // Nothing is said of ports where no list of hosts is.
-        let all = self::image(true, &[], &["a.example"]);
+        let all = self::profile(true, &[], &["a.example"]);
         for (host, port, wanted) in
             [("b.example", 22, true), ("a.example", 22, false), ("a.example", 443, false)]
         {
@@ -220,7 +223,7 @@ mod tests {
 
     #[test]
     fn addresses_in_disguise() {
-        let image = image(true, &[], &["203.0.113.7", "198.51.100.1:80"]);
+        let profile = profile(true, &[], &["203.0.113.7", "198.51.100.1:80"]);
         let cases: serde_json::Value = serde_json::from_str(include_str!("addresses.json")).unwrap();
         let denied: Host = Host::parse("203.0.113.7").unwrap();
         for case in cases.as_array().unwrap() {
@@ -228,19 +231,19 @@ mod tests {
             let host = Host::Address(address.parse().unwrap());
             let holds = case["holds"].as_array().unwrap().iter().any(|held| held == "203.0.113.7");
             let wanted = !holds && host != denied;
-            assert_eq!(policy(&image).judge(&host, 443).is_ok(), wanted, "{address}");
+            assert_eq!(policy(&profile).judge(&host, 443).is_ok(), wanted, "{address}");
             let found =
-                policy(&image).judge_found(&Host::Name("a.example".into()), address.parse().unwrap(), 443);
+                policy(&profile).judge_found(&Host::Name("a.example".into()), address.parse().unwrap(), 443);
             assert_eq!(found.is_ok(), wanted, "{address}");
         }
-        let weak = policy(&image).weakened(true);
+        let weak = policy(&profile).weakened(true);
         let mapped = Host::Address("64:ff9b::203.0.113.7".parse().unwrap());
         assert!(weak.judge(&mapped, 443).is_ok(), "the control");
-        let found = policy(&image).judge_found(&mapped, "198.51.100.1".parse().unwrap(), 443);
+        let found = policy(&profile).judge_found(&mapped, "198.51.100.1".parse().unwrap(), 443);
         assert!(found.is_ok(), "of another port");
         // Names are not addresses: a rule for a name says nothing of what it leads to.
         let refused =
-            policy(&image).judge_found(&Host::Name("a.example".into()), "203.0.113.7".parse().unwrap(), 1);
+            policy(&profile).judge_found(&Host::Name("a.example".into()), "203.0.113.7".parse().unwrap(), 1);
         let text = "this sandbox may not reach a.example: `denied_hosts` lists its address 203.0.113.7";
         assert_eq!(refused.unwrap_err().text, text);
     }
@@ -248,7 +251,7 @@ mod tests {
     #[test]
     fn names_within_tunnels() {
         let name = |text: &str| Host::parse(text).unwrap();
-        let some = policy(&image(false, &["a.example", "*.b.example", "203.0.113.7"], &["x.b.example"]));
+        let some = policy(&profile(false, &["a.example", "*.b.example", "203.0.113.7"], &["x.b.example"]));
         for (tunnel, inner, wanted) in [
             ("a.example", "a.example", true),
             ("a.example", "c.b.example", true),
@@ -267,7 +270,7 @@ mod tests {
                 "the control"
             );
         }
-        let all = policy(&image(true, &[], &["x.b.example"]));
+        let all = policy(&profile(true, &[], &["x.b.example"]));
         assert!(all.judge_inner(&name("a.example"), &name("b.example"), 443).is_ok());
         assert!(all.judge_inner(&name("a.example"), &name("x.b.example"), 443).is_err());
     }
@@ -292,8 +295,8 @@ mod tests {
             "*.1.2.3.4",
             "0x7f.1",
         ] {
-            for image in [image(true, &[host], &[]), image(false, &[], &[host])] {
-                let error = Policy::of(&image).unwrap_err();
+            for profile in [profile(true, &[host], &[]), profile(false, &[], &[host])] {
+                let error = Policy::of(&profile).unwrap_err();
                 assert_eq!(error.code, Code::InvalidInput, "{host}");
             }
         }

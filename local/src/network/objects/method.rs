@@ -15,7 +15,7 @@ use koze_core::contract::{
 };
 use koze_core::error::{Code, Error};
 use koze_core::pool::SLEEP_AFTER;
-use koze_core::provider::{Provider, Template};
+use koze_core::provider::{Provider, Settings};
 use koze_core::sandbox::{self, Command, Place, Sandbox, Status};
 
 /// Calls a method on the sandbox of an object.
@@ -64,10 +64,11 @@ pub(super) async fn call(
 }
 
 async fn open(shared: &Shared, object: &Object, input: &Open) -> Result<Answer, Failure> {
-    let image = shared.image(object).map_err(failure)?;
+    let profile = shared.profile(object).map_err(failure)?;
     let asked = input.sleep_after_ms.map(|ms| Duration::from_millis(ms.into()));
-    let sleep_after = asked.or(image.sleep_after).unwrap_or(SLEEP_AFTER);
-    let opened = shared.provider.open(&object.id, &Template { image, sleep_after }).await.map_err(failure)?;
+    let sleep_after = asked.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
+    let opened =
+        shared.provider.open(&object.id, &Settings { profile, sleep_after }).await.map_err(failure)?;
     answer(&Opened { created: opened.created })
 }
 

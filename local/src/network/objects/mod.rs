@@ -34,8 +34,8 @@ use super::preview::forward::{Came, Port};
 use koze_core::contract::LARGEST_PIECE;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
-use koze_core::pool::Images;
-use koze_core::provider::{Image, Provider};
+use koze_core::pool::Profiles;
+use koze_core::provider::{Profile, Provider};
 
 /// The most bytes of a request: a piece of a file, and what is said of it.
 const LARGEST_REQUEST: usize = LARGEST_PIECE as usize + (2 << 20);
@@ -53,8 +53,8 @@ struct Shared {
     provider: Local,
     session: SessionId,
     token: String,
-    /// The image of each class.
-    classes: RwLock<BTreeMap<String, Image>>,
+    /// The profile of each class.
+    classes: RwLock<BTreeMap<String, Profile>>,
 }
 
 /// An object, as a request names it, and its sandbox.
@@ -107,17 +107,17 @@ impl Objects {
         &self.shared.token
     }
 
-    /// Has these classes from now on, each with its image. Sandboxes that are there follow their images.
+    /// Has these classes from now on, each with its profile. Sandboxes that are there follow their profiles.
     ///
     /// # Errors
     /// As [`Local::refresh`].
-    pub async fn follow(&self, classes: Vec<(String, Image)>) -> Result<()> {
-        let list: Vec<Image> = classes.iter().map(|(_, image)| image.clone()).collect();
-        let first = list.first().map(|image| image.name.clone());
+    pub async fn follow(&self, classes: Vec<(String, Profile)>) -> Result<()> {
+        let list: Vec<Profile> = classes.iter().map(|(_, profile)| profile.clone()).collect();
+        let first = list.first().map(|profile| profile.name.clone());
         *self.shared.classes.write().unwrap_or_else(PoisonError::into_inner) = classes.into_iter().collect();
         match first {
             Some(first) => {
-                self.shared.provider.refresh(&self.shared.session, &Images::new(list, &first)?).await
+                self.shared.provider.refresh(&self.shared.session, &Profiles::new(list, &first)?).await
             }
             None => Ok(()),
         }
@@ -208,7 +208,7 @@ impl Shared {
         Ok(self.provider.find(&object.id).await?.map(|opened| opened.sandbox))
     }
 
-    fn image(&self, object: &Object) -> Result<Image> {
+    fn profile(&self, object: &Object) -> Result<Profile> {
         let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
         let gone = || Error::new(Code::NotFound, format!("the project has no class `{}`", object.class));
         classes.get(&object.class).cloned().ok_or_else(gone)

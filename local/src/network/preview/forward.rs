@@ -132,8 +132,8 @@ async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<(Arc<Inner>
     let found = engine::block(move || registry.exposed_as(wanted.0.as_str(), &wanted.1))
         .await
         .map_err(unavailable)?;
-    let (key, template) = found.ok_or_else(unknown)?;
-    let sandbox = shared.sandbox(&key, &name, template);
+    let (key, settings) = found.ok_or_else(unknown)?;
+    let sandbox = shared.sandbox(&key, &name, settings);
     let using = sandbox.using();
     Ok((sandbox, using))
 }

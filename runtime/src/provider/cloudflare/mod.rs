@@ -39,18 +39,18 @@ use self::preview::{Preview, Previews};
 use self::registry::{Record, Registry};
 pub use self::sandbox::CloudflareSandbox;
 use self::sandbox::WITHIN;
-use super::{Hibernated, Info, Opened, Provider, Template};
+use super::{Hibernated, Info, Opened, Provider, Settings};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::pool;
 use koze_core::sandbox::{MaybeSend, Status};
 use koze_core::time::{millis, now};
 
-/// A class of sandboxes: an image that agents may name, and where its sandboxes are bound.
+/// A class of sandboxes: a profile that agents may name, and where its sandboxes are bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
-    /// The image's name: `python`.
-    pub image: &'static str,
+    /// The profile's name: `python`.
+    pub profile: &'static str,
     /// The Durable Object binding: `PYTHON_SANDBOX`.
     pub binding: &'static str,
 }
@@ -116,7 +116,7 @@ impl Cloudflare {
         SendFuture::new(async move {
             let sandboxes = match self.registry(session) {
                 Some(registry) => {
-                    let class = |record: &Record| self.class(&record.image).ok();
+                    let class = |record: &Record| self.class(&record.profile).ok();
                     let all = registry.list().await?.into_iter();
                     all.filter_map(|(name, record)| Some((name, class(&record)?))).collect()
                 }
@@ -154,11 +154,11 @@ impl Cloudflare {
         Ok(Object::new(self.namespace(class)?, label::of(id)))
     }
 
-    /// Which class has an image of this name.
-    fn class(&self, image: &str) -> Result<usize> {
-        self.shared.classes.iter().position(|class| class.image == image).ok_or_else(|| {
-            let known: Vec<&str> = self.shared.classes.iter().map(|class| class.image).collect();
-            pool::unknown_image(image, &known)
+    /// Which class has a profile of this name.
+    fn class(&self, profile: &str) -> Result<usize> {
+        self.shared.classes.iter().position(|class| class.profile == profile).ok_or_else(|| {
+            let known: Vec<&str> = self.shared.classes.iter().map(|class| class.profile).collect();
+            pool::unknown_profile(profile, &known)
         })
     }
 
@@ -181,8 +181,8 @@ impl Cloudflare {
     async fn locate(&self, id: &SandboxId) -> Result<Option<(usize, Option<u32>)>> {
         if let Some(registry) = self.registry(&id.session) {
             let Some(record) = registry.find(&id.name).await? else { return Ok(None) };
-            // An image that the project has no more is as good as none: what was in it, nobody can reach.
-            return Ok(self.class(&record.image).ok().map(|class| (class, record.sleep_after_ms)));
+            // A profile that the project has no more is as good as none: what was in it, nobody can reach.
+            return Ok(self.class(&record.profile).ok().map(|class| (class, record.sleep_after_ms)));
         }
         let objects = (0..self.shared.classes.len()).map(|class| self.object(id, class));
         let objects = objects.collect::<Result<Vec<_>>>()?;
@@ -206,12 +206,12 @@ impl Cloudflare {
         let registry = self.registry(&id.session);
         let (mut class, mut sleep_after_ms, mut entered) = (class, sleep_after_ms, false);
         if let Some(registry) = &registry {
-            let image = self.shared.classes[class].image.to_owned();
-            let record = Record { image, sleep_after_ms, used: now() };
+            let profile = self.shared.classes[class].profile.to_owned();
+            let record = Record { profile, sleep_after_ms, used: now() };
             let known = registry.enter(&id.name, &record, self.shared.at_most).await?;
             entered = known.is_none();
             if let Some(known) = known {
-                (class, sleep_after_ms) = (self.class(&known.image)?, known.sleep_after_ms);
+                (class, sleep_after_ms) = (self.class(&known.profile)?, known.sleep_after_ms);
             }
         }
         let object = self.object(id, class)?;
@@ -264,7 +264,7 @@ impl Cloudflare {
         let Some(registry) = self.registry(session) else { return Err(registry::missing()) };
         let look = async |(name, record): (SandboxName, Record)| {
             let id = SandboxId { session: session.clone(), name };
-            let state = match self.class(&record.image) {
+            let state = match self.class(&record.profile) {
                 // One that does not answer hides no other; the log says why.
                 Ok(class) => self.object(&id, class)?.status(&Nothing {}, WITHIN).await.ok(),
                 Err(_) => None,
@@ -283,11 +283,11 @@ impl Provider for Cloudflare {
     fn open(
         &self,
         id: &SandboxId,
-        template: &Template,
+        settings: &Settings,
     ) -> impl Future<Output = Result<Opened<CloudflareSandbox>>> + MaybeSend {
         SendFuture::new(async move {
-            let class = self.class(&template.image.name)?;
-            let sleep = u32::try_from(millis(template.sleep_after.min(LONGEST_SLEEP))).ok();
+            let class = self.class(&settings.profile.name)?;
+            let sleep = u32::try_from(millis(settings.sleep_after.min(LONGEST_SLEEP))).ok();
             let (_, class, created) = self.open_object(id, class, sleep).await?;
             self.opened(id, class, created)
         })
@@ -310,7 +310,7 @@ impl Provider for Cloudflare {
     fn list(&self, session: &SessionId) -> impl Future<Output = Result<Vec<Info>>> + MaybeSend {
         SendFuture::new(async move {
             let all = self.look(session).await?.into_iter();
-            Ok(all.map(|(name, record, status)| Info { name, image: record.image, status }).collect())
+            Ok(all.map(|(name, record, status)| Info { name, profile: record.profile, status }).collect())
         })
     }
 
@@ -323,7 +323,7 @@ impl Provider for Cloudflare {
             let sleeping = all.filter(|(_, _, status)| *status == Status::Sleeping);
             let hibernated = |(name, record, _): (SandboxName, Record, Status)| Hibernated {
                 name,
-                image: record.image,
+                profile: record.profile,
                 last_used: record.used,
             };
             Ok(sleeping.map(hibernated).collect())
@@ -340,6 +340,6 @@ const LONGEST_SLEEP: Duration = Duration::from_hours(24 * 30);
 impl Cloudflare {
     fn opened(&self, id: &SandboxId, class: usize, created: bool) -> Result<Opened<CloudflareSandbox>> {
         let sandbox = CloudflareSandbox::of_session(self, id, class)?;
-        Ok(Opened { sandbox, image: self.shared.classes[class].image.to_owned(), created })
+        Ok(Opened { sandbox, profile: self.shared.classes[class].profile.to_owned(), created })
     }
 }

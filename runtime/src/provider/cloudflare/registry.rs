@@ -22,8 +22,9 @@ const URL: &str = "https://koze-sessions/";
 /// What is known of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// Its image's name.
-    pub(super) image: String,
+    /// The name of its profile.
+    #[serde(rename = "image")]
+    pub(super) profile: String,
     /// How long it may idle.
     pub(super) sleep_after_ms: Option<u32>,
     /// When it was last used, in milliseconds since 1970.
@@ -117,7 +118,8 @@ pub struct Sessions {
 #[derive(Deserialize)]
 struct Row {
     name: String,
-    image: String,
+    #[serde(rename = "image")]
+    profile: String,
     sleep_after_ms: Option<u32>,
     used: f64,
 }
@@ -172,7 +174,7 @@ impl Sessions {
             return Ok(Err(koze_core::pool::full(count)));
         }
         let sleep = record.sleep_after_ms.map(i64::from);
-        let bindings = vec![name.into(), record.image.into(), sleep.into(), whole(record.used)];
+        let bindings = vec![name.into(), record.profile.into(), sleep.into(), whole(record.used)];
         self.sql.exec(
             "insert into sandboxes (name, image, sleep_after_ms, used) values (?, ?, ?, ?)",
             bindings,
@@ -185,7 +187,7 @@ impl Sessions {
         let record = |row: Row| {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of now")]
             let used = row.used as u64;
-            (row.name, Record { image: row.image, sleep_after_ms: row.sleep_after_ms, used })
+            (row.name, Record { profile: row.profile, sleep_after_ms: row.sleep_after_ms, used })
         };
         Ok(rows.into_iter().map(record).collect())
     }
