@@ -29,8 +29,8 @@ const NO_RUSTUP: &str = "install rustup, which brings cargo and rustc";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing; exit with 1 if the committed program differs from what its source builds. With another compiler than
-    /// the recorded one, only warn
+    /// Write nothing; fail if the committed program differs from what its source builds. With another compiler than the
+    /// recorded one, only warn
     #[arg(long)]
     pub(crate) check: bool,
 }
@@ -38,8 +38,7 @@ pub(crate) struct Args {
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     setup::target::install(TARGET, false)?;
     let compiler = compiler()?;
-    let committed = fs::read_to_string(root.join(COMPILER)).unwrap_or_default();
-    let other_compiler = committed.trim_end() != compiler;
+    let recorded = fs::read_to_string(root.join(COMPILER)).unwrap_or_default();
     let built = build(root)?;
     let bytes = fs::read(&built)?;
     if let Some(wrong) = wrong(&bytes) {
@@ -48,29 +47,36 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let same = fs::read(root.join(BINARY)).is_ok_and(|committed| committed == bytes)
         && unpacked(&root.join(PACKED)).is_ok_and(|committed| committed == bytes);
     let size = format!("{} KiB", bytes.len().div_ceil(1024));
-    match (args.check, same) {
-        (_, true) if !other_compiler => eprintln!("guest: {BINARY} is what its source builds, {size}"),
-        // Another compiler may produce other bytes from the same source.
-        (true, _) if other_compiler => eprintln!(
-            "warning: `{BINARY}` was built with {}, but this is {compiler}: it builds, but was not compared. To \
-             compare it, use that compiler; to replace it, run `cargo xtask guest`",
-            committed.trim_end()
-        ),
-        (true, _) => {
-            return Err(format!(
-                "`{BINARY}` differs from what its source builds: run `cargo xtask guest`, and commit the result"
-            )
-            .into());
-        }
-        (false, _) => {
-            fs::create_dir_all(root.join(BINARY).parent().ok_or("the program lies in no directory")?)?;
-            fs::write(root.join(BINARY), &bytes)?;
-            fs::write(root.join(PACKED), packed(&bytes)?)?;
-            fs::write(root.join(COMPILER), format!("{compiler}\n"))?;
-            eprintln!("guest: wrote {BINARY}, {size}");
-        }
+    if args.check {
+        eprintln!("{}", verdict(same, recorded.trim_end(), &compiler)?);
+    } else if same && recorded.trim_end() == compiler {
+        eprintln!("guest: {BINARY} is what its source builds, {size}");
+    } else {
+        fs::create_dir_all(root.join(BINARY).parent().ok_or("the program lies in no directory")?)?;
+        fs::write(root.join(BINARY), &bytes)?;
+        fs::write(root.join(PACKED), packed(&bytes)?)?;
+        fs::write(root.join(COMPILER), format!("{compiler}\n"))?;
+        eprintln!("guest: wrote {BINARY}, {size}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Compares the committed program with the one that `compiler` built. Only the recorded compiler can prove that they
+/// differ, because another may produce other bytes from the same source.
+fn verdict(same: bool, recorded: &str, compiler: &str) -> Result<String> {
+    if same {
+        return Ok(format!("guest: {BINARY} is what its source builds"));
+    }
+    if recorded == compiler || recorded.is_empty() {
+        return Err(format!(
+            "`{BINARY}` differs from what its source builds: run `cargo xtask guest`, and commit the result"
+        )
+        .into());
+    }
+    Ok(format!(
+        "warning: `{BINARY}` was built with {recorded}, but this is {compiler}: its source builds, but the bytes cannot \
+         be compared. To compare them, use that compiler; to replace the program, run `cargo xtask guest`"
+    ))
 }
 
 /// Builds the program separately, because it has its own flags.
@@ -86,6 +92,8 @@ fn build(root: &Path) -> Result<PathBuf> {
         cargo.env_remove(variable);
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags(root)?);
+    // An incremental build divides the code differently, and produces other bytes.
+    cargo.env("CARGO_INCREMENTAL", "0");
     let status = process::status(&mut cargo, NO_RUSTUP)?;
     if !status.success() {
         return Err("the guest does not build".into());
@@ -156,4 +164,20 @@ fn wrong(program: &[u8]) -> Option<String> {
         .flatten()
         .any(|kind| kind == u64::from(LOADER))
         .then(|| "is not static: it needs a loader".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verdict;
+
+    #[test]
+    fn only_the_recorded_compiler_proves_a_difference() {
+        let (recorded, newer) =
+            ("rustc 1.95.0 (59807616e 2026-04-14)", "rustc 1.97.0 (0123456789 2026-08-20)");
+        assert!(verdict(true, recorded, recorded).is_ok_and(|text| text.starts_with("guest: ")));
+        assert!(verdict(true, recorded, newer).is_ok_and(|text| text.starts_with("guest: ")));
+        assert!(verdict(false, recorded, newer).is_ok_and(|text| text.starts_with("warning: ")));
+        assert!(verdict(false, recorded, recorded).is_err());
+        assert!(verdict(false, "", newer).is_err(), "without a record, nothing is known about the program");
+    }
 }

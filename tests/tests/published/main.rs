@@ -4,4 +4,5 @@
 mod action;
 mod pages;
 mod release;
+mod rust;
 mod workflows;
