@@ -11,7 +11,7 @@ pub use __env::Env;
 #[path = "tools.rs"]
 mod __tools;
 //#region served
-pub use __tools::{Image, definitions, handle_tool_call, images, serve};
+pub use __tools::{Profile, definitions, handle_tool_call, profiles, serve};
 //#endregion
 //#region registry
 
