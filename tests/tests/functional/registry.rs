@@ -85,7 +85,7 @@ fn it_gets_its_own_tag_and_binding() {
     +++ b/src/generated/mod.rs
     @@ -12,6 +12,34 @@
      mod __tools;
-     pub use __tools::{Image, definitions, handle_tool_call, images, serve};
+     pub use __tools::{Profile, definitions, handle_tool_call, profiles, serve};
      
     +/// The registry of sandboxes.
     +// The macro below generates undocumented items.
