@@ -10,6 +10,7 @@
 //! | [`contract`] | the methods of a sandbox's Durable Object, as data |
 //! | [`session`], [`handle`] | a session with its sandboxes, and a handle to one of them |
 //! | [`profiles`] | the sandbox profiles of a project |
+//! | [`store`] | the store of a session: values and blobs |
 //! | [`id`], [`error`] | names and errors |
 //! | [`tool`] | the tools, their definitions and results |
 
@@ -27,6 +28,7 @@ pub mod sandbox;
 pub mod session;
 #[doc(hidden)]
 pub mod shell;
+pub mod store;
 #[doc(hidden)]
 pub mod time;
 pub mod tool;
@@ -41,5 +43,6 @@ pub use provider::Provider;
 pub use run::{Outcome, Run};
 pub use sandbox::Sandbox;
 pub use session::Session;
+pub use store::Store;
 pub use tool::{Family, ToolResult};
 pub use transfer::transfer;

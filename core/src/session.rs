@@ -111,6 +111,14 @@ impl<P: Provider> Session<P> {
         &self.shared.provider
     }
 
+    /// Returns the session's store.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the provider has no place for it.
+    pub fn store(&self) -> Result<P::Store> {
+        self.shared.provider.store(&self.shared.id)
+    }
+
     /// Returns the profiles of the project.
     pub fn profiles(&self) -> &Profiles {
         &self.profiles

@@ -67,6 +67,7 @@ mod registry;
 mod running;
 mod sandbox;
 mod staging;
+mod store;
 mod transfer;
 mod watch;
 
@@ -92,6 +93,8 @@ use self::network::preview::Previews;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::{Inner, State};
+pub use self::store::LocalStore;
+use self::store::Stores;
 use koze_core::Profiles;
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
@@ -157,6 +160,7 @@ struct Shared {
     registry: Arc<Registry>,
     names: egress::Names,
     previews: Previews,
+    stores: Stores,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
     /// Whether all sandboxes are one user of the host, although this is root.
@@ -240,9 +244,17 @@ impl Local {
         let state = fs::canonicalize(state).map_err(unusable)?;
         sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
-        let (previews, sandboxes) = (Previews::default(), Mutex::default());
-        let shared =
-            Arc::new(Shared { state, registry, names, previews, sandboxes, weak, one_user: owner::shared() });
+        let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
+        let shared = Arc::new(Shared {
+            state,
+            registry,
+            names,
+            previews,
+            stores,
+            sandboxes,
+            weak,
+            one_user: owner::shared(),
+        });
         let watched = Arc::downgrade(&shared);
         std::thread::Builder::new()
             .name("koze-watch".into())
@@ -318,6 +330,7 @@ impl Local {
 
 impl Provider for Local {
     type Sandbox = LocalSandbox;
+    type Store = LocalStore;
 
     fn note(&self) -> Option<&str> {
         Some(if self.0.one_user {
@@ -367,6 +380,10 @@ impl Provider for Local {
     async fn list(&self, session: &SessionId) -> Result<Vec<Info>> {
         let (shared, session) = (Arc::clone(&self.0), session.clone());
         engine::block(move || infos(&shared.registry, &shared.state, &session)).await
+    }
+
+    fn store(&self, session: &SessionId) -> Result<LocalStore> {
+        Ok(LocalStore::new(&self.0, session))
     }
 }
 

@@ -28,9 +28,9 @@ pub mod serve;
 pub use class::SandboxClass;
 pub use koze_core::{
     Code, Error, Handle, Outcome, Profiles, Provider, Result, Run, Sandbox, SandboxId, SandboxName, Session,
-    SessionId, transfer,
+    SessionId, Store, transfer,
 };
-pub use koze_core::{error, handle, id, profiles, sandbox, session, tool};
+pub use koze_core::{error, handle, id, profiles, sandbox, session, store, tool};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
 

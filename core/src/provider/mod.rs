@@ -8,12 +8,15 @@ use std::time::Duration;
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
+use crate::store::Store;
 use crate::tool::Family;
 
 /// Opens sandboxes and keeps track of them across restarts of the host process.
 pub trait Provider: MaybeSend + MaybeSync + 'static {
     /// The type of its sandboxes.
     type Sandbox: Sandbox;
+    /// The type of its stores.
+    type Store: Store;
 
     /// Returns a provider-specific notice for `sandbox_create`, if any.
     fn note(&self) -> Option<&str> {
@@ -48,6 +51,12 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
         let message = "this provider does not record when a sandbox was last used";
         async move { Err(Error::new(Code::Unsupported, message)) }
     }
+
+    /// Returns the store of a session. Stores of different sessions share nothing.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the provider has no place for it, with what to configure.
+    fn store(&self, session: &SessionId) -> Result<Self::Store>;
 }
 
 /// The settings of a new sandbox.

@@ -10,6 +10,7 @@ mod in_process;
 mod plain;
 mod schema;
 mod session;
+mod store;
 
 use std::process::ExitCode;
 
@@ -47,8 +48,11 @@ fn main() -> ExitCode {
         // Compile it while the first hosts run.
         std::thread::spawn(koze_tests::generated_program);
     }
-    let code =
-        run(&arguments, hosts(), [schema::trials(), session::trials()].into_iter().flatten().collect());
+    let code = run(
+        &arguments,
+        hosts(),
+        [schema::trials(), session::trials(), store::trials()].into_iter().flatten().collect(),
+    );
     #[cfg(target_os = "linux")]
     if code == ExitCode::SUCCESS && plain::is_root() && !arguments.list {
         return plain::run();

@@ -1,10 +1,12 @@
 //! Sandboxes that keep files in memory, for tests. They cannot run programs.
 
+mod store;
 mod tree;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::store::MemoryStore;
 use self::tree::Tree;
 use super::{Info, Opened, Provider, Settings};
 use crate::error::{Code, Error, Result};
@@ -15,6 +17,7 @@ use crate::sandbox::{Capabilities, Command, Entry, Output, Piece, Place, Sandbox
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     sandboxes: Arc<Mutex<BTreeMap<SandboxId, Known>>>,
+    stores: Arc<Mutex<BTreeMap<SessionId, MemoryStore>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,6 +43,7 @@ impl Memory {
 
 impl Provider for Memory {
     type Sandbox = MemorySandbox;
+    type Store = MemoryStore;
 
     async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<MemorySandbox>> {
         let mut sandboxes = lock(&self.sandboxes);
@@ -70,6 +74,10 @@ impl Provider for Memory {
             status: Status::Running,
         };
         Ok(ours.map(info).collect())
+    }
+
+    fn store(&self, session: &SessionId) -> Result<MemoryStore> {
+        Ok(lock(&self.stores).entry(session.clone()).or_default().clone())
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `opens` | how many are opened at once |
 //! | `waiting` | one who waits for a program, as an object hears of it |
 //! | [`registry`] | which sandboxes a session has, in a Durable Object |
+//! | `store` | the store of a session |
 //! | [`preview`] | the URLs of their ports |
 
 pub mod contract;
@@ -20,6 +21,7 @@ mod opens;
 pub mod preview;
 pub mod registry;
 mod sandbox;
+mod store;
 mod stream;
 mod waiting;
 mod write;
@@ -39,6 +41,7 @@ use self::preview::{Preview, Previews};
 use self::registry::{Record, Registry};
 pub use self::sandbox::CloudflareSandbox;
 use self::sandbox::WITHIN;
+pub use self::store::CloudflareStore;
 use super::{Hibernated, Info, Opened, Provider, Settings};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
@@ -73,13 +76,16 @@ struct Shared {
     limits: Limits,
     at_most: usize,
     call: Option<String>,
+    /// The binding of the R2 bucket for blobs.
+    bucket: Option<String>,
 }
 
 impl Cloudflare {
     /// The sandboxes of these classes, bound in an environment.
     pub fn new(env: &Env, classes: &'static [Class]) -> Self {
         let (limits, at_most) = (Limits::default(), session::MAX_SANDBOXES);
-        let shared = Shared { env: env.clone(), classes, previews: None, limits, at_most, call: None };
+        let shared =
+            Shared { env: env.clone(), classes, previews: None, limits, at_most, call: None, bucket: None };
         Cloudflare { shared: Arc::new(shared) }
     }
 
@@ -106,6 +112,12 @@ impl Cloudflare {
     #[must_use]
     pub fn with_call(self, name: impl Into<String>) -> Self {
         self.changed(|shared| shared.call = Some(name.into()))
+    }
+
+    /// Sets the binding of the R2 bucket that holds the blobs of stores, below `koze/`.
+    #[must_use]
+    pub fn with_bucket(self, binding: impl Into<String>) -> Self {
+        self.changed(|shared| shared.bucket = Some(binding.into()))
     }
 
     /// Kills the programs that belong to a call, in all sandboxes of its session; those too which have not come so far
@@ -280,6 +292,7 @@ impl Cloudflare {
 
 impl Provider for Cloudflare {
     type Sandbox = CloudflareSandbox;
+    type Store = CloudflareStore;
 
     fn open(
         &self,
@@ -329,6 +342,10 @@ impl Provider for Cloudflare {
             };
             Ok(sleeping.map(hibernated).collect())
         })
+    }
+
+    fn store(&self, session: &SessionId) -> Result<CloudflareStore> {
+        Ok(CloudflareStore::new(self, session))
     }
 }
 

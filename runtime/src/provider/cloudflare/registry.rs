@@ -4,6 +4,8 @@
 //! made, destroyed, listed or met for the first time in an isolate, and never on the way of a call to a sandbox that is
 //! known.
 
+pub(super) mod values;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use worker::{
@@ -45,6 +47,8 @@ enum Ask {
     Leave { name: String },
     /// All of them, in the order of their names.
     List,
+    /// A request about the values of the session's store.
+    Values(values::Request),
 }
 
 /// The registry of a session, as the Worker asks it.
@@ -84,6 +88,10 @@ impl Registry {
     pub(super) async fn list(&self) -> Result<Vec<(SandboxName, Record)>> {
         let all: Vec<(String, Record)> = self.ask(&Ask::List).await?;
         all.into_iter().map(|(name, record)| Ok((SandboxName::new(&name)?, record))).collect()
+    }
+
+    pub(super) async fn values<T: DeserializeOwned>(&self, request: values::Request) -> Result<T> {
+        self.ask(&Ask::Values(request)).await
     }
 
     async fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T> {
@@ -155,6 +163,7 @@ impl Sessions {
                 self.sql.exec("delete from sandboxes where name = ?", vec![name.into()])?;
                 answer(&Ok(()))
             }
+            Ask::Values(request) => values::respond(&self.sql, request),
             Ask::List => answer(&Ok(self.rows("select * from sandboxes order by name", vec![])?)),
         }
     }

@@ -56,6 +56,12 @@ fn two_images() -> Worker {
     // It also contains custom code next to the tools: see `own.rs`.
     let own = fs::read(root().join("tests/tests/worker/served/own.rs")).expect("the program");
     worker.project.write("src/own.rs", own);
+    let store = fs::read_to_string(root().join("tests/tests/conformance/store/cases.rs")).expect("the cases");
+    worker.project.write("src/store.rs", store.replace("koze_core", "koze"));
+    let manifest = worker.project.read("Cargo.toml");
+    let with_futures = manifest.replace("[dependencies]\n", "[dependencies]\nfutures-util = \"0.3\"\n");
+    assert_ne!(manifest, with_futures, "there is a table of dependencies");
+    worker.project.write("Cargo.toml", with_futures);
     let lib = worker.project.read("src/lib.rs");
     let [serve, module] = ["    generated::serve(request, env.into()).await\n", "mod generated;\n"];
     assert!(lib.contains(serve) && lib.contains(module), "{lib}");
@@ -64,7 +70,7 @@ fn two_images() -> Worker {
         Some(answer) => answer,
         None => generated::serve(request, env).await,
     }\n";
-    let lib = lib.replace(serve, with_own).replace(module, "mod generated;\nmod own;\n");
+    let lib = lib.replace(serve, with_own).replace(module, "mod generated;\nmod own;\nmod store;\n");
     worker.project.write("src/lib.rs", lib);
     worker
 }
@@ -110,6 +116,11 @@ impl Host {
     pub(crate) fn with_registry(persist: &TempDir) -> Self {
         let persist = persist.path().to_str().expect("a path in Unicode");
         Host::with(&json!({ "bindings": { "KOZE_TOKEN": TOKEN }, "registry": true, "persist": persist }))
+    }
+
+    /// Starts the Worker with a registry and an R2 bucket.
+    pub(crate) fn with_bucket() -> Self {
+        Host::with(&json!({ "bindings": { "KOZE_TOKEN": TOKEN }, "registry": true, "bucket": "BLOBS" }))
     }
 
     /// Starts the Worker with these options. See `serve.mjs`.

@@ -8,6 +8,7 @@ mod keys;
 mod ports;
 mod protocol;
 mod sessions;
+mod store;
 mod trees;
 
 pub(crate) use host::{rust_worker, told};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use koze::{Sandbox, SandboxClass, SessionId, Stub};
+use koze::{Provider, Sandbox, SandboxClass, SessionId, Stub};
 use worker::{Delay, Request, Response, Result};
 
 use crate::generated::Env;
@@ -21,6 +21,7 @@ async fn told(what: &str, request: &mut Request, env: &Env) -> Result<Response> 
     let value = |name: &str| query.get(name).map_or("", String::as_str);
     let body = request.text().await?;
     let told = match what {
+        "store" => store(env, value("session")).await,
         "hibernated" => hibernated(env, value("session")).await,
         _ if value("class") == "python" => {
             by_key(&env.python_sandbox().get(value("key"))?, what, value("path"), body).await
@@ -33,13 +34,23 @@ async fn told(what: &str, request: &mut Request, env: &Env) -> Result<Response> 
     })
 }
 
+/// Checks the stores of a session and of another one.
+async fn store(env: &Env, session: &str) -> koze::Result<String> {
+    let store = |name: String| {
+        let provider = env.session(SessionId::new("default", session)?).provider().clone();
+        provider.with_bucket("BLOBS").store(&SessionId::new("default", &name)?)
+    };
+    let (store, other) = (store(session.to_owned())?, store(format!("{session}-2"))?);
+    crate::store::check(&store, &other).await.map(|cases| format!("{cases} cases"))
+}
+
 /// Lists the sleeping sandboxes of a session, each with its image and whether it was last used today.
 async fn hibernated(env: &Env, session: &str) -> koze::Result<String> {
     let session = env.session(SessionId::new("default", session)?);
     let now = worker::Date::now().as_millis();
     let all = session.list_hibernated().await?.into_iter().map(|one| {
         let today = now.abs_diff(one.last_used) < 24 * 60 * 60 * 1000;
-        format!("{} {} {today}", one.name, one.image)
+        format!("{} {} {today}", one.name, one.profile)
     });
     Ok(all.collect::<Vec<_>>().join(", "))
 }

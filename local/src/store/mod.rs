@@ -1,0 +1,139 @@
+//! The store of a session on this machine: values in an SQLite database of the state directory, blobs in files next to it.
+//! Any number of programs may use a state directory at the same time.
+
+mod blobs;
+mod database;
+
+use std::path::Path;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+
+use futures_util::{Stream, TryStreamExt};
+use koze_core::error::Result;
+use koze_core::id::SessionId;
+use koze_core::sandbox::{MaybeSend, Piece};
+use koze_core::store::{Expected, Key, Listed, ListedBlob, Range, Store, Value, check_size};
+
+use self::blobs::{Blobs, Upload};
+use self::database::Database;
+use super::{Shared, engine};
+
+/// The stores of a state directory. The files are created when a store is first used.
+#[derive(Debug, Default)]
+pub(super) struct Stores(OnceLock<Files>);
+
+#[derive(Debug)]
+struct Files {
+    database: Database,
+    blobs: Blobs,
+}
+
+impl Stores {
+    fn files(&self, state: &Path) -> Result<&Files> {
+        if let Some(files) = self.0.get() {
+            return Ok(files);
+        }
+        let (database, blobs) = (Database::open(state)?, Blobs::open(state)?);
+        blobs.sweep(&database)?;
+        Ok(self.0.get_or_init(|| Files { database, blobs }))
+    }
+}
+
+/// The store of a session on this machine.
+#[derive(Debug, Clone)]
+pub struct LocalStore {
+    shared: Arc<Shared>,
+    session: String,
+}
+
+impl LocalStore {
+    pub(super) fn new(shared: &Arc<Shared>, session: &SessionId) -> Self {
+        LocalStore { shared: Arc::clone(shared), session: session.key() }
+    }
+
+    /// Runs blocking work on the files of the store.
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Files, &str) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let LocalStore { shared, session } = self.clone();
+        engine::block(move || work(shared.stores.files(&shared.state)?, &session)).await
+    }
+}
+
+impl Store for LocalStore {
+    async fn get(&self, key: &Key) -> Result<Option<Value>> {
+        let key = key.clone();
+        self.with(move |files, session| files.database.get(session, &key)).await
+    }
+
+    async fn put(&self, key: &Key, bytes: Vec<u8>, expected: Expected) -> Result<Option<u64>> {
+        check_size(&bytes)?;
+        let key = key.clone();
+        self.with(move |files, session| files.database.put(session, &key, &bytes, expected)).await
+    }
+
+    async fn delete(&self, key: &Key, expected: Expected) -> Result<bool> {
+        let key = key.clone();
+        self.with(move |files, session| files.database.delete(session, &key, expected)).await
+    }
+
+    async fn list(&self, range: &Range) -> Result<Vec<Listed>> {
+        let range = range.clone();
+        self.with(move |files, session| files.database.list(session, &range)).await
+    }
+
+    async fn put_blob(
+        &self,
+        key: &Key,
+        content: impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static,
+    ) -> Result<u64> {
+        let mut upload = self.with(|files, _| files.blobs.create()).await?;
+        let mut content = pin!(content);
+        while let Some(bytes) = content.try_next().await? {
+            upload = engine::block(move || upload.write(&bytes)).await?;
+        }
+        let key = key.clone();
+        self.with(move |files, session| {
+            let Upload { size, .. } = upload;
+            let name = upload.sync()?;
+            let replaced = files.database.put_blob(session, &key, size, name)?;
+            upload.keep();
+            replaced.iter().for_each(|name| files.blobs.remove(name));
+            Ok(size)
+        })
+        .await
+    }
+
+    async fn read_blob(&self, key: &Key, offset: u64, limit: u64) -> Result<Option<Piece>> {
+        let key = key.clone();
+        self.with(move |files, session| {
+            while let Some((name, size)) = files.database.blob(session, &key)? {
+                if let Some(bytes) = files.blobs.read(&name, offset, limit)? {
+                    return Ok(Some(Piece { bytes, size }));
+                }
+                // Replaced or deleted since the database was read. If the row is the same, the file is lost.
+                if files.database.blob(session, &key)?.is_some_and(|(same, _)| same == name) {
+                    return Err(blobs::lost());
+                }
+            }
+            Ok(None)
+        })
+        .await
+    }
+
+    async fn delete_blob(&self, key: &Key) -> Result<bool> {
+        let key = key.clone();
+        self.with(move |files, session| {
+            let deleted = files.database.delete_blob(session, &key)?;
+            deleted.iter().for_each(|name| files.blobs.remove(name));
+            Ok(deleted.is_some())
+        })
+        .await
+    }
+
+    async fn list_blobs(&self, range: &Range) -> Result<Vec<ListedBlob>> {
+        let range = range.clone();
+        self.with(move |files, session| files.database.list_blobs(session, &range)).await
+    }
+}
