@@ -180,7 +180,7 @@ fn take_blob(transaction: &Transaction<'_>, session: &str, key: &Key) -> rusqlit
     transaction.query_row(query, params![session, key.as_str()], |row| row.get(0)).optional()
 }
 
-/// Returns the error without SQLite's own text, which may contain the path of the database.
+/// Returns the error without `SQLite`'s own text, which may contain the path of the database.
 fn failed(error: &rusqlite::Error) -> Error {
     let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
     Error::new(Code::Unavailable, format!("the store cannot be used: {cause}"))

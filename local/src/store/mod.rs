@@ -1,4 +1,4 @@
-//! The store of a session on this machine: values in an SQLite database of the state directory, blobs in files next to it.
+//! The store of a session on this machine: values in an `SQLite` database of the state directory, blobs in files next to it.
 //! Any number of programs may use a state directory at the same time.
 
 mod blobs;

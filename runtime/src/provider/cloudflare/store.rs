@@ -63,7 +63,7 @@ impl Store for CloudflareStore {
         let request = Request::Get { key: key.as_str().to_owned() };
         SendFuture::new(async move {
             let stored: Option<Stored> = self.registry()?.values(request).await?;
-            stored.map(value).transpose()
+            stored.as_ref().map(value).transpose()
         })
     }
 
@@ -222,7 +222,7 @@ async fn send_parts(
     }
 }
 
-fn value(stored: Stored) -> Result<Value> {
+fn value(stored: &Stored) -> Result<Value> {
     let bytes = BASE64.decode(stored.bytes.as_bytes());
     let bytes = bytes
         .map_err(|error| Error::new(Code::Internal, format!("the store's reply is invalid: {error}")))?;

@@ -1,4 +1,4 @@
-//! The values of a session's store, in the SQLite database of its registry.
+//! The values of a session's store, in the `SQLite` database of its registry.
 
 use data_encoding::BASE64;
 use koze_core::store::{Expected, Listed, Range};
