@@ -107,7 +107,7 @@ fn tools_of_a_pool_are_all_eight() {
     run(async {
         let session = session();
         let tools = session.tools();
-        let names: Vec<_> = tools.iter().map(|tool| tool.definition().name).collect();
+        let names: Vec<_> = tools.iter().map(|tool| tool.definition().name.clone()).collect();
         let eight = [
             "shell",
             "read_file",

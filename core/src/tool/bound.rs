@@ -32,7 +32,7 @@ impl<P: Provider> BoundTool<P> {
         let mut all = session.definitions();
         all.retain(|definition| definition.scope == Scope::Sandbox);
         let Some(index) = all.iter().position(|definition| definition.name == name) else {
-            let names: Vec<&str> = all.iter().map(|definition| definition.name).collect();
+            let names: Vec<&str> = all.iter().map(|definition| &*definition.name).collect();
             return Err(unknown_tool(name, &names));
         };
         let mut definition = all.swap_remove(index);
@@ -51,7 +51,7 @@ impl<P: Provider> BoundTool<P> {
     /// Calls it with a model's input.
     pub async fn call(&self, input: Value) -> ToolResult {
         match self.complete(input) {
-            Ok(input) => self.session.call_tool(self.definition.name, input).await,
+            Ok(input) => self.session.call_tool(&self.definition.name, input).await,
             Err(error) => Err::<Reply, _>(error).into(),
         }
     }

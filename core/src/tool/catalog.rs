@@ -1,5 +1,6 @@
 //! The catalog of tools: the only way to definitions and calls.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
@@ -19,8 +20,14 @@ pub trait Families: 'static {
     /// The families.
     const ALL: &'static [Family];
 
-    /// Returns the names of a family's tools.
-    fn names(family: Family) -> &'static [&'static str];
+    /// Returns the names of a family's tools that are the same in every project.
+    fn fixed(family: Family) -> &'static [&'static str];
+
+    /// Returns whether a name belongs to a family.
+    fn has(family: Family, name: &str) -> bool;
+
+    /// Returns the names of a family's tools over the profiles that serve it.
+    fn names(family: Family, profiles: &Profiles) -> Vec<Cow<'static, str>>;
 
     /// Returns the definitions of a family's tools; none if the family is not in the list.
     fn definitions(family: Family, profiles: &Profiles) -> Vec<Definition>;
@@ -42,11 +49,25 @@ macro_rules! tuple {
         impl<$($family: ToolFamily),+> Families for ($($family,)+) {
             const ALL: &'static [Family] = &[$($family::FAMILY),+];
 
-            fn names(family: Family) -> &'static [&'static str] {
+            fn fixed(family: Family) -> &'static [&'static str] {
                 $(if family == $family::FAMILY {
                     return $family::NAMES;
                 })+
                 &[]
+            }
+
+            fn has(family: Family, name: &str) -> bool {
+                $(if family == $family::FAMILY {
+                    return $family::has(name);
+                })+
+                false
+            }
+
+            fn names(family: Family, profiles: &Profiles) -> Vec<Cow<'static, str>> {
+                $(if family == $family::FAMILY {
+                    return $family::names(profiles);
+                })+
+                Vec::new()
             }
 
             fn definitions(family: Family, profiles: &Profiles) -> Vec<Definition> {
@@ -150,9 +171,11 @@ impl<F: Families> Catalog<F> {
     /// # Errors
     /// [`Code::UnknownTool`], and the errors of the tool.
     pub async fn call<P: Provider>(&self, session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
-        let Some(family) = self.families.iter().find(|family| F::names(**family).contains(&name)) else {
-            let names: Vec<&str> =
-                self.families.iter().flat_map(|family| F::names(*family)).copied().collect();
+        let Some(family) = self.families.iter().find(|family| F::has(**family, name)) else {
+            let profiles = session.profiles();
+            let of = |family: &Family| Some(F::names(*family, &profiles.of(*family)?));
+            let names: Vec<_> = self.families.iter().filter_map(of).flatten().collect();
+            let names: Vec<&str> = names.iter().map(|name| &**name).collect();
             return Err(unknown_tool(name, &names));
         };
         F::call(*family, &session.serving(*family)?, name, input).await
@@ -161,7 +184,8 @@ impl<F: Families> Catalog<F> {
     /// Returns a family of this catalog that has a tool with the name of one of this family's tools.
     fn clash(&self, family: Family) -> Option<(Family, &'static str)> {
         self.families.iter().find_map(|other| {
-            let name = F::names(family).iter().find(|name| F::names(*other).contains(name))?;
+            let ours = F::fixed(family).iter().find(|name| F::has(*other, name));
+            let name = ours.or_else(|| F::fixed(*other).iter().find(|name| F::has(family, name)))?;
             Some((*other, *name))
         })
     }
@@ -197,7 +221,10 @@ mod tests {
         const NAMES: &'static [&'static str] = &["read_file", "ok"];
 
         fn definitions(_: &Profiles) -> Vec<Definition> {
-            let of = |name| Definition { name, ..Definition::of::<crate::tool::agent::Shell>() };
+            let of = |name| Definition {
+                name: Cow::Borrowed(name),
+                ..Definition::of::<crate::tool::agent::Shell>()
+            };
             Self::NAMES.iter().map(|name| of(name)).collect()
         }
 

@@ -1,5 +1,7 @@
 //! Tool definitions in the formats of the protocols.
 
+use std::borrow::Cow;
+
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
@@ -11,9 +13,9 @@ use super::{Scope, Tool};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Its description.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// The JSON schema of its input.
     pub schema: Value,
     /// What it works on.
@@ -35,8 +37,8 @@ impl Definition {
     /// Returns the definition of a tool.
     pub fn of<T: Tool>() -> Self {
         Definition {
-            name: T::NAME,
-            description: T::DESCRIPTION,
+            name: T::NAME.into(),
+            description: T::DESCRIPTION.into(),
             schema: schema::<T::Input>(),
             scope: T::SCOPE,
         }

@@ -1,5 +1,6 @@
 //! Families of tools.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;
 
@@ -56,8 +57,19 @@ impl fmt::Display for Family {
 pub trait ToolFamily: 'static {
     /// The family.
     const FAMILY: Family;
-    /// The names of its tools, in the order in which a model reads them.
+    /// The names of its tools that are the same in every project, in the order in which a model reads them.
     const NAMES: &'static [&'static str];
+
+    /// Returns whether a name belongs to the family. A family whose names depend on the project reserves a prefix.
+    fn has(name: &str) -> bool {
+        Self::NAMES.contains(&name)
+    }
+
+    /// Returns the names of its tools over `profiles`, which are those that serve the family.
+    fn names(profiles: &Profiles) -> Vec<Cow<'static, str>> {
+        let _ = profiles;
+        Self::NAMES.iter().map(|name| Cow::Borrowed(*name)).collect()
+    }
 
     /// Returns the definitions of its tools. `profiles` are those that serve the family.
     fn definitions(profiles: &Profiles) -> Vec<Definition>;

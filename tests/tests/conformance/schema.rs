@@ -51,6 +51,6 @@ fn dialects() {
         assert_eq!(definition.to_json(Dialect::Mcp)["inputSchema"], *schema);
         assert_eq!(definition.to_json(Dialect::Anthropic)["input_schema"], *schema);
         let function = &definition.to_json(Dialect::OpenAi)["function"];
-        assert_eq!((&function["parameters"], &function["name"]), (schema, &Value::from(definition.name)));
+        assert_eq!((&function["parameters"], &function["name"]), (schema, &Value::from(&*definition.name)));
     }
 }
