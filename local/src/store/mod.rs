@@ -99,7 +99,9 @@ impl Store for LocalStore {
             let name = upload.sync()?;
             let replaced = files.database.put_blob(session, &key, size, name)?;
             upload.keep();
-            replaced.iter().for_each(|name| files.blobs.remove(name));
+            if let Some(name) = &replaced {
+                files.blobs.remove(name);
+            }
             Ok(size)
         })
         .await
@@ -126,7 +128,9 @@ impl Store for LocalStore {
         let key = key.clone();
         self.with(move |files, session| {
             let deleted = files.database.delete_blob(session, &key)?;
-            deleted.iter().for_each(|name| files.blobs.remove(name));
+            if let Some(name) = &deleted {
+                files.blobs.remove(name);
+            }
             Ok(deleted.is_some())
         })
         .await
