@@ -10,8 +10,9 @@
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
-use crate::error::Code;
-use crate::sandbox::{self, Status};
+pub use koze_protocol::{Code, Entry, Stat};
+
+use crate::sandbox::Status;
 
 /// The binding of the class `KozeSessions`, which lists the sandboxes of each session.
 pub const REGISTRY_BINDING: &str = "KOZE_SESSIONS";
@@ -200,14 +201,7 @@ pub struct Output {
 }
 
 /// A path.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-pub struct Path {
-    /// The directory that what it leads to must lie in, links followed; `/` is the whole sandbox.
-    pub root: String,
-    /// The path, absolute.
-    pub path: String,
-}
+pub type Path = koze_protocol::Place;
 
 /// Which piece of a file to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -269,46 +263,6 @@ pub struct Written {
 pub struct Entries {
     /// It.
     pub entries: Vec<Entry>,
-}
-
-/// Something in a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-pub struct Entry {
-    /// Its name; bytes that are not UTF-8 stand as U+FFFD.
-    pub name: String,
-    /// What is there, a symbolic link not followed.
-    pub stat: Stat,
-}
-
-/// What is at a path.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-pub struct Stat {
-    /// What it is.
-    pub kind: Kind,
-    /// Where a symbolic link leads; `null` where it is none.
-    pub target: Option<String>,
-    /// Its size.
-    #[cfg_attr(test, ts(type = "number"))]
-    pub size: u64,
-    /// Its permission bits.
-    pub mode: u32,
-}
-
-/// What something in a file system is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Link,
-    /// A pipe, a socket or a device.
-    Other,
 }
 
 /// A symbolic link to make.
@@ -414,30 +368,6 @@ pub struct Nothing {}
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Done {}
-
-impl From<Stat> for sandbox::Stat {
-    fn from(stat: Stat) -> Self {
-        let kind = match stat.kind {
-            Kind::File => sandbox::Kind::File,
-            Kind::Directory => sandbox::Kind::Directory,
-            Kind::Link => sandbox::Kind::Link(stat.target.unwrap_or_default()),
-            Kind::Other => sandbox::Kind::Other,
-        };
-        sandbox::Stat { kind, size: stat.size, mode: stat.mode }
-    }
-}
-
-impl From<sandbox::Stat> for Stat {
-    fn from(stat: sandbox::Stat) -> Self {
-        let (kind, target) = match stat.kind {
-            sandbox::Kind::File => (Kind::File, None),
-            sandbox::Kind::Directory => (Kind::Directory, None),
-            sandbox::Kind::Link(target) => (Kind::Link, Some(target)),
-            sandbox::Kind::Other => (Kind::Other, None),
-        };
-        Stat { kind, target, size: stat.size, mode: stat.mode }
-    }
-}
 
 #[cfg(test)]
 mod tests {

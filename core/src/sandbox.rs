@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+pub use koze_protocol::{Entry, Kind, Stat};
+
 use crate::error::Result;
 use crate::transfer::pieces;
 
@@ -123,14 +125,8 @@ pub struct Capabilities {
     pub expose: bool,
 }
 
-/// A path and the directory that it is confined to. The path, with symbolic links resolved, must be inside the directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// The directory. `/` stands for the whole sandbox.
-    pub root: &'a str,
-    /// The absolute path.
-    pub path: &'a str,
-}
+/// A path and the directory that it is confined to.
+pub type Place<'a> = koze_protocol::Place<&'a str>;
 
 /// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,39 +172,6 @@ pub enum Write {
     Replace,
     /// Appends the bytes in one step.
     Append,
-}
-
-/// The metadata of a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stat {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its permission bits.
-    pub mode: u32,
-}
-
-/// An entry of a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Its name. Bytes that are not UTF-8 are replaced by U+FFFD; such an entry cannot be addressed.
-    pub name: String,
-    /// Its metadata, without following a symbolic link.
-    pub stat: Stat,
-}
-
-/// The kind of a directory entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// A file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link with its target.
-    Link(String),
-    /// A pipe, a socket or a device.
-    Other,
 }
 
 /// Whether a sandbox is running or asleep.

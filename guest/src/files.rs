@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{Access, AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::message::{Fault, Found, Kind, Place, Why};
+use crate::message::{Code, Entry, Fault, Kind, Place, Stat};
 use crate::place::{self, At, fault};
 use crate::tree;
 
@@ -125,7 +125,7 @@ pub(crate) fn nameless(place: &Place) -> Result<File, Fault> {
     nameless_in(&directory, place).or_else(|fault| {
         let scratch = Place { root: "/".to_owned(), path: "/tmp".to_owned() };
         match place::directory(&scratch) {
-            Ok(directory) if fault.why == Why::PermissionDenied => nameless_in(&directory, place),
+            Ok(directory) if fault.why == Code::PermissionDenied => nameless_in(&directory, place),
             _ => Err(fault),
         }
     })
@@ -168,13 +168,13 @@ fn target(place: &Place) -> Result<Target, Fault> {
     let mut next = place.clone();
     for _ in 0..TURNS {
         if next.path.ends_with('/') {
-            return Err(Fault::new(Why::IsDirectory, format!("{} is the path of a directory", place.path)));
+            return Err(Fault::new(Code::IsDirectory, format!("{} is the path of a directory", place.path)));
         }
         match place::resolve(&next, true) {
             // Taken away since it was opened: the kernel's name for it is not its name.
             Ok(at) if at.stat().is_ok_and(|stat| stat.st_nlink == 0) => continue,
             Ok(at) => return Ok(Target::There(at)),
-            Err(fault) if fault.why == Why::NotFound => {}
+            Err(fault) if fault.why == Code::NotFound => {}
             Err(fault) => return Err(fault),
         }
         let (directory, name) = place::entry_made(&next)?;
@@ -182,7 +182,7 @@ fn target(place: &Place) -> Result<Target, Fault> {
             Ok(target) => {
                 let (Ok(target), Ok(above)) = (target.to_str(), std::str::from_utf8(&directory.real)) else {
                     return Err(Fault::new(
-                        Why::InvalidInput,
+                        Code::InvalidInput,
                         format!("the target of the symbolic link {} is not UTF-8", place.path),
                     ));
                 };
@@ -199,7 +199,7 @@ fn target(place: &Place) -> Result<Target, Fault> {
 }
 
 fn busy(place: &Place) -> Fault {
-    Fault::new(Why::Unavailable, format!("{} keeps changing, or its symbolic links form a loop", place.path))
+    Fault::new(Code::Unavailable, format!("{} keeps changing, or its symbolic links form a loop", place.path))
 }
 
 /// The permission bits of a file; an error for all else. Pipes would block, devices do something.
@@ -208,7 +208,7 @@ pub(crate) fn file_mode(at: &At, place: &Place) -> Result<u32, Fault> {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(stat.st_mode & 0o7777),
         FileType::Directory => Err(fault(&Errno::ISDIR.into(), &place.path)),
-        _ => Err(Fault::new(Why::InvalidInput, format!("{} is a pipe, socket or device", place.path))),
+        _ => Err(Fault::new(Code::InvalidInput, format!("{} is a pipe, socket or device", place.path))),
     }
 }
 
@@ -243,15 +243,16 @@ const PAGE: usize = 1024;
 const PAGE_BYTES: usize = 256 << 10;
 
 /// Some entries of a directory, and the position of the next one where there is more.
-pub(crate) type Page = (Vec<(String, Found)>, Option<i64>);
+pub(crate) type Page = (Vec<Entry>, Option<i64>);
 
 /// Lists one page of a directory from a position on, 0 at first. Also returns the position of the next page, if there is
 /// more. Positions are the kernel's, and hold for every descriptor of the directory.
 pub(crate) fn list(place: &Place, from: i64) -> Result<Page, Fault> {
     let (mut page, mut bytes) = (Vec::new(), 0);
-    let next = walk(place, from, |name, found| {
-        bytes += name.len() + if let Kind::Link(target) = &found.kind { target.len() } else { 0 };
-        page.push((name, found));
+    let next = walk(place, from, |entry| {
+        let target = if let Kind::Link(target) = &entry.stat.kind { target.len() } else { 0 };
+        bytes += entry.name.len() + target;
+        page.push(entry);
         Ok::<_, Fault>(page.len() < PAGE && bytes < PAGE_BYTES)
     })?;
     Ok((page, next))
@@ -260,9 +261,9 @@ pub(crate) fn list(place: &Place, from: i64) -> Result<Page, Fault> {
 /// Hands over each entry of a directory.
 pub(crate) fn each<E: From<Fault>>(
     place: &Place,
-    mut with: impl FnMut(String, Found) -> Result<(), E>,
+    mut with: impl FnMut(Entry) -> Result<(), E>,
 ) -> Result<(), E> {
-    walk(place, 0, |name, found| with(name, found).map(|()| true)).map(drop)
+    walk(place, 0, |entry| with(entry).map(|()| true)).map(drop)
 }
 
 /// Hands over the entries of a directory from a position on while they are wanted, and returns the position behind the
@@ -270,7 +271,7 @@ pub(crate) fn each<E: From<Fault>>(
 fn walk<E: From<Fault>>(
     place: &Place,
     from: i64,
-    mut with: impl FnMut(String, Found) -> Result<bool, E>,
+    mut with: impl FnMut(Entry) -> Result<bool, E>,
 ) -> Result<Option<i64>, E> {
     let at = place::directory(place)?;
     let opened = again(&at, OFlags::RDONLY | OFlags::DIRECTORY, place)?;
@@ -289,7 +290,8 @@ fn walk<E: From<Fault>>(
             Ok(stat) => {
                 let link = rustix::fs::readlinkat(&opened, name, Vec::new()).ok();
                 let link = link.map(|target| target.to_string_lossy().into_owned());
-                if !with(name.to_string_lossy().into_owned(), found(&stat, link))? {
+                let name = name.to_string_lossy().into_owned();
+                if !with(Entry { name, stat: metadata(&stat, link) })? {
                     return Ok(Some(entry.offset()));
                 }
             }
@@ -302,21 +304,21 @@ fn walk<E: From<Fault>>(
 }
 
 /// What is at a place.
-pub(crate) fn stat(place: &Place) -> Result<Found, Fault> {
+pub(crate) fn stat(place: &Place) -> Result<Stat, Fault> {
     let at = place::resolve(place, false)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     let link = rustix::fs::readlinkat(&at.descriptor, "", Vec::new()).ok();
-    Ok(found(&stat, link.map(|target| target.to_string_lossy().into_owned())))
+    Ok(metadata(&stat, link.map(|target| target.to_string_lossy().into_owned())))
 }
 
-fn found(stat: &rustix::fs::Stat, link: Option<String>) -> Found {
+fn metadata(stat: &rustix::fs::Stat, link: Option<String>) -> Stat {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Directory,
         FileType::Symlink => Kind::Link(link.unwrap_or_default()),
         _ => Kind::Other,
     };
-    Found { kind, size: u64::try_from(stat.st_size).unwrap_or(0), mode: stat.st_mode & 0o7777 }
+    Stat { kind, size: u64::try_from(stat.st_size).unwrap_or(0), mode: stat.st_mode & 0o7777 }
 }
 
 /// Makes a directory and those above it.
@@ -328,7 +330,7 @@ pub(crate) fn make_dir(place: &Place) -> Result<(), Fault> {
 pub(crate) fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
     if target.is_empty() || target.contains('\0') {
         return Err(Fault::new(
-            Why::InvalidInput,
+            Code::InvalidInput,
             "the target of a symbolic link must not be empty or contain a NUL byte",
         ));
     }
@@ -340,7 +342,7 @@ pub(crate) fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
 /// Sets permission bits.
 pub(crate) fn set_mode(place: &Place, mode: u32) -> Result<(), Fault> {
     if mode > 0o7777 {
-        return Err(Fault::new(Why::InvalidInput, "a mode must be at most 7777 in octal"));
+        return Err(Fault::new(Code::InvalidInput, "a mode must be at most 7777 in octal"));
     }
     let at = place::resolve(place, true)?;
     rustix::fs::chmodat(CWD, at.handle(), Mode::from_raw_mode(mode), AtFlags::empty())

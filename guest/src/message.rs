@@ -7,17 +7,10 @@ use std::net::SocketAddr;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use koze_protocol::{Code, Entry, Kind, Place, Stat};
+
 /// The longest message, in bytes.
 pub const LONGEST: usize = 64 << 20;
-
-/// A path, and the directory that what it leads to must lie in. Both absolute.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    /// The directory; `/` is the whole sandbox.
-    pub root: String,
-    /// The path.
-    pub path: String,
-}
 
 /// What the host asks for. Each has a number, and one answer with the same number unless it says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,69 +98,27 @@ pub enum Answer {
     /// The stream is a file or tree now, with so many bytes in its files.
     Unpacked(u64),
     /// One page of a directory, and the position of the next one where there is more.
-    Listed(Vec<(String, Found)>, Option<i64>),
+    Listed(Vec<Entry>, Option<i64>),
     /// What is at the place.
-    Found(Found),
+    Found(Stat),
     /// It could not be done.
     Failed(Fault),
-}
-
-/// What is at a place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
-    /// What it is.
-    pub kind: Kind,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its permission bits.
-    pub mode: u32,
-}
-
-/// What something in a file system is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    /// A file.
-    File,
-    /// A directory.
-    Directory,
-    /// A symbolic link, and where it leads.
-    Link(String),
-    /// A pipe, a socket or a device.
-    Other,
 }
 
 /// Why something could not be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
     /// In one word.
-    pub why: Why,
+    pub why: Code,
     /// In a sentence.
     pub text: String,
 }
 
 impl Fault {
     /// A fault.
-    pub fn new(why: Why, text: impl Into<String>) -> Self {
+    pub fn new(why: Code, text: impl Into<String>) -> Self {
         Fault { why, text: text.into() }
     }
-}
-
-/// Why something could not be done: those of koze's error codes that a guest can give.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "documented at koze::Code")]
-pub enum Why {
-    InvalidInput,
-    NotFound,
-    AlreadyExists,
-    IsDirectory,
-    NotADirectory,
-    PermissionDenied,
-    PathEscape,
-    TooLarge,
-    Unsupported,
-    Unavailable,
-    Internal,
 }
 
 /// A message as bytes, its length in front.

@@ -8,7 +8,7 @@ use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, connect as start, listen as open, socket_with,
 };
 
-use crate::message::{Fault, Why};
+use crate::message::{Code, Fault};
 
 /// How many connections may wait to be taken.
 const WAITING: i32 = 128;
@@ -22,7 +22,7 @@ pub(crate) fn listen(at: SocketAddr) -> Result<OwnedFd, Fault> {
         Ok(socket)
     };
     listening()
-        .map_err(|error: Errno| Fault::new(Why::Unavailable, format!("cannot listen on {at}: {error}")))
+        .map_err(|error: Errno| Fault::new(Code::Unavailable, format!("cannot listen on {at}: {error}")))
 }
 
 /// A socket on its way to an address. Whether it arrives is for the host to see: the guest waits for nobody.
@@ -35,7 +35,7 @@ pub(crate) fn connect(to: SocketAddr) -> Result<OwnedFd, Fault> {
         }
     };
     connecting()
-        .map_err(|error: Errno| Fault::new(Why::Unavailable, format!("{to} does not answer: {error}")))
+        .map_err(|error: Errno| Fault::new(Code::Unavailable, format!("{to} does not answer: {error}")))
 }
 
 fn socket(address: SocketAddr) -> rustix::io::Result<OwnedFd> {

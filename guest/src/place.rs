@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStringExt;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::message::{Fault, Place, Why};
+use crate::message::{Code, Fault, Place};
 
 /// The longest path, in bytes.
 const LONGEST: usize = 4096;
@@ -43,7 +43,7 @@ pub(crate) fn check(path: &str) -> Result<(), Fault> {
         return Ok(());
     }
     let text = format!("a path must be absolute, have at most {LONGEST} bytes, and contain no NUL byte");
-    Err(Fault::new(Why::InvalidInput, text))
+    Err(Fault::new(Code::InvalidInput, text))
 }
 
 /// What a place leads to; `follow` says whether through a symbolic link at its end.
@@ -74,7 +74,10 @@ fn entry_with(place: &Place, make: bool) -> Result<(At, OsString), Fault> {
         let cut = real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let (above, name) = (&real[..cut.max(1)], &real[cut + 1..]);
         if name.is_empty() {
-            return Err(Fault::new(Why::InvalidInput, "the root directory of the sandbox cannot be changed"));
+            return Err(Fault::new(
+                Code::InvalidInput,
+                "the root directory of the sandbox cannot be changed",
+            ));
         }
         let at = open(above, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
         return Ok((confine(at, place)?, OsString::from_vec(name.to_vec())));
@@ -91,7 +94,7 @@ pub(crate) fn directory(place: &Place) -> Result<At, Fault> {
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
         return Ok(at);
     }
-    Err(Fault::new(Why::NotADirectory, format!("{} is not a directory", place.path)))
+    Err(Fault::new(Code::NotADirectory, format!("{} is not a directory", place.path)))
 }
 
 /// A directory, made where it is missing, and those above it too.
@@ -101,7 +104,7 @@ pub(crate) fn make_dir(place: &Place) -> Result<At, Fault> {
     let (mut path, mut missing) = (&*place.path, Vec::new());
     let mut above = loop {
         match directory(&at(path)) {
-            Err(fault) if fault.why == Why::NotFound && path != "/" => missing.push(path),
+            Err(fault) if fault.why == Code::NotFound && path != "/" => missing.push(path),
             done => break done?,
         }
         path = split(path).0;
@@ -144,7 +147,7 @@ fn open(path: impl rustix::path::Arg, flags: OFlags) -> io::Result<At> {
 
 fn confine(at: At, place: &Place) -> Result<At, Fault> {
     if of_the_guest(&at) {
-        return Err(Fault::new(Why::PermissionDenied, format!("{} is not accessible to tools", place.path)));
+        return Err(Fault::new(Code::PermissionDenied, format!("{} is not accessible to tools", place.path)));
     }
     if inside(&at.real, &place.root)? { Ok(at) } else { Err(escape(place)) }
 }
@@ -175,34 +178,34 @@ fn inside(real: &[u8], root: &str) -> Result<bool, Fault> {
 }
 
 fn escape(place: &Place) -> Fault {
-    Fault::new(Why::PathEscape, format!("{} is outside of {}", place.path, place.root))
+    Fault::new(Code::PathEscape, format!("{} is outside of {}", place.path, place.root))
 }
 
 /// An error of the kernel about a path.
 pub(crate) fn fault(error: &io::Error, path: &str) -> Fault {
     let (why, what) = match error.raw_os_error() {
-        Some(libc::ENOENT) => (Why::NotFound, "does not exist"),
-        Some(libc::EEXIST | libc::ENOTEMPTY) => (Why::AlreadyExists, "already exists"),
-        Some(libc::EISDIR) => (Why::IsDirectory, "is a directory, not a file"),
-        Some(libc::ENOTDIR) => (Why::NotADirectory, "has a parent that is not a directory"),
-        Some(libc::EACCES | libc::EPERM) => (Why::PermissionDenied, "cannot be accessed: permission denied"),
+        Some(libc::ENOENT) => (Code::NotFound, "does not exist"),
+        Some(libc::EEXIST | libc::ENOTEMPTY) => (Code::AlreadyExists, "already exists"),
+        Some(libc::EISDIR) => (Code::IsDirectory, "is a directory, not a file"),
+        Some(libc::ENOTDIR) => (Code::NotADirectory, "has a parent that is not a directory"),
+        Some(libc::EACCES | libc::EPERM) => (Code::PermissionDenied, "cannot be accessed: permission denied"),
         Some(libc::EROFS | libc::EBUSY) => {
-            (Why::PermissionDenied, "belongs to the system and cannot be changed")
+            (Code::PermissionDenied, "belongs to the system and cannot be changed")
         }
         Some(libc::ELOOP) => {
-            (Why::InvalidInput, "has too many levels of symbolic links, or one that tools may not follow")
+            (Code::InvalidInput, "has too many levels of symbolic links, or one that tools may not follow")
         }
         Some(libc::ENAMETOOLONG) => {
-            (Why::InvalidInput, "is too long: at most 4095 bytes, and 255 for each name")
+            (Code::InvalidInput, "is too long: at most 4095 bytes, and 255 for each name")
         }
-        Some(libc::EINVAL) => (Why::InvalidInput, "is not valid for this operation"),
+        Some(libc::EINVAL) => (Code::InvalidInput, "is not valid for this operation"),
         Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {
-            (Why::TooLarge, "does not fit on the sandbox's disk")
+            (Code::TooLarge, "does not fit on the sandbox's disk")
         }
         Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM) => {
-            (Why::Unavailable, "cannot be opened: too many files are open")
+            (Code::Unavailable, "cannot be opened: too many files are open")
         }
-        _ => return Fault::new(Why::Internal, format!("{path}: {error}")),
+        _ => return Fault::new(Code::Internal, format!("{path}: {error}")),
     };
     Fault::new(why, format!("{path} {what}"))
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
-use crate::message::{Fault, Why};
+use crate::message::{Code, Fault};
 use crate::place;
 use crate::spawn::{Program, spawn};
 
@@ -25,22 +25,22 @@ pub(crate) fn start<T: AsRef<OsStr>>(
     descriptors: Vec<OwnedFd>,
 ) -> Result<Pid, Fault> {
     let Ok([stdout, stderr]) = <[OwnedFd; 2]>::try_from(descriptors) else {
-        return Err(Fault::new(Why::Internal, "a program needs two file descriptors"));
+        return Err(Fault::new(Code::Internal, "a program needs two file descriptors"));
     };
     let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
-        return Err(Fault::new(Why::InvalidInput, "`argv` is empty: there is no program to run"));
+        return Err(Fault::new(Code::InvalidInput, "`argv` is empty: there is no program to run"));
     };
     let variables = || env.iter().map(|(name, value)| (name.as_ref().as_bytes(), value.as_ref().as_bytes()));
     let texts = argv.iter().map(String::as_bytes).chain(variables().flat_map(|(name, value)| [name, value]));
     if texts.into_iter().any(|text| text.contains(&0)) {
         return Err(Fault::new(
-            Why::InvalidInput,
+            Code::InvalidInput,
             "arguments and environment variables must not contain NUL bytes",
         ));
     }
     if variables().any(|(name, _)| name.is_empty() || name.contains(&b'=')) {
         return Err(Fault::new(
-            Why::InvalidInput,
+            Code::InvalidInput,
             "the name of an environment variable must not be empty, and must not contain `=`",
         ));
     }
@@ -48,7 +48,7 @@ pub(crate) fn start<T: AsRef<OsStr>>(
     // exec's own "not found" would not say what of the two was not found.
     match fs::metadata(cwd) {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => return Err(Fault::new(Why::NotADirectory, format!("{cwd} is not a directory"))),
+        Ok(_) => return Err(Fault::new(Code::NotADirectory, format!("{cwd} is not a directory"))),
         Err(error) => return Err(place::fault(&error, cwd)),
     }
     let null = fs::File::open("/dev/null").map_err(|error| failed_start(&error, program))?;
@@ -58,15 +58,15 @@ pub(crate) fn start<T: AsRef<OsStr>>(
 
 fn failed_start(error: &io::Error, program: &str) -> Fault {
     match error.raw_os_error() {
-        Some(libc::ENOENT) => Fault::new(Why::NotFound, format!("the program {program} does not exist")),
-        Some(libc::EACCES) => Fault::new(Why::PermissionDenied, format!("{program} cannot be run")),
+        Some(libc::ENOENT) => Fault::new(Code::NotFound, format!("the program {program} does not exist")),
+        Some(libc::EACCES) => Fault::new(Code::PermissionDenied, format!("{program} cannot be run")),
         Some(libc::ENOEXEC) => {
-            Fault::new(Why::InvalidInput, format!("{program} is not an executable program"))
+            Fault::new(Code::InvalidInput, format!("{program} is not an executable program"))
         }
-        Some(libc::E2BIG) => Fault::new(Why::TooLarge, "arguments and environment variables are too long"),
-        Some(libc::EAGAIN) => Fault::new(Why::Unavailable, "the sandbox has too many processes"),
-        Some(libc::ENOMEM) => Fault::new(Why::Unavailable, "the sandbox is out of memory"),
-        _ => Fault::new(Why::Internal, format!("{program} did not start: {error}")),
+        Some(libc::E2BIG) => Fault::new(Code::TooLarge, "arguments and environment variables are too long"),
+        Some(libc::EAGAIN) => Fault::new(Code::Unavailable, "the sandbox has too many processes"),
+        Some(libc::ENOMEM) => Fault::new(Code::Unavailable, "the sandbox is out of memory"),
+        _ => Fault::new(Code::Internal, format!("{program} did not start: {error}")),
     }
 }
 

@@ -10,7 +10,7 @@ use rustix::process::Pid;
 
 use crate::channel::{self, Received, Receiver};
 use crate::files::{self, Made, Pending};
-use crate::message::{Answer, Fault, Place, Request, Why};
+use crate::message::{Answer, Code, Fault, Place, Request};
 use crate::{net, process, stream, sys};
 
 /// Serves one host until its end of the socket is closed. Meant for the first process of a namespace, which must be
@@ -113,7 +113,7 @@ impl Guest {
                     made.keep();
                     Ok(Answer::Done)
                 }
-                None => Err(Fault::new(Why::Internal, "there is no such staging file")),
+                None => Err(Fault::new(Code::Internal, "there is no such staging file")),
             },
             Request::Abort { create } => {
                 self.new.remove(&create);
@@ -181,7 +181,7 @@ impl Guest {
             }
         });
         let Ok(pid) = started else {
-            let fault = Fault::new(Why::Unavailable, "the sandbox has too many processes");
+            let fault = Fault::new(Code::Unavailable, "the sandbox has too many processes");
             return self.send(number, &Answer::Failed(fault), &[]);
         };
         self.working.insert(pid, number);
@@ -203,7 +203,7 @@ impl Guest {
                 && code != 0
             {
                 // Whoever runs in the sandbox has the same user, and can kill it.
-                let fault = Fault::new(Why::Unavailable, "a program in the sandbox ended the work");
+                let fault = Fault::new(Code::Unavailable, "a program in the sandbox ended the work");
                 self.send(number, &Answer::Failed(fault), &[])?;
             }
         }
@@ -212,5 +212,5 @@ impl Guest {
 }
 
 fn alone() -> Fault {
-    Fault::new(Why::Internal, "a file descriptor is missing")
+    Fault::new(Code::Internal, "a file descriptor is missing")
 }

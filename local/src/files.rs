@@ -5,31 +5,17 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-use koze_guest::message::{self, Found, Request};
+use koze_guest::message::{self, Request};
 
 use super::engine;
 use super::running::Running;
 use koze_core::error::{Code, Error, Result};
-use koze_core::sandbox::{Entry, Kind, Piece, Place, Stat};
+use koze_core::sandbox::{Entry, Kind, Piece};
 
 /// Files that say they are empty and are not, of `/proc`, are read this far at most.
 const PIECE: usize = 64 << 10;
 /// How much is read at once of a file that says how long it is.
 const STEP: usize = 16 << 20;
-
-pub(super) fn place(place: Place<'_>) -> message::Place {
-    message::Place { root: place.root.to_owned(), path: place.path.to_owned() }
-}
-
-pub(super) fn stat(found: Found) -> Stat {
-    let kind = match found.kind {
-        message::Kind::File => Kind::File,
-        message::Kind::Directory => Kind::Directory,
-        message::Kind::Link(target) => Kind::Link(target),
-        message::Kind::Other => Kind::Other,
-    };
-    Stat { kind, size: found.size, mode: found.mode }
-}
 
 /// The guest and this program are of one build: their answers fit.
 pub(super) fn odd() -> Error {
@@ -110,13 +96,13 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Adds a page.
-    pub(super) fn add(&mut self, page: Vec<(String, Found)>, path: &str) -> Result<()> {
-        for (name, found) in page {
-            self.bytes += name.len();
-            if let message::Kind::Link(target) = &found.kind {
+    pub(super) fn add(&mut self, page: Vec<Entry>, path: &str) -> Result<()> {
+        for entry in page {
+            self.bytes += entry.name.len();
+            if let Kind::Link(target) = &entry.stat.kind {
                 self.bytes += target.len();
             }
-            self.entries.push(Entry { name, stat: stat(found) });
+            self.entries.push(entry);
         }
         if self.entries.len() <= LONGEST_LIST && self.bytes <= LARGEST_LIST {
             return Ok(());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use koze_guest::channel::{Packet, Received, Receiver};
-use koze_guest::message::{Answer, Fault, Request, Why};
+use koze_guest::message::{Answer, Fault, Request};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -304,18 +304,5 @@ pub(super) fn gone() -> Error {
 
 /// What a guest could not do, in koze's words.
 pub(super) fn error(fault: Fault) -> Error {
-    let code = match fault.why {
-        Why::InvalidInput => Code::InvalidInput,
-        Why::NotFound => Code::NotFound,
-        Why::AlreadyExists => Code::AlreadyExists,
-        Why::IsDirectory => Code::IsDirectory,
-        Why::NotADirectory => Code::NotADirectory,
-        Why::PermissionDenied => Code::PermissionDenied,
-        Why::PathEscape => Code::PathEscape,
-        Why::TooLarge => Code::TooLarge,
-        Why::Unsupported => Code::Unsupported,
-        Why::Unavailable => Code::Unavailable,
-        Why::Internal => Code::Internal,
-    };
-    Error::new(code, fault.text)
+    Error::new(fault.why, fault.text)
 }

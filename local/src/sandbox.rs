@@ -273,12 +273,12 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
-        let place = files::place(path);
+        let place = path.owned();
         self.with(move |_, running| async move { files::read(&running, place, offset, limit).await }).await
     }
 
     async fn write(&self, path: Place<'_>, bytes: Vec<u8>, how: How) -> Result<u64> {
-        let place = files::place(path);
+        let place = path.owned();
         self.with(move |inner, running| async move {
             let _one = inner.writes.lock().await;
             if inner.full.load(Ordering::Acquire) {
@@ -296,8 +296,7 @@ impl Sandbox for LocalSandbox {
         // Page by page: other calls get their turn between two of them, and no page follows where the caller is gone.
         let (mut listing, mut from) = (files::Listing::default(), Some(0));
         while let Some(position) = from {
-            let Answer::Listed(page, next) = self.ask(Request::List(files::place(path), position)).await?
-            else {
+            let Answer::Listed(page, next) = self.ask(Request::List(path.owned(), position)).await? else {
                 return Err(files::odd());
             };
             listing.add(page, path.path)?;
@@ -307,36 +306,36 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn stat(&self, path: Place<'_>) -> Result<Stat> {
-        match self.ask(Request::Stat(files::place(path))).await? {
-            Answer::Found(found) => Ok(files::stat(found)),
+        match self.ask(Request::Stat(path.owned())).await? {
+            Answer::Found(found) => Ok(found),
             _ => Err(files::odd()),
         }
     }
 
     async fn make_dir(&self, path: Place<'_>) -> Result<()> {
-        self.ask(Request::MakeDir(files::place(path))).await.map(drop)
+        self.ask(Request::MakeDir(path.owned())).await.map(drop)
     }
 
     async fn make_link(&self, path: Place<'_>, target: &str) -> Result<()> {
-        self.ask(Request::MakeLink(files::place(path), target.to_owned())).await.map(drop)
+        self.ask(Request::MakeLink(path.owned(), target.to_owned())).await.map(drop)
     }
 
     async fn set_mode(&self, path: Place<'_>, mode: u32) -> Result<()> {
-        self.ask(Request::SetMode(files::place(path), mode)).await.map(drop)
+        self.ask(Request::SetMode(path.owned(), mode)).await.map(drop)
     }
 
     async fn remove(&self, path: Place<'_>) -> Result<()> {
-        self.ask(Request::Remove(files::place(path))).await.map(drop)
+        self.ask(Request::Remove(path.owned())).await.map(drop)
     }
 
     async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
-        self.ask(Request::Rename(files::place(from), files::place(to))).await.map(drop)
+        self.ask(Request::Rename(from.owned(), to.owned())).await.map(drop)
     }
 
     /// To another sandbox of this machine as a stream, to any other in pieces.
     async fn copy_to<T: Sandbox>(&self, from: Place<'_>, to: &T, target: Place<'_>) -> Result<u64> {
         match (to as &dyn Any).downcast_ref::<LocalSandbox>() {
-            Some(to) => transfer::copy(&self.0, files::place(from), &to.0, files::place(target)).await,
+            Some(to) => transfer::copy(&self.0, from.owned(), &to.0, target.owned()).await,
             None => pieces::copy(self, from, to, target).await,
         }
     }

@@ -9,7 +9,6 @@
 //! | [`syntax`] | finds the `#[sandbox]` items of a file |
 //! | [`attrs`] | the grammar of the attribute |
 //! | [`backend`] | the backends of sandboxes |
-//! | [`family`] | the families of tools |
 //! | [`names`] | all derived names |
 //! | [`image`] | image references, and the image that a sandbox runs |
 //! | [`instance`] | the size of a sandbox |
@@ -21,7 +20,6 @@
 
 pub mod attrs;
 pub mod backend;
-pub mod family;
 pub mod image;
 pub mod instance;
 pub mod names;
@@ -36,7 +34,7 @@ mod value;
 
 pub use attrs::Attributes;
 pub use backend::Backend;
-pub use family::Family;
+pub use koze_protocol::Family;
 pub use names::Names;
 pub use report::{Diagnostic, Report, Spot};
 pub use rules::{Level, Rule};

@@ -2,7 +2,6 @@
 
 use koze_core::Profiles;
 use koze_core::provider::{Profile, Size};
-use koze_core::tool;
 use koze_model::{Family, Sandbox, instance};
 
 use super::Resolved;
@@ -13,14 +12,8 @@ pub fn serves(sandbox: &Sandbox) -> bool {
 }
 
 /// Returns the families of tools that a sandbox serves.
-fn tools(sandbox: &Sandbox) -> Vec<tool::Family> {
-    let served = |family: &Family| sandbox.attributes.serves(*family);
-    let family = |family| match family {
-        Family::Agent => tool::Family::Agent,
-        Family::Workspace => tool::Family::Workspace,
-        Family::Thread => tool::Family::Thread,
-    };
-    Family::ALL.into_iter().filter(served).map(family).collect()
+fn tools(sandbox: &Sandbox) -> Vec<Family> {
+    Family::ALL.into_iter().filter(|family| sandbox.attributes.serves(*family)).collect()
 }
 
 /// Returns the images of the sandboxes that serve agents, ordered by file, or `None` if no sandbox serves agents.

@@ -1,10 +1,8 @@
 //! Families of tools.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::future::Future;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Reply;
@@ -15,43 +13,7 @@ use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
 use crate::session::Session;
 
-/// A family of tools: the tools that one kind of agent expects. Sandboxes declare which families they serve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Family {
-    /// Eight tools over the sandboxes of a session.
-    Agent,
-    /// Tools over the directories of a thread.
-    Thread,
-    /// Tools over a workspace.
-    Workspace,
-}
-
-impl Family {
-    /// All families.
-    pub const ALL: [Family; 3] = [Family::Agent, Family::Thread, Family::Workspace];
-
-    /// Returns the family's name in attributes, options and URLs.
-    pub fn name(self) -> &'static str {
-        match self {
-            Family::Agent => "agent",
-            Family::Thread => "thread",
-            Family::Workspace => "workspace",
-        }
-    }
-
-    /// Returns the family with this name.
-    pub fn find(name: &str) -> Option<Self> {
-        Family::ALL.into_iter().find(|family| family.name() == name)
-    }
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+pub use koze_protocol::Family;
 
 /// The tools of a family.
 pub trait ToolFamily: 'static {

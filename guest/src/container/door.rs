@@ -14,11 +14,9 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::Guest;
-use super::frame::{Decoder, Frame, Kind};
+use super::frame::{Decoder, Frame, Kind, PORT};
 use super::request::Hello;
 
-/// The port of the guest.
-const PORT: u16 = 5693;
 /// How many may be there that have not said hello.
 const MOST: usize = 16;
 /// How long one may take to say it.

@@ -16,7 +16,7 @@ use super::budget::Held;
 use super::call::{Call, End};
 use super::drain::Drain;
 use super::request::{Exec, LARGEST_OUTPUT};
-use crate::message::{Fault, Why};
+use crate::message::{Code, Fault};
 use crate::output::Kept;
 
 /// How long a program that was killed may take to be gone. One that the kernel does not let go of is left to itself.
@@ -90,7 +90,7 @@ impl Stream {
 pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Ended, End> {
     let Exec { argv, cwd, env, timeout_ms, max_output } = what;
     let failed = |error: io::Error| {
-        Fault::new(Why::Unavailable, format!("no pipe can be created for the program: {error}"))
+        Fault::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
     };
     let limit = max_output.min(LARGEST_OUTPUT) as usize;
     let bell = Arc::new(Bell::new().map_err(failed)?);

@@ -16,6 +16,8 @@
 
 use std::fmt;
 
+/// The port at which the guest listens.
+pub const PORT: u16 = 5693;
 /// The most bytes of a stream, of a request or of an answer in one frame.
 pub const PIECE: usize = 64 << 10;
 /// The longest frame, in bytes, without the four that say how long it is.
@@ -197,6 +199,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    use super::super::request;
     use super::*;
 
     /// All frames of some bytes that come in pieces of these lengths, one after the other.
@@ -224,6 +227,59 @@ mod tests {
         for (number, kind) in (0..).zip(KINDS) {
             assert_eq!(encode(1, kind, &[])[8], number);
         }
+    }
+
+    /// A number of bytes as JavaScript.
+    fn bytes(number: usize) -> String {
+        match number.trailing_zeros() {
+            20.. => format!("{} << 20", number >> 20),
+            10.. => format!("{} << 10", number >> 10),
+            _ => number.to_string(),
+        }
+    }
+
+    /// The constants of the protocol as JavaScript.
+    fn constants() -> String {
+        let kinds: Vec<String> = (0..)
+            .zip(KINDS)
+            .map(|(number, kind): (usize, _)| format!("{}: {number}", format!("{kind:?}").to_lowercase()))
+            .collect();
+        format!(
+            "\n/** The port of the guest in its container. Clients need its token. */\n\
+             export const PORT = {PORT};\n\n\
+             const PROTOCOL = {};\n\n\
+             const KIND = {{ {} }};\n\n\
+             /** The maximum payload of a frame, and the maximum length of the rest of a frame. */\n\
+             const LARGEST_PART = {};\n\
+             const LONGEST_FRAME = LARGEST_PART + {};\n\n\
+             /** The maximum size of a request, over all its frames. */\n\
+             const LARGEST_REQUEST = {};\n\n\
+             /** The initial credit of a stream, in bytes. */\n\
+             const CREDIT = {};\n\n",
+            request::PROTOCOL,
+            kinds.join(", "),
+            bytes(PIECE),
+            LONGEST - PIECE,
+            bytes(request::LONGEST),
+            bytes(CREDIT as usize),
+        )
+    }
+
+    #[test]
+    fn the_class_has_the_same_constants() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/worker/guest.mjs");
+        let text = std::fs::read_to_string(path).unwrap();
+        let (before, rest) = text.split_once("// The constants of the protocol.\n").unwrap();
+        let (found, after) = rest.split_once("// The limits of this client.\n").unwrap();
+        if std::env::var_os("KOZE_BLESS").is_some() {
+            let constants = constants();
+            let text = format!(
+                "{before}// The constants of the protocol.\n{constants}// The limits of this client.\n{after}"
+            );
+            std::fs::write(path, text).unwrap();
+            return;
+        }
+        assert_eq!(found, constants(), "guest.mjs has other constants: run the test with KOZE_BLESS=1");
     }
 
     #[test]

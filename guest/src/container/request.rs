@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Fault, Found, Kind, Place};
+use crate::message::{Fault, Place, Stat};
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
@@ -40,7 +40,7 @@ pub enum Request {
     Read(Read),
     /// Write a file. Stream 0: its bytes, and their end puts it in place. [`Done::Size`], its own now.
     Write(Write),
-    /// What is in a directory. Stream 1: a JSON list of [`Entry`]. [`Done::Nothing`].
+    /// What is in a directory. Stream 1: a JSON list of [`Listed`]. [`Done::Nothing`].
     List(Place),
     /// What is at a place, a link at the end not followed. [`Done::Stat`].
     Stat(Place),
@@ -178,53 +178,14 @@ pub enum Done {
     Nothing {},
 }
 
-/// What is at a place.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Stat {
-    /// `file`, `directory`, `link` or `other`.
-    pub kind: &'static str,
-    /// Where a link leads; `null` where it is none.
-    pub target: Option<String>,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its permission bits.
-    pub mode: u32,
-}
-
-/// Something in a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Entry {
-    /// Its name; bytes that are not UTF-8 stand as U+FFFD.
-    pub name: String,
-    /// As in [`Stat`].
-    pub kind: &'static str,
-    /// As in [`Stat`].
-    pub target: Option<String>,
-    /// As in [`Stat`].
-    pub size: u64,
-    /// As in [`Stat`].
-    pub mode: u32,
-}
-
-impl Stat {
-    /// The same in the words of the protocol.
-    pub fn new(found: Found) -> Self {
-        let (kind, target) = match found.kind {
-            Kind::File => ("file", None),
-            Kind::Directory => ("directory", None),
-            Kind::Link(target) => ("link", Some(target)),
-            Kind::Other => ("other", None),
-        };
-        Stat { kind, target, size: found.size, mode: found.mode }
-    }
-}
-
-impl Entry {
-    /// The same in the words of the protocol.
-    pub fn new(name: String, found: Found) -> Self {
-        let Stat { kind, target, size, mode } = Stat::new(found);
-        Entry { name, kind, target, size, mode }
-    }
+/// An entry of the list of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Listed<'a> {
+    /// Its name. Bytes that are not UTF-8 are replaced by U+FFFD.
+    pub name: &'a str,
+    /// Its metadata, in the same object.
+    #[serde(flatten)]
+    pub stat: &'a Stat,
 }
 
 #[cfg(test)]
@@ -232,7 +193,7 @@ mod tests {
     use serde_json::{from_str, json, to_value};
 
     use super::*;
-    use crate::message::Why;
+    use crate::message::{Code, Kind};
 
     #[test]
     fn requests_as_they_are_written() {
@@ -292,13 +253,13 @@ mod tests {
         assert_eq!(to_value(ended).unwrap(), json!({"ok": {"exit_code": 0, "timed_out": false}}));
         assert_eq!(to_value(Answer::Ok(Done::Size { size: 123 })).unwrap(), json!({"ok": {"size": 123}}));
         assert_eq!(to_value(Answer::Ok(Done::Nothing {})).unwrap(), json!({"ok": {}}));
-        let failed = Answer::Failed(Fault::new(Why::NotFound, "…"));
+        let failed = Answer::Failed(Fault::new(Code::NotFound, "…"));
         assert_eq!(to_value(failed).unwrap(), json!({"failed": {"why": "not_found", "text": "…"}}));
-        let link = Found { kind: Kind::Link("y".into()), size: 1, mode: 0o777 };
+        let link = Stat { kind: Kind::Link("y".into()), size: 1, mode: 0o777 };
         let stat = json!({"kind": "link", "target": "y", "size": 1, "mode": 0o777});
-        assert_eq!(to_value(Answer::Ok(Done::Stat(Stat::new(link.clone())))).unwrap(), json!({ "ok": stat }));
-        let file = Found { kind: Kind::File, ..link };
+        assert_eq!(to_value(Answer::Ok(Done::Stat(link.clone()))).unwrap(), json!({ "ok": stat }));
+        let file = Stat { kind: Kind::File, ..link };
         let entry = json!({"name": "x", "kind": "file", "target": null, "size": 1, "mode": 0o777});
-        assert_eq!(to_value(Entry::new("x".into(), file)).unwrap(), entry);
+        assert_eq!(to_value(Listed { name: "x", stat: &file }).unwrap(), entry);
     }
 }

@@ -7,7 +7,7 @@ use super::budget::Held;
 use super::frame::{Broken, Frame, Kind, PIECE};
 use super::request::{self, Request};
 use super::streams::Streams;
-use crate::message::{Fault, Why};
+use crate::message::{Code, Fault};
 
 /// How many calls may be open at once, those that wait to be worked on included.
 const MOST: usize = 1024;
@@ -114,7 +114,7 @@ impl Table {
             return Ok(None);
         }
         let request = serde_json::from_slice(&text).map_err(|error| {
-            Fault::new(Why::InvalidInput, format!("the guest does not understand the request: {error}"))
+            Fault::new(Code::InvalidInput, format!("the guest does not understand the request: {error}"))
         });
         // Whether what was not understood takes data, nobody knows.
         let takes = matches!(request, Ok(Request::Write(_) | Request::Unpack(_)) | Err(_));
@@ -264,7 +264,7 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(60_000), "]".repeat(60_000));
         for text in [&b""[..], b"{", b"\xff", b"null", br#"{"format":{}}"#, deep.as_bytes()] {
             let asked = play(&[encode_text(1, Kind::Request, text), data(1, b"a")]).unwrap();
-            assert_eq!(asked[0].request.as_ref().unwrap_err().why, Why::InvalidInput);
+            assert_eq!(asked[0].request.as_ref().unwrap_err().why, Code::InvalidInput);
         }
     }
 

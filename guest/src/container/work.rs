@@ -10,11 +10,11 @@ use super::budget::Held;
 use super::call::{Call, End, Reader, Writer};
 use super::exec::exec;
 use super::frame::PIECE;
-use super::request::{Done, Entry, Exec, MakeLink, Pack, Read, Rename, Request, SetMode, Stat, Write};
+use super::request::{Done, Exec, Listed, MakeLink, Pack, Read, Rename, Request, SetMode, Write};
 use super::stage::Stage;
 use super::streams::Stopped;
 use crate::files::{self, Made};
-use crate::message::{Fault, Place, Why};
+use crate::message::{Code, Fault, Place};
 use crate::place::fault;
 use crate::stream;
 
@@ -43,7 +43,7 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         Request::Read(what) => read(call, what)?,
         Request::Write(what) => write(guest, call, what)?,
         Request::List(place) => list(call, &place)?,
-        Request::Stat(place) => files::stat(&place).map(|found| Done::Stat(Stat::new(found)))?,
+        Request::Stat(place) => files::stat(&place).map(Done::Stat)?,
         Request::MakeDir(place) => files::make_dir(&place).map(nothing)?,
         Request::MakeLink(MakeLink { root, path, target }) => {
             files::make_link(&Place { root, path }, &target).map(nothing)?
@@ -161,10 +161,11 @@ fn list(call: &Call, place: &Place) -> Result<Done, End> {
     // Sending fails where nobody listens any more; making JSON of texts and numbers does not.
     let stopped = |_| End::Stopped;
     let mut between = "[";
-    files::each(place, |name, found| {
+    files::each(place, |entry| {
         to.write_all(between.as_bytes()).map_err(stopped)?;
         between = ",";
-        serde_json::to_writer(&mut to, &Entry::new(name, found)).map_err(|_| End::Stopped)
+        serde_json::to_writer(&mut to, &Listed { name: &entry.name, stat: &entry.stat })
+            .map_err(|_| End::Stopped)
     })?;
     to.write_all(if between == "[" { b"[]" } else { b"]" }).and_then(|()| to.flush()).map_err(stopped)?;
     call.end(1)?;
@@ -193,5 +194,5 @@ fn stopped_or(call: &Call, fault: Fault) -> End {
 /// What is said of every call where the container has no file system of processes.
 pub(super) fn no_proc() -> Fault {
     let text = "the container has no /proc, which the guest needs to find files and processes";
-    Fault::new(Why::Unsupported, text)
+    Fault::new(Code::Unsupported, text)
 }

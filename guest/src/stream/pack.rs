@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::{DEEPEST, FAILED, HEAD, MOST, PIECE, REASON, Record, TURNS, UNKNOWN};
 use crate::files::{again, file_mode};
-use crate::message::{self, Fault, Place, Why};
+use crate::message::{self, Code, Fault, Place};
 use crate::place::{self, fault};
 use crate::tree;
 
@@ -111,7 +111,7 @@ impl<W: Write> Pack<'_, W> {
                         "{} cannot be copied: it is not a file, directory or symbolic link",
                         self.path(name)
                     );
-                    return Err(Fault::new(Why::Unsupported, text).into());
+                    return Err(Fault::new(Code::Unsupported, text).into());
                 }
                 // Gone since.
                 Err(Errno::NOENT) => return Ok(()),
@@ -121,14 +121,14 @@ impl<W: Write> Pack<'_, W> {
             }
         }
         let text = format!("{} keeps changing", self.path(name));
-        Err(Fault::new(Why::Unavailable, text).into())
+        Err(Fault::new(Code::Unavailable, text).into())
     }
 
     fn directory(&mut self, name: OsString, directory: OwnedFd, mode: u32) -> Result<(), Stop> {
         self.count(&name)?;
         if self.open.len() >= DEEPEST {
             let text = format!("{} is more than {DEEPEST} directories deep", self.path(&name));
-            return Err(Fault::new(Why::TooLarge, text).into());
+            return Err(Fault::new(Code::TooLarge, text).into());
         }
         let left = tree::names(&directory).map_err(|error| fault(&error, &self.path(&name)))?;
         self.record(&Record::Directory { name: name.as_bytes().to_vec(), mode })?;
@@ -188,7 +188,7 @@ impl<W: Write> Pack<'_, W> {
             return Ok(());
         }
         let text = format!("{}: {} has more than {MOST} files and directories", self.path(name), self.top);
-        Err(Fault::new(Why::TooLarge, text).into())
+        Err(Fault::new(Code::TooLarge, text).into())
     }
 
     fn path(&self, name: &OsStr) -> String {

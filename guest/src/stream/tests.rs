@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::{FAILED, Record, pack, unpack};
-use crate::message::{self, Fault, Place, Why};
+use crate::message::{self, Code, Fault, Place};
 
 fn at(path: &Path) -> Place {
     Place { root: "/".into(), path: path.to_str().expect("a path in Unicode").into() }
@@ -51,23 +51,23 @@ fn cut_anywhere_it_is_nothing() {
     let bytes = stream(dir.path());
     assert_eq!(made(dir.path(), &bytes), Ok(70_000));
     for cut in (0..bytes.len()).step_by(997).chain(bytes.len() - 30..bytes.len()) {
-        assert_eq!(made(dir.path(), &bytes[..cut]).unwrap_err().why, Why::Unavailable, "{cut}");
+        assert_eq!(made(dir.path(), &bytes[..cut]).unwrap_err().why, Code::Unavailable, "{cut}");
     }
 }
 
 #[test]
 fn its_sender_says_why() {
     let dir = TempDir::new().unwrap();
-    let failed = record(&Record::Failed(Fault::new(Why::PermissionDenied, "no")));
+    let failed = record(&Record::Failed(Fault::new(Code::PermissionDenied, "no")));
     let file = record(&Record::File { name: b"f".to_vec(), mode: 0o644 });
     let in_file =
         [&directory("")[..], &file, &3_u32.to_le_bytes(), b"abc", &FAILED.to_le_bytes(), &failed].concat();
     for bytes in [&[&directory("")[..], &failed].concat(), &failed, &in_file] {
-        assert_eq!(made(dir.path(), bytes), Err(Fault::new(Why::PermissionDenied, "no")));
+        assert_eq!(made(dir.path(), bytes), Err(Fault::new(Code::PermissionDenied, "no")));
     }
     // Where a file cannot go on, nothing else than that may stand.
     let no_reason = [&in_file[..in_file.len() - failed.len()], &record(&Record::Up)].concat();
-    assert_eq!(made(dir.path(), &no_reason).unwrap_err().why, Why::Unavailable);
+    assert_eq!(made(dir.path(), &no_reason).unwrap_err().why, Code::Unavailable);
     // A pipe among files, behind the first of them.
     let tree = dir.path().join("t");
     fs::create_dir(&tree).unwrap();
@@ -81,7 +81,7 @@ fn its_sender_says_why() {
     .unwrap();
     let mut bytes = Vec::new();
     let said = pack(&at(&tree), "", &mut bytes).unwrap_err();
-    assert_eq!((said.why, made(dir.path(), &bytes)), (Why::Unsupported, Err(said.clone())));
+    assert_eq!((said.why, made(dir.path(), &bytes)), (Code::Unsupported, Err(said.clone())));
 }
 
 /// What gives the same bytes without an end, behind a beginning.
@@ -106,7 +106,7 @@ fn names_without_an_end_are_too_many() {
     let begun = directory("");
     // By the room there is, which each of them takes a part of.
     let fault = unpack(&at(&dir.path().join("to")), 1 << 20, Endless(&begun, 0, Vec::new())).unwrap_err();
-    assert_eq!(fault.why, Why::TooLarge);
+    assert_eq!(fault.why, Code::TooLarge);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 

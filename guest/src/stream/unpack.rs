@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::{BLOCK, DEEPEST, FAILED, HEAD, MOST, PIECE, RECORD, Record};
-use crate::message::{self, Fault, Place, Why};
+use crate::message::{self, Code, Fault, Place};
 use crate::place::{self, fault};
 use crate::tree;
 
@@ -178,11 +178,11 @@ impl<R: Read> Unpack<'_, R> {
     }
 
     fn too_large(&self, most: std::fmt::Arguments<'_>) -> Fault {
-        Fault::new(Why::TooLarge, format!("{}: the data is larger than {most}", self.path))
+        Fault::new(Code::TooLarge, format!("{}: the data is larger than {most}", self.path))
     }
 }
 
 /// What came is not a whole stream: its sender knows why, if anybody does.
 fn broken(path: &str) -> Fault {
-    Fault::new(Why::Unavailable, format!("{path}: the data is incomplete"))
+    Fault::new(Code::Unavailable, format!("{path}: the data is incomplete"))
 }

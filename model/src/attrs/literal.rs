@@ -7,8 +7,8 @@ use syn::spanned::Spanned as _;
 use syn::{Expr, Lit, Meta};
 
 use super::Rollout;
+use crate::Family;
 use crate::backend::Backend;
-use crate::family::Family;
 use crate::image::Image;
 use crate::instance;
 use crate::names;

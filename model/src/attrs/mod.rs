@@ -13,8 +13,8 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Meta, Token};
 
+use crate::Family;
 use crate::backend::Backend;
-use crate::family::Family;
 use crate::image::{self, Image};
 use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;

@@ -104,7 +104,7 @@ call: string, };
 /**
  * The kind of an error. Every tool family, provider and protocol uses the same codes.
  */
-export type Code = "invalid_input" | "unknown_tool" | "not_found" | "already_exists" | "is_directory" | "not_a_directory" | "permission_denied" | "path_escape" | "edit_conflict" | "too_large" | "binary" | "timeout" | "unsupported" | "unavailable" | "internal";
+export type Code = "invalid_input" | "not_found" | "already_exists" | "is_directory" | "not_a_directory" | "permission_denied" | "path_escape" | "too_large" | "unsupported" | "unavailable" | "internal" | "unknown_tool" | "edit_conflict" | "binary" | "timeout";
 
 /**
  * What a method gives of which nothing but that it was done is to be said.
@@ -121,15 +121,15 @@ export type Entries = {
 entries: Array<Entry>, };
 
 /**
- * Something in a directory.
+ * An entry of a directory.
  */
 export type Entry = { 
 /**
- * Its name; bytes that are not UTF-8 stand as U+FFFD.
+ * Its name. Bytes that are not UTF-8 are replaced by U+FFFD; such an entry cannot be addressed.
  */
 name: string, 
 /**
- * What is there, a symbolic link not followed.
+ * Its metadata, without following a symbolic link.
  */
 stat: Stat, };
 
@@ -199,7 +199,7 @@ message: string,
 retryable: boolean, };
 
 /**
- * What something in a file system is.
+ * The kind of a directory entry.
  */
 export type Kind = "file" | "directory" | "link" | "other";
 
@@ -291,15 +291,15 @@ export type Packed = {
 stream: ReadableStream<Uint8Array>, };
 
 /**
- * A path.
+ * A path and the directory that it is confined to. The path, with symbolic links resolved, must be inside the directory.
  */
 export type Path = { 
 /**
- * The directory that what it leads to must lie in, links followed; `/` is the whole sandbox.
+ * The directory. `/` stands for the whole sandbox.
  */
 root: string, 
 /**
- * The path, absolute.
+ * The absolute path.
  */
 path: string, };
 
@@ -373,19 +373,19 @@ path: string,
 mode: number, };
 
 /**
- * What is at a path.
+ * The metadata of a path.
  */
 export type Stat = { 
 /**
- * What it is.
+ * Its kind.
  */
 kind: Kind, 
 /**
- * Where a symbolic link leads; `null` where it is none.
+ * The target of a symbolic link, or `null`.
  */
 target: string | null, 
 /**
- * Its size.
+ * Its size in bytes.
  */
 size: number, 
 /**

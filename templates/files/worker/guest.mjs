@@ -4,7 +4,9 @@
 // little-endian), the call's number (four bytes), the kind (one byte), and the payload. Calls share a connection. Each
 // has one byte stream to the guest and two from it, with credit-based flow control.
 
-/** The default port of the guest in its container. Clients need its token. */
+// The constants of the protocol.
+
+/** The port of the guest in its container. Clients need its token. */
 export const PORT = 5693;
 
 const PROTOCOL = 1;
@@ -15,12 +17,16 @@ const KIND = { hello: 0, welcome: 1, request: 2, answer: 3, data: 4, end: 5, cre
 const LARGEST_PART = 64 << 10;
 const LONGEST_FRAME = LARGEST_PART + 16;
 
-/** The maximum size of a request, and of an answer, over all their frames. */
+/** The maximum size of a request, over all its frames. */
 const LARGEST_REQUEST = 4 << 20;
-const LARGEST_ANSWER = 1 << 20;
 
 /** The initial credit of a stream, in bytes. */
 const CREDIT = 512 << 10;
+
+// The limits of this client.
+
+/** The maximum size of an answer, over all its frames. */
+const LARGEST_ANSWER = 1 << 20;
 
 /** The maximum number of concurrent calls. The guest handles 64, and stops reading when there are more. */
 const AT_ONCE = 56;

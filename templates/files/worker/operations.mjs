@@ -155,10 +155,22 @@ export class Operations {
 }
 
 /** The guest's error codes that the contract shares. @type {Set<string>} */
-const WORDS = new Set([
-  ...["invalid_input", "not_found", "already_exists", "is_directory", "not_a_directory", "permission_denied"],
-  ...["path_escape", "too_large", "unsupported", "unavailable", "timeout", "internal"],
-]);
+const WORDS = new Set(
+  /** @satisfies {koze.Code[]} */ ([
+    "invalid_input",
+    "not_found",
+    "already_exists",
+    "is_directory",
+    "not_a_directory",
+    "permission_denied",
+    "path_escape",
+    "too_large",
+    "unsupported",
+    "unavailable",
+    "timeout",
+    "internal",
+  ]),
+);
 
 /**
  * Converts an error of the guest or its connection. Returns `undefined` for other errors.

@@ -10,8 +10,8 @@ use super::super::super::LocalSandbox;
 use super::frame::Answer;
 use super::{Object, Shared};
 use koze_core::contract::{
-    Done, Entries, Entry, Exec, Expose, Failure, LARGEST_PIECE, MakeLink, Nothing, Open, Opened, Output,
-    Path, Piece, Read, Reason, Rename, SetMode, Stat, State, Unopened, Write, Written,
+    Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, MakeLink, Nothing, Open, Opened, Output, Path,
+    Piece, Read, Reason, Rename, SetMode, State, Unopened, Write, Written,
 };
 use koze_core::error::{Code, Error};
 use koze_core::provider::{Provider, Settings};
@@ -38,12 +38,11 @@ pub(super) async fn call(
         "kozeRead" => read_piece(&sandbox, &read(input)?).await,
         "kozeWrite" => write(&sandbox, &read(input)?, bytes).await,
         "kozeList" => {
-            let entries = sandbox.list(place(&read(input)?)).await.map_err(failure)?;
-            let entry = |entry: sandbox::Entry| Entry { name: entry.name, stat: entry.stat.into() };
-            answer(&Entries { entries: entries.into_iter().map(entry).collect() })
+            let entries = sandbox.list(read::<Path>(input)?.borrowed()).await.map_err(failure)?;
+            answer(&Entries { entries })
         }
-        "kozeStat" => answer(&Stat::from(sandbox.stat(place(&read(input)?)).await.map_err(failure)?)),
-        "kozeMakeDir" => done(sandbox.make_dir(place(&read(input)?)).await),
+        "kozeStat" => answer(&sandbox.stat(read::<Path>(input)?.borrowed()).await.map_err(failure)?),
+        "kozeMakeDir" => done(sandbox.make_dir(read::<Path>(input)?.borrowed()).await),
         "kozeMakeLink" => {
             let MakeLink { root, path, target } = read(input)?;
             done(sandbox.make_link(Place { root: &root, path: &path }, &target).await)
@@ -52,10 +51,10 @@ pub(super) async fn call(
             let SetMode { root, path, mode } = read(input)?;
             done(sandbox.set_mode(Place { root: &root, path: &path }, mode).await)
         }
-        "kozeRemove" => done(sandbox.remove(place(&read(input)?)).await),
+        "kozeRemove" => done(sandbox.remove(read::<Path>(input)?.borrowed()).await),
         "kozeRename" => {
             let Rename { from, to } = read(input)?;
-            done(sandbox.rename(place(&from), place(&to)).await)
+            done(sandbox.rename(from.borrowed(), to.borrowed()).await)
         }
         // The object remembers the port and makes its nonce: it is what requests come to.
         "kozeExpose" => done(exposable(&read(input)?)),
@@ -129,10 +128,6 @@ fn exposable(input: &Expose) -> crate::Result<()> {
         return Err(Error::new(Code::InvalidInput, "a port must be from 1024 to 65535"));
     }
     Ok(())
-}
-
-fn place(path: &Path) -> Place<'_> {
-    Place { root: &path.root, path: &path.path }
 }
 
 pub(super) fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, Failure> {

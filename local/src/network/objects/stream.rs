@@ -9,15 +9,14 @@ use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-use super::super::super::files::{odd, place};
+use super::super::super::files::odd;
 use super::super::super::transfer::{self, Outcome};
 use super::super::http::Body;
 use super::frame::{self, Answer};
 use super::method::{answer, failure, read, unopened};
 use super::{Object, Shared, framed, text};
-use koze_core::contract::{Failure, Pack, Unpack, Unpacked};
+use koze_core::contract::{Failure, Pack, Path, Unpack, Unpacked};
 use koze_core::error::{Code, Error};
-use koze_core::sandbox::Place;
 
 /// The header that has what a method takes beside the stream: JSON, percent-encoded.
 const INPUT: &str = "koze-input";
@@ -54,7 +53,7 @@ pub(super) async fn call(
 async fn pack(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response<Body>, Failure> {
     let Pack { root, path, except } = read(input)?;
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
-    let from = place(Place { root: &root, path: &path });
+    let from = Path { root, path };
     let (pipe, outcome) = transfer::pack(&sandbox.0, from, except).await.map_err(failure)?;
     let mut pipe = Receiver::from_owned_fd(pipe).map_err(|error| no_pipe(&error))?;
     // Where nothing comes, there is an error and no stream.
@@ -92,7 +91,7 @@ async fn unpack(
 ) -> Result<Answer, Failure> {
     let Unpack { root, path, call: _ } = read(input)?;
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
-    let to = place(Place { root: &root, path: &path });
+    let to = Path { root, path };
     let (pipe, outcome) = transfer::unpack(&sandbox.0, to).await.map_err(failure)?;
     let mut pipe = Sender::from_owned_fd(pipe).map_err(|error| no_pipe(&error))?;
     while let Some(Ok(frame)) = body.frame().await {

@@ -182,18 +182,17 @@ impl Sandbox for CloudflareSandbox {
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
-        let input = in_contract(path);
-        let entries = self.call(async |object: &Object| object.list(&input, WITHIN).await).await?.entries;
-        Ok(entries.into_iter().map(|entry| Entry { name: entry.name, stat: entry.stat.into() }).collect())
+        let input = path.owned();
+        Ok(self.call(async |object: &Object| object.list(&input, WITHIN).await).await?.entries)
     }
 
     async fn stat(&self, path: Place<'_>) -> Result<Stat> {
-        let input = in_contract(path);
-        self.call(async |object: &Object| object.stat(&input, WITHIN).await).await.map(Stat::from)
+        let input = path.owned();
+        self.call(async |object: &Object| object.stat(&input, WITHIN).await).await
     }
 
     async fn make_dir(&self, path: Place<'_>) -> Result<()> {
-        let input = in_contract(path);
+        let input = path.owned();
         self.call(async |object: &Object| object.make_dir(&input, WITHIN).await).await.map(drop)
     }
 
@@ -209,12 +208,12 @@ impl Sandbox for CloudflareSandbox {
     }
 
     async fn remove(&self, path: Place<'_>) -> Result<()> {
-        let input = in_contract(path);
+        let input = path.owned();
         self.call(async |object: &Object| object.remove(&input, WITHIN).await).await.map(drop)
     }
 
     async fn rename(&self, from: Place<'_>, to: Place<'_>) -> Result<()> {
-        let input = contract::Rename { from: in_contract(from), to: in_contract(to) };
+        let input = contract::Rename { from: from.owned(), to: to.owned() };
         self.call(async |object: &Object| object.rename(&input, WITHIN).await).await.map(drop)
     }
 
@@ -255,8 +254,4 @@ impl Sandbox for CloudflareSandbox {
             Origin::Session(member) => member.provider.forget(&member.id).await,
         }
     }
-}
-
-fn in_contract(place: Place<'_>) -> contract::Path {
-    contract::Path { root: place.root.into(), path: place.path.into() }
 }

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
-/// A family of tools that a sandbox can serve: `tools = ["agent"]`.
+/// A family of tools: the tools that one kind of agent expects. Sandboxes declare which families they serve:
+/// `tools = ["agent"]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
+#[non_exhaustive]
 pub enum Family {
     /// Eight tools over the sandboxes of a session.
     Agent,
@@ -17,7 +20,7 @@ impl Family {
     /// All families.
     pub const ALL: [Family; 3] = [Family::Agent, Family::Workspace, Family::Thread];
 
-    /// Returns the family's name in attributes.
+    /// Returns the family's name in attributes, options and URLs.
     pub fn name(self) -> &'static str {
         match self {
             Family::Agent => "agent",

@@ -1,0 +1,63 @@
+//! Paths, and what is at them.
+
+/// A path and the directory that it is confined to. The path, with symbolic links resolved, must be inside the directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(export_to = "contract.d.ts", rename = "Path", concrete(S = String)))]
+pub struct Place<S = String> {
+    /// The directory. `/` stands for the whole sandbox.
+    pub root: S,
+    /// The absolute path.
+    pub path: S,
+}
+
+impl Place {
+    /// Returns the same place without its own copies of the texts.
+    pub fn borrowed(&self) -> Place<&str> {
+        Place { root: &self.root, path: &self.path }
+    }
+}
+
+impl Place<&str> {
+    /// Returns the same place with its own copies of the texts.
+    pub fn owned(self) -> Place {
+        Place { root: self.root.to_owned(), path: self.path.to_owned() }
+    }
+}
+
+/// The kind of a directory entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link with its target.
+    Link(String),
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+/// The metadata of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(as = "crate::stat::Flat"))]
+pub struct Stat {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Entry {
+    /// Its name. Bytes that are not UTF-8 are replaced by U+FFFD; such an entry cannot be addressed.
+    pub name: String,
+    /// Its metadata, without following a symbolic link.
+    pub stat: Stat,
+}

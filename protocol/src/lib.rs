@@ -1,0 +1,16 @@
+//! The words that every part of koze shares: the guest in a sandbox, the hosts of sandboxes, the Durable Object of a
+//! sandbox and the command line.
+//!
+//! The forms on the wire are part of these types. A guest and a class of different versions of koze can meet, so a name,
+//! the order of variants and the order of fields never change.
+
+mod code;
+mod family;
+mod files;
+
+pub use code::Code;
+pub use family::Family;
+pub use files::{Entry, Kind, Place, Stat};
+
+#[cfg(feature = "serde")]
+mod stat;
