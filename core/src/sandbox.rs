@@ -1,5 +1,7 @@
 //! The operations that a sandbox provider implements. All tools are built on them.
 
+pub mod process;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -7,6 +9,8 @@ pub use koze_protocol::{Entry, Kind, Stat};
 
 use crate::error::Result;
 use crate::transfer::pieces;
+
+pub use self::process::{Process, ProcessId, ProcessInfo, ProcessOutput, Program};
 
 /// `Send` on native targets. No bound on wasm32, where JavaScript promises stay on their thread.
 #[cfg(not(target_arch = "wasm32"))]
@@ -35,11 +39,27 @@ impl<T: ?Sized> MaybeSync for T {}
 /// Paths are absolute. They are resolved inside the sandbox, following symbolic links, and confined to a root. Writes to the
 /// same path are serialized, and a failed write leaves the old file unchanged. A clone refers to the same sandbox.
 pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
+    /// The type of its processes.
+    type Process: Process;
+
     /// Returns what the sandbox can do. Everything else fails with [`Code::Unsupported`](crate::Code::Unsupported).
     fn capabilities(&self) -> Capabilities;
 
     /// Runs a program until it exits or its timeout expires.
     fn exec(&self, command: Command) -> impl Future<Output = Result<Output>> + MaybeSend;
+
+    /// Starts a program that runs on after this call, as a process. At most 64 run in a sandbox at once.
+    ///
+    /// # Errors
+    /// As [`exec`](Self::exec); and [`Code::Unavailable`](crate::Code::Unavailable) if too many run, or if their buffers
+    /// have more than 32 MiB.
+    fn start(&self, program: Program) -> impl Future<Output = Result<Self::Process>> + MaybeSend;
+
+    /// Returns the process with this ID, if it runs or is kept. Does not start the sandbox.
+    fn process(&self, id: &ProcessId) -> impl Future<Output = Result<Option<Self::Process>>> + MaybeSend;
+
+    /// Lists the processes that run and those that are kept, the oldest first. Does not start the sandbox.
+    fn processes(&self) -> impl Future<Output = Result<Vec<ProcessInfo>>> + MaybeSend;
 
     /// Reads at most `limit` bytes of a file from `offset`. Returns fewer only at the end of the file.
     fn read(

@@ -19,6 +19,8 @@ pub mod output;
 mod place;
 #[cfg(target_os = "linux")]
 mod process;
+pub mod recording;
+pub mod roster;
 #[cfg(target_os = "linux")]
 mod serve;
 #[cfg(target_os = "linux")]
@@ -27,6 +29,8 @@ mod spawn;
 mod stream;
 #[cfg(target_os = "linux")]
 mod sys;
+#[cfg(target_os = "linux")]
+mod terminal;
 #[cfg(target_os = "linux")]
 pub mod tree;
 

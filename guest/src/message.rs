@@ -30,6 +30,35 @@ pub enum Request {
         /// The number of its request.
         exec: u64,
     },
+    /// Start a program that runs on. Three descriptors come along, for its standard input, output and error.
+    /// [`Answer::Done`] once it runs; then [`Answer::Ended`] with the other number.
+    Start {
+        /// As in [`Request::Exec`].
+        argv: Vec<String>,
+        /// As in [`Request::Exec`].
+        cwd: String,
+        /// As in [`Request::Exec`].
+        env: Vec<(String, String)>,
+        /// Whether its standard input is a terminal, which is to be its own.
+        terminal: bool,
+        /// The number of the answer that says that it has ended.
+        ends: u64,
+    },
+    /// Send a signal to the process group of a program; KILL to all that came of it. [`Answer::Done`], also where it has
+    /// ended.
+    Signal {
+        /// The number that its end will have.
+        ends: u64,
+        /// The signal.
+        signal: i32,
+    },
+    /// Open a pseudoterminal. [`Answer::Terminal`], with the descriptors of both sides.
+    Terminal {
+        /// Its rows.
+        rows: u16,
+        /// Its columns.
+        columns: u16,
+    },
     /// Kill everything but the guest. [`Answer::Done`].
     KillAll,
     /// Open a file to read. [`Answer::Opened`], with the descriptor.
@@ -93,6 +122,8 @@ pub enum Answer {
     Opened,
     /// The same for a file that was not there before: [`Request::Commit`] or [`Request::Abort`] is to follow.
     Made,
+    /// The terminal is open: the descriptor of who looks at it comes along, then that of programs.
+    Terminal,
     /// It is done.
     Done,
     /// The stream is a file or tree now, with so many bytes in its files.

@@ -17,16 +17,41 @@ use crate::spawn::{Program, spawn};
 /// one finds what they made in between.
 const ROUNDS: usize = 64;
 
+/// The standard streams of a program.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    /// Without one, it reads nothing.
+    stdin: Option<OwnedFd>,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+    terminal: bool,
+}
+
+impl Streams {
+    /// Standard output and error, and nothing to read.
+    pub(crate) fn output(descriptors: Vec<OwnedFd>) -> Result<Self, Fault> {
+        let Ok([stdout, stderr]) = <[OwnedFd; 2]>::try_from(descriptors) else {
+            return Err(Fault::new(Code::Internal, "a program needs two file descriptors"));
+        };
+        Ok(Streams { stdin: None, stdout, stderr, terminal: false })
+    }
+
+    /// All three, of a terminal or not.
+    pub(crate) fn all(descriptors: Vec<OwnedFd>, terminal: bool) -> Result<Self, Fault> {
+        let Ok([stdin, stdout, stderr]) = <[OwnedFd; 3]>::try_from(descriptors) else {
+            return Err(Fault::new(Code::Internal, "a process needs three file descriptors"));
+        };
+        Ok(Streams { stdin: Some(stdin), stdout, stderr, terminal })
+    }
+}
+
 /// Starts a program, and gives its process id.
 pub(crate) fn start<T: AsRef<OsStr>>(
     argv: &[String],
     cwd: &str,
     env: &[(T, T)],
-    descriptors: Vec<OwnedFd>,
+    streams: Streams,
 ) -> Result<Pid, Fault> {
-    let Ok([stdout, stderr]) = <[OwnedFd; 2]>::try_from(descriptors) else {
-        return Err(Fault::new(Code::Internal, "a program needs two file descriptors"));
-    };
     let Some(program) = argv.first().filter(|program| !program.is_empty()) else {
         return Err(Fault::new(Code::InvalidInput, "`argv` is empty: there is no program to run"));
     };
@@ -52,8 +77,10 @@ pub(crate) fn start<T: AsRef<OsStr>>(
         Err(error) => return Err(place::fault(&error, cwd)),
     }
     let null = fs::File::open("/dev/null").map_err(|error| failed_start(&error, program))?;
-    let streams = [null.as_fd(), stdout.as_fd(), stderr.as_fd()];
-    spawn(&Program { argv, cwd, env, streams }).map_err(|error| failed_start(&error, program))
+    let Streams { stdin, stdout, stderr, terminal } = streams;
+    let stdin = stdin.as_ref().map_or(null.as_fd(), AsFd::as_fd);
+    let streams = [stdin, stdout.as_fd(), stderr.as_fd()];
+    spawn(&Program { argv, cwd, env, streams, terminal }).map_err(|error| failed_start(&error, program))
 }
 
 fn failed_start(error: &io::Error, program: &str) -> Fault {
@@ -94,6 +121,20 @@ pub(crate) fn kill_tree(root: Pid) {
     kill_those_below(root);
     let _ = rustix::process::kill_process_group(root, Signal::KILL);
     let _ = rustix::process::kill_process(root, Signal::KILL);
+}
+
+/// Sends a signal to the group of a program that was not reaped yet; KILL to all that came of it.
+pub(crate) fn signal(root: Pid, number: i32) -> Result<(), Fault> {
+    let Some(signal) = Signal::from_named_raw(number) else {
+        return Err(Fault::new(Code::InvalidInput, format!("there is no signal {number}")));
+    };
+    if signal == Signal::KILL {
+        kill_tree(root);
+    } else {
+        // One that has just ended may have left no group.
+        let _ = rustix::process::kill_process_group(root, signal);
+    }
+    Ok(())
 }
 
 /// Kills all that came of this process.

@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use crate::channel::{self, Received, Receiver};
 use crate::files::{self, Made, Pending};
 use crate::message::{Answer, Code, Fault, Place, Request};
-use crate::{net, process, stream, sys};
+use crate::{net, process, stream, sys, terminal};
 
 /// Serves one host until its end of the socket is closed. Meant for the first process of a namespace, which must be
 /// one thread: `waitpid` takes every child.
@@ -71,19 +71,34 @@ impl Guest {
     fn answer(&mut self, received: Received<Request>) -> io::Result<()> {
         let Received { number, message, descriptors } = received;
         let answer = match message {
-            Request::Exec { argv, cwd, env } => match process::start(&argv, &cwd, &env, descriptors) {
-                Ok(pid) => {
-                    self.running.insert(pid, number);
-                    return Ok(());
+            Request::Exec { argv, cwd, env } => {
+                let started = process::Streams::output(descriptors)
+                    .and_then(|streams| process::start(&argv, &cwd, &env, streams));
+                match started {
+                    Ok(pid) => {
+                        self.running.insert(pid, number);
+                        return Ok(());
+                    }
+                    Err(fault) => Err(fault),
+                }
+            }
+            Request::Start { argv, cwd, env, terminal, ends } => {
+                let started = process::Streams::all(descriptors, terminal)
+                    .and_then(|streams| process::start(&argv, &cwd, &env, streams));
+                started.map(|pid| {
+                    self.running.insert(pid, ends);
+                    Answer::Done
+                })
+            }
+            Request::Signal { ends, signal } => self.signal(ends, signal),
+            Request::Terminal { rows, columns } => match terminal::open(rows, columns) {
+                Ok([outside, inside]) => {
+                    return self.send(number, &Answer::Terminal, &[outside.as_fd(), inside.as_fd()]);
                 }
                 Err(fault) => Err(fault),
             },
             Request::Kill { exec } => {
-                if let Some((pid, _)) = self.running.iter().find(|(_, number)| **number == exec) {
-                    process::kill_tree(*pid);
-                } else if let Some((pid, _)) = self.working.iter().find(|(_, number)| **number == exec) {
-                    let _ = rustix::process::kill_process(*pid, rustix::process::Signal::KILL);
-                }
+                self.kill(exec);
                 return Ok(());
             }
             Request::KillAll => {
@@ -153,6 +168,23 @@ impl Guest {
             Request::Connect(to) => return self.hand_over(number, net::connect(to)),
         };
         self.send(number, &answer.unwrap_or_else(Answer::Failed), &[])
+    }
+
+    /// Signals a program by the number that its end has.
+    fn signal(&self, ends: u64, signal: i32) -> Result<Answer, Fault> {
+        match self.running.iter().find(|(_, number)| **number == ends) {
+            Some((pid, _)) => process::signal(*pid, signal).map(|()| Answer::Done),
+            None => Ok(Answer::Done),
+        }
+    }
+
+    /// Kills what a call has started.
+    fn kill(&self, call: u64) {
+        if let Some((pid, _)) = self.running.iter().find(|(_, number)| **number == call) {
+            process::kill_tree(*pid);
+        } else if let Some((pid, _)) = self.working.iter().find(|(_, number)| **number == call) {
+            let _ = rustix::process::kill_process(*pid, rustix::process::Signal::KILL);
+        }
     }
 
     /// The two places are on different mounts.

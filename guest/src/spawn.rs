@@ -20,6 +20,8 @@ pub(crate) struct Program<'a, T> {
     pub(crate) env: &'a [(T, T)],
     /// What it has as standard input, output and error.
     pub(crate) streams: [BorrowedFd<'a>; 3],
+    /// Whether standard input is a terminal that is to control its session.
+    pub(crate) terminal: bool,
 }
 
 /// All that the child needs: it may allocate nothing.
@@ -30,6 +32,7 @@ struct Plan {
     env: Vec<*const c_char>,
     cwd: CString,
     streams: [RawFd; 3],
+    terminal: bool,
     /// Why it did not start; 0 where it did.
     errno: c_int,
 }
@@ -48,6 +51,7 @@ pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid
         env: pointers(&env),
         cwd: CString::new(program.cwd)?,
         streams: program.streams.map(|stream| stream.as_raw_fd()),
+        terminal: program.terminal,
         errno: 0,
     };
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
@@ -120,6 +124,9 @@ unsafe fn become_program(plan: &Plan) -> c_int {
             if libc::dup2(stream, number) < 0 {
                 return errno();
             }
+        }
+        if plan.terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) != 0 {
+            return errno();
         }
         if libc::chdir(plan.cwd.as_ptr()) != 0 {
             return errno();

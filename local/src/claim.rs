@@ -22,14 +22,16 @@ pub(super) fn claim(directory: &Path) -> Result<File> {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let text =
-                    "another koze process on this machine runs this sandbox; use that process, or end it";
-                return Err(Error::new(Code::Unavailable, text));
-            }
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(elsewhere()),
             Err(error) => return Err(state_failed(&error.into())),
         }
     }
+}
+
+/// The error of a sandbox that another program runs.
+pub(super) fn elsewhere() -> Error {
+    let text = "another koze process on this machine runs this sandbox; use that process, or end it";
+    Error::new(Code::Unavailable, text)
 }
 
 /// Whether any program on this machine runs the sandbox in the directory.

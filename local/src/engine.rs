@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle};
+use tokio::task::JoinSet;
 
 use koze_core::error::{Code, Error, Result};
 
@@ -29,6 +30,17 @@ pub(super) async fn run<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     engine()?.spawn(work).await.map_err(|error| Error::new(Code::Internal, error.to_string()))?
+}
+
+/// Runs work for as long as the caller waits for it.
+pub(super) async fn run_while_waited<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    let mut all = JoinSet::new();
+    // Dropped with its set, a task ends.
+    all.spawn_on(work, engine()?);
+    let done = all.join_next().await.unwrap_or_else(|| Ok(Err(super::running::gone())));
+    done.map_err(|error| Error::new(Code::Internal, error.to_string()))?
 }
 
 /// The same for what blocks.

@@ -60,6 +60,7 @@ mod launch;
 mod layout;
 mod network;
 mod owner;
+mod process;
 #[doc(hidden)]
 pub mod prove;
 mod ready;
@@ -90,6 +91,7 @@ use self::network::egress;
 pub use self::network::egress::Reached;
 pub use self::network::objects::Objects;
 use self::network::preview::Previews;
+pub use self::process::LocalProcess;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
 use self::sandbox::{Inner, State};

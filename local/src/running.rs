@@ -18,6 +18,7 @@ use super::background::Background;
 use super::cgroup::Group;
 use super::engine::engine;
 use super::launch::{self, Launched, Spec};
+use super::process::Processes;
 use super::ready::watched;
 use koze_core::error::{Code, Error, Result};
 
@@ -36,6 +37,8 @@ pub(super) struct Running {
     pub(super) limited: bool,
     /// What its programs have left behind.
     pub(super) background: Background,
+    /// Its processes.
+    pub(super) processes: Processes,
     /// Where the kernel is asked for its sockets.
     pub(super) sockets: Option<OwnedFd>,
     next: AtomicU64,
@@ -96,6 +99,7 @@ impl Running {
             sockets,
             limited,
             background,
+            processes: Processes::default(),
             wire,
             process,
             pid,
@@ -130,13 +134,26 @@ impl Running {
         request: &Request,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<oneshot::Receiver<Received<Answer>>> {
+        let coming = self.expect(number)?;
+        self.tell(number, request, descriptors).await?;
+        Ok(coming)
+    }
+
+    /// Where an answer will come that follows another one.
+    pub(super) fn expect(&self, number: u64) -> Result<oneshot::Receiver<Received<Answer>>> {
         let (answer, coming) = oneshot::channel();
         match lock(&self.wire.waiting).as_mut() {
             Some(waiting) => waiting.insert(number, answer),
             None => return Err(self.gone()),
         };
-        self.tell(number, request, descriptors).await?;
         Ok(coming)
+    }
+
+    /// It will not come.
+    pub(super) fn expect_no_more(&self, number: u64) {
+        if let Some(waiting) = lock(&self.wire.waiting).as_mut() {
+            waiting.remove(&number);
+        }
     }
 
     /// Says something that has no answer.
@@ -219,7 +236,16 @@ impl Running {
 
     /// Asks, and waits for the answer.
     pub(super) async fn call(&self, request: &Request) -> Result<Received<Answer>> {
-        let received = self.ask(self.number(), request, &[]).await?.await.map_err(|_| self.gone())?;
+        self.call_with(request, &[]).await
+    }
+
+    /// The same, with descriptors.
+    pub(super) async fn call_with(
+        &self,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Received<Answer>> {
+        let received = self.ask(self.number(), request, descriptors).await?.await.map_err(|_| self.gone())?;
         match received.message {
             Answer::Failed(fault) => Err(error(fault)),
             _ => Ok(received),
@@ -278,7 +304,11 @@ impl Wire {
 
 /// How many descriptors may come with an answer.
 fn descriptors(answer: &Answer) -> usize {
-    usize::from(matches!(answer, Answer::Opened | Answer::Made))
+    match answer {
+        Answer::Opened | Answer::Made => 1,
+        Answer::Terminal => 2,
+        _ => 0,
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -11,10 +11,11 @@ use koze_guest::message::{Answer, Request};
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::cgroup::Group;
-use super::claim::{claim, claimed};
+use super::claim::{claim, claimed, elsewhere};
 use super::disk::Walks;
 use super::launch::{Weakness, Weaknesses};
 use super::network::egress;
+use super::process::LocalProcess;
 use super::registry::Registry;
 use super::running::Running;
 use super::{Shared, engine, exec, files, layout, owner, staging, transfer};
@@ -22,7 +23,8 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
 use koze_core::sandbox::{
-    Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write as How,
+    Capabilities, Command, Entry, Output, Piece, Place, ProcessId, ProcessInfo, Program, Sandbox, Stat,
+    Status, Write as How,
 };
 use koze_core::transfer::pieces;
 
@@ -124,6 +126,28 @@ impl Inner {
         staging::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
         Ok(running)
+    }
+
+    /// The running sandbox, if it runs in this program.
+    async fn awake(&self) -> Result<Option<Arc<Running>>> {
+        match &*self.state.lock().await {
+            State::Awake(running) if !running.ended() => return Ok(Some(Arc::clone(running))),
+            State::Awake(_) => return Ok(None),
+            State::Destroyed => return Err(destroyed()),
+            State::Asleep => {}
+        }
+        if claimed(&self.directory) { Err(elsewhere()) } else { Ok(None) }
+    }
+
+    /// The variables of its programs, with those of a call.
+    fn environment(&self, call: &[(String, String)]) -> Vec<(String, String)> {
+        let mut env = layout::environment();
+        if self.weak.has(&Weakness::Environment) {
+            env.extend(std::env::vars());
+        }
+        env.extend(egress::environment(&self.settings.profile));
+        env.extend(self.settings.profile.env.iter().chain(call).cloned());
+        env
     }
 
     /// Sends it to sleep, if it runs and nobody has used it for long enough.
@@ -255,6 +279,8 @@ impl LocalSandbox {
 }
 
 impl Sandbox for LocalSandbox {
+    type Process = LocalProcess;
+
     fn capabilities(&self) -> Capabilities {
         Capabilities { exec: true, expose: true }
     }
@@ -263,13 +289,34 @@ impl Sandbox for LocalSandbox {
         let _using = self.0.using();
         let inner = Arc::clone(&self.0);
         let running = engine::run(async move { inner.wake().await }).await?;
-        let mut env = layout::environment();
-        if self.0.weak.has(&Weakness::Environment) {
-            env.extend(std::env::vars());
-        }
-        env.extend(egress::environment(&self.0.settings.profile));
-        env.extend(self.0.settings.profile.env.iter().chain(&command.env).cloned());
+        let env = self.0.environment(&command.env);
         exec::exec(running, command, env).await
+    }
+
+    async fn start(&self, program: Program) -> Result<LocalProcess> {
+        program.check()?;
+        self.with(move |inner, running| async move {
+            let env = inner.environment(&program.env);
+            LocalProcess::start(inner, &running, program, env).await
+        })
+        .await
+    }
+
+    async fn process(&self, id: &ProcessId) -> Result<Option<LocalProcess>> {
+        let (inner, id) = (Arc::clone(&self.0), id.clone());
+        engine::run(async move {
+            let running = inner.awake().await?;
+            Ok(running.and_then(|running| LocalProcess::find(inner, &running, &id)))
+        })
+        .await
+    }
+
+    async fn processes(&self) -> Result<Vec<ProcessInfo>> {
+        let inner = Arc::clone(&self.0);
+        engine::run(async move {
+            Ok(inner.awake().await?.map(|running| running.processes.list()).unwrap_or_default())
+        })
+        .await
     }
 
     async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {

@@ -18,6 +18,7 @@ use super::drain::Drain;
 use super::request::{Exec, LARGEST_OUTPUT};
 use crate::message::{Code, Fault};
 use crate::output::Kept;
+use crate::process::Streams;
 
 /// How long a program that was killed may take to be gone. One that the kernel does not let go of is left to itself.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -97,7 +98,8 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
     let (mut stdout, out) = Stream::new(limit).map_err(failed)?;
     let (mut stderr, err) = Stream::new(limit).map_err(failed)?;
     let env = guest.environment.with(env);
-    let running = guest.programs.start(&argv, &cwd, &env, vec![out, err], Arc::clone(&bell))?;
+    let streams = Streams::output(vec![out, err])?;
+    let running = guest.programs.start(&argv, &cwd, &env, streams, Arc::clone(&bell))?;
     // A program may run for long, and there is no more need of these.
     drop((argv, env, held));
     call.streams.ring_when_stopped(&bell);

@@ -58,6 +58,7 @@ use self::programs::{Programs, Running};
 use self::shut::Weak;
 use self::token::Token;
 use crate::message::Fault;
+use crate::process::Streams;
 use crate::sys;
 
 /// The variable that names another address to listen at than the guest's own, such as `127.0.0.1:0`.
@@ -277,7 +278,8 @@ fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
             .collect::<Result<Vec<_>, _>>()?;
         let env = guest.environment.with(Vec::new());
         let bell = Arc::new(Bell::new()?);
-        guest.programs.start(&argv, &cwd, &env, output, bell).map_err(|fault| io::Error::other(fault.text))
+        let streams = Streams::output(output).map_err(|fault| io::Error::other(fault.text))?;
+        guest.programs.start(&argv, &cwd, &env, streams, bell).map_err(|fault| io::Error::other(fault.text))
     })();
     match started {
         Ok(running) => Some(running),

@@ -4,14 +4,14 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::Pid;
 
 use super::bell::Bell;
 use crate::message::Fault;
-use crate::{process, sys};
+use crate::process::{self, Streams};
+use crate::sys;
 
 /// A program that was started.
 #[derive(Debug)]
@@ -40,11 +40,11 @@ impl Programs {
         argv: &[String],
         cwd: &str,
         env: &[(OsString, OsString)],
-        descriptors: Vec<OwnedFd>,
+        streams: Streams,
         bell: Arc<Bell>,
     ) -> Result<Arc<Running>, Fault> {
         let mut all = self.running();
-        let pid = process::start(argv, cwd, env, descriptors)?;
+        let pid = process::start(argv, cwd, env, streams)?;
         let running = Arc::new(Running { pid, code: OnceLock::new(), bell });
         all.insert(pid, Arc::clone(&running));
         Ok(running)

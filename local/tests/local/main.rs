@@ -18,6 +18,7 @@ mod limits;
 mod machine;
 mod owners;
 mod preview;
+mod processes;
 mod program;
 mod server;
 mod sight;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         return limits::hog();
     }
     match std::env::args().nth(1).as_deref() {
+        Some(processes::HOST) => return processes::run(),
         Some(program::LINGER) => return program::linger(),
         Some(program::WATCH) => return program::watch(),
         Some(program::AHEAD) => return program::kill_what_is_made_ahead(),
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         owners::TESTS,
         egress::TESTS,
         preview::TESTS,
+        processes::TESTS,
         tools::TESTS,
         api::TESTS,
         agent::TESTS,

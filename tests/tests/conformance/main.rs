@@ -8,6 +8,7 @@ mod generated;
 mod in_process;
 #[cfg(target_os = "linux")]
 mod plain;
+mod process;
 mod schema;
 mod session;
 mod store;
@@ -51,7 +52,10 @@ fn main() -> ExitCode {
     let code = run(
         &arguments,
         hosts(),
-        [schema::trials(), session::trials(), store::trials()].into_iter().flatten().collect(),
+        [schema::trials(), process::trials(), session::trials(), store::trials()]
+            .into_iter()
+            .flatten()
+            .collect(),
     );
     #[cfg(target_os = "linux")]
     if code == ExitCode::SUCCESS && plain::is_root() && !arguments.list {

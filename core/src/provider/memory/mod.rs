@@ -1,17 +1,22 @@
 //! Sandboxes that keep files in memory, for tests. They cannot run programs.
 
+mod process;
 mod store;
 mod tree;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use self::process::MemoryProcess;
 pub use self::store::MemoryStore;
 use self::tree::Tree;
 use super::{Info, Opened, Provider, Settings};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SessionId};
-use crate::sandbox::{Capabilities, Command, Entry, Output, Piece, Place, Sandbox, Stat, Status, Write};
+use crate::sandbox::{
+    Capabilities, Command, Entry, Output, Piece, Place, ProcessId, ProcessInfo, Program, Sandbox, Stat,
+    Status, Write,
+};
 
 /// A provider of sandboxes in memory. A clone shares them.
 #[derive(Debug, Clone, Default)]
@@ -82,11 +87,25 @@ impl Provider for Memory {
 }
 
 impl Sandbox for MemorySandbox {
+    type Process = MemoryProcess;
+
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 
     async fn exec(&self, _: Command) -> Result<Output> {
+        Err(unsupported("run programs"))
+    }
+
+    async fn start(&self, _: Program) -> Result<MemoryProcess> {
+        Err(unsupported("run programs"))
+    }
+
+    async fn process(&self, _: &ProcessId) -> Result<Option<MemoryProcess>> {
+        Err(unsupported("run programs"))
+    }
+
+    async fn processes(&self) -> Result<Vec<ProcessInfo>> {
         Err(unsupported("run programs"))
     }
 

@@ -12,8 +12,10 @@ use super::waiting::Waiting;
 use super::{Cloudflare, known, stream, write};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
+use koze_core::provider::memory::MemoryProcess;
 use koze_core::sandbox::{
-    Capabilities, Command, Entry, MaybeSend, Output, Piece, Place, Sandbox, Stat, Status, Write,
+    Capabilities, Command, Entry, MaybeSend, Output, Piece, Place, ProcessId, ProcessInfo, Program, Sandbox,
+    Stat, Status, Write,
 };
 use koze_core::time::{millis, now};
 use koze_core::transfer::pieces;
@@ -126,6 +128,8 @@ impl CloudflareSandbox {
 }
 
 impl Sandbox for CloudflareSandbox {
+    type Process = MemoryProcess;
+
     fn capabilities(&self) -> Capabilities {
         Capabilities { exec: true, expose: matches!(self.origin, Origin::Session(_)) }
     }
@@ -152,6 +156,18 @@ impl Sandbox for CloudflareSandbox {
             exit_code: output.exit_code,
             timed_out: output.timed_out,
         })
+    }
+
+    async fn start(&self, _: Program) -> Result<MemoryProcess> {
+        Err(no_processes())
+    }
+
+    async fn process(&self, _: &ProcessId) -> Result<Option<MemoryProcess>> {
+        Err(no_processes())
+    }
+
+    async fn processes(&self) -> Result<Vec<ProcessInfo>> {
+        Err(no_processes())
     }
 
     async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
@@ -254,4 +270,11 @@ impl Sandbox for CloudflareSandbox {
             Origin::Session(member) => member.provider.forget(&member.id).await,
         }
     }
+}
+
+fn no_processes() -> Error {
+    Error::new(
+        Code::Unsupported,
+        "sandboxes on Cloudflare cannot start processes: run the program with `exec`",
+    )
 }

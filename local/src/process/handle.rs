@@ -1,0 +1,166 @@
+//! A process, as callers have it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use koze_guest::message::Request;
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::time::{Instant, timeout_at};
+
+use super::entry::{Entry, not_found};
+use super::input;
+use crate::engine;
+use crate::running::Running;
+use crate::sandbox::Inner;
+use koze_core::error::{Code, Error, Result};
+use koze_core::sandbox::process::{
+    BUFFER, Exit, Process, ProcessId, ProcessOutput, Program, Signal, check_size,
+};
+
+/// How long the end of standard input waits for what was written before.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// A time that is too long to be reckoned with: a year.
+const FAR: Duration = Duration::from_hours(365 * 24);
+
+/// A process of a sandbox of this machine. It ends with the sandbox, not with this.
+#[derive(Debug, Clone)]
+pub struct LocalProcess {
+    id: ProcessId,
+    sandbox: Arc<Inner>,
+    running: Weak<Running>,
+    entry: Weak<Entry>,
+}
+
+impl LocalProcess {
+    pub(in super::super) async fn start(
+        sandbox: Arc<Inner>,
+        running: &Arc<Running>,
+        program: Program,
+        env: Vec<(String, String)>,
+    ) -> Result<Self> {
+        let entry = super::start(running, program, env).await?;
+        Ok(LocalProcess::new(sandbox, running, &entry))
+    }
+
+    pub(in super::super) fn find(
+        sandbox: Arc<Inner>,
+        running: &Arc<Running>,
+        id: &ProcessId,
+    ) -> Option<Self> {
+        Some(LocalProcess::new(sandbox, running, &running.processes.get(id)?))
+    }
+
+    fn new(sandbox: Arc<Inner>, running: &Arc<Running>, entry: &Arc<Entry>) -> Self {
+        let (running, entry, id) = (Arc::downgrade(running), Arc::downgrade(entry), entry.id.clone());
+        LocalProcess { id, sandbox, running, entry }
+    }
+
+    fn running(&self) -> Result<Arc<Running>> {
+        self.running.upgrade().filter(|running| !running.ended()).ok_or_else(not_found)
+    }
+
+    fn entry(&self) -> Result<Arc<Entry>> {
+        self.running()?;
+        let entry = self.entry.upgrade().ok_or_else(not_found)?;
+        entry.check()?;
+        Ok(entry)
+    }
+
+    /// Does something with the process, which counts as a use of the sandbox meanwhile. Where the caller gives up waiting, it
+    /// ends.
+    async fn with<T, F>(&self, work: impl FnOnce(Arc<Entry>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let using = self.sandbox.using();
+        let work = work(self.entry()?);
+        engine::run_while_waited(async move {
+            let done = work.await;
+            drop(using);
+            done
+        })
+        .await
+    }
+}
+
+impl Process for LocalProcess {
+    fn id(&self) -> &ProcessId {
+        &self.id
+    }
+
+    async fn write_stdin(&self, bytes: Vec<u8>, wait: Duration) -> Result<usize> {
+        self.with(|entry| async move { input::write(&entry, &bytes, wait.min(FAR)).await }).await
+    }
+
+    async fn close_stdin(&self) -> Result<()> {
+        self.with(|entry| async move { input::close(&entry, PATIENCE).await }).await
+    }
+
+    async fn read(&self, cursor: u64, limit: usize, wait: Duration) -> Result<ProcessOutput> {
+        if limit == 0 {
+            return Err(Error::new(Code::InvalidInput, "a read must have a limit of at least 1 byte"));
+        }
+        let limit = limit.min(*BUFFER.end());
+        self.with(|entry| async move {
+            let until = Instant::now() + wait.min(FAR);
+            let mut news = entry.news.subscribe();
+            loop {
+                news.mark_unchanged();
+                entry.check()?;
+                let output = entry.read(cursor, limit)?;
+                let nothing = output.next == cursor && output.exit.is_none();
+                if !nothing || timeout_at(until, news.changed()).await.is_err() {
+                    return Ok(output);
+                }
+            }
+        })
+        .await
+    }
+
+    async fn signal(&self, signal: Signal) -> Result<()> {
+        let ends = self.entry()?.ends;
+        let using = self.sandbox.using();
+        let running = self.running()?;
+        engine::run(async move {
+            let signal = i32::from(signal.number());
+            let sent = running.call(&Request::Signal { ends, signal }).await;
+            drop(using);
+            sent.map(drop)
+        })
+        .await
+    }
+
+    async fn resize(&self, rows: u16, columns: u16) -> Result<()> {
+        check_size(rows, columns)?;
+        let entry = self.entry()?;
+        if !entry.has_terminal {
+            let message = "the process has no terminal: start it with one to give it a size";
+            return Err(Error::new(Code::InvalidInput, message));
+        }
+        // One that nothing has open any more has nobody who looks at its size.
+        let Some(terminal) = entry.terminal() else { return Ok(()) };
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(terminal, size).map_err(|error| {
+            Error::new(Code::Internal, format!("the terminal's size cannot be set: {error}"))
+        })
+    }
+
+    async fn wait(&self, timeout: Duration) -> Result<Option<Exit>> {
+        self.with(|entry| async move {
+            let until = Instant::now() + timeout.min(FAR);
+            let mut news = entry.news.subscribe();
+            loop {
+                news.mark_unchanged();
+                entry.check()?;
+                if let Some(exit) = entry.exit() {
+                    return Ok(Some(exit));
+                }
+                if timeout_at(until, news.changed()).await.is_err() {
+                    return Ok(None);
+                }
+            }
+        })
+        .await
+    }
+}

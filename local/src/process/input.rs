@@ -1,0 +1,98 @@
+//! What is written to a process.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, timeout_at};
+
+use super::super::ready::watched;
+use super::entry::Entry;
+use crate::engine::engine;
+use koze_core::error::{Code, Error, Result};
+
+/// What a terminal takes for the end of input, unless a program has told it otherwise.
+const END_OF_FILE: &[u8] = b"\x04";
+
+/// The end of a pipe or terminal that a process reads from.
+#[derive(Debug)]
+pub(super) struct Input(AsyncFd<Arc<OwnedFd>>);
+
+impl Input {
+    pub(super) fn new(descriptor: OwnedFd) -> std::io::Result<Self> {
+        let flags = rustix::fs::fcntl_getfl(&descriptor)?;
+        rustix::fs::fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)?;
+        let _engine = engine().map_err(std::io::Error::other)?.enter();
+        Ok(Input(watched(Arc::new(descriptor), Interest::WRITABLE)?))
+    }
+
+    async fn writable(&self) {
+        if let Ok(mut ready) = self.0.writable().await {
+            ready.clear_ready();
+        }
+    }
+}
+
+/// Writes for as long as the time lasts. Gives how many bytes were taken.
+pub(super) async fn write(entry: &Entry, bytes: &[u8], wait: Duration) -> Result<usize> {
+    let until = Instant::now() + wait;
+    let mut news = entry.news.subscribe();
+    // One after the other: what two write at once would be mixed.
+    let Ok(input) = timeout_at(until, entry.input.lock()).await else { return Ok(0) };
+    let input = input.as_ref().ok_or_else(closed)?;
+    let mut taken = 0;
+    while taken < bytes.len() {
+        news.mark_unchanged();
+        entry.check()?;
+        if entry.exit().is_some() {
+            return if taken > 0 { Ok(taken) } else { Err(closed()) };
+        }
+        match rustix::io::write(input.0.get_ref(), &bytes[taken..]) {
+            Ok(written) => taken += written,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let room = async {
+                    tokio::select! {
+                        () = input.writable() => {}
+                        _ = news.changed() => {}
+                    }
+                };
+                if timeout_at(until, room).await.is_err() {
+                    break;
+                }
+            }
+            Err(_) if taken > 0 => break,
+            Err(_) => return Err(closed()),
+        }
+    }
+    Ok(taken)
+}
+
+/// Closes it. What a terminal is told comes after what was typed before.
+pub(super) async fn close(entry: &Entry, wait: Duration) -> Result<()> {
+    entry.check()?;
+    if !entry.has_terminal {
+        let closed = timeout_at(Instant::now() + wait, entry.input.lock()).await;
+        closed.map_err(|_| busy())?.take();
+        return Ok(());
+    }
+    match write(entry, END_OF_FILE, wait).await {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(busy()),
+        Err(error) if error.code == Code::InvalidInput => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn closed() -> Error {
+    Error::new(Code::InvalidInput, "the standard input of the process is closed, or the process has ended")
+}
+
+fn busy() -> Error {
+    let message = "the process has not read what was written to its standard input before: try again later";
+    Error::new(Code::Unavailable, message)
+}

@@ -1,0 +1,141 @@
+//! Processes of a sandbox: programs that run on after the call that started them. What they write is kept here, in the host:
+//! a program in the sandbox cannot change it.
+
+mod entry;
+mod handle;
+mod input;
+mod output;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use koze_guest::message::{Answer, Request};
+use koze_guest::roster::Roster;
+use rustix::pipe::{PipeFlags, pipe_with};
+use tokio::sync::Mutex as AsyncMutex;
+
+use self::entry::Entry;
+pub use self::handle::LocalProcess;
+use self::input::Input;
+use self::output::{STDERR, STDOUT, Source};
+use super::engine::engine;
+use super::files;
+use super::running::{Running, error};
+use koze_core::error::{Code, Error, Result};
+use koze_core::sandbox::process::{Overflow, ProcessId, ProcessInfo, Program, Stdio};
+
+/// What programs on a terminal find it to be.
+const TERM: (&str, &str) = ("TERM", "xterm-256color");
+
+/// The processes of a sandbox that runs.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    roster: Mutex<Roster<Entry>>,
+    /// One starts at a time: two could otherwise take the same room.
+    starting: AsyncMutex<()>,
+}
+
+impl Processes {
+    fn roster(&self) -> MutexGuard<'_, Roster<Entry>> {
+        self.roster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that run or are kept, the oldest first.
+    pub(super) fn list(&self) -> Vec<ProcessInfo> {
+        self.roster().iter().map(|(_, entry)| entry.info()).collect()
+    }
+
+    fn get(&self, id: &ProcessId) -> Option<Arc<Entry>> {
+        self.roster().get(id.as_str()).cloned()
+    }
+}
+
+/// The standard streams of a process: ours, and its own.
+struct Streams {
+    input: Input,
+    sources: Vec<Source>,
+    terminal: Option<Arc<OwnedFd>>,
+    inside: Vec<OwnedFd>,
+}
+
+/// Starts a process. To be called on the engine, and to be waited for: the room of a process that nobody knows of would
+/// stay taken.
+async fn start(running: &Arc<Running>, program: Program, env: Vec<(String, String)>) -> Result<Arc<Entry>> {
+    program.check()?;
+    let processes = &running.processes;
+    let _one = processes.starting.lock().await;
+    for forgotten in processes.roster().admit(program.buffer).map_err(error)? {
+        forgotten.forget();
+    }
+    let Streams { input, sources, terminal, inside } = match program.stdio {
+        Stdio::Pipes => pipes()?,
+        Stdio::Terminal { rows, columns } => open_terminal(running, rows, columns).await?,
+    };
+    let mut all = if terminal.is_some() { vec![TERM].into_iter().map(owned).collect() } else { Vec::new() };
+    all.extend(env);
+    let (ends, judgements) = (running.number(), running.judgements());
+    let ended = running.expect(ends)?;
+    let name = program.argv.first().cloned().unwrap_or_default();
+    let request = Request::Start {
+        argv: program.argv,
+        cwd: program.working_dir,
+        env: all,
+        terminal: terminal.is_some(),
+        ends,
+    };
+    let inside: Vec<_> = inside.iter().map(AsFd::as_fd).collect();
+    if let Err(error) = running.call_with(&request, &inside).await {
+        running.expect_no_more(ends);
+        return Err(error);
+    }
+    let id = ProcessId::random();
+    let drop_oldest = program.overflow == Overflow::DropOldest;
+    let entry = Entry::new(id, name, ends, terminal, (program.buffer, drop_oldest), input, sources.len());
+    let entry = Arc::new(entry);
+    processes.roster().insert(entry.id.to_string(), Arc::clone(&entry));
+    let engine = engine()?;
+    for source in sources {
+        engine.spawn(output::follow(Arc::clone(&entry), source, Arc::downgrade(running)));
+    }
+    engine.spawn(output::end(Arc::clone(&entry), ended, Arc::downgrade(running), judgements));
+    Ok(entry)
+}
+
+fn owned((name, value): (&str, &str)) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
+fn pipes() -> Result<Streams> {
+    let open = || -> std::io::Result<Streams> {
+        let (stdin, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (out, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (err, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+        let sources = vec![Source::new(STDOUT, Arc::new(out))?, Source::new(STDERR, Arc::new(err))?];
+        let inside = vec![stdin, stdout, stderr];
+        Ok(Streams { input: Input::new(ours)?, sources, terminal: None, inside })
+    };
+    open().map_err(|error| no_stream(&error))
+}
+
+/// A terminal of the sandbox's own. This process is not one of its programs, and it is none of this process's.
+async fn open_terminal(running: &Running, rows: u16, columns: u16) -> Result<Streams> {
+    let opened = running.call(&Request::Terminal { rows, columns }).await?;
+    let (Answer::Terminal, Ok([outside, inside])) =
+        (opened.message, <[OwnedFd; 2]>::try_from(opened.descriptors))
+    else {
+        return Err(files::odd());
+    };
+    let open = || -> std::io::Result<Streams> {
+        // One descriptor is watched once.
+        let input = Input::new(outside.try_clone()?)?;
+        let outside = Arc::new(outside);
+        let sources = vec![Source::new(STDOUT, Arc::clone(&outside))?];
+        let inside = vec![inside.try_clone()?, inside.try_clone()?, inside];
+        Ok(Streams { input, sources, terminal: Some(outside), inside })
+    };
+    open().map_err(|error| no_stream(&error))
+}
+
+fn no_stream(error: &std::io::Error) -> Error {
+    Error::new(Code::Unavailable, format!("no stream can be created for the process: {error}"))
+}
