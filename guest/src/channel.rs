@@ -1,5 +1,5 @@
-//! Messages and descriptors over a `SOCK_SEQPACKET` socket: one message a packet. A message too long for a packet lies
-//! in a memory file whose descriptor comes last, and the packet holds its length alone.
+//! Messages and file descriptors over a `SOCK_SEQPACKET` socket: one message per packet. A message that is too long for
+//! a packet is passed in a memory file, as the last descriptor; the packet then contains only its length.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -17,23 +17,23 @@ use serde::de::DeserializeOwned;
 
 use crate::message::{decode, encode, length};
 
-/// The longest packet. A socket takes some 200 KiB, all packets that wait in it together.
+/// The maximum length of a packet. A socket buffers about 200 KiB over all its packets.
 const PACKET: usize = 32 << 10;
-/// The most descriptors with a message, the memory file included.
+/// The maximum number of descriptors per message, including the memory file.
 const DESCRIPTORS: usize = 4;
 
-/// A message that came.
+/// A received message.
 #[derive(Debug)]
 pub struct Received<T> {
     /// The number of the call.
     pub number: u64,
-    /// What it says.
+    /// The message.
     pub message: T,
-    /// The descriptors that came along.
+    /// The descriptors that were passed with it.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// A message that is ready to be sent, perhaps more than once: a socket that does not block may be full.
+/// An encoded message. It can be sent repeatedly, because a non-blocking socket may be full.
 #[derive(Debug)]
 pub struct Packet {
     bytes: Vec<u8>,
@@ -41,10 +41,10 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Makes it.
+    /// Encodes a message.
     ///
     /// # Errors
-    /// Where the message is too long, or there is no memory for it.
+    /// If the message is too long, or memory runs out.
     pub fn new<T: Serialize>(number: u64, message: &T) -> io::Result<Self> {
         let mut bytes = encode(number, message)?;
         if bytes.len() <= PACKET {
@@ -56,10 +56,10 @@ impl Packet {
         Ok(Packet { bytes, spilled: Some(memory.into()) })
     }
 
-    /// Sends it.
+    /// Sends the message.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     pub fn send(&self, socket: impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut all = descriptors.to_vec();
         all.extend(self.spilled.as_ref().map(AsFd::as_fd));
@@ -76,10 +76,10 @@ impl Packet {
     }
 }
 
-/// Makes a message and sends it.
+/// Encodes and sends a message.
 ///
 /// # Errors
-/// Those of [`Packet`].
+/// The errors of [`Packet`].
 pub fn send<T: Serialize>(
     socket: impl AsFd,
     number: u64,
@@ -89,10 +89,10 @@ pub fn send<T: Serialize>(
     Packet::new(number, message)?.send(socket, descriptors)
 }
 
-/// Takes messages from a socket, one after the other.
+/// Receives messages from a socket.
 #[derive(Debug)]
 pub struct Receiver {
-    /// Room for a packet.
+    /// The buffer for one packet.
     packet: Box<[u8]>,
 }
 
@@ -102,19 +102,19 @@ impl Default for Receiver {
     }
 }
 
-/// One message; none where the other end is closed.
+/// Receives one message. Returns `None` if the peer has closed the socket.
 ///
 /// # Errors
-/// Those of [`Receiver::receive`].
+/// The errors of [`Receiver::receive`].
 pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<Received<T>>> {
     Receiver::default().receive(socket)
 }
 
 impl Receiver {
-    /// The next message; none where the other end is closed.
+    /// Receives the next message. Returns `None` if the peer has closed the socket.
     ///
     /// # Errors
-    /// Those of the socket, and where what came is no message.
+    /// The errors of the socket, and an invalid message.
     pub fn receive<T: DeserializeOwned>(&mut self, socket: impl AsFd) -> io::Result<Option<Received<T>>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -140,7 +140,7 @@ impl Receiver {
         let mut spilled = Vec::new();
         let body = if packet.len() == 4 && length > 0 {
             let memory = descriptors.pop().ok_or_else(|| bad("a long message lacks its memory file"))?;
-            // Of anything else, reading might never end.
+            // Reading from anything but a regular file might never end.
             if FileType::from_raw_mode(rustix::fs::fstat(&memory)?.st_mode) != FileType::RegularFile {
                 return Err(bad("a long message is not in a file"));
             }

@@ -1,4 +1,4 @@
-//! The operations on files.
+//! File operations.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,10 +13,10 @@ use crate::message::{Code, Entry, Fault, Kind, Place, Stat};
 use crate::place::{self, At, fault};
 use crate::tree;
 
-/// How many links one after the other may lead nowhere, and how often a name may come and go under our hands.
+/// The maximum number of dangling links in a chain, and of retries when a name keeps changing.
 const TURNS: usize = 40;
 
-/// A new file that is not yet where it belongs. Dropped, it goes away.
+/// A staging file. Dropping it removes it.
 pub(crate) struct Pending {
     directory: At,
     temporary: Option<OsString>,
@@ -25,7 +25,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Puts it where it belongs.
+    /// Renames it to its final name.
     pub(crate) fn commit(mut self) -> Result<(), Fault> {
         let directory = &self.directory.descriptor;
         if let Some(temporary) = &self.temporary {
@@ -45,18 +45,18 @@ impl Drop for Pending {
     }
 }
 
-/// Opens a file to read.
+/// Opens a file for reading.
 pub(crate) fn open(place: &Place) -> Result<OwnedFd, Fault> {
     let at = place::resolve(place, true)?;
     file_mode(&at, place)?;
     again(&at, OFlags::RDONLY, place)
 }
 
-/// A file that was made to be appended to. Dropped, it goes away, unless something else has its name by then.
+/// A file that was created for an append. Dropping it removes the file, unless another file has its name by then.
 pub(crate) struct Made {
     directory: At,
     name: OsString,
-    /// What it is: its device, and its number there.
+    /// Its device and inode numbers.
     file: (u64, u64),
     kept: bool,
 }
@@ -67,7 +67,7 @@ impl Made {
         Ok(Made { directory, name, file: (stat.st_dev, stat.st_ino), kept: false })
     }
 
-    /// It stays.
+    /// Keeps the file.
     pub(crate) fn keep(mut self) {
         self.kept = true;
     }
@@ -83,7 +83,7 @@ impl Drop for Made {
     }
 }
 
-/// Opens a file to append to; a new one where there is none.
+/// Opens a file for appending; creates it if it does not exist.
 pub(crate) fn append(place: &Place) -> Result<(OwnedFd, Option<Made>), Fault> {
     for _ in 0..TURNS {
         let (directory, name) = match target(place)? {
@@ -111,15 +111,15 @@ pub(crate) fn append(place: &Place) -> Result<(OwnedFd, Option<Made>), Fault> {
     Err(busy(place))
 }
 
-/// Opens a new file beside the place.
+/// Creates a staging file next to the path.
 pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
     let (directory, name, mode) = beside(place)?;
     let (file, temporary) = temporary(&directory, mode).map_err(|error| fault(&error, &place.path))?;
     Ok((file, Pending { directory, temporary: Some(temporary), name, place: place.clone() }))
 }
 
-/// Opens a file without a name beside the place, to write and then to read; what is appended waits there where memory has
-/// no room. Who may append to a file need not be allowed to make one beside it: then it is in `/tmp`.
+/// Creates an unnamed file next to the path, for bytes to append that do not fit in memory. If the user may not create
+/// files there, it is in `/tmp`.
 pub(crate) fn nameless(place: &Place) -> Result<File, Fault> {
     let (directory, ..) = beside(place)?;
     nameless_in(&directory, place).or_else(|fault| {
@@ -142,12 +142,12 @@ fn nameless_in(directory: &At, place: &Place) -> Result<File, Fault> {
     nameless().map_err(|error: io::Error| fault(&error, &place.path))
 }
 
-/// The directory of the file that is written, its name there, and its permission bits.
+/// Returns the directory of a file to write, its name there, and its permission bits.
 fn beside(place: &Place) -> Result<(At, OsString, u32), Fault> {
     match target(place)? {
         Target::There(at) => {
             let mode = file_mode(&at, place)?;
-            // A file that its owner made read-only is meant to stay.
+            // A read-only file must not be replaced.
             rustix::fs::accessat(CWD, at.handle(), Access::WRITE_OK, AtFlags::empty())
                 .map_err(|error| fault(&error.into(), &place.path))?;
             let cut = at.real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
@@ -163,7 +163,7 @@ enum Target {
     Missing(At, OsString),
 }
 
-/// The file that is written: a link that leads nowhere is followed to where the file would be.
+/// Resolves the file to write. A dangling link is followed to where the file would be.
 fn target(place: &Place) -> Result<Target, Fault> {
     let mut next = place.clone();
     for _ in 0..TURNS {
@@ -171,7 +171,7 @@ fn target(place: &Place) -> Result<Target, Fault> {
             return Err(Fault::new(Code::IsDirectory, format!("{} is the path of a directory", place.path)));
         }
         match place::resolve(&next, true) {
-            // Taken away since it was opened: the kernel's name for it is not its name.
+            // Removed since it was opened: the kernel's path for it is not its name.
             Ok(at) if at.stat().is_ok_and(|stat| stat.st_nlink == 0) => continue,
             Ok(at) => return Ok(Target::There(at)),
             Err(fault) if fault.why == Code::NotFound => {}
@@ -190,7 +190,7 @@ fn target(place: &Place) -> Result<Target, Fault> {
                     if target.starts_with('/') { target.to_owned() } else { format!("{above}/{target}") };
             }
             Err(Errno::NOENT) => return Ok(Target::Missing(directory, name)),
-            // There after all.
+            // It exists after all.
             Err(Errno::INVAL) => {}
             Err(error) => return Err(fault(&error.into(), &place.path)),
         }
@@ -202,7 +202,8 @@ fn busy(place: &Place) -> Fault {
     Fault::new(Code::Unavailable, format!("{} keeps changing, or its symbolic links form a loop", place.path))
 }
 
-/// The permission bits of a file; an error for all else. Pipes would block, devices do something.
+/// Returns the permission bits of a regular file, and an error for anything else: opening a pipe may block, and opening
+/// a device may have side effects.
 pub(crate) fn file_mode(at: &At, place: &Place) -> Result<u32, Fault> {
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -224,7 +225,7 @@ fn new(directory: &At, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<Own
     Ok(file)
 }
 
-/// A name that nobody has.
+/// Returns a random, unused name.
 pub(crate) fn unused() -> io::Result<OsString> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
@@ -237,12 +238,12 @@ fn temporary(directory: &At, mode: u32) -> io::Result<(OwnedFd, OsString)> {
     Ok((file, name))
 }
 
-/// How many entries a page of a directory has, and how many bytes of names and link targets: a guest answers one request
-/// after the other, and a directory can have any number of entries.
+/// The maximum number of entries in a page of a directory, and of bytes in their names and link targets. The guest
+/// answers one request at a time, and a directory can have any number of entries.
 const PAGE: usize = 1024;
 const PAGE_BYTES: usize = 256 << 10;
 
-/// Some entries of a directory, and the position of the next one where there is more.
+/// A page of a directory, and the position of the next page, if any.
 pub(crate) type Page = (Vec<Entry>, Option<i64>);
 
 /// Lists one page of a directory from a position on, 0 at first. Also returns the position of the next page, if there is
@@ -258,7 +259,7 @@ pub(crate) fn list(place: &Place, from: i64) -> Result<Page, Fault> {
     Ok((page, next))
 }
 
-/// Hands over each entry of a directory.
+/// Calls a function for each entry of a directory.
 pub(crate) fn each<E: From<Fault>>(
     place: &Place,
     mut with: impl FnMut(Entry) -> Result<(), E>,
@@ -266,8 +267,8 @@ pub(crate) fn each<E: From<Fault>>(
     walk(place, 0, |entry| with(entry).map(|()| true)).map(drop)
 }
 
-/// Hands over the entries of a directory from a position on while they are wanted, and returns the position behind the
-/// last one unless the directory ended.
+/// Calls a function for each entry of a directory from a position on, until it returns false. Returns the position of
+/// the next entry, or `None` at the end of the directory.
 fn walk<E: From<Fault>>(
     place: &Place,
     from: i64,
@@ -295,7 +296,7 @@ fn walk<E: From<Fault>>(
                     return Ok(Some(entry.offset()));
                 }
             }
-            // Gone since.
+            // Removed in the meantime.
             Err(Errno::NOENT) => {}
             Err(error) => return Err(failed(error).into()),
         }
@@ -303,7 +304,7 @@ fn walk<E: From<Fault>>(
     Ok(None)
 }
 
-/// What is at a place.
+/// Describes a path.
 pub(crate) fn stat(place: &Place) -> Result<Stat, Fault> {
     let at = place::resolve(place, false)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
@@ -321,12 +322,12 @@ fn metadata(stat: &rustix::fs::Stat, link: Option<String>) -> Stat {
     Stat { kind, size: u64::try_from(stat.st_size).unwrap_or(0), mode: stat.st_mode & 0o7777 }
 }
 
-/// Makes a directory and those above it.
+/// Creates a directory and its parents.
 pub(crate) fn make_dir(place: &Place) -> Result<(), Fault> {
     place::make_dir(place).map(drop)
 }
 
-/// Makes a symbolic link.
+/// Creates a symbolic link.
 pub(crate) fn make_link(place: &Place, target: &str) -> Result<(), Fault> {
     if target.is_empty() || target.contains('\0') {
         return Err(Fault::new(
@@ -349,13 +350,13 @@ pub(crate) fn set_mode(place: &Place, mode: u32) -> Result<(), Fault> {
         .map_err(|error| fault(&error.into(), &place.path))
 }
 
-/// Takes away what is at a place.
+/// Removes a file, a link, or a directory with its content.
 pub(crate) fn remove(place: &Place) -> Result<(), Fault> {
     let (directory, name) = place::entry(place)?;
     tree::remove(directory.descriptor.as_fd(), &name, false).map_err(|error| fault(&error, &place.path))
 }
 
-/// Moves the first to the second; false where they are on different mounts, which takes a copy.
+/// Renames the first path to the second. Returns false if they are on different mounts, which requires a copy.
 pub(crate) fn rename(from: &Place, to: &Place) -> Result<bool, Fault> {
     let (source, old) = place::entry(from)?;
     let (target, name) = place::entry(to)?;
@@ -367,7 +368,7 @@ pub(crate) fn rename(from: &Place, to: &Place) -> Result<bool, Fault> {
     }
 }
 
-/// The same over a copy beside the target, so that half of it is never there.
+/// Renames across mounts: copies to a staging path next to the target, so that a partial copy is never visible there.
 pub(crate) fn copy_over(from: &Place, to: &Place) -> Result<(), Fault> {
     let (source, old) = place::entry(from)?;
     let (target, name) = place::entry(to)?;

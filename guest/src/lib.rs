@@ -1,9 +1,10 @@
-//! The first process of a sandbox: it runs programs and opens files for the koze that started it.
+//! The first process of a sandbox: it runs programs and opens files on behalf of the host.
 //!
-//! On one machine the two talk over a socket in [`message`]s. Data does not go through the guest there: the host hands
-//! over the ends of pipes for a program, and the guest hands back files it has opened. That guest is one thread and holds
-//! no secret. In a container ([`container`]) host and guest are two machines, and talk over TCP; that guest has threads,
-//! and a token. What runs beside a guest in the sandbox has the same user and must not get the better of it.
+//! On one machine the two exchange [`message`]s over a socket. Data does not pass through the guest there: the host
+//! passes pipe ends for programs, and the guest returns opened files as descriptors. That guest is single-threaded and
+//! holds no secret. In a container ([`container`]) host and guest are on different machines and use TCP; that guest has
+//! threads and a token. Other programs in the sandbox run as the same user, and must not be able to take over the
+//! guest.
 
 #[cfg(target_os = "linux")]
 pub mod channel;

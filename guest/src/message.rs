@@ -1,5 +1,5 @@
-//! What host and guest say to each other, and how it is put into bytes: a length of four bytes (little-endian), then
-//! [postcard](https://docs.rs/postcard) of the call's number and the message.
+//! The messages between host and guest, and their encoding: a length of four bytes (little-endian), then the call
+//! number and the message as [postcard](https://docs.rs/postcard).
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,23 +9,24 @@ use serde::{Deserialize, Serialize};
 
 pub use koze_protocol::{Code, Entry, Kind, Place, Stat};
 
-/// The longest message, in bytes.
+/// The maximum length of a message in bytes.
 pub const LONGEST: usize = 64 << 20;
 
-/// What the host asks for. Each has a number, and one answer with the same number unless it says otherwise.
+/// A request of the host. Each has a number, and gets one answer with the same number unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Run a program; two descriptors come along, for its standard output and standard error. [`Answer::Ended`].
+    /// Run a program. Two descriptors are passed with it, for its standard output and standard error. Returns
+    /// [`Answer::Ended`].
     Exec {
-        /// The program, looked for on `PATH` of `env`, and its arguments.
+        /// The program, resolved over the `PATH` in `env`, and its arguments.
         argv: Vec<String>,
-        /// Where it starts.
+        /// Its working directory.
         cwd: String,
-        /// All its variables.
+        /// Its complete environment.
         env: Vec<(String, String)>,
     },
-    /// Kill the program of the call with this number, and all that came of it; or what works on another request. No
-    /// answer of its own.
+    /// Kill the program of the call with this number and its descendants, or stop the work on another request. Gets no
+    /// answer.
     Kill {
         /// The number of its request.
         exec: u64,
@@ -59,103 +60,106 @@ pub enum Request {
         /// Its columns.
         columns: u16,
     },
-    /// Kill everything but the guest. [`Answer::Done`].
+    /// Kill every process but the guest. Returns [`Answer::Done`].
     KillAll,
-    /// Open a file to read. [`Answer::Opened`], with the descriptor.
+    /// Open a file for reading. Returns [`Answer::Opened`] with the descriptor.
     Read(Place),
-    /// Open a file to append to, made where it is missing. [`Answer::Opened`] or [`Answer::Made`], with the descriptor.
+    /// Open a file for appending, and create it if it does not exist. Returns [`Answer::Opened`] or [`Answer::Made`]
+    /// with the descriptor.
     Append(Place),
-    /// Open a new file beside the one at the place. [`Answer::Opened`], with the descriptor.
+    /// Create a staging file next to the path. Returns [`Answer::Opened`] with the descriptor.
     Create(Place),
-    /// Put the new file where it belongs, or leave it where it was made. [`Answer::Done`].
+    /// Rename a staging file to its path, or keep a file that an append created. Returns [`Answer::Done`].
     Commit {
-        /// The number of its [`Request::Create`], or of the [`Request::Append`] that made it.
+        /// The number of the [`Request::Create`], or of the [`Request::Append`] that created the file.
         create: u64,
     },
-    /// Take the new file away again. No answer.
+    /// Remove the new file. Gets no answer.
     Abort {
         /// The same number.
         create: u64,
     },
-    /// Lists a directory from a position on, 0 at first: one page of it. [`Answer::Listed`].
+    /// List one page of a directory, starting at a position, 0 at first. Returns [`Answer::Listed`].
     List(Place, i64),
-    /// What is at a place. [`Answer::Found`].
+    /// Describe a path. Returns [`Answer::Found`].
     Stat(Place),
-    /// Make a directory and those above it. [`Answer::Done`].
+    /// Create a directory and its parents. Returns [`Answer::Done`].
     MakeDir(Place),
-    /// Make a symbolic link. [`Answer::Done`].
+    /// Create a symbolic link. Returns [`Answer::Done`].
     MakeLink(Place, String),
-    /// Set permission bits. [`Answer::Done`].
+    /// Set permission bits. Returns [`Answer::Done`].
     SetMode(Place, u32),
-    /// Take away a file, a link, or a directory with all in it. [`Answer::Done`].
+    /// Remove a file, a link, or a directory with its content. Returns [`Answer::Done`].
     Remove(Place),
-    /// Move the first to the second. [`Answer::Done`].
+    /// Rename the first path to the second. Returns [`Answer::Done`].
     Rename(Place, Place),
-    /// Write a file or tree into the descriptor that comes along, as a stream. [`Answer::Done`].
+    /// Serialize a file or tree to the descriptor that is passed with the request. Returns [`Answer::Done`].
     Pack {
-        /// What to write.
+        /// The file or tree.
         place: Place,
-        /// What has this name is left out.
+        /// An entry name to leave out.
         except: String,
     },
-    /// Make what such a stream holds, from the descriptor that comes along. [`Answer::Unpacked`].
+    /// Create the serialized file or tree, read from the descriptor that is passed with the request. Returns
+    /// [`Answer::Unpacked`].
     Unpack {
-        /// Where it is to be; nothing is there.
+        /// The path to create, which must not exist.
         place: Place,
-        /// How many bytes there is room for.
+        /// The maximum total size in bytes.
         most: u64,
     },
-    /// Listen at an address of the sandbox's own network. [`Answer::Opened`], with the socket.
+    /// Listen on an address of the sandbox's network. Returns [`Answer::Opened`] with the socket.
     Listen(SocketAddr),
-    /// Connect to one. [`Answer::Opened`], with a socket that may still be on its way.
+    /// Connect to such an address. Returns [`Answer::Opened`] with a socket that may still be connecting.
     Connect(SocketAddr),
 }
 
-/// What the guest answers.
+/// An answer of the guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// The sandbox is up. Said once, with the number 0.
+    /// The sandbox is ready. Sent once, with number 0.
     Ready,
-    /// A program ended: its exit code, or 128 + the number of the signal that ended it.
+    /// A program exited: its exit code, or 128 + the number of the signal that killed it.
     Ended(i32),
-    /// The file or socket is open; its descriptor comes along.
+    /// A file or socket was opened; its descriptor is passed with the answer.
     Opened,
-    /// The same for a file that was not there before: [`Request::Commit`] or [`Request::Abort`] is to follow.
+    /// The same for a file that did not exist before: the host must follow with [`Request::Commit`] or
+    /// [`Request::Abort`].
     Made,
     /// The terminal is open: the descriptor of who looks at it comes along, then that of programs.
     Terminal,
-    /// It is done.
+    /// The operation succeeded.
     Done,
-    /// The stream is a file or tree now, with so many bytes in its files.
+    /// The file or tree was created; the total size of its files in bytes.
     Unpacked(u64),
-    /// One page of a directory, and the position of the next one where there is more.
+    /// One page of a directory, and the position of the next page, if any.
     Listed(Vec<Entry>, Option<i64>),
-    /// What is at the place.
+    /// The description of the path.
     Found(Stat),
-    /// It could not be done.
+    /// The operation failed.
     Failed(Fault),
 }
 
-/// Why something could not be done.
+/// An error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// In one word.
+    /// Its code.
     pub why: Code,
-    /// In a sentence.
+    /// Its message.
     pub text: String,
 }
 
 impl Fault {
-    /// A fault.
+    /// Creates an error.
     pub fn new(why: Code, text: impl Into<String>) -> Self {
         Fault { why, text: text.into() }
     }
 }
 
-/// A message as bytes, its length in front.
+/// Encodes a message with its length prefix.
 ///
 /// # Errors
-/// Where it is longer than [`LONGEST`].
+/// If it is longer than [`LONGEST`].
 pub fn encode<T: Serialize>(number: u64, message: &T) -> io::Result<Vec<u8>> {
     let bytes = postcard::to_extend(&(number, message), vec![0; 4]).map_err(io::Error::other)?;
     encode_length(bytes)
@@ -170,20 +174,20 @@ fn encode_length(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The length a message says it has, without the four bytes that say it.
+/// Reads the length prefix of a message.
 ///
 /// # Errors
-/// Where there are no four bytes, or they name more than [`LONGEST`].
+/// If it is incomplete or greater than [`LONGEST`].
 pub fn length(bytes: &[u8]) -> io::Result<usize> {
     let prefix: [u8; 4] = bytes.get(..4).and_then(|four| four.try_into().ok()).ok_or_else(broken)?;
     let length = u32::from_le_bytes(prefix) as usize;
     if length > LONGEST { Err(broken()) } else { Ok(length) }
 }
 
-/// The number and the message in the bytes behind the length.
+/// Decodes the call number and the message from the bytes after the length prefix.
 ///
 /// # Errors
-/// Where they are no message.
+/// If they are invalid.
 pub fn decode<T: DeserializeOwned>(body: &[u8]) -> io::Result<(u64, T)> {
     postcard::from_bytes(body).map_err(|_| broken())
 }

@@ -1,4 +1,4 @@
-//! Sockets in the sandbox's own network, made for the host, which uses them from outside.
+//! Creates sockets in the sandbox's network for the host to use from outside.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -10,10 +10,10 @@ use rustix::net::{
 
 use crate::message::{Code, Fault};
 
-/// How many connections may wait to be taken.
+/// The backlog of a listening socket.
 const WAITING: i32 = 128;
 
-/// A socket that listens at an address.
+/// Returns a socket that listens on an address.
 pub(crate) fn listen(at: SocketAddr) -> Result<OwnedFd, Fault> {
     let listening = || {
         let socket = socket(at)?;
@@ -25,7 +25,7 @@ pub(crate) fn listen(at: SocketAddr) -> Result<OwnedFd, Fault> {
         .map_err(|error: Errno| Fault::new(Code::Unavailable, format!("cannot listen on {at}: {error}")))
 }
 
-/// A socket on its way to an address. Whether it arrives is for the host to see: the guest waits for nobody.
+/// Returns a socket that is connecting to an address. The host waits for the result, so that the guest never blocks.
 pub(crate) fn connect(to: SocketAddr) -> Result<OwnedFd, Fault> {
     let connecting = || {
         let socket = socket(to)?;

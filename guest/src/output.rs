@@ -1,8 +1,8 @@
-//! What is kept of a stream that a program writes: one rule, wherever the program runs.
+//! The part of a program's output that is kept: the same rule wherever the program runs.
 
 use std::collections::VecDeque;
 
-/// The first and the last bytes of a stream, and how many there were.
+/// The first and last bytes of a stream, and its total length.
 #[derive(Debug)]
 pub struct Kept {
     limit: usize,
@@ -12,15 +12,15 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Keeps at most so many bytes, the mark included.
+    /// Creates one that keeps at most `limit` bytes, including the mark.
     pub fn new(limit: usize) -> Self {
         Kept { limit, head: Vec::new(), tail: VecDeque::new(), total: 0 }
     }
 
-    /// More of the stream.
+    /// Adds bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        // All of the limit is kept at both ends: it may yet turn out that nothing needs to go.
+        // Head and tail together keep the full limit, because the whole stream may still fit.
         let half = self.limit.div_ceil(2);
         let first = bytes.len().min(half.saturating_sub(self.head.len()));
         self.head.extend_from_slice(&bytes[..first]);
@@ -31,7 +31,7 @@ impl Kept {
         self.tail.extend(&rest[rest.len().saturating_sub(room)..]);
     }
 
-    /// What is kept, with a mark where something is missing.
+    /// Returns the kept bytes, with a mark in place of the omitted ones.
     pub fn finish(self) -> Vec<u8> {
         let Kept { limit, mut head, tail, total } = self;
         let tail = Vec::from(tail);
@@ -39,7 +39,8 @@ impl Kept {
             head.extend(tail);
             return head;
         }
-        // The mark says how many bytes it stands for, its own place among them; the number's length is known before.
+        // The mark contains the number of omitted bytes, which depends on the length of the mark. So the length is
+        // computed first, from the widest number.
         let widest = mark(total).len();
         if widest >= limit {
             head.truncate(limit);

@@ -1,8 +1,9 @@
-//! Where a path leads, and whether that is still in the root it is confined to.
+//! Resolves paths and confines them to a root directory.
 //!
-//! A path is opened with `O_PATH`, which neither blocks nor changes anything; the kernel says where the descriptor
-//! lies (`/proc/self/fd`); that is compared with the root; and what is done then is done through the descriptor. A
-//! symbolic link that changes meanwhile changes nothing. `RESOLVE_BENEATH` would refuse absolute links that stay inside.
+//! A path is opened with `O_PATH`, which neither blocks nor has side effects. The kernel reports where the descriptor
+//! is (`/proc/self/fd`), and that location is compared with the root. All further operations use the descriptor, so a
+//! symbolic link that changes meanwhile has no effect. `RESOLVE_BENEATH` would reject absolute links that stay inside
+//! the root.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,30 +15,30 @@ use rustix::io::Errno;
 
 use crate::message::{Code, Fault, Place};
 
-/// The longest path, in bytes.
+/// The maximum length of a path in bytes.
 const LONGEST: usize = 4096;
-/// `PROC_SUPER_MAGIC`: the file system of processes.
+/// `PROC_SUPER_MAGIC`: the type of the `/proc` file system.
 pub(crate) const PROC: i64 = 0x9fa0;
 
-/// Something that was found: opened with `O_PATH`, and where it lay at that moment.
+/// A resolved path: a descriptor opened with `O_PATH`, and its location at that moment.
 pub(crate) struct At {
     pub(crate) descriptor: OwnedFd,
     pub(crate) real: Vec<u8>,
 }
 
 impl At {
-    /// Its name under which the kernel opens the very same thing again.
+    /// Returns a path through which the kernel opens this same file again.
     pub(crate) fn handle(&self) -> String {
         format!("/proc/self/fd/{}", self.descriptor.as_raw_fd())
     }
 
-    /// What it is.
+    /// Describes it.
     pub(crate) fn stat(&self) -> io::Result<rustix::fs::Stat> {
         Ok(rustix::fs::fstat(&self.descriptor)?)
     }
 }
 
-/// What can be a path at all.
+/// Validates the syntax of a path.
 pub(crate) fn check(path: &str) -> Result<(), Fault> {
     if path.starts_with('/') && path.len() <= LONGEST && !path.contains('\0') {
         return Ok(());
@@ -46,7 +47,7 @@ pub(crate) fn check(path: &str) -> Result<(), Fault> {
     Err(Fault::new(Code::InvalidInput, text))
 }
 
-/// What a place leads to; `follow` says whether through a symbolic link at its end.
+/// Resolves a path. `follow` says whether to follow a final symbolic link.
 pub(crate) fn resolve(place: &Place, follow: bool) -> Result<At, Fault> {
     check(&place.path)?;
     check(&place.root)?;
@@ -55,12 +56,12 @@ pub(crate) fn resolve(place: &Place, follow: bool) -> Result<At, Fault> {
     confine(at, place)
 }
 
-/// The directory that something lies in, and its name there: a link at the end is not followed.
+/// Resolves the parent directory of a path, and returns it with the last name. A final link is not followed.
 pub(crate) fn entry(place: &Place) -> Result<(At, OsString), Fault> {
     entry_with(place, false)
 }
 
-/// The same, with the directories above made where they are missing.
+/// The same, but creates missing parent directories.
 pub(crate) fn entry_made(place: &Place) -> Result<(At, OsString), Fault> {
     entry_with(place, true)
 }
@@ -69,7 +70,7 @@ fn entry_with(place: &Place, make: bool) -> Result<(At, OsString), Fault> {
     check(&place.path)?;
     let (above, name) = split(&place.path);
     if matches!(name, "" | "." | "..") {
-        // The name is only known once the path is walked.
+        // The name is only known after the path is resolved.
         let real = resolve(place, true)?.real;
         let cut = real.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         let (above, name) = (&real[..cut.max(1)], &real[cut + 1..]);
@@ -87,7 +88,7 @@ fn entry_with(place: &Place, make: bool) -> Result<(At, OsString), Fault> {
     Ok((at, name.into()))
 }
 
-/// A directory.
+/// Resolves a directory.
 pub(crate) fn directory(place: &Place) -> Result<At, Fault> {
     let at = resolve(place, true)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
@@ -97,10 +98,11 @@ pub(crate) fn directory(place: &Place) -> Result<At, Fault> {
     Err(Fault::new(Code::NotADirectory, format!("{} is not a directory", place.path)))
 }
 
-/// A directory, made where it is missing, and those above it too.
+/// Resolves a directory. Creates it and its parents if they do not exist.
 pub(crate) fn make_dir(place: &Place) -> Result<At, Fault> {
     let at = |path: &str| Place { root: place.root.clone(), path: path.to_owned() };
-    // Up to what is there, and down again: as a loop, for a path may be deeper than a stack.
+    // Goes up to the first existing directory, then creates the missing ones. A loop, because a path may be deeper than
+    // the stack.
     let (mut path, mut missing) = (&*place.path, Vec::new());
     let mut above = loop {
         match directory(&at(path)) {
@@ -111,7 +113,7 @@ pub(crate) fn make_dir(place: &Place) -> Result<At, Fault> {
     };
     for path in missing.into_iter().rev() {
         above = match rustix::fs::mkdirat(&above.descriptor, split(path).1, Mode::from_raw_mode(0o755)) {
-            // Somebody else may have made it, or a link there may lead nowhere.
+            // Another process may have created it, or it may be a dangling link.
             Ok(()) | Err(Errno::EXIST) => directory(&at(path))?,
             Err(error) => return Err(fault(&error.into(), path)),
         };
@@ -119,13 +121,13 @@ pub(crate) fn make_dir(place: &Place) -> Result<At, Fault> {
     Ok(above)
 }
 
-/// The path above, and the last name; slashes at the end do not count.
+/// Splits a path into its parent and its last name. Trailing slashes are ignored.
 fn split(path: &str) -> (&str, &str) {
     let (above, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or(("", ""));
     (if above.is_empty() { "/" } else { above }, name)
 }
 
-/// Opens the directory at a path that the kernel gave, if it is still the one.
+/// Opens a directory at a path that the kernel reported, if it is still the same one.
 pub(crate) fn known(real: &[u8], place: &Place) -> Result<At, Fault> {
     let at = open(real, OFlags::DIRECTORY).map_err(|error| fault(&error, &place.path))?;
     if at.real == real { confine(at, place) } else { Err(escape(place)) }
@@ -164,7 +166,7 @@ fn of_the_guest(at: &At) -> bool {
             rustix::fs::access(format!("/proc/self/task/{number}"), rustix::fs::Access::EXISTS).is_ok()
         })
     };
-    // A file system that cannot be asked is looked at, too.
+    // If the type of the file system is unknown, the path is checked too.
     let proc = rustix::fs::fstatfs(&at.descriptor).map_or(true, |kind| kind.f_type == PROC);
     proc && at.real.split(|byte| *byte == b'/').any(own)
 }
@@ -181,7 +183,7 @@ fn escape(place: &Place) -> Fault {
     Fault::new(Code::PathEscape, format!("{} is outside of {}", place.path, place.root))
 }
 
-/// An error of the kernel about a path.
+/// Converts an error of the kernel for a path.
 pub(crate) fn fault(error: &io::Error, path: &str) -> Fault {
     let (why, what) = match error.raw_os_error() {
         Some(libc::ENOENT) => (Code::NotFound, "does not exist"),

@@ -1,4 +1,4 @@
-//! Programs: how they start, and how all that came of one ends.
+//! Starts programs, and kills them with their descendants.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -13,8 +13,8 @@ use crate::message::{Code, Fault};
 use crate::place;
 use crate::spawn::{Program, spawn};
 
-/// How often the tree below a program is looked through for new processes. Each look stops those it finds, so the next
-/// one finds what they made in between.
+/// How often the descendants of a program are searched for new processes. Each round stops those it finds; the next
+/// round finds the children that they created in between.
 const ROUNDS: usize = 64;
 
 /// The standard streams of a program.
@@ -45,7 +45,7 @@ impl Streams {
     }
 }
 
-/// Starts a program, and gives its process id.
+/// Starts a program and returns its process ID.
 pub(crate) fn start<T: AsRef<OsStr>>(
     argv: &[String],
     cwd: &str,
@@ -70,7 +70,7 @@ pub(crate) fn start<T: AsRef<OsStr>>(
         ));
     }
     place::check(cwd)?;
-    // exec's own "not found" would not say what of the two was not found.
+    // The error of exec would not distinguish a missing directory from a missing program.
     match fs::metadata(cwd) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => return Err(Fault::new(Code::NotADirectory, format!("{cwd} is not a directory"))),
@@ -97,7 +97,7 @@ fn failed_start(error: &io::Error, program: &str) -> Fault {
     }
 }
 
-/// The children that have ended, with their codes, or were stopped, one at a time.
+/// Returns the next child that has exited, with its exit code, or that was stopped.
 pub(crate) fn reap() -> Option<(Pid, Option<i32>)> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
@@ -113,9 +113,9 @@ fn code(status: WaitStatus) -> i32 {
     status.exit_status().or_else(|| status.terminating_signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-/// Kills a program and all that came of it, sessions and groups of their own included.
+/// Kills a program and its descendants, including those in other sessions and process groups.
 ///
-/// The program is stopped first, not killed: while it lives, it is the one that orphans below it are given to.
+/// The program is first stopped and not killed: while it lives, orphans among its descendants are reparented to it.
 pub(crate) fn kill_tree(root: Pid) {
     let _ = rustix::process::kill_process(root, Signal::STOP);
     kill_those_below(root);
@@ -137,7 +137,7 @@ pub(crate) fn signal(root: Pid, number: i32) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Kills all that came of this process.
+/// Kills all descendants of this process.
 pub(crate) fn kill_below() {
     kill_those_below(rustix::process::getpid());
 }
@@ -162,7 +162,7 @@ fn kill_those_below(root: Pid) {
     }
 }
 
-/// A process and all below it.
+/// Returns a process and its descendants.
 fn below(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -185,7 +185,8 @@ fn below(root: Pid) -> Vec<Pid> {
     all.into_iter().filter_map(Pid::from_raw).collect()
 }
 
-/// The parent in a line of `/proc/PID/stat`. The name in it, in brackets, may hold anything, brackets included.
+/// Returns the parent process ID from the text of `/proc/PID/stat`. The process name in parentheses may contain
+/// anything, including parentheses.
 fn parent(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

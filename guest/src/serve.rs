@@ -1,4 +1,4 @@
-//! The loop: what the host asks for, and what becomes of the children.
+//! The event loop of a local guest: it answers the host's requests and reaps children.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,11 +13,11 @@ use crate::files::{self, Made, Pending};
 use crate::message::{Answer, Code, Fault, Place, Request};
 use crate::{net, process, stream, sys, terminal};
 
-/// Serves one host until its end of the socket is closed. Meant for the first process of a namespace, which must be
-/// one thread: `waitpid` takes every child.
+/// Serves one host until that closes its end of the socket. Meant for the first process of a PID namespace. The process
+/// must be single-threaded: `waitpid` reaps every child.
 ///
 /// # Errors
-/// Where the socket or the signal descriptor fails.
+/// If the socket or the signal descriptor fails.
 pub fn serve(socket: OwnedFd) -> io::Result<()> {
     sys::ignore_no_signal();
     let signal = sys::child_signal()?;
@@ -51,19 +51,19 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
 
 struct Guest {
     socket: OwnedFd,
-    /// Programs, with the number of the call that started each.
+    /// Running programs, with the number of the call that started each.
     running: HashMap<Pid, u64>,
-    /// Copies of the guest at work on something long.
+    /// Forked copies of the guest that work on long operations.
     working: HashMap<Pid, u64>,
-    /// New files that are to be committed or aborted.
+    /// New files that wait to be committed or aborted.
     new: HashMap<u64, New>,
 }
 
-/// A new file. Dropped, it goes away.
+/// A new file. Dropping it removes the file.
 enum New {
-    /// It is not yet where it belongs.
+    /// A staging file that has not been renamed.
     Pending(Pending),
-    /// It was made to be appended to, and nothing stands in it yet.
+    /// An empty file that an append created.
     Made(Made),
 }
 
@@ -187,7 +187,7 @@ impl Guest {
         }
     }
 
-    /// The two places are on different mounts.
+    /// Renames across mounts.
     fn copy_over(&mut self, number: u64, from: &Place, to: &Place) -> io::Result<()> {
         self.aside(number, || files::copy_over(from, to).map(|()| Answer::Done))
     }
@@ -203,7 +203,8 @@ impl Guest {
         }
     }
 
-    /// What may take long is done by a copy of the guest, so that other calls need not wait. It answers by itself.
+    /// Runs a long operation in a forked copy of the guest, so that other calls need not wait. The copy sends the
+    /// answer itself.
     fn aside(&mut self, number: u64, work: impl FnOnce() -> Result<Answer, Fault>) -> io::Result<()> {
         let socket = &self.socket;
         let started = sys::aside(|| {
@@ -223,7 +224,7 @@ impl Guest {
     fn reap(&mut self) -> io::Result<()> {
         while let Some((pid, code)) = process::reap() {
             let Some(code) = code else {
-                // A program may stop for as long as it likes. Work of ours that is stopped would never end.
+                // A program may stay stopped. A stopped copy of the guest would never finish.
                 if self.working.contains_key(&pid) {
                     let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
                 }
@@ -234,7 +235,7 @@ impl Guest {
             } else if let Some(number) = self.working.remove(&pid)
                 && code != 0
             {
-                // Whoever runs in the sandbox has the same user, and can kill it.
+                // Programs in the sandbox have the same user, and can kill the copy.
                 let fault = Fault::new(Code::Unavailable, "a program in the sandbox ended the work");
                 self.send(number, &Answer::Failed(fault), &[])?;
             }

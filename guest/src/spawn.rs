@@ -1,5 +1,5 @@
-//! How a program starts: from a child that shares the guest's memory until it is another program. A copy of the guest
-//! would take longer than the whole rest.
+//! Starts programs from a child that shares the guest's memory until it calls `exec`. A `fork` of the guest would take
+//! longer than everything else together.
 #![allow(unsafe_code, reason = "a child in this process's memory has no safe form")]
 
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
@@ -10,35 +10,35 @@ use std::ptr;
 
 use rustix::process::Pid;
 
-/// The stack of a child, which makes a few calls of the kernel.
+/// The stack size of the child, which makes only a few system calls.
 const STACK: usize = 64 << 10;
 
-/// A program that is ready to start. None of its texts holds a NUL byte.
+/// A program to start. Its strings contain no NUL bytes.
 pub(crate) struct Program<'a, T> {
     pub(crate) argv: &'a [String],
     pub(crate) cwd: &'a str,
     pub(crate) env: &'a [(T, T)],
-    /// What it has as standard input, output and error.
+    /// Its standard input, output and error.
     pub(crate) streams: [BorrowedFd<'a>; 3],
     /// Whether standard input is a terminal that is to control its session.
     pub(crate) terminal: bool,
 }
 
-/// All that the child needs: it may allocate nothing.
+/// Everything that the child needs, because it must not allocate.
 struct Plan {
-    /// Where the program may lie, in the order in which it is looked for.
+    /// The candidate paths of the program, in search order.
     files: Vec<CString>,
     argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
     cwd: CString,
     streams: [RawFd; 3],
     terminal: bool,
-    /// Why it did not start; 0 where it did.
+    /// The `errno` of the failure; 0 on success.
     errno: c_int,
 }
 
-/// Starts it: in a session of its own, with no signal blocked, and adopting what its children leave behind, so that all
-/// that came of it is below it while it lives.
+/// Starts a program in its own session, with no signal blocked, as the subreaper of its descendants, so that they all
+/// stay below it while it lives.
 pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid> {
     let argv = program.argv.iter().map(|text| CString::new(&**text)).collect::<Result<Vec<_>, _>>()?;
     let env = program.env.iter().map(|(name, value)| {
@@ -56,12 +56,12 @@ pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid
     };
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: with CLONE_VFORK this thread waits until the child has another program's memory or has ended. Until then the
-    // child runs on a stack of its own, and of this memory changes that stack, `errno` (this thread's, as the kernel gives
-    // it the same thread-local memory) and `plan.errno` alone. All that `plan` points to lives until the end of this
-    // function. Other threads, in a container, go on meanwhile: the child touches nothing that they do, takes no lock that
-    // one of them may hold, and has copies of their descriptors, all of which close with exec; its directory, descriptors
-    // and signal handlers are its own from the start, for neither CLONE_FS, CLONE_FILES nor CLONE_SIGHAND is given.
+    // SAFETY: CLONE_VFORK suspends this thread until the child has called exec or exited. Until then the child runs on
+    // its own stack. Of the shared memory it modifies only that stack, `errno` (this thread's, because thread-local
+    // memory is shared) and `plan.errno`. Everything that `plan` points to lives until the end of this function. Other
+    // threads, which exist in a container, continue meanwhile: the child touches nothing of theirs, takes no lock that
+    // they may hold, and has copies of their descriptors, which are all close-on-exec. Its working directory,
+    // descriptors and signal handlers are its own, because CLONE_FS, CLONE_FILES and CLONE_SIGHAND are not set.
     let pid = unsafe {
         let top = stack.as_mut_ptr_range().end.cast::<c_void>();
         libc::clone(child, top, flags, (&raw mut plan).cast())
@@ -69,7 +69,7 @@ pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid
     if pid < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `plan` is this function's own; read thus because the compiler has not seen the child write it.
+    // SAFETY: `plan` is a local variable. The read is volatile because the compiler does not see the child's write.
     let errno = unsafe { ptr::read_volatile(&raw const plan.errno) };
     let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the program has no process ID"))?;
     if errno == 0 {
@@ -79,7 +79,7 @@ pub(crate) fn spawn<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Pid
     Err(io::Error::from_raw_os_error(errno))
 }
 
-/// Where a program may lie: at its own path, or in one of the directories on its `PATH`.
+/// Returns the candidate paths of a program: its own path, or one in each directory of its `PATH`.
 fn files<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Vec<CString>> {
     let name = &*program.argv[0];
     if name.contains('/') {
@@ -95,13 +95,14 @@ fn files<T: AsRef<OsStr>>(program: &Program<'_, T>) -> io::Result<Vec<CString>> 
         .collect()
 }
 
-/// Texts as the kernel takes them, with an end.
+/// Returns a null-terminated array of pointers to the strings.
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
 extern "C" fn child(plan: *mut c_void) -> c_int {
-    // SAFETY: the parent waits, so this is the only user of the plan; it points to living texts that end in NUL.
+    // SAFETY: the parent is suspended, so this is the only user of the plan, which points to live, NUL-terminated
+    // strings.
     unsafe {
         let plan = plan.cast::<Plan>();
         (*plan).errno = become_program(&*plan);
@@ -109,17 +110,17 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
     }
 }
 
-/// Comes back only where it fails.
+/// Returns only on failure.
 ///
 /// # Safety
-/// Runs in the memory of the parent: no allocation, no lock, nothing that unwinds.
+/// Runs in the memory of the parent: it must not allocate, lock or unwind.
 unsafe fn become_program(plan: &Plan) -> c_int {
-    // SAFETY: calls of the kernel alone, on texts that end in NUL and lists that end in a null pointer.
+    // SAFETY: system calls only, on NUL-terminated strings and null-terminated arrays.
     unsafe {
         if libc::setsid() < 0 || libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 {
             return errno();
         }
-        // The guest has standard streams itself, so none of these is one of the three numbers.
+        // The guest has standard streams itself, so none of these descriptors is 0, 1 or 2.
         for (number, stream) in (0..).zip(plan.streams) {
             if libc::dup2(stream, number) < 0 {
                 return errno();
@@ -131,7 +132,7 @@ unsafe fn become_program(plan: &Plan) -> c_int {
         if libc::chdir(plan.cwd.as_ptr()) != 0 {
             return errno();
         }
-        // Rust ignores the signal of a broken pipe; what is ignored stays so in another program.
+        // Rust ignores SIGPIPE, and an ignored signal stays ignored after exec.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
@@ -141,7 +142,7 @@ unsafe fn become_program(plan: &Plan) -> c_int {
             libc::execve(file.as_ptr(), plan.argv.as_ptr(), plan.env.as_ptr());
             match errno() {
                 libc::ENOENT | libc::ENOTDIR => {}
-                // One that may not be run hides no other further on.
+                // A candidate without execute permission does not hide a later one.
                 libc::EACCES => found = libc::EACCES,
                 other => return other,
             }
@@ -151,6 +152,6 @@ unsafe fn become_program(plan: &Plan) -> c_int {
 }
 
 fn errno() -> c_int {
-    // SAFETY: the address of the thread's own errno.
+    // SAFETY: the address of this thread's errno.
     unsafe { *libc::__errno_location() }
 }

@@ -1,17 +1,18 @@
-//! The few calls that the compiler cannot vouch for.
+//! System calls without a safe wrapper.
 #![allow(unsafe_code, reason = "fork, signalfd and sigaction have no safe form")]
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Blocks `SIGCHLD` and gives a descriptor that is readable when a child has ended.
+/// Blocks `SIGCHLD`. Returns a descriptor that is readable when a child has exited.
 pub(crate) fn child_signal() -> io::Result<OwnedFd> {
     signals(&[libc::SIGCHLD])
 }
 
-/// Blocks signals, for this thread and those it will start, and gives a descriptor that they are read from.
+/// Blocks signals in this thread and in those it starts. Returns a descriptor to read them from.
 pub(crate) fn signals(all: &[libc::c_int]) -> io::Result<OwnedFd> {
-    // SAFETY: the set is initialised by sigemptyset before it is read; signalfd gives a new descriptor, owned here alone.
+    // SAFETY: sigemptyset initializes the set before it is read; signalfd returns a new descriptor that is owned only
+    // here.
     unsafe {
         let mut set = std::mem::zeroed();
         libc::sigemptyset(&raw mut set);
@@ -29,11 +30,11 @@ pub(crate) fn signals(all: &[libc::c_int]) -> io::Result<OwnedFd> {
     }
 }
 
-/// Lets no signal stay ignored that whoever started this process had ignored, as `nohup` does: the programs that this one
-/// starts would ignore it, too. That of a broken pipe is ignored by Rust itself, and each program has it back.
+/// Resets ignored signals to their default. The process that started this one may ignore signals, as `nohup` does, and
+/// programs would inherit that. Rust itself ignores SIGPIPE; each program resets it.
 pub(crate) fn ignore_no_signal() {
     for signal in (1..=libc::SIGRTMAX()).filter(|signal| *signal != libc::SIGPIPE) {
-        // SAFETY: reads what is done at a signal, and sets the default, which runs no code of ours.
+        // SAFETY: this reads a disposition and restores the default one, which runs no code of ours.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             let read = libc::sigaction(signal, std::ptr::null(), &raw mut action);
@@ -44,14 +45,15 @@ pub(crate) fn ignore_no_signal() {
     }
 }
 
-/// Runs work in a copy of this process, which then ends; gives the copy's process id.
+/// Runs a closure in a forked copy of this process, which then exits. Returns the copy's process ID.
 pub(crate) fn aside(work: impl FnOnce()) -> io::Result<rustix::process::Pid> {
-    // SAFETY: the guest of a local sandbox, who alone calls this, is one thread, so the copy holds no lock that another thread has, and may do anything.
+    // SAFETY: the only caller is the guest of a local sandbox, which is single-threaded. So no other thread can hold a
+    // lock in the copy.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
             work();
-            // SAFETY: ends the copy without the exit handlers of the original.
+            // SAFETY: this exits the copy without running exit handlers.
             unsafe { libc::_exit(0) }
         }
         pid => {
@@ -60,35 +62,36 @@ pub(crate) fn aside(work: impl FnOnce()) -> io::Result<rustix::process::Pid> {
     }
 }
 
-/// Closes every descriptor from the third on: whatever the one who started this process had open without `O_CLOEXEC`.
+/// Closes every descriptor from 3 on, which this process may have inherited without `O_CLOEXEC`.
 ///
 /// # Safety
-/// Nothing in this process owns one of them.
+/// Nothing in this process owns any of them.
 pub(crate) unsafe fn close_inherited() {
-    // SAFETY: the caller knows that they are nobody's.
+    // SAFETY: the caller guarantees that nothing owns them.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
-/// Kills every process of this process namespace but this one.
+/// Kills every other process of this PID namespace.
 pub(crate) fn kill_all() {
-    // Outside a process namespace of our own this would kill the user's processes.
+    // Outside its own PID namespace this would kill the user's processes.
     if std::process::id() == 1 {
         // SAFETY: kill has no memory effects.
         unsafe { libc::kill(-1, libc::SIGKILL) };
     }
 }
 
-/// A signal that came.
+/// A received signal.
 pub(crate) struct Came {
-    /// Which one.
+    /// Its number.
     pub(crate) number: libc::c_int,
     code: libc::c_int,
     sender: u32,
 }
 
 impl Came {
-    /// Whether it is from who runs the container, not from somebody in it. The kernel says that a sender outside the
-    /// process namespace has the number 0; who sends with a value of its own can say anything, and is not heard.
+    /// Returns whether the signal comes from the container runtime, not from a process in the container. The kernel
+    /// reports process ID 0 for a sender outside the PID namespace. `sigqueue` can forge any value, so such signals do
+    /// not count.
     pub(crate) fn counts(&self) -> bool {
         std::process::id() != 1
             || self.code == libc::SI_KERNEL
@@ -96,7 +99,7 @@ impl Came {
     }
 }
 
-/// The signals that have come.
+/// Reads the received signals.
 pub(crate) fn came(descriptor: &OwnedFd) -> Vec<Came> {
     let mut all = Vec::new();
     let mut one = [0; size_of::<libc::signalfd_siginfo>()];

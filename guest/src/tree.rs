@@ -1,4 +1,4 @@
-//! Whole trees: taken away and copied, through descriptors, so that no link is ever followed.
+//! Removes and copies trees through descriptors, so that no link is ever followed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,19 +11,19 @@ use rustix::io::Errno;
 
 use crate::files;
 
-/// How deep a tree is walked down with a descriptor a level; what is deeper is moved up first.
+/// The maximum depth with one descriptor per level. Deeper entries are first moved up.
 const DEEPEST: usize = 100;
-/// How deep a tree is that can be copied: each level takes two descriptors and a piece of the stack.
+/// The maximum depth of a copy: each level takes two descriptors and part of the stack.
 const DEEPEST_COPY: usize = 400;
-/// How often a directory is emptied into which something keeps writing.
+/// How often to empty a directory while a program keeps writing to it.
 const TURNS: usize = 100;
 
-/// Takes away what has the name in the directory, and all that is in it.
+/// Removes an entry of a directory with all its content.
 ///
-/// With `force`, directories that may not be read or written are made so first.
+/// With `force`, unreadable or unwritable directories are made accessible first.
 ///
 /// # Errors
-/// Those of the kernel.
+/// The errors of the kernel.
 pub fn remove(directory: BorrowedFd<'_>, name: &OsStr, force: bool) -> io::Result<()> {
     let mut removal = Removal { top: directory, moved: Vec::new(), force };
     removal.entry(directory, name, 0)?;
@@ -35,7 +35,7 @@ pub fn remove(directory: BorrowedFd<'_>, name: &OsStr, force: bool) -> io::Resul
 
 struct Removal<'a> {
     top: BorrowedFd<'a>,
-    /// What was too deep and lies at the top now.
+    /// The entries that were too deep and were moved to the top.
     moved: Vec<OsString>,
     force: bool,
 }
@@ -77,8 +77,8 @@ impl Removal<'_> {
     }
 }
 
-/// Copies what has the first name to the second, which nothing has: files, directories and links, with their
-/// permission bits. Pipes, sockets and devices are refused.
+/// Copies files, directories and links with their permission bits to a name that does not exist. Pipes, sockets and
+/// devices are rejected.
 pub(crate) fn copy(from: BorrowedFd<'_>, old: &OsStr, to: BorrowedFd<'_>, new: &OsStr) -> io::Result<()> {
     copy_below(from, old, to, new, 0)
 }

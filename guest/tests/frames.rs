@@ -1,4 +1,4 @@
-//! The frames of a connection, of any bytes: what `cargo xtask fuzz` tries, its corpus and some more.
+//! Frames from arbitrary bytes: the inputs of `cargo xtask fuzz`, its corpus and more.
 #![cfg(target_os = "linux")]
 
 #[path = "frames/play.rs"]
@@ -21,7 +21,7 @@ fn the_corpus() {
     assert!(count >= 5, "{count}");
 }
 
-/// What the corpus begins with, written with `KOZE_BLESS=1`.
+/// The seeds of the corpus, written with `KOZE_BLESS=1`.
 #[test]
 fn seeds() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus/guest");

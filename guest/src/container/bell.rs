@@ -1,27 +1,27 @@
-//! Wakes a thread that waits for descriptors.
+//! Wakes a thread that polls file descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// A descriptor that is readable from the first ring on.
+/// An event file descriptor: readable from the first [`ring`](Self::ring) until [`hush`](Self::hush).
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
 impl Bell {
-    /// A new one.
+    /// Creates one that is not readable.
     pub fn new() -> io::Result<Self> {
         Ok(Bell(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Rings it.
+    /// Makes it readable.
     pub fn ring(&self) {
-        // It fails only where it was rung 2^64 times.
+        // This fails only after 2^64 calls.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Makes it quiet again.
+    /// Resets it.
     pub fn hush(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }

@@ -1,5 +1,5 @@
-//! The guest in a container whose first process is somebody else's, such as the server of Cloudflare's Sandbox SDK. It
-//! runs in the background, and nobody in the container waits for it.
+//! Runs the guest in a container that has another first process, such as the server of Cloudflare's Sandbox SDK. The
+//! guest runs in the background; no process of the container waits for it.
 #![allow(unsafe_code, reason = "fork has no safe form")]
 
 use std::fs::File;
@@ -12,34 +12,34 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::Failed;
 
-/// The signals that do not end it: `kill -- -1` in the sandbox reaches it, and is not meant for it.
+/// The signals that the guest ignores: `kill -- -1` in the sandbox also reaches the guest, and must not end it.
 pub(super) const IGNORED: [i32; 7] =
     [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
 
-/// Variables of the shell that has started the guest. They say nothing of the container.
+/// Variables of the shell that started the guest. They do not describe the container.
 pub(super) const OF_THE_SHELL: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
-/// What the first line of the process in front begins with; the port follows.
+/// The beginning of the line that the foreground process prints; the port follows.
 const LISTENS: &str = "listens at ";
 
-/// How the process in the background says that it listens.
+/// The pipe on which the background process reports that it listens.
 pub(super) struct Ready(File);
 
 impl Ready {
-    /// Says at which port.
+    /// Reports the port.
     pub(super) fn listens(mut self, port: u16) {
-        // Where nobody reads it, nobody will come.
+        // Without a reader there will be no client either.
         let _ = writeln!(self.0, "{LISTENS}{port}");
     }
 }
 
-/// Runs the guest in the background; once it listens, prints at which port, and ends. No thread runs yet.
+/// Runs the guest in the background. Once it listens, prints its port and returns. No other thread runs yet.
 pub(super) fn start(run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
     let (read, write) = match pipe_with(PipeFlags::CLOEXEC) {
         Ok(ends) => ends,
         Err(error) => return failed(&format!("cannot make a pipe: {error}")),
     };
-    // SAFETY: this thread is the only one, so the copy is whole.
+    // SAFETY: this is the only thread, so the child's copy of memory is consistent.
     match unsafe { libc::fork() } {
         -1 => failed(&format!("cannot run in the background: {}", io::Error::last_os_error())),
         0 => {
@@ -53,10 +53,10 @@ pub(super) fn start(run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
     }
 }
 
-/// The process in front: it passes on what the other one says.
+/// Runs the foreground process, which prints what the background process reports.
 fn front(read: OwnedFd) -> ExitCode {
     let mut said = String::new();
-    // A line: the other one keeps its end of the pipe.
+    // One line only, because the background process keeps its end of the pipe open.
     match BufReader::new(File::from(read)).read_line(&mut said) {
         Ok(_) if said.starts_with(LISTENS) => {
             print!("koze-guest {said}");
@@ -68,7 +68,7 @@ fn front(read: OwnedFd) -> ExitCode {
     }
 }
 
-/// The process in the background.
+/// Runs the background process.
 fn background(pipe: File, run: impl FnOnce(Ready) -> Result<(), Failed>) -> ExitCode {
     let Ok(mut other) = pipe.try_clone() else { return ExitCode::FAILURE };
     let detached = detach().map_err(|error| ("cannot leave its session", error));
@@ -86,7 +86,7 @@ fn detach() -> io::Result<()> {
     rustix::process::setsid()?;
     rustix::process::chdir("/")?;
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    // The container's own log. The guest goes on when its reader stops.
+    // The container's own log. It is non-blocking so that the guest continues when the reader stops.
     let flags = OFlags::WRONLY | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let log = rustix::fs::open("/proc/1/fd/2", flags, Mode::empty());
     rustix::stdio::dup2_stdin(&null)?;

@@ -1,23 +1,23 @@
-//! How much of what peers send is held in memory, all connections together.
+//! Limits the memory for data that peers have sent, over all connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::frame::Broken;
 
-/// The most that is held, in bytes. Of the class, which makes 56 calls at once, come 28 MiB at most that nobody has taken.
+/// The limit in bytes. The class makes 56 calls at once, which buffer at most 28 MiB.
 const MOST: usize = 64 << 20;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// What is held for one thing. Dropped, it is free again.
+/// The share of one holder. Dropping it releases the memory.
 #[derive(Debug, Default)]
 pub struct Held(usize);
 
 impl Held {
-    /// Counts so many bytes more.
+    /// Adds bytes.
     ///
     /// # Errors
-    /// Where they are too many: whoever sends them is cut off.
+    /// If the limit is exceeded. The connection that sent them is then closed.
     pub fn more(&mut self, bytes: usize) -> Result<(), Broken> {
         if HELD.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST {
             HELD.fetch_sub(bytes, Ordering::Relaxed);
@@ -27,7 +27,7 @@ impl Held {
         Ok(())
     }
 
-    /// Counts so many fewer.
+    /// Releases bytes.
     pub fn less(&mut self, bytes: usize) {
         let bytes = bytes.min(self.0);
         self.0 -= bytes;

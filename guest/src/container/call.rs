@@ -1,4 +1,4 @@
-//! A call, as the thread sees it that works on it.
+//! A call, from the view of the thread that works on it.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use super::request::{Answer, Done};
 use super::streams::{Stopped, Streams};
 use crate::message::Fault;
 
-/// Why work on a call ends before it is done.
+/// Why work on a call ends early.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Nobody waits any more.
+    /// The call was cancelled, or its connection is closed.
     Stopped,
-    /// It cannot be done.
+    /// The operation failed.
     Fault(Fault),
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Sends bytes on a stream, as there is credit for them.
+    /// Sends bytes on a stream, waiting for credit.
     pub(super) fn send(&self, stream: u8, bytes: &[u8]) -> Result<(), Stopped> {
         let mut rest = bytes;
         let mut read = |to: &mut [u8]| {
@@ -58,8 +58,8 @@ impl Call {
         Ok(())
     }
 
-    /// Sends one piece of at most `most` bytes on a stream, which `read` puts where they go from; gives how many. The
-    /// buffer is for the next piece.
+    /// Sends one piece of at most `most` bytes on a stream. `read` fills in the bytes. Returns their number. The buffer
+    /// can be reused for the next piece.
     pub(super) fn piece(
         &self,
         stream: u8,
@@ -78,12 +78,12 @@ impl Call {
         Ok(length)
     }
 
-    /// Nothing more comes on a stream.
+    /// Ends a stream.
     pub(super) fn end(&self, stream: u8) -> Result<(), Stopped> {
         self.link.send(&encode(self.number, Kind::End, &[stream]))
     }
 
-    /// What comes on stream 0; none at its end.
+    /// Reads from stream 0. Returns 0 at its end.
     pub(super) fn take(&self, to: &mut [u8]) -> Result<usize, Stopped> {
         let (length, give) = self.streams.take(to)?;
         if let Some(credit) = give {
@@ -93,16 +93,16 @@ impl Call {
         Ok(length)
     }
 
-    /// The last frame of the call.
+    /// Sends the answer, the last frame of the call.
     pub(super) fn answer(&self, done: Result<Done, Fault>) -> Result<(), Stopped> {
         let answer = done.map_or_else(Answer::Failed, Answer::Ok);
-        // Texts and numbers: nothing of it can fail.
+        // An answer consists of strings and numbers, so serialization cannot fail.
         let text = serde_json::to_vec(&answer).map_err(|_| Stopped)?;
         self.link.send(&encode_text(self.number, Kind::Answer, &text))
     }
 }
 
-/// A stream to write to, in whole pieces.
+/// Writes to a stream, in whole pieces.
 pub(super) struct Writer<'a> {
     call: &'a Call,
     stream: u8,
@@ -131,7 +131,7 @@ impl Write for Writer<'_> {
     }
 }
 
-/// Stream 0 to read from.
+/// Reads from stream 0.
 pub(super) struct Reader<'a>(pub(super) &'a Call);
 
 impl Read for Reader<'_> {

@@ -1,4 +1,4 @@
-//! A connection that was let in: its frames become calls, and the calls go to threads, so many at a time.
+//! An authenticated connection. Its frames become calls, which run on threads, a limited number at a time.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -14,9 +14,9 @@ use super::streams::Stopped;
 use super::table::{Asked, Table};
 use super::{Guest, door, work};
 
-/// How many calls of a connection are worked on at once.
+/// The maximum number of calls of a connection that run at once.
 const AT_WORK: usize = 64;
-/// How many more may wait for that, given up ones included.
+/// The maximum number of calls that may wait to run, cancelled ones included.
 const WAITING: usize = 1024;
 
 /// A connection.
@@ -50,7 +50,7 @@ impl Connection {
         }
     }
 
-    /// Serves it to its end.
+    /// Serves the connection until it ends.
     pub(super) fn serve(self: &Arc<Self>, decoder: Decoder, protocol: u32) {
         let served = door::settle(self.link.socket()).map_err(io::Error::from).and_then(|()| {
             let welcome = Welcome { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION") };
@@ -58,7 +58,7 @@ impl Connection {
             self.link.send(&encode(0, Kind::Welcome, &text)).map_err(|_| io::ErrorKind::BrokenPipe)?;
             if protocol == PROTOCOL { self.read(decoder.lengthened(frame::LONGEST)) } else { Ok(()) }
         });
-        // What it was that a peer with the token did wrong is worth a line in the container's log.
+        // The peer has the token, so a protocol violation is worth a line in the container's log.
         if let Err(error) = served
             && error.kind() == io::ErrorKind::InvalidData
         {
@@ -84,17 +84,17 @@ impl Connection {
                 Ok(0) => return Ok(()),
                 Ok(read) => decoder.filled(read),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // However it ended, it has.
+                // Any error ends the connection.
                 Err(_) => return Ok(()),
             }
         }
     }
 
-    /// Has a call worked on, now or in its turn. This thread only reads: one that sends could wait for a peer that waits
-    /// to be read.
+    /// Runs a call, now or when its turn comes. This thread only reads: if it sent, it could wait for a peer that in
+    /// turn waits for it to read.
     fn asked(self: &Arc<Self>, asked: Asked) -> Result<(), Broken> {
         if asked.request == Ok(Request::KillAll {}) {
-            // Not in its turn, and by no thread that there may be none of: it is what helps when nothing else does.
+            // Neither queued nor handed to a new thread: this must work when the sandbox is out of processes.
             self.guest.programs.kill_all();
         }
         let mut desk = lock(&self.desk);
@@ -112,7 +112,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Works on a call, and then on those that have waited meanwhile.
+    /// Works on a call, and then on waiting calls.
     fn work(self: &Arc<Self>, first: Asked) {
         let mut next = Some(first);
         while let Some(asked) = next {
@@ -123,7 +123,7 @@ impl Connection {
             } else {
                 work::work(&self.guest, &call, asked.request, asked.held)
             };
-            // Before its peer can know: what it sends from then on is late, and no breach.
+            // Before the peer receives the answer: frames that it sends from then on are late, and not a violation.
             lock(&self.table).over(call.number);
             let _ = answer.and_then(|done| call.answer(done));
             let mut desk = lock(&self.desk);

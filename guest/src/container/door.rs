@@ -1,7 +1,7 @@
-//! Where connections come in: one thread holds all that have not said hello, and lets in those that say the token.
+//! Accepts connections: one thread holds those that have not authenticated, and passes on those that send the token.
 //!
-//! Anything in the container can connect. So there are few of them, each for a short time and with little memory; those
-//! from inside the container make room first.
+//! Any program in the container can connect. So the number of unauthenticated connections, their time and their memory
+//! are limited. If there are too many, those from inside the container are dropped first.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,18 +17,18 @@ use super::Guest;
 use super::frame::{Decoder, Frame, Kind, PORT};
 use super::request::Hello;
 
-/// How many may be there that have not said hello.
+/// The maximum number of unauthenticated connections.
 const MOST: usize = 16;
-/// How long one may take to say it.
+/// The time that a connection has to authenticate.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest hello, in bytes.
 const LONGEST: usize = 1024;
-/// How many connections may wait to be taken by the kernel's count.
+/// The backlog of the listening socket.
 const WAITING: i32 = 128;
-/// How long nothing is taken where there are no file descriptors for it.
+/// How long to wait before accepting again when file descriptors or memory run out.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A connection that has not said hello.
+/// A connection that has not authenticated.
 struct Stranger {
     socket: TcpStream,
     decoder: Decoder,
@@ -36,18 +36,18 @@ struct Stranger {
     inside: bool,
 }
 
-/// What became of a stranger.
+/// The state of a handshake.
 enum Seen {
-    /// It has not said all.
+    /// The hello is incomplete.
     Waits,
-    /// It is none any more; `u32` is the protocol it speaks.
+    /// The token was right. `u32` is the protocol version of the peer.
     Known(u32),
-    /// It said something else, or went away.
+    /// The peer sent anything else, or disconnected.
     Gone,
 }
 
-/// Opens the port: an address that was asked for, or the guest's own on every address there is. With `any` it is another
-/// port where the guest's own is taken.
+/// Opens the listening socket: at `at`, or else at the guest's own port on all addresses. With `any` it falls back to a
+/// free port if the guest's own is in use.
 pub(super) fn open(at: Option<SocketAddr>, any: bool) -> io::Result<TcpListener> {
     match at {
         Some(address) => listening(address),
@@ -58,10 +58,10 @@ pub(super) fn open(at: Option<SocketAddr>, any: bool) -> io::Result<TcpListener>
     }
 }
 
-/// A port on every address there is.
+/// Listens on a port of all addresses.
 fn everywhere(port: u16) -> io::Result<TcpListener> {
     let six: SocketAddr = (std::net::Ipv6Addr::UNSPECIFIED, port).into();
-    // Where the network has no version 6, there is only the other.
+    // Without IPv6 in the network, only IPv4 remains.
     match listening(six) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
             listening((std::net::Ipv4Addr::UNSPECIFIED, port).into())
@@ -82,7 +82,7 @@ fn listening(at: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Takes connections for as long as there is a guest.
+/// Accepts connections until the guest exits.
 pub(super) fn serve(listener: &TcpListener, guest: &Arc<Guest>) {
     let mut strangers: Vec<Stranger> = Vec::new();
     loop {
@@ -105,11 +105,11 @@ pub(super) fn serve(listener: &TcpListener, guest: &Arc<Guest>) {
     }
 }
 
-/// Waits until there is something to do, and says whether somebody knocks, and who of the others has said something.
+/// Waits for an event. Returns whether a connection is pending, and which of the unauthenticated ones are readable.
 fn wait(listener: &TcpListener, strangers: &[Stranger]) -> (bool, Vec<bool>) {
     let first = strangers.iter().map(|stranger| stranger.until).min();
     let left = first.map(|until| until.saturating_duration_since(Instant::now()));
-    // A little more, so that the time is really up then.
+    // One millisecond more, so that the deadline has passed on wakeup.
     let timeout = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
     let all = [listener.as_fd()].into_iter().chain(strangers.iter().map(|stranger| stranger.socket.as_fd()));
     let mut all: Vec<_> = all.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).collect();
@@ -120,9 +120,9 @@ fn wait(listener: &TcpListener, strangers: &[Stranger]) -> (bool, Vec<bool>) {
     (ready.next().unwrap_or_default(), ready.collect())
 }
 
-/// Takes those who knock.
+/// Accepts pending connections.
 fn take(listener: &TcpListener, strangers: &mut Vec<Stranger>) {
-    // No more at a time than there is room for: those who are there have something to say, too.
+    // A bounded number at a time, so that existing connections get their turn.
     for _ in 0..MOST {
         let (socket, peer) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -133,14 +133,14 @@ fn take(listener: &TcpListener, strangers: &mut Vec<Stranger>) {
                 std::thread::sleep(PAUSE);
                 return;
             }
-            // That one is gone already.
+            // The peer has already disconnected.
             Err(_) => continue,
         };
         if socket.set_nonblocking(true).is_err() {
             continue;
         }
         if strangers.len() >= MOST {
-            // The oldest come first.
+            // The oldest are at the front.
             let leaves = strangers.iter().position(|stranger| stranger.inside).unwrap_or(0);
             strangers.remove(leaves);
         }
@@ -173,13 +173,13 @@ fn look(stranger: &mut Stranger, guest: &Guest) -> Seen {
     }
 }
 
-/// Sets up a connection that was let in: nothing waits to be sent, and a peer that is gone without a word is noticed.
+/// Configures an authenticated connection: no delay on sending, and keepalive to detect a peer that vanished.
 pub(super) fn settle(socket: &TcpStream) -> Result<(), Errno> {
-    /// For how long nothing has to come before it is asked for, and between two times.
+    /// The idle time before the first keepalive probe, and the time between probes.
     const QUIET: Duration = Duration::from_secs(15);
-    /// How often it is asked for.
+    /// The number of probes.
     const TIMES: u32 = 4;
-    /// For how long what was sent may stay unread, in milliseconds.
+    /// How long sent data may stay unacknowledged, in milliseconds.
     const UNREAD: u32 = 60_000;
     rustix::io::ioctl_fionbio(socket, false)?;
     sockopt::set_tcp_nodelay(socket, true)?;

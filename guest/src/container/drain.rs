@@ -1,5 +1,5 @@
-//! Reads what programs that were left in the background go on writing, and forgets it: with a closed pipe they would
-//! die, with a full one they would stand still.
+//! Reads and discards the output of background programs. If the pipe were closed, they would be killed by SIGPIPE; if
+//! it were full, they would block.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,12 +10,12 @@ use std::thread;
 use rustix::event::epoll;
 use rustix::io::Errno;
 
-/// How much is read at once.
+/// The size of one read, in bytes.
 const PIECE: usize = 64 << 10;
-/// The stack of the thread.
+/// The stack size of the thread, in bytes.
 const STACK: usize = 128 << 10;
 
-/// The thread that reads. Cloned, it is the same.
+/// A handle to the thread that reads. Clones share the thread.
 #[derive(Debug, Clone)]
 pub(super) struct Drain(Arc<Inner>);
 
@@ -26,7 +26,7 @@ struct Inner {
 }
 
 impl Drain {
-    /// Starts it.
+    /// Starts the thread.
     pub(super) fn new() -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let drain = Drain(Arc::new(Inner { epoll, open: Mutex::default() }));
@@ -35,10 +35,10 @@ impl Drain {
         Ok(drain)
     }
 
-    /// Takes a pipe over, which must not block.
+    /// Adds a pipe, which must be non-blocking.
     pub(super) fn add(&self, pipe: OwnedFd) {
         let key = pipe.as_raw_fd().unsigned_abs().into();
-        // Held until it is on the list: it may be ready at once.
+        // The lock is held until the pipe is on the list, because it may be readable at once.
         let mut open = self.0.open.lock().unwrap_or_else(PoisonError::into_inner);
         if epoll::add(&self.0.epoll, &pipe, epoll::EventData::new_u64(key), epoll::EventFlags::IN).is_ok() {
             open.insert(key, pipe);
@@ -60,7 +60,7 @@ impl Drain {
                 let Some(pipe) = open.get(&key) else { continue };
                 match rustix::io::read(pipe, &mut buffer[..]) {
                     Ok(1..) | Err(Errno::INTR | Errno::AGAIN) => {}
-                    // Closed with the last of its descriptors, it is off the kernel's list too.
+                    // Closing its last descriptor also removes it from epoll.
                     Ok(0) | Err(_) => drop(open.remove(&key)),
                 }
             }

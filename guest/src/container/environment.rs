@@ -1,19 +1,19 @@
-//! The variables of programs: the container's own, and on top of them those of a call.
+//! The environment of programs: the container's own variables, overridden by those of a call.
 
 use std::ffi::OsString;
 
-/// Where programs are looked for in an image that does not say.
+/// The `PATH` of programs if the image sets none.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The home of programs on every host, and where tools start. The class asks for it.
+/// The home of programs on every host, and the working directory of tools. The class passes it as `HOME`.
 const HOME: &str = "/home/user";
 
-/// Variables, each name once.
+/// Environment variables with unique names.
 #[derive(Debug, Clone)]
 pub(super) struct Environment(Vec<(OsString, OsString)>);
 
 impl Environment {
-    /// The container's own, without those that are the guest's, and with a `PATH` and a `HOME`.
+    /// Returns the container's own variables without the guest's (`own`). Adds `PATH` and `HOME` if they are missing.
     pub(super) fn of_the_container(own: &[&str]) -> Self {
         let all = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == own));
         let mut environment = Environment(Vec::new());
@@ -21,7 +21,7 @@ impl Environment {
         if !environment.has("PATH") {
             environment.set("PATH".into(), PATH.into());
         }
-        // The user of an image need not be allowed to make the one that was asked for.
+        // The image's user may lack the permission to create the requested home.
         if !environment.has("HOME") || (environment.is("HOME", HOME) && !made(HOME)) {
             let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
             environment.set("HOME".into(), home(&users, rustix::process::getuid().as_raw()).into());
@@ -44,7 +44,7 @@ impl Environment {
         }
     }
 
-    /// With those of a call.
+    /// Adds the variables of a call.
     pub(super) fn with(&self, call: Vec<(String, String)>) -> Vec<(OsString, OsString)> {
         let mut all = self.clone();
         for (name, value) in call {
@@ -61,7 +61,7 @@ fn made(directory: &str) -> bool {
         && rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// The home of a user, of the text of `/etc/passwd`.
+/// Returns the home of a user according to the text of `/etc/passwd`.
 fn home(users: &str, user: u32) -> String {
     let of = |line: &str| -> Option<String> {
         let fields: Vec<_> = line.split(':').collect();

@@ -1,4 +1,4 @@
-//! A program, from its start to its end, its time being up, or nobody waiting for it any more.
+//! Runs one program until it exits, times out, or its call is cancelled.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,16 +20,16 @@ use crate::message::{Code, Fault};
 use crate::output::Kept;
 use crate::process::Streams;
 
-/// How long a program that was killed may take to be gone. One that the kernel does not let go of is left to itself.
+/// How long to wait for a killed program to exit. If the kernel does not release it by then, the guest stops waiting.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How much is read of what lay in a pipe when its program ended: the most that a pipe holds.
+/// How much is read from a pipe after its program exited: the maximum capacity of a pipe.
 const PIPE: usize = 1 << 20;
-/// How much is read at once.
+/// The size of one read, in bytes.
 const PIECE: usize = 64 << 10;
-/// The exit code of a program whose time was up.
+/// The exit code of a program that timed out.
 const TIMEOUT: i32 = 124;
 
-/// What came of a program.
+/// The result of a program.
 pub(super) struct Ended {
     pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
@@ -44,7 +44,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// A stream, and the end that the program writes to.
+    /// Creates a pipe. Returns it with the end that the program writes to.
     fn new(limit: usize) -> io::Result<(Self, OwnedFd)> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         let flags = rustix::fs::fcntl_getfl(&read)?;
@@ -52,7 +52,7 @@ impl Stream {
         Ok((Stream { pipe: read, kept: Kept::new(limit), open: true }, write))
     }
 
-    /// Reads what is there, at most one piece; gives how much that was.
+    /// Reads available output, at most one piece. Returns its length.
     fn read(&mut self, buffer: &mut [u8]) -> usize {
         loop {
             match rustix::io::read(&self.pipe, &mut *buffer) {
@@ -71,7 +71,7 @@ impl Stream {
         }
     }
 
-    /// What is kept. What is left behind in the background goes on writing.
+    /// Returns the kept output. Background processes may go on writing to the pipe.
     fn finish(mut self, buffer: &mut [u8], drain: &Drain) -> Vec<u8> {
         let mut left = PIPE;
         while self.open && left > 0 {
@@ -87,7 +87,7 @@ impl Stream {
     }
 }
 
-/// Runs a program. Its time, and that of the caller, includes nothing but the run itself: what is kept is sent after.
+/// Runs a program. The timeout covers only the run itself: the kept output is sent afterwards.
 pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result<Ended, End> {
     let Exec { argv, cwd, env, timeout_ms, max_output } = what;
     let failed = |error: io::Error| {
@@ -100,7 +100,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
     let env = guest.environment.with(env);
     let streams = Streams::output(vec![out, err])?;
     let running = guest.programs.start(&argv, &cwd, &env, streams, Arc::clone(&bell))?;
-    // A program may run for long, and there is no more need of these.
+    // A program may run for long; these are no longer needed.
     drop((argv, env, held));
     call.streams.ring_when_stopped(&bell);
 
@@ -133,15 +133,15 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
         _ if stopped => Err(End::Stopped),
         _ if late => Ok(Ended { stdout, stderr, exit_code: TIMEOUT, timed_out: true }),
         Some(exit_code) => Ok(Ended { stdout, stderr, exit_code, timed_out: false }),
-        // Only what was killed is left to itself.
+        // Only a killed program is abandoned.
         None => Err(End::Stopped),
     }
 }
 
-/// Waits for output, the bell or the time, and reads a piece of each stream that has one.
+/// Waits for output, the bell or the deadline, and reads one piece of each readable stream.
 fn wait(stdout: &mut Stream, stderr: &mut Stream, bell: &Bell, until: Option<Instant>, buffer: &mut [u8]) {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    // One that is too long for the kernel is as good as none.
+    // A timeout that is too long for the kernel means no timeout.
     let timeout = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
     let flags = |open| if open { PollFlags::IN } else { PollFlags::empty() };
     let mut ready = [
@@ -149,7 +149,7 @@ fn wait(stdout: &mut Stream, stderr: &mut Stream, bell: &Bell, until: Option<Ins
         PollFd::from_borrowed_fd(stdout.pipe.as_fd(), flags(stdout.open)),
         PollFd::from_borrowed_fd(stderr.pipe.as_fd(), flags(stderr.open)),
     ];
-    // A stream that ended is always ready: it is left out.
+    // A stream at its end is always ready, so it is left out.
     let ready = match (stdout.open, stderr.open) {
         (false, false) => &mut ready[..1],
         (true, false) => &mut ready[..2],

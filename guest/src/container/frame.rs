@@ -1,37 +1,37 @@
-//! The frames that go over a connection, both ways: `u32` length of the rest, `u32` call, `u8` kind, payload; numbers are
-//! little-endian.
+//! The frames of a connection, in both directions: `u32` length of the rest, `u32` call, `u8` kind, payload. Numbers
+//! are little-endian.
 //!
 //! | kind | name | from | payload |
 //! |---|---|---|---|
-//! | 0 | hello | class, call 0, first of all | JSON of [`Hello`](super::request::Hello) |
+//! | 0 | hello | class, call 0, first frame | JSON of [`Hello`](super::request::Hello) |
 //! | 1 | welcome | guest, call 0 | JSON of [`Welcome`](super::request::Welcome) |
-//! | 2 | request | class | JSON of a [`Request`](super::request::Request), in pieces: the last is the first that is shorter than [`PIECE`] |
-//! | 3 | answer | guest | JSON of an [`Answer`](super::request::Answer), in pieces likewise; nothing of the call comes behind it |
+//! | 2 | request | class | JSON of a [`Request`](super::request::Request), in pieces: the first one that is shorter than [`PIECE`] is the last |
+//! | 3 | answer | guest | JSON of an [`Answer`](super::request::Answer), in pieces likewise; the last frame of the call |
 //! | 4 | data | both | `u8` stream, at most [`PIECE`] bytes |
-//! | 5 | end | both | `u8` stream: nothing more comes on it |
-//! | 6 | credit | both | `u8` stream, `u32` bytes: so many more may be sent on it |
-//! | 7 | cancel | class | nothing: the call is given up |
+//! | 5 | end | both | `u8` stream, which is complete |
+//! | 6 | credit | both | `u8` stream, `u32` additional bytes that may be sent on it |
+//! | 7 | cancel | class | empty; cancels the call |
 //!
-//! Stream 0 goes to the guest, 1 and 2 come from it; each begins with [`CREDIT`].
+//! Stream 0 goes to the guest, streams 1 and 2 come from it. Each starts with [`CREDIT`] bytes of credit.
 
 use std::fmt;
 
 /// The port at which the guest listens.
 pub const PORT: u16 = 5693;
-/// The most bytes of a stream, of a request or of an answer in one frame.
+/// The maximum number of bytes of a stream, a request or an answer in one frame.
 pub const PIECE: usize = 64 << 10;
-/// The longest frame, in bytes, without the four that say how long it is.
+/// The maximum length of a frame in bytes, without the four bytes of its length field.
 pub const LONGEST: usize = PIECE + 16;
-/// How many bytes may be sent on a stream before any credit was given.
+/// The initial credit of a stream, in bytes.
 pub const CREDIT: u32 = 512 << 10;
-/// What stands in front of a payload: length, call, kind.
+/// The length of a frame header: length, call, kind.
 pub const HEAD: usize = 9;
-/// What stands in front of the bytes of a stream: the same, and the stream.
+/// The length of the header of a data frame: the same, and the stream.
 pub const DATA_HEAD: usize = HEAD + 1;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "in the table above")]
+#[expect(missing_docs, reason = "documented in the table above")]
 pub enum Kind {
     Hello,
     Welcome,
@@ -43,7 +43,7 @@ pub enum Kind {
     Cancel,
 }
 
-/// All kinds, by their numbers.
+/// All kinds, indexed by their numbers.
 const KINDS: [Kind; 8] = [
     Kind::Hello,
     Kind::Welcome,
@@ -55,29 +55,29 @@ const KINDS: [Kind; 8] = [
     Kind::Cancel,
 ];
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Which call it belongs to; 0 is the handshake.
+    /// The number of its call; 0 is the handshake.
     pub call: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What it carries.
+    /// Its payload.
     pub payload: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// The stream that the payload begins with, and what follows.
+    /// Splits the payload into its stream number and the rest.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If the payload is empty.
     pub fn stream(&self) -> Result<(u8, &'a [u8]), Broken> {
         let (stream, rest) = self.payload.split_first().ok_or(Broken("a frame has no stream"))?;
         Ok((*stream, rest))
     }
 }
 
-/// Which rule a connection broke: that is its end.
+/// A violation of the protocol, with the broken rule. It ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken(pub &'static str);
 
@@ -87,7 +87,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// What stands in front of a payload of so many bytes.
+/// Returns the header of a frame whose payload has `payload` bytes.
 pub fn head(call: u32, kind: Kind, payload: usize) -> [u8; HEAD] {
     // No payload is longer than a frame.
     let length = u32::try_from(payload + HEAD - 4).unwrap_or(u32::MAX);
@@ -98,19 +98,19 @@ pub fn head(call: u32, kind: Kind, payload: usize) -> [u8; HEAD] {
     head
 }
 
-/// What stands in front of so many bytes of a stream.
+/// Returns the header of a data frame with `bytes` bytes.
 pub fn data_head(call: u32, stream: u8, bytes: usize) -> [u8; DATA_HEAD] {
     let mut all = [stream; DATA_HEAD];
     all[..HEAD].copy_from_slice(&head(call, Kind::Data, bytes + 1));
     all
 }
 
-/// A whole frame. The payload is at most [`PIECE`] long, and one byte more where that names a stream.
+/// Encodes a frame. The payload has at most [`PIECE`] bytes, plus one if it starts with a stream number.
 pub fn encode(call: u32, kind: Kind, payload: &[u8]) -> Vec<u8> {
     [&head(call, kind, payload.len())[..], payload].concat()
 }
 
-/// The frames of a text that may be longer than one: every piece but the last is [`PIECE`] long.
+/// Encodes a text that may need several frames: every piece but the last has [`PIECE`] bytes.
 pub fn encode_text(call: u32, kind: Kind, text: &[u8]) -> Vec<u8> {
     let mut frames = Vec::with_capacity(text.len() + HEAD * (text.len() / PIECE + 1));
     let mut rest = text;
@@ -125,7 +125,7 @@ pub fn encode_text(call: u32, kind: Kind, text: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Makes frames of the bytes that come, in whatever pieces they come. Takes no more memory than it has at first.
+/// Decodes frames from bytes that arrive in pieces of any length. Its buffer has a fixed size.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: Box<[u8]>,
@@ -135,13 +135,13 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For frames of at most so many bytes.
+    /// Creates a decoder for frames of at most `longest` bytes.
     pub fn new(longest: usize) -> Self {
-        // Room for two: the beginning of the next one seldom has to move.
+        // Room for two frames, so that the start of the next one seldom has to be moved.
         Decoder { buffer: vec![0; 2 * (longest + 4)].into(), start: 0, end: 0, longest }
     }
 
-    /// The same for longer frames, with the bytes that have come already.
+    /// Returns a decoder for longer frames that keeps the bytes received so far.
     #[must_use]
     pub fn lengthened(self, longest: usize) -> Self {
         let mut longer = Decoder::new(longest.max(self.longest));
@@ -151,9 +151,10 @@ impl Decoder {
         longer
     }
 
-    /// Where the next bytes belong; never empty once [`next`](Self::next) has given all there is.
+    /// Returns the buffer for the next bytes. It is never empty after [`next`](Self::next) has returned all complete
+    /// frames.
     pub fn space(&mut self) -> &mut [u8] {
-        // Half a frame of room is enough for a read; less than a whole one stands at the front then.
+        // Half a frame of space is enough for a read. The incomplete frame is then moved to the front.
         if self.start > 0 && (self.start == self.end || self.buffer.len() - self.end < self.longest / 2) {
             self.buffer.copy_within(self.start..self.end, 0);
             self.end -= self.start;
@@ -162,16 +163,16 @@ impl Decoder {
         &mut self.buffer[self.end..]
     }
 
-    /// So many bytes are there now.
+    /// Marks bytes of [`space`](Self::space) as received.
     pub fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.buffer.len());
     }
 
-    /// The next frame, if all of it has come.
+    /// Returns the next frame if it is complete.
     ///
     /// # Errors
-    /// Where what came is no frame.
-    #[expect(clippy::should_implement_trait, reason = "what it gives borrows from it")]
+    /// If the bytes are not a valid frame.
+    #[expect(clippy::should_implement_trait, reason = "the frame borrows from the decoder")]
     pub fn next(&mut self) -> Result<Option<Frame<'_>>, Broken> {
         let (start, end) = (self.start, self.end);
         let Some(prefix) = self.buffer[start..end].first_chunk() else { return Ok(None) };
@@ -202,7 +203,7 @@ mod tests {
     use super::super::request;
     use super::*;
 
-    /// All frames of some bytes that come in pieces of these lengths, one after the other.
+    /// Decodes bytes that arrive in pieces of these lengths, in turn.
     fn decoded(bytes: &[u8], pieces: &[usize], longest: usize) -> Result<Vec<(u32, Kind, Vec<u8>)>, Broken> {
         let mut decoder = Decoder::new(longest);
         let (mut all, mut rest, mut pieces) = (Vec::new(), bytes, pieces.iter().cycle());

@@ -1,4 +1,4 @@
-//! The way out of a connection, shared by all who work on its calls.
+//! The sending half of a connection, shared by the threads that work on its calls.
 
 use std::io::Write;
 use std::net::{Shutdown, TcpStream};
@@ -10,7 +10,7 @@ use super::streams::Stopped;
 #[derive(Debug)]
 pub(super) struct Link {
     socket: TcpStream,
-    /// One frame after the other.
+    /// Held while a frame is sent, so that frames do not mix.
     turn: Mutex<()>,
 }
 
@@ -19,17 +19,17 @@ impl Link {
         Link { socket, turn: Mutex::new(()) }
     }
 
-    /// Sends whole frames. A peer that takes nothing holds up all calls of this connection, until the kernel gives it up.
+    /// Sends whole frames. A peer that does not read blocks all calls of this connection until TCP times out.
     pub(super) fn send(&self, frames: &[u8]) -> Result<(), Stopped> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         (&self.socket).write_all(frames).map_err(|_| {
-            // Half a frame may have gone.
+            // Part of a frame may have been sent.
             self.close();
             Stopped
         })
     }
 
-    /// Ends the connection: its reader sees it, and stops what is at work.
+    /// Closes the connection. Its reader notices and stops the running calls.
     pub(super) fn close(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
     }

@@ -1,17 +1,18 @@
-//! The guest as the first process of a container: the Durable Object reaches it over TCP, and nobody else gets in.
+//! The guest of a container. The Durable Object connects to it over TCP; every other client is rejected.
 //!
-//! It needs nothing of the image but `/proc`, `/dev/null` and `/etc/passwd` at most: no shell, no library. The threads:
+//! Of the image it needs at most `/proc`, `/dev/null` and `/etc/passwd`: no shell and no library. Its threads:
 //!
-//! - the first one reaps, and hears the signals that end the container;
-//! - one holds the connections that have not said hello (`door`);
-//! - one reads what programs left in the background write (`drain`);
-//! - the others serve one connection each, or work on one call each (`pool`). Whatever takes long happens there.
+//! - the first thread reaps processes and handles the signals that stop the container;
+//! - one thread holds the connections that have not authenticated yet (`door`);
+//! - one thread drains the output of background programs (`drain`);
+//! - the others serve one connection or work on one call each (`pool`). Everything that takes long runs there.
 //!
-//! In the container of Cloudflare's Sandbox SDK something else is the first process, and the guest runs `beside` it.
+//! In the container of Cloudflare's Sandbox SDK another program is the first process, and the guest runs next to it
+//! (`beside`).
 //!
-//! Programs start by way of a child that shares this process's memory until it is another program (`spawn`
-//! says why that is sound beside other threads); the guest is never copied, so nothing has to hold for a copy of it.
-//! Every descriptor closes when another program is started.
+//! A program starts in a child that shares the memory of this process until it calls `exec`; `spawn` explains why that
+//! is sound with several threads. The guest itself is never forked for a program. All its descriptors are
+//! close-on-exec.
 
 mod bell;
 mod beside;
@@ -61,12 +62,12 @@ use crate::message::Fault;
 use crate::process::Streams;
 use crate::sys;
 
-/// The variable that names another address to listen at than the guest's own, such as `127.0.0.1:0`.
+/// The environment variable that overrides the address to listen on, such as `127.0.0.1:0`.
 const LISTEN: &str = "KOZE_GUEST_LISTEN";
-/// How many connections there are that have said hello. The class has one; more are there until it is noticed that
-/// they are not.
+/// The maximum number of authenticated connections. The class needs one; the others cover connections whose end has not
+/// been noticed yet.
 const CONNECTIONS: usize = 8;
-/// How long the image's own entrypoint has to end by itself when the container is stopped.
+/// The time that the image's own entrypoint has to exit when the container is stopped.
 const GRACE: Duration = Duration::from_secs(5);
 
 const USAGE: &str = "\
@@ -79,7 +80,7 @@ PROGRAM is the image's own entrypoint; it runs beside.
 With --beside, the container has another first process: the guest runs in the background, and its port is printed.
 ";
 
-/// What all threads share.
+/// The state that all threads share.
 struct Guest {
     token: Token,
     environment: Environment,
@@ -92,7 +93,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// Serves a connection that has said the token.
+    /// Serves an authenticated connection. Closes the oldest ones if there are too many.
     fn connected(self: &Arc<Self>, socket: TcpStream, decoder: Decoder, protocol: u32) {
         let connection = Arc::new(Connection::new(Arc::clone(self), socket));
         let link = Arc::clone(&connection.link);
@@ -115,23 +116,23 @@ impl Guest {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turn of those who put something in place.
+    /// Serializes the operations that put a file in place.
     fn one_writer(&self) -> MutexGuard<'_, ()> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the container has what every call needs.
+    /// Returns an error if the container lacks what every call needs.
     fn usable(&self) -> Result<(), Fault> {
         if self.proc { Ok(()) } else { Err(work::no_proc()) }
     }
 }
 
-/// What `koze-guest` does.
+/// Runs `koze-guest`.
 pub fn main() -> ExitCode {
     let weak = Weak::asked_for();
     let hidden = shut::memory(weak);
-    // SAFETY: nothing but this thread runs yet; it has kept nothing of the environment, and has opened nothing.
-    #[allow(unsafe_code, reason = "said above")]
+    // SAFETY: this is the only thread, it holds no pointer into the environment, and it has opened no descriptor.
+    #[allow(unsafe_code, reason = "explained above")]
     let token = unsafe {
         sys::close_inherited();
         Token::take(weak)
@@ -175,10 +176,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A line in the container's log.
+/// Writes a line to the container's log.
 fn say(text: &str) {
     use std::io::Write;
-    // Nobody may be there to read it, which is no reason to end.
+    // The log may have no reader, which is no reason to stop.
     let _ = writeln!(io::stderr(), "koze-guest: {text}");
 }
 
@@ -188,14 +189,15 @@ type Failed = (&'static str, io::Error);
 enum Start {
     /// As the first process of a container, with the image's own entrypoint.
     First { entrypoint: Option<Vec<OsString>>, weak: Weak },
-    /// Beside another one.
+    /// In the background, next to another first process.
     Beside(Ready),
 }
 
 fn run(token: Token, start: Start) -> Result<(), Failed> {
     let at = |what| move |error| (what, error);
     shut::signals();
-    // Beside another first process nothing is given up: what that one starts for the sandbox has it all the same.
+    // Next to another first process the guest keeps its capabilities: programs that the other process starts in the
+    // sandbox have them anyway.
     let (mut heard, mut own) = (vec![libc::SIGCHLD], vec![token::VARIABLE, LISTEN, shut::WEAK]);
     match &start {
         Start::First { weak, .. } => {
@@ -207,10 +209,11 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
             own.extend(beside::OF_THE_SHELL);
         }
     }
-    // Blocked before the first thread is there, they are blocked in all.
+    // Threads inherit the signal mask, so the signals are blocked before the first thread starts.
     let signals = sys::signals(&heard).map_err(at("cannot listen to signals"))?;
     if std::process::id() != 1 {
-        // Something else is the container's first process: what programs leave behind comes to the guest all the same.
+        // Another program is the container's first process. Orphaned processes are reparented to the guest all the
+        // same.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| ("cannot adopt processes", error.into()))?;
     }
@@ -230,7 +233,7 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
         writer: Mutex::default(),
         proc,
     });
-    // Once the port is taken: no program can take it before.
+    // After the port is bound, so that no program can take it first.
     let (ready, entrypoint) = match start {
         Start::First { entrypoint, .. } => (None, entrypoint.and_then(|argv| begin(&guest, argv))),
         Start::Beside(ready) => (Some(ready), None),
@@ -248,7 +251,7 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
     first(&guest, &signals, entrypoint.as_deref(), ends).map_err(at("cannot wait for signals"))
 }
 
-/// Where it listens. `any` lets it be another port than the guest's own, where a program has that.
+/// Opens the listening socket. With `any` the guest falls back to a free port if its own is in use.
 fn listener(any: bool) -> io::Result<TcpListener> {
     let other = std::env::var(LISTEN).ok();
     let address = other.map(|text| text.parse::<SocketAddr>()).transpose().map_err(|_| {
@@ -260,7 +263,8 @@ fn listener(any: bool) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Starts the image's own entrypoint, where the container would have started it, with the container's own output.
+/// Starts the image's own entrypoint in the container's working directory, with the container's standard output and
+/// error.
 fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
     let name = argv.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let started = (|| {
@@ -290,7 +294,7 @@ fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
     }
 }
 
-/// What the first thread does: it reaps, and where a signal `ends` the guest, ends everything when the container is stopped.
+/// Runs the first thread: reaps processes and, if `ends` is set, stops everything once a signal stops the container.
 fn first(guest: &Arc<Guest>, signals: &OwnedFd, entrypoint: Option<&Running>, ends: bool) -> io::Result<()> {
     let mut running = entrypoint;
     let mut end: Option<Instant> = None;

@@ -1,19 +1,19 @@
-//! The threads that connections and calls are worked on by. Some are there from the beginning: a sandbox that is full of
-//! processes must still be able to kill them.
+//! The threads that serve connections and work on calls. A number of them exists from the beginning: a sandbox whose
+//! process limit is reached must still be able to kill processes.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// How many threads are kept for what may come: more than there are connections.
+/// The number of threads that are kept idle: more than the maximum number of connections.
 const KEPT: usize = 12;
-/// The stack of a thread. Nothing here goes deeper than a tree of directories is allowed to.
+/// The stack size of a thread, in bytes. The deepest recursion is over a directory tree, whose depth is limited.
 const STACK: usize = 1 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads. Cloned, it is the same.
+/// A thread pool. Clones share the threads.
 #[derive(Clone)]
 pub(super) struct Pool(Arc<Inner>);
 
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Pool {
-    /// With the threads that are kept.
+    /// Starts the threads that are kept.
     pub(super) fn new() -> io::Result<Self> {
         let pool = Pool(Arc::new(Inner { state: Mutex::default(), ready: Condvar::new() }));
         for _ in 0..KEPT {
@@ -47,8 +47,8 @@ impl Pool {
         thread::Builder::new().stack_size(STACK).spawn(move || pool.work()).map(drop)
     }
 
-    /// Has something done by a thread that has nothing to do, or a new one; where there can be none, by the next that has
-    /// nothing to do.
+    /// Runs a job on an idle thread or a new one. If no thread can be created, the next thread that becomes idle runs
+    /// it.
     pub(super) fn run(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         state.jobs.push_back(Box::new(job));
@@ -56,7 +56,7 @@ impl Pool {
             self.0.ready.notify_one();
         } else {
             drop(state);
-            // It takes what is next in turn, which need not be this.
+            // The new thread takes the next job in the queue, which may be a different one.
             let _ = self.start();
         }
     }

@@ -1,6 +1,5 @@
-//! The programs that run. They are started by the threads that wait for them, and reaped by the first thread of the
-//! guest: both do it with the list locked, so that none ends before it is on the list, and no process id on the list is
-//! another process's by now.
+//! The running programs. A call's thread starts one and waits for it; the first thread reaps it. Both hold the lock of
+//! the list meanwhile, so that no program ends before it is listed, and no listed process ID has been reused.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -13,17 +12,17 @@ use crate::message::Fault;
 use crate::process::{self, Streams};
 use crate::sys;
 
-/// A program that was started.
+/// A running program.
 #[derive(Debug)]
 pub(super) struct Running {
     pid: Pid,
-    /// Its exit code, once it has ended.
+    /// Its exit code, after it has exited.
     pub(super) code: OnceLock<i32>,
-    /// Rings when it ends.
+    /// Rings when it exits.
     bell: Arc<Bell>,
 }
 
-/// All that run.
+/// All running programs.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     running: Mutex<HashMap<Pid, Arc<Running>>>,
@@ -34,7 +33,7 @@ impl Programs {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts one.
+    /// Starts a program.
     pub(super) fn start(
         &self,
         argv: &[String],
@@ -50,7 +49,7 @@ impl Programs {
         Ok(running)
     }
 
-    /// Kills one, and all that came of it.
+    /// Kills a program and its descendants.
     pub(super) fn kill(&self, running: &Running) {
         let _all = self.running();
         if running.code.get().is_none() {
@@ -58,7 +57,7 @@ impl Programs {
         }
     }
 
-    /// Asks one to end.
+    /// Sends SIGTERM to a program.
     pub(super) fn ask_to_end(&self, running: &Running) {
         let _all = self.running();
         if running.code.get().is_none() {
@@ -66,8 +65,8 @@ impl Programs {
         }
     }
 
-    /// Kills everything but the guest. As the first process it is told by the kernel what that is; where something else
-    /// is the first, all that came of the guest is below it, for it adopts what is left behind.
+    /// Kills every process but the guest. As the first process, the guest lets the kernel do so. Otherwise it kills its
+    /// descendants, which include orphans because it is their subreaper.
     pub(super) fn kill_all(&self) {
         let _all = self.running();
         if std::process::id() == 1 {
@@ -77,11 +76,11 @@ impl Programs {
         }
     }
 
-    /// Takes note of those that have ended, and lets go of what programs have left behind.
+    /// Records the exit codes of programs that have exited, and reaps orphans.
     pub(super) fn reap(&self) {
         let mut all = self.running();
         while let Some((pid, code)) = process::reap() {
-            // One that was stopped may go on.
+            // A stopped process may continue.
             let Some(code) = code else { continue };
             if let Some(running) = all.remove(&pid) {
                 let _ = running.code.set(code);

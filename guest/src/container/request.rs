@@ -1,5 +1,5 @@
-//! What stands in frames as JSON: the handshake, requests and answers. What is a descriptor between a guest and a host
-//! of one machine is a stream of the call here.
+//! The JSON in frames: the handshake, requests and answers. Where a local guest gets a file descriptor, this protocol
+//! uses a stream of the call.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,88 +7,90 @@ use crate::message::{Fault, Place, Stat};
 
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
-/// The longest request, in bytes, all of its pieces together.
+/// The maximum length of a request over all its pieces, in bytes.
 pub const LONGEST: usize = 4 << 20;
-/// The most that is kept of each stream of a program, in bytes, whatever was asked for.
+/// The maximum of kept output of each stream of a program, in bytes, whatever the request says.
 pub const LARGEST_OUTPUT: u32 = 8 << 20;
 
-/// Who connects: the first frame.
+/// The first frame of the client.
 #[derive(Deserialize)]
 pub struct Hello {
-    /// The token that this start of the container was given.
+    /// The token of this start of the container.
     pub token: String,
-    /// The protocol that is spoken.
+    /// The protocol version of the client.
     pub protocol: u32,
 }
 
-/// Who answers.
+/// The first frame of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Welcome {
-    /// The protocol that is spoken here. To a hello of another one it is said too, and the connection ends.
+    /// The protocol version of the guest. A client with another version gets it too, and then the connection ends.
     pub protocol: u32,
-    /// The version of koze that the guest is of.
+    /// The version of koze that the guest was built from.
     pub version: &'static str,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// Run a program to its end. Streams 1 and 2: what is kept of its standard output and error. [`Done::Ended`].
+    /// Run a program until it exits. Streams 1 and 2: its kept standard output and error. Returns [`Done::Ended`].
     Exec(Exec),
-    /// A piece of a file. Stream 1: its bytes. [`Done::Size`], of the whole file.
+    /// Read part of a file. Stream 1: its bytes. Returns [`Done::Size`] of the whole file.
     Read(Read),
-    /// Write a file. Stream 0: its bytes, and their end puts it in place. [`Done::Size`], its own now.
+    /// Write a file. Stream 0: its bytes; the end of the stream puts the file in place. Returns [`Done::Size`], its new
+    /// size.
     Write(Write),
-    /// What is in a directory. Stream 1: a JSON list of [`Listed`]. [`Done::Nothing`].
+    /// List a directory. Stream 1: a JSON array of [`Entry`]. Returns [`Done::Nothing`].
     List(Place),
-    /// What is at a place, a link at the end not followed. [`Done::Stat`].
+    /// Describe a path; a final link is not followed. Returns [`Done::Stat`].
     Stat(Place),
-    /// Make a directory, and those above it. [`Done::Nothing`].
+    /// Create a directory and its parents. Returns [`Done::Nothing`].
     MakeDir(Place),
-    /// Make a symbolic link. [`Done::Nothing`].
+    /// Create a symbolic link. Returns [`Done::Nothing`].
     MakeLink(MakeLink),
-    /// Set permission bits. [`Done::Nothing`].
+    /// Set permission bits. Returns [`Done::Nothing`].
     SetMode(SetMode),
-    /// Take away a file, a link, or a directory with all in it. [`Done::Nothing`].
+    /// Remove a file, a link, or a directory with its content. Returns [`Done::Nothing`].
     Remove(Place),
-    /// Move something. [`Done::Nothing`].
+    /// Rename a file or directory. Returns [`Done::Nothing`].
     Rename(Rename),
-    /// Write a file or tree as a stream, in a form that guests alone read. Stream 1: that stream. [`Done::Nothing`].
+    /// Serialize a file or tree in a format that only guests read. Stream 1: the serialized bytes. Returns
+    /// [`Done::Nothing`].
     Pack(Pack),
-    /// Make what such a stream holds at a place where nothing is, whole or not at all. Stream 0: that stream.
-    /// [`Done::Size`], of all its files together.
+    /// Create the serialized file or tree at a path that does not exist yet, completely or not at all. Stream 0: the
+    /// serialized bytes. Returns [`Done::Size`], the total size of its files.
     Unpack(Place),
-    /// Kill everything but the guest. [`Done::Nothing`].
+    /// Kill every process but the guest. Returns [`Done::Nothing`].
     KillAll {},
 }
 
-/// A program.
+/// A program to run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Exec {
-    /// The program, looked for on `PATH`, and its arguments.
+    /// The program, resolved over `PATH`, and its arguments.
     pub argv: Vec<String>,
-    /// The directory it starts in, absolute.
+    /// The absolute path of its working directory.
     pub cwd: String,
-    /// Variables on top of the container's own.
+    /// Variables that override the container's own.
     #[serde(default)]
     pub env: Vec<(String, String)>,
-    /// How long it may run, in milliseconds; then all that came of it is killed.
+    /// The timeout in milliseconds. After it the program and its descendants are killed.
     pub timeout_ms: u64,
     /// How many bytes of each stream are kept, at most [`LARGEST_OUTPUT`].
     pub max_output: u32,
 }
 
-/// A piece of a file.
+/// The part of a file to read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Read {
     /// As in [`Place`].
     pub root: String,
     /// As in [`Place`].
     pub path: String,
-    /// Where it begins, in bytes.
+    /// Its start, in bytes.
     pub offset: u64,
-    /// How long it is at most, in bytes.
+    /// Its maximum length, in bytes.
     pub limit: u64,
 }
 
@@ -99,23 +101,23 @@ pub struct Write {
     pub root: String,
     /// As in [`Place`].
     pub path: String,
-    /// Whether the bytes come behind those that are there.
+    /// Whether to append the bytes.
     #[serde(default)]
     pub append: bool,
 }
 
-/// A symbolic link.
+/// A symbolic link to create.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct MakeLink {
     /// As in [`Place`].
     pub root: String,
     /// As in [`Place`].
     pub path: String,
-    /// Where it leads.
+    /// Its target.
     pub target: String,
 }
 
-/// Permission bits.
+/// Permission bits to set.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct SetMode {
     /// As in [`Place`].
@@ -126,55 +128,55 @@ pub struct SetMode {
     pub mode: u32,
 }
 
-/// A move.
+/// A rename.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Rename {
-    /// From here.
+    /// The current path.
     pub from: Place,
-    /// To there.
+    /// The new path.
     pub to: Place,
 }
 
-/// A file or tree to write as a stream.
+/// A file or tree to serialize.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Pack {
     /// As in [`Place`].
     pub root: String,
     /// As in [`Place`].
     pub path: String,
-    /// A name that is left out, wherever it is: that of the copy, where a tree is copied into itself.
+    /// An entry name to leave out at any depth: that of the copy, when a tree is copied into itself.
     pub except: String,
 }
 
-/// What a call ends with.
+/// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It was done.
+    /// The operation succeeded.
     Ok(Done),
-    /// It was not.
+    /// The operation failed.
     Failed(Fault),
 }
 
-/// What came of it.
+/// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Done {
-    /// A program ended.
+    /// A program exited.
     Ended {
-        /// Its exit code; 128 + n after the signal n, 124 where the time was up.
+        /// Its exit code: 128 + n after signal n, 124 after a timeout.
         exit_code: i32,
-        /// Whether the time was up.
+        /// Whether it timed out.
         timed_out: bool,
     },
-    /// How long a file is.
+    /// The size of a file or tree.
     Size {
         /// In bytes.
         size: u64,
     },
     /// What is at a place.
     Stat(Stat),
-    /// Nothing to say.
+    /// No result.
     Nothing {},
 }
 

@@ -1,10 +1,10 @@
-//! What the guest gives up, for itself and for all that it starts, before anything else happens.
+//! Hardens the guest, and drops capabilities for itself and all that it starts, before anything else happens.
 //!
-//! - Its memory, environment and descriptors are for nobody: it is not dumpable, so `/proc/1/{mem,environ,…}`, `ptrace` and
-//!   its relatives take `CAP_SYS_PTRACE`, and no core is ever written of it.
-//! - No program of the container has that capability, nor any that Docker does not give by itself: they leave the
-//!   bounding set. `CAP_NET_RAW` goes with them though Docker gives it: it would show the token on its way through the
-//!   container's own network.
+//! - Its memory, environment and descriptors are protected: it is not dumpable. So `/proc/1/{mem,environ,…}`, `ptrace`
+//!   and related calls require `CAP_SYS_PTRACE`, and no core dump of it is written.
+//! - No program in the container has that capability, nor any other that Docker does not grant by default: they are
+//!   removed from the bounding set. `CAP_NET_RAW` is removed too, although Docker grants it: it would reveal the token
+//!   on its way through the container's network.
 #![allow(unsafe_code, reason = "signal has no safe form")]
 
 use std::io;
@@ -14,7 +14,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::sys;
 
-/// The capabilities that stay.
+/// The capabilities that are kept.
 const STAY: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -29,19 +29,19 @@ const STAY: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::AUDIT_WRITE)
     .union(CapabilitySet::SETFCAP);
 
-/// What is left out, for controls of the tests. Only debug builds know of it.
+/// The protections that are left out, for the controls of the tests. Only debug builds support this.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Weak {
     /// The memory stays readable.
     pub(super) memory: bool,
     /// The token stays in the environment.
     pub(super) environment: bool,
-    /// Capabilities stay.
+    /// Capabilities are kept.
     pub(super) capabilities: bool,
 }
 
 impl Weak {
-    /// What the variable `KOZE_GUEST_WEAK` names.
+    /// Reads the environment variable `KOZE_GUEST_WEAK`.
     pub(super) fn asked_for() -> Self {
         let asked =
             if cfg!(debug_assertions) { std::env::var(WEAK).unwrap_or_default() } else { String::new() };
@@ -54,10 +54,10 @@ impl Weak {
     }
 }
 
-/// The variable that names what is left out.
+/// The environment variable that lists the protections to leave out.
 pub(super) const WEAK: &str = "KOZE_GUEST_WEAK";
 
-/// Makes the memory of this process its own. First of all: the token is in it.
+/// Makes the memory of this process inaccessible to others. This comes first, because the memory contains the token.
 pub(super) fn memory(weak: Weak) -> io::Result<()> {
     if weak.memory {
         return Ok(());
@@ -65,7 +65,7 @@ pub(super) fn memory(weak: Weak) -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Gives up capabilities, for this thread, which is the only one yet, and so for all there will be.
+/// Drops capabilities of this thread. It is the only one yet, so later threads inherit the result.
 pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
     if weak.capabilities {
         return Ok(());
@@ -77,9 +77,10 @@ pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
         }
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             Ok(()) => {}
-            // Beyond the last one this kernel knows.
+            // Past the last capability that this kernel has.
             Err(rustix::io::Errno::INVAL) => break,
-            // A plain user may not. Then no program may have more than it, either: `sudo` does nothing.
+            // An unprivileged user may not do this. Then programs must not gain privileges either, so that `sudo` has
+            // no effect.
             Err(rustix::io::Errno::PERM) => {
                 rustix::thread::set_no_new_privs(true)?;
                 break;
@@ -95,16 +96,16 @@ pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
         inheritable: CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, sets)?;
-    // Where capabilities change, the kernel may think again about the memory.
+    // A change of capabilities may make the process dumpable again.
     memory(weak)
 }
 
-/// Has no signal ignored, and none handled. Rust's own handlers say on which thread a stack overflowed. With a handler, the
-/// first process of a container is reached by signals that anybody in it sends; without one it is not.
+/// Resets all signal dispositions to the default. Rust installs handlers that report a stack overflow. A handler would
+/// let any process of the container send that signal to the first process, which is otherwise immune.
 pub(super) fn signals() {
     sys::ignore_no_signal();
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
-        // SAFETY: sets the default again, which runs no code of ours.
+        // SAFETY: this restores the default disposition, which runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }

@@ -1,5 +1,4 @@
-//! What is to be put behind the bytes of a file, until all of it has come: in memory where there is room, else in a file
-//! without a name.
+//! Holds the bytes of an append until all have arrived: in memory while there is room, otherwise in an unnamed file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -10,17 +9,17 @@ use crate::files;
 use crate::message::{Fault, Place};
 use crate::place::fault;
 
-/// The most that is in memory, of all calls together, in bytes; and what each call may have there in any case.
+/// The maximum in memory over all calls, in bytes, and what each call may always hold there.
 const MOST: usize = 16 << 20;
 const ALWAYS: usize = PIECE;
 
 static STAGED: AtomicUsize = AtomicUsize::new(0);
 
-/// What has come so far, for the file at a place.
+/// The bytes that have arrived for the file at a place.
 pub(super) struct Stage<'a> {
     place: &'a Place,
     memory: Vec<u8>,
-    /// How much of it counts.
+    /// How many of its bytes count against [`MOST`].
     counted: usize,
     file: Option<File>,
 }
@@ -30,7 +29,7 @@ impl<'a> Stage<'a> {
         Stage { place, memory: Vec::new(), counted: 0, file: None }
     }
 
-    /// Puts bytes behind those that have come.
+    /// Adds bytes that have arrived.
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.memory.extend_from_slice(bytes);
         if self.has_room() {
@@ -46,7 +45,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Puts all of it behind what is in a file.
+    /// Appends all bytes to a file.
     pub(super) fn pour(mut self, to: &mut File) -> io::Result<()> {
         if let Some(mut file) = self.file.take() {
             file.rewind()?;
@@ -63,13 +62,13 @@ impl<'a> Stage<'a> {
         to.write_all(&self.memory)
     }
 
-    /// Whether what is in memory may be there. Behind what is in a file, little may.
+    /// Returns whether the bytes may stay in memory. Once there is a file, memory holds only [`ALWAYS`] bytes.
     fn has_room(&mut self) -> bool {
         let length = self.memory.len();
         length <= ALWAYS || (self.file.is_none() && self.count(length - ALWAYS) <= MOST)
     }
 
-    /// So many count for this; gives how many do in all.
+    /// Sets how many bytes count for this call, and returns the total of all calls.
     fn count(&mut self, bytes: usize) -> usize {
         let before = std::mem::replace(&mut self.counted, bytes);
         if bytes >= before {
@@ -114,7 +113,7 @@ mod tests {
             drop(other);
             assert_eq!(STAGED.load(Ordering::Relaxed), 0);
         }
-        // Nothing but the file is left.
+        // No other file remains.
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

@@ -1,5 +1,5 @@
-//! The streams of one call: what has come and is not yet used, and how much may be sent. The reader of the connection
-//! puts in, the thread that works on the call takes out and waits.
+//! The streams of one call: the data that has arrived, and the credit for sending. The connection's reader adds data;
+//! the thread that works on the call takes it and waits for it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -8,10 +8,10 @@ use super::bell::Bell;
 use super::budget::Held;
 use super::frame::{Broken, CREDIT};
 
-/// How many bytes are used before credit for them is given back: a quarter of what a stream begins with.
+/// How many bytes are consumed before credit for them is granted again: a quarter of the initial credit.
 const GIVE_BACK: u32 = CREDIT / 4;
 
-/// The call was given up, or its connection is gone: whoever works on it stops, and tells nobody.
+/// The call was cancelled, or its connection is closed. Work on it stops without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped;
 
@@ -25,23 +25,23 @@ pub struct Streams {
 
 #[derive(Debug)]
 struct State {
-    /// Whether the call takes a stream at all.
+    /// Whether the call has a stream 0.
     takes: bool,
-    /// What came on stream 0 and nobody has taken.
+    /// The bytes of stream 0 that have not been taken.
     arrived: VecDeque<u8>,
     held: Held,
-    /// How much more may come on it.
+    /// How many more bytes the peer may send on it.
     room: u32,
-    /// What was taken and not yet given back as credit.
+    /// The bytes that were taken but for which no credit has been granted yet.
     used: u32,
     ended: bool,
-    /// How much may be sent on the streams 1 and 2.
+    /// How many bytes may be sent on streams 1 and 2.
     credit: [u32; 2],
     stopped: bool,
 }
 
 impl Streams {
-    /// Those of a new call; `takes` says whether it has a stream 0.
+    /// Creates the streams of a new call; `takes` says whether it has a stream 0.
     pub fn new(takes: bool) -> Self {
         let state = State {
             takes,
@@ -60,10 +60,10 @@ impl Streams {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// More of a stream has come.
+    /// Adds data that has arrived on a stream.
     ///
     /// # Errors
-    /// Where nothing may.
+    /// If the stream does not exist or has ended, or the data exceeds the credit.
     pub fn arrived(&self, stream: u8, bytes: &[u8]) -> Result<(), Broken> {
         let mut state = self.state();
         state.open(stream)?;
@@ -76,10 +76,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Nothing more comes on a stream.
+    /// Marks a stream as complete.
     ///
     /// # Errors
-    /// Where it had ended, or is none of this call.
+    /// If it is already complete, or not a stream of this call.
     pub fn ended(&self, stream: u8) -> Result<(), Broken> {
         let mut state = self.state();
         state.open(stream)?;
@@ -88,10 +88,10 @@ impl Streams {
         Ok(())
     }
 
-    /// So much more may be sent on a stream.
+    /// Adds credit for sending on a stream.
     ///
     /// # Errors
-    /// Where that is more than can be counted, or the stream does not come from the guest.
+    /// If the credit overflows, or the guest does not send on this stream.
     pub fn credit(&self, stream: u8, bytes: u32) -> Result<(), Broken> {
         let mut state = self.state();
         let credit = outgoing(stream).and_then(|index| state.credit.get_mut(index));
@@ -101,22 +101,22 @@ impl Streams {
         Ok(())
     }
 
-    /// The call is over, whether or not it was done.
+    /// Stops the call, whether or not it is finished.
     pub fn stop(&self) {
         self.state().stopped = true;
         self.changed.notify_all();
-        // Whoever hangs it up later looks at the state after that.
+        // A bell that is set later checks the state itself.
         if let Some(bell) = self.bell.get() {
             bell.ring();
         }
     }
 
-    /// Whether it was stopped.
+    /// Returns whether the call was stopped.
     pub fn stopped(&self) -> bool {
         self.state().stopped
     }
 
-    /// Rings this bell when the call is stopped from now on.
+    /// Rings this bell when the call is stopped, or at once if it already is.
     pub fn ring_when_stopped(&self, bell: &Arc<Bell>) {
         let _ = self.bell.set(Arc::clone(bell));
         if self.stopped() {
@@ -124,8 +124,7 @@ impl Streams {
         }
     }
 
-    /// Waits for what comes on stream 0 and gives how many bytes there are now, none at its end; and how much credit is to
-    /// be given for them.
+    /// Waits for data on stream 0. Returns the number of bytes, 0 at its end, and the credit to grant for them.
     pub fn take(&self, to: &mut [u8]) -> Result<(usize, Option<u32>), Stopped> {
         let waits = |state: &mut State| !state.stopped && !state.ended && state.arrived.is_empty();
         let mut state = self.changed.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
@@ -139,14 +138,14 @@ impl Streams {
         to[cut..length].copy_from_slice(&second[..length - cut]);
         state.arrived.drain(..length);
         state.held.less(length);
-        // No more comes at once than there is credit for.
+        // The credit limits how much can arrive at once.
         state.used += u32::try_from(length).unwrap_or_default();
         let give = (state.used >= GIVE_BACK && !state.ended).then(|| std::mem::take(&mut state.used));
         state.room += give.unwrap_or_default();
         Ok((length, give))
     }
 
-    /// Waits until something may be sent on a stream, and gives how much; [`sent`](Self::sent) takes it off.
+    /// Waits for credit on a stream and returns it. [`sent`](Self::sent) deducts from it.
     pub fn may_send(&self, stream: u8) -> Result<usize, Stopped> {
         let index = outgoing(stream).unwrap_or_default();
         let waits = |state: &mut State| !state.stopped && state.credit[index] == 0;
@@ -154,7 +153,7 @@ impl Streams {
         if state.stopped { Err(Stopped) } else { Ok(state.credit[index] as usize) }
     }
 
-    /// So much was sent on a stream.
+    /// Deducts sent bytes from the credit of a stream.
     pub fn sent(&self, stream: u8, bytes: usize) {
         let credit = &mut self.state().credit[outgoing(stream).unwrap_or_default()];
         *credit = credit.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -170,7 +169,7 @@ impl State {
     }
 }
 
-/// Where the credit of a stream stands.
+/// Returns the index of a stream's credit.
 fn outgoing(stream: u8) -> Option<usize> {
     usize::from(stream).checked_sub(1).filter(|index| *index < 2)
 }

@@ -1,4 +1,4 @@
-//! The calls of one connection, and the rules that its frames keep to. No I/O: what a frame asks for is handed on.
+//! The open calls of one connection, and the rules for its frames. It does no I/O: it returns complete requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,42 +9,43 @@ use super::request::{self, Request};
 use super::streams::Streams;
 use crate::message::{Code, Fault};
 
-/// How many calls may be open at once, those that wait to be worked on included.
+/// The maximum number of open calls, including those that wait to run.
 const MOST: usize = 1024;
 
-/// A request that has come whole.
+/// A complete request.
 #[derive(Debug)]
 pub struct Asked {
     /// The number of its call.
     pub call: u32,
-    /// What it says, or why it says nothing.
+    /// The request, or why it is invalid.
     pub request: Result<Request, Fault>,
     /// The streams of its call.
     pub streams: Arc<Streams>,
-    /// The memory that it takes.
+    /// The memory that it uses.
     pub held: Held,
 }
 
-/// The calls that are open.
+/// The open calls.
 #[derive(Debug, Default)]
 pub struct Table {
     open: HashMap<u32, Open>,
-    /// The highest number of a call so far. They only grow: what is not open and not above it is over.
+    /// The highest call number so far. Numbers only grow, so a lower number that is not open belongs to a finished
+    /// call.
     highest: u32,
 }
 
 #[derive(Debug)]
 enum Open {
-    /// Parts of its request have come.
+    /// Its request is incomplete.
     Asking(Vec<u8>, Held),
     Working(Arc<Streams>),
 }
 
 impl Table {
-    /// Takes a frame, and gives a request where one is whole with it.
+    /// Processes a frame. Returns the request that it completes, if any.
     ///
     /// # Errors
-    /// Where the frame breaks a rule; the connection ends then.
+    /// If the frame violates the protocol. The connection then ends.
     pub fn take(&mut self, frame: &Frame<'_>) -> Result<Option<Asked>, Broken> {
         match frame.kind {
             Kind::Request => return self.request(frame.call, frame.payload),
@@ -89,7 +90,7 @@ impl Table {
         if piece.len() > PIECE {
             return Err(Broken("a part of a request is too long"));
         }
-        // It stays on the table, to be stopped with the others.
+        // The call stays in the table, so that it is stopped with the others.
         if let Some(Open::Working(_)) = self.open.get(&call) {
             return Err(Broken("a call was started twice"));
         }
@@ -116,14 +117,14 @@ impl Table {
         let request = serde_json::from_slice(&text).map_err(|error| {
             Fault::new(Code::InvalidInput, format!("the guest does not understand the request: {error}"))
         });
-        // Whether what was not understood takes data, nobody knows.
+        // It is unknown whether an invalid request sends data, so data is accepted.
         let takes = matches!(request, Ok(Request::Write(_) | Request::Unpack(_)) | Err(_));
         let streams = Arc::new(Streams::new(takes));
         self.open.insert(call, Open::Working(Arc::clone(&streams)));
         Ok(Some(Asked { call, request, streams, held }))
     }
 
-    /// The streams of a call that is worked on; none where it is over.
+    /// Returns the streams of a running call, or `None` if it is finished.
     fn working(&self, call: u32) -> Result<Option<&Arc<Streams>>, Broken> {
         self.known(call)?;
         match self.open.get(&call) {
@@ -136,19 +137,19 @@ impl Table {
     }
 
     fn known(&self, call: u32) -> Result<(), Broken> {
-        // 0 is the handshake, which is over.
+        // 0 is the handshake, which is complete.
         if call == 0 || call > self.highest {
             return Err(Broken("received a frame before the request of its call"));
         }
         Ok(())
     }
 
-    /// A call is over: frames that are still on their way to it are ignored from now on.
+    /// Marks a call as finished. Frames for it that are still in flight are ignored.
     pub fn over(&mut self, call: u32) {
         self.open.remove(&call);
     }
 
-    /// The connection is: everything stops.
+    /// Stops all calls, at the end of the connection.
     pub fn stop(&mut self) {
         for (_, open) in self.open.drain() {
             if let Open::Working(streams) = open {
@@ -169,7 +170,7 @@ mod tests {
     const WRITE: &[u8] = br#"{"write":{"root":"/","path":"/x"}}"#;
     const STAT: &[u8] = br#"{"stat":{"root":"/","path":"/x"}}"#;
 
-    /// What becomes of frames: the requests, or the rule that was broken.
+    /// Processes frames. Returns the requests, or the rule that was broken.
     fn play(frames: &[Vec<u8>]) -> Result<Vec<Asked>, Broken> {
         play_on(&mut Table::default(), frames)
     }
@@ -232,7 +233,7 @@ mod tests {
         play_on(&mut table, &[encode(2, Kind::Cancel, &[])]).unwrap();
         let stopped = || asked.iter().map(|asked| asked.streams.stopped()).collect::<Vec<_>>();
         assert_eq!(stopped(), [false, true, false]);
-        // What ends the connection stops what it is about, too.
+        // A violation that ends the connection also stops the call it names.
         play_on(&mut table, &[ask(3, STAT)]).unwrap_err();
         table.stop();
         assert_eq!(stopped(), [true, true, true]);
@@ -243,7 +244,7 @@ mod tests {
         let long = format!(r#"{{"stat":{{"root":"/","path":"/{}"}}}}"#, "x".repeat(3 * PIECE));
         let asked = play(&[encode_text(1, Kind::Request, long.as_bytes())]).unwrap();
         assert!(matches!(&asked[0].request, Ok(Request::Stat(place)) if place.path.len() == 3 * PIECE + 1));
-        // One that ends where a frame does, and pieces of two calls in turn.
+        // A request that ends with a full frame, and the interleaved pieces of two calls.
         let exact = format!("{long}{}", " ".repeat(4 * PIECE - long.len()));
         let (one, two): (Vec<_>, Vec<_>) = (0..4)
             .map(|n| {
@@ -311,7 +312,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, no more is taken for a call than the credit it had.
+        /// A call never accepts more data than its credit.
         #[test]
         fn never_more_than_the_credit(lengths in vec(0..PIECE, 1..30), takes in vec(1..PIECE, 1..30)) {
             let mut table = Table::default();

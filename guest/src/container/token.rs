@@ -1,8 +1,8 @@
-//! The token of this start of the container: whoever says it first of all on a connection is the class.
+//! The token of this start of the container. A client that sends it first on a connection is the Durable Object class.
 //!
-//! What runs in the sandbox must not come by it, with the guest's own user and as root. It stands in the environment for
-//! as long as it takes the guest to get to its first lines; nothing else runs by then. Of the memory that the kernel
-//! shows as `/proc/1/environ` it is wiped, and the memory as a whole is out of reach ([`shut`](super::shut)).
+//! Programs in the sandbox must not obtain it, neither as the guest's own user nor as root. It is in the environment
+//! until the guest runs its first lines; no other process runs by then. The guest wipes it from the memory that the
+//! kernel shows as `/proc/1/environ`, and protects its memory as a whole ([`shut`](super::shut)).
 #![allow(unsafe_code, reason = "the memory of the environment has no safe API")]
 
 use std::ffi::{CStr, c_char};
@@ -12,26 +12,26 @@ use subtle::ConstantTimeEq;
 
 use super::shut::Weak;
 
-/// The variable it comes in.
+/// The environment variable that contains it.
 pub(super) const VARIABLE: &str = "KOZE_GUEST_TOKEN";
-/// How long it is: 32 bytes in lower-case hex.
+/// Its length: 32 bytes in lowercase hexadecimal.
 const LENGTH: usize = 64;
 
 unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
-/// The token. It is neither printed nor copied.
+/// The token. It is never printed or copied.
 pub(super) struct Token([u8; LENGTH]);
 
 impl Token {
-    /// Takes it out of the environment and leaves nothing of it there; none where there is none, or it is no token.
+    /// Removes the token from the environment and wipes it there. Returns `None` if it is missing or malformed.
     ///
     /// # Safety
-    /// No other thread runs, and nobody keeps a pointer into the environment.
+    /// No other thread runs, and no pointer into the environment is kept.
     pub(super) unsafe fn take(weak: Weak) -> Option<Self> {
         let mut token = None;
-        // SAFETY: `environ` is a list of texts that end in NUL, with a null pointer at its end; this thread is the only one.
+        // SAFETY: `environ` is a null-terminated array of NUL-terminated strings, and this is the only thread.
         unsafe {
             let mut from = environ;
             let mut to = from;
@@ -45,7 +45,7 @@ impl Token {
                     to = to.add(1);
                     continue;
                 };
-                // Without a copy of it anywhere else.
+                // This leaves no other copy of it.
                 token = <&[u8; LENGTH]>::try_from(value)
                     .ok()
                     .filter(|value| hex(*value))
@@ -66,7 +66,7 @@ impl Token {
         token
     }
 
-    /// Whether it is this one. How long that takes says nothing but the length, which is no secret.
+    /// Compares in constant time. The time reveals only the length, which is not secret.
     pub(super) fn is(&self, said: &[u8]) -> bool {
         self.0.ct_eq(said).into()
     }

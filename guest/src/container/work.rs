@@ -1,5 +1,5 @@
-//! What is done for each request. A thread that works on a call waits for files, programs and its peer as long as they
-//! take; nothing else waits for it.
+//! Executes requests. The thread of a call may block on files, programs and its peer; nothing else waits for that
+//! thread.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -18,7 +18,8 @@ use crate::message::{Code, Fault, Place};
 use crate::place::fault;
 use crate::stream;
 
-/// Does what a call asks for, and gives the answer, unless it was given up. `held` is the memory of the request.
+/// Executes the request of a call and returns its answer, unless the call was cancelled. `held` accounts for the memory
+/// of the request.
 pub(super) fn work(
     guest: &Guest,
     call: &Call,
@@ -60,7 +61,7 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         }
         Request::Pack(what) => pack(call, what)?,
         Request::Unpack(place) => unpack(call, &place)?,
-        // Done by whoever read it.
+        // The thread that read the request has already done it.
         Request::KillAll {} => Done::Nothing {},
     })
 }
@@ -84,7 +85,7 @@ fn read(call: &Call, what: Read) -> Result<Done, End> {
     let next = |to: &mut [u8], at: u64| loop {
         return match file.read_at(to, at) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // Some files of /proc know no offsets this large.
+            // Some files of /proc reject offsets this large.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput && at > size => Ok(0),
             read => read.map_err(|error| failed(&error)),
         };
@@ -99,7 +100,7 @@ fn read(call: &Call, what: Read) -> Result<Done, End> {
         sent += piece as u64;
     }
     call.end(1)?;
-    // Of a file of /proc, or one that grew.
+    // Files of /proc report no size, and a file may have grown.
     let size = if sent == 0 { size } else { size.max(offset.saturating_add(sent)) };
     Ok(Done::Size { size })
 }
@@ -111,7 +112,7 @@ fn write(guest: &Guest, call: &Call, what: Write) -> Result<Done, End> {
     Ok(Done::Size { size })
 }
 
-/// Replaces a file in one step. Where it does not come to that, the new one goes away.
+/// Replaces a file atomically. The staging file is removed on failure.
 fn replace(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     let (file, pending) = files::create(place)?;
     let mut file = File::from(file);
@@ -129,7 +130,7 @@ fn replace(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     Ok(size)
 }
 
-/// Puts bytes behind those of a file, all or none, once all have come.
+/// Appends to a file, all bytes or none, after all of them have arrived.
 fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     let failed = |error: io::Error| fault(&error, &place.path);
     let (mut stage, mut buffer) = (Stage::new(place), vec![0; PIECE]);
@@ -140,13 +141,13 @@ fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
         }
         stage.put(&buffer[..length])?;
     }
-    // Paths that differ may lead to one file: one writer at a time.
+    // Different paths may name the same file, so there is one writer at a time.
     let _one = guest.one_writer();
     let (file, made) = files::append(place)?;
     let mut file = File::from(file);
     let before = file.metadata().map_err(failed)?.len();
     if let Err(error) = stage.pour(&mut file) {
-        // Part of it may be there.
+        // Some of the bytes may have been written.
         let _ = file.set_len(before);
         return Err(failed(error).into());
     }
@@ -155,10 +156,10 @@ fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     Ok(size)
 }
 
-/// A directory may have any number of entries: none is kept longer than it takes to send it.
+/// Sends the entries one by one, because a directory may have any number of them.
 fn list(call: &Call, place: &Place) -> Result<Done, End> {
     let mut to = Writer::new(call, 1);
-    // Sending fails where nobody listens any more; making JSON of texts and numbers does not.
+    // Only sending can fail, if the call was cancelled; serializing strings and numbers cannot.
     let stopped = |_| End::Stopped;
     let mut between = "[";
     files::each(place, |entry| {
@@ -180,18 +181,18 @@ fn pack(call: &Call, what: Pack) -> Result<Done, End> {
     Ok(Done::Nothing {})
 }
 
-/// What limits it is the disk of the container.
+/// The size is limited by the container's disk only.
 fn unpack(call: &Call, place: &Place) -> Result<Done, End> {
     let size = stream::unpack(place, u64::MAX, Reader(call)).map_err(|fault| stopped_or(call, fault))?;
     Ok(Done::Size { size })
 }
 
-/// A stream that ends early is a fault, unless the call was given up.
+/// A stream that ends early is an error, unless the call was cancelled.
 fn stopped_or(call: &Call, fault: Fault) -> End {
     if call.streams.stopped() { End::Stopped } else { End::Fault(fault) }
 }
 
-/// What is said of every call where the container has no file system of processes.
+/// The error of every call if the container has no `/proc`.
 pub(super) fn no_proc() -> Fault {
     let text = "the container has no /proc, which the guest needs to find files and processes";
     Fault::new(Code::Unsupported, text)

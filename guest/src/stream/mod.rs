@@ -1,9 +1,9 @@
-//! A file or tree as a stream: what one guest packs, another unpacks. A record is a message; behind that of a file come
-//! its bytes in pieces, each with its length in front, and an empty one at the end.
+//! Serializes a file or tree: one guest packs it, another unpacks it. A record is a message. The record of a file is
+//! followed by its bytes in pieces, each with a length prefix, and an empty piece at the end.
 //!
-//! A sender that fails says so in the stream, as its last record. In the middle of a file, the length [`FAILED`] announces it.
+//! If the sender fails, its last record says why. In the middle of a file, the length [`FAILED`] announces that record.
 //!
-//! Neither end follows a link below the place it is told. Who unpacks believes nothing: what comes may be from anybody.
+//! Neither end follows a link below the given path. The receiver trusts nothing: the stream may come from anywhere.
 
 mod pack;
 #[cfg(test)]
@@ -16,26 +16,26 @@ pub(crate) use self::pack::pack;
 pub(crate) use self::unpack::unpack;
 use crate::message::Fault;
 
-/// How many bytes of a file are read and written at once. These few stay in a processor's cache, and so do those in the pipe:
-/// of eight times as many, each copy takes twice as long.
+/// How many bytes of a file are read and written at once. Pieces of this size stay in the processor's cache, as does
+/// the content of the pipe; with eight times the size, each copy takes twice as long.
 const PIECE: usize = 32 << 10;
-/// What is in front of a piece: how long it is.
+/// The length prefix of a piece.
 const HEAD: usize = 4;
-/// The length in front of a record that ends the stream in the middle of a file.
+/// The length prefix that announces a failure record in the middle of a file.
 const FAILED: u32 = u32::MAX;
-/// The longest record: a name and a link's target.
+/// The maximum length of a record: a name and a link target.
 const RECORD: usize = 16 << 10;
-/// The longest text of a failure in a stream, in bytes: a path in it may be far longer than a record.
+/// The maximum length of a failure's text, in bytes: a path in it may be much longer than a record.
 const REASON: usize = 4 << 10;
-/// A file that says it is empty and is not, of `/proc`, is read this far.
+/// How much is read from a file that reports size 0, as those of `/proc` do.
 const UNKNOWN: u64 = 16 << 20;
-/// How many files and directories one stream holds.
+/// The maximum number of files and directories in a stream.
 const MOST: usize = 1_000_000;
-/// How deep they lie; each level keeps a descriptor.
+/// The maximum depth of the tree; each level holds a descriptor.
 const DEEPEST: usize = 400;
-/// What a file or directory takes on the disk beside its bytes.
+/// The disk space that a file or directory takes in addition to its content.
 const BLOCK: u64 = 4096;
-/// How often a name is looked at that is something else each time.
+/// How often a name that keeps changing is retried.
 const TURNS: usize = 40;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,10 +52,10 @@ enum Record {
         name: Vec<u8>,
         target: Vec<u8>,
     },
-    /// The directory has nothing more in it.
+    /// The end of a directory.
     Up,
-    /// That was all.
+    /// The end of the stream.
     End,
-    /// The sender could not go on.
+    /// The sender failed.
     Failed(Fault),
 }

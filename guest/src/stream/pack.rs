@@ -1,4 +1,4 @@
-//! The sending end of a stream.
+//! The sending end.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::tree;
 
 /// Why packing stopped.
 enum Stop {
-    /// Nobody reads any more: who did says why.
+    /// The reader is gone. It reports the reason itself.
     Deaf,
     Fault(Fault),
 }
@@ -28,8 +28,8 @@ impl From<Fault> for Stop {
     }
 }
 
-/// Writes what a place leads to as a stream. What has the name `except` is left out: a copy into itself ends so. What comes
-/// in many small parts should be buffered by `to`.
+/// Serializes a file or tree. Entries with the name `except` are left out, so that a tree can be copied into itself.
+/// `to` should buffer small writes.
 pub(crate) fn pack(place: &Place, except: &str, to: impl Write) -> Result<(), Fault> {
     let at = place::resolve(place, true)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
@@ -53,14 +53,14 @@ pub(crate) fn pack(place: &Place, except: &str, to: impl Write) -> Result<(), Fa
     match packed.and_then(|()| pack.record(&Record::End)).and_then(|()| pack.flush()) {
         Ok(()) | Err(Stop::Deaf) => Ok(()),
         Err(Stop::Fault(fault)) => {
-            // The answer to this call says it as well; the receiver may have no other way to hear of it.
+            // The answer to this call reports it too, but the receiver may have no other way to learn of it.
             let _ = pack.failed(&fault);
             Err(fault)
         }
     }
 }
 
-/// A directory that is packed: its name, and what in it is still to come.
+/// A directory in progress: its name, and the entries that remain.
 struct Open {
     name: OsString,
     directory: OwnedFd,
@@ -74,7 +74,7 @@ struct Pack<'a, W> {
     top: &'a str,
     open: Vec<Open>,
     count: usize,
-    /// Whether the receiver waits for a piece of a file.
+    /// Whether the receiver expects a piece of a file.
     in_file: bool,
 }
 
@@ -93,7 +93,7 @@ impl<W: Write> Pack<'_, W> {
         Ok(())
     }
 
-    /// Packs what has the name in the innermost directory. It may become something else under our hands.
+    /// Packs an entry of the innermost directory. The entry may change at any time.
     fn entry(&mut self, name: &OsStr) -> Result<(), Stop> {
         for _ in 0..TURNS {
             let Some(open) = self.open.last() else { break };
@@ -113,9 +113,9 @@ impl<W: Write> Pack<'_, W> {
                     );
                     return Err(Fault::new(Code::Unsupported, text).into());
                 }
-                // Gone since.
+                // Removed in the meantime.
                 Err(Errno::NOENT) => return Ok(()),
-                // Something else by now.
+                // Its type has changed.
                 Err(Errno::LOOP | Errno::NOTDIR | Errno::INVAL | Errno::NXIO) => {}
                 Err(error) => return Err(fault(&error.into(), &self.path(name)).into()),
             }
@@ -136,7 +136,7 @@ impl<W: Write> Pack<'_, W> {
         Ok(())
     }
 
-    /// Packs a file as long as it was when it was opened: one that grows all the time comes to an end, too.
+    /// Packs a file up to its size when it was opened, so that a file that keeps growing also ends.
     fn file(&mut self, name: &OsStr, mut file: File) -> Result<(), Stop> {
         self.count(name)?;
         let stat = rustix::fs::fstat(&file).map_err(|error| fault(&error.into(), &self.path(name)))?;
@@ -163,7 +163,7 @@ impl<W: Write> Pack<'_, W> {
         self.out.write_all(&[0; HEAD]).map_err(|_| Stop::Deaf)
     }
 
-    /// Ends the stream with the reason why it is not whole.
+    /// Ends the stream with a failure record.
     fn failed(&mut self, fault: &Fault) -> Result<(), Stop> {
         if self.in_file {
             self.out.write_all(&FAILED.to_le_bytes()).map_err(|_| Stop::Deaf)?;
@@ -205,7 +205,7 @@ enum Found {
     Other,
 }
 
-/// What has the name in the directory, opened.
+/// Opens an entry of a directory.
 fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Found> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;

@@ -1,4 +1,4 @@
-//! Streams of anybody: what they say comes to be whole and in its place, or not at all.
+//! Untrusted streams: a stream is unpacked completely and in its place, or not at all.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn directory(name: &str) -> Vec<u8> {
     record(&Record::Directory { name: name.into(), mode: 0o755 })
 }
 
-/// A tree with one of each, as a stream.
+/// Serializes a tree with one entry of each type.
 fn stream(dir: &Path) -> Vec<u8> {
     let tree = dir.join("tree");
     fs::create_dir_all(tree.join("sub/empty")).unwrap();
@@ -34,7 +34,7 @@ fn stream(dir: &Path) -> Vec<u8> {
     bytes
 }
 
-/// What a directory holds once a stream was made in it: nothing but `to`, where that was done.
+/// Unpacks a stream in a directory. The directory then contains only `to` on success, and nothing on failure.
 fn made(dir: &Path, bytes: &[u8]) -> Result<u64, Fault> {
     let inside = dir.join("in");
     fs::create_dir(&inside).unwrap();
@@ -65,10 +65,10 @@ fn its_sender_says_why() {
     for bytes in [&[&directory("")[..], &failed].concat(), &failed, &in_file] {
         assert_eq!(made(dir.path(), bytes), Err(Fault::new(Code::PermissionDenied, "no")));
     }
-    // Where a file cannot go on, nothing else than that may stand.
+    // Only a failure record may follow the announcement of a failure.
     let no_reason = [&in_file[..in_file.len() - failed.len()], &record(&Record::Up)].concat();
     assert_eq!(made(dir.path(), &no_reason).unwrap_err().why, Code::Unavailable);
-    // A pipe among files, behind the first of them.
+    // A tree that contains a pipe.
     let tree = dir.path().join("t");
     fs::create_dir(&tree).unwrap();
     rustix::fs::mknodat(
@@ -84,7 +84,7 @@ fn its_sender_says_why() {
     assert_eq!((said.why, made(dir.path(), &bytes)), (Code::Unsupported, Err(said.clone())));
 }
 
-/// What gives the same bytes without an end, behind a beginning.
+/// A reader that continues a stream with endless records.
 struct Endless<'a>(&'a [u8], usize, Vec<u8>);
 
 impl std::io::Read for Endless<'_> {
@@ -104,7 +104,7 @@ impl std::io::Read for Endless<'_> {
 fn names_without_an_end_are_too_many() {
     let dir = TempDir::new().unwrap();
     let begun = directory("");
-    // By the room there is, which each of them takes a part of.
+    // The limit is reached because each entry counts against it.
     let fault = unpack(&at(&dir.path().join("to")), 1 << 20, Endless(&begun, 0, Vec::new())).unwrap_err();
     assert_eq!(fault.why, Code::TooLarge);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -126,7 +126,7 @@ proptest! {
         let mut bytes = stream(dir.path());
         for (index, byte) in changes {
             let at = index.index(bytes.len());
-            // Mostly in what is no file's.
+            // Mostly outside of file content.
             let at = if at % 4 == 0 { at } else { at % 400 };
             bytes[at] = byte;
         }

@@ -1,4 +1,4 @@
-//! The receiving end of a stream.
+//! The receiving end.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,8 +15,8 @@ use crate::message::{self, Code, Fault, Place};
 use crate::place::{self, fault};
 use crate::tree;
 
-/// Makes at a place, where nothing is, what a stream holds; gives the bytes of its files. Where that fails, or the
-/// stream ends too early, all is taken away again. `most` bytes are what there is room for.
+/// Creates the file or tree of a stream at a path that does not exist. Returns the total size of its files. On failure,
+/// or if the stream ends early, everything is removed again. `most` is the maximum size in bytes.
 pub(crate) fn unpack(place: &Place, most: u64, from: impl Read) -> Result<u64, Fault> {
     let (above, name) = place::entry_made(place)?;
     let mut unpack = Unpack {
@@ -40,7 +40,7 @@ pub(crate) fn unpack(place: &Place, most: u64, from: impl Read) -> Result<u64, F
 struct Unpack<'a, R> {
     from: BufReader<R>,
     buffer: Vec<u8>,
-    /// The directories that are being filled, with the permission bits they get at the end.
+    /// The directories in progress, with the permission bits that they get at the end.
     open: Vec<(OwnedFd, u32)>,
     made: bool,
     path: &'a str,
@@ -54,7 +54,7 @@ impl<R: Read> Unpack<'_, R> {
     fn all(&mut self, above: BorrowedFd<'_>, top: &OsStr) -> Result<(), Fault> {
         loop {
             let record = self.record()?;
-            // Each takes a place of its own, and none comes behind the first but below it.
+            // The first record creates the root of the tree; all others are inside it.
             if self.made == self.open.is_empty() && !matches!(record, Record::End | Record::Failed(_)) {
                 return Err(self.broken());
             }
@@ -88,7 +88,7 @@ impl<R: Read> Unpack<'_, R> {
         }
     }
 
-    /// Makes something: the first of all at the place itself, what follows in the innermost directory.
+    /// Creates an entry: the first one at the path itself, the others in the innermost directory.
     fn place<T>(
         &mut self,
         above: BorrowedFd<'_>,
@@ -144,7 +144,7 @@ impl<R: Read> Unpack<'_, R> {
             }
             self.take(length as u64)?;
             size += length as u64;
-            // The kernel would end this process.
+            // Exceeding this limit would make the kernel kill this process.
             if size > self.longest {
                 return Err(self.failed(Errno::FBIG));
             }
@@ -182,7 +182,7 @@ impl<R: Read> Unpack<'_, R> {
     }
 }
 
-/// What came is not a whole stream: its sender knows why, if anybody does.
+/// The error of an incomplete stream. Only its sender may know why.
 fn broken(path: &str) -> Fault {
     Fault::new(Code::Unavailable, format!("{path}: the data is incomplete"))
 }

@@ -1,4 +1,4 @@
-//! The guest in a container whose first process is another, which reaps nothing.
+//! The guest in a container with another first process, which does not reap.
 
 use crate::Test;
 use crate::client::until;
@@ -11,19 +11,19 @@ pub(crate) const TESTS: &[Test] = &[
     ("beside_another_it_says_why_it_does_not_start", fails),
 ];
 
-/// One that was started by a shell, which is the first process and waits for nobody.
+/// Starts a guest from a shell that is the first process and does not wait for it.
 fn started() -> Stage {
     How::new().arguments(&["--beside"]).before(&["sh", "-c", "\"$@\" && exec sleep 9888", "sh"]).start()
 }
 
 fn beside() {
     let stage = started();
-    // It prints the port for the program that started it, and does not wait for it.
+    // It prints its port, and does not block the program that started it.
     stage.said(&format!("koze-guest listens at {}", stage.address.port()));
     let client = stage.client();
     assert!(until(|| client.sh("cat /proc/1/comm") == "sleep"));
     assert_eq!(client.sh("echo ${PWD-none}:${SHLVL-none}:${KOZE_GUEST_TOKEN-none}"), "/:none:none");
-    // What its first process may do, programs may.
+    // Programs have the capabilities of the first process.
     assert_eq!(client.sh("grep -h ^CapBnd /proc/1/status /proc/self/status | uniq | wc -l"), "1");
     drop(client);
     assert_eq!(stage.client().sh("echo on"), "on");
@@ -42,7 +42,7 @@ fn reaps() {
 fn signals() {
     let stage = started();
     let client = stage.client();
-    // Until then a signal may end the program in front, and with it the shell.
+    // Before that, a signal may kill the foreground program, and with it the shell.
     assert!(until(|| client.sh("cat /proc/1/comm") == "sleep"));
     let said = client.sh("trap '' TERM INT HUP QUIT USR1 USR2 ALRM
                           for name in TERM INT HUP QUIT USR1 USR2 ALRM; do kill -s $name -- -1; done; echo on");

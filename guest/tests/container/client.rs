@@ -1,4 +1,4 @@
-//! A client of the guest: the side of the Durable Object.
+//! A client of the guest, in place of the Durable Object.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -11,10 +11,10 @@ use std::time::Duration;
 use koze_guest::container::frame::{CREDIT, Decoder, Kind, LONGEST, PIECE, encode, encode_text};
 use serde_json::{Value, json};
 
-/// How long anything may take.
+/// The timeout of every operation.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What comes of a call.
+/// An event of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Event {
     Data(u8, Vec<u8>),
@@ -25,7 +25,7 @@ pub(crate) enum Event {
 
 type Calls = Arc<Mutex<Option<HashMap<u32, Sender<Event>>>>>;
 
-/// A connection that has said hello.
+/// An authenticated connection.
 pub(crate) struct Client {
     socket: TcpStream,
     writing: Mutex<u32>,
@@ -37,11 +37,11 @@ pub(crate) struct Call<'a> {
     client: &'a Client,
     pub(crate) number: u32,
     events: Receiver<Event>,
-    /// What came while something else was waited for.
+    /// Events that arrived while others were awaited.
     early: RefCell<VecDeque<Event>>,
 }
 
-/// All that came of a call.
+/// The complete result of a call.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) answer: Value,
@@ -49,7 +49,7 @@ pub(crate) struct Outcome {
     pub(crate) err: Vec<u8>,
 }
 
-/// A connection that has said nothing.
+/// Opens a connection without authenticating.
 pub(crate) fn connect(to: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(to).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -57,12 +57,12 @@ pub(crate) fn connect(to: SocketAddr) -> TcpStream {
     socket
 }
 
-/// The first frame.
+/// Returns the first frame.
 pub(crate) fn hello(token: &str) -> Vec<u8> {
     encode(0, Kind::Hello, json!({ "token": token, "protocol": 1 }).to_string().as_bytes())
 }
 
-/// Whether the other end closes the connection.
+/// Returns whether the peer closes the connection.
 pub(crate) fn closes(socket: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     match socket.read_to_end(&mut rest) {
@@ -71,7 +71,7 @@ pub(crate) fn closes(socket: &mut TcpStream) -> bool {
     }
 }
 
-/// The next frame.
+/// Receives the next frame.
 fn frame(socket: &mut TcpStream, decoder: &mut Decoder) -> Option<(u32, Kind, Vec<u8>)> {
     loop {
         if let Some(frame) = decoder.next().expect("the guest sends frames") {
@@ -85,7 +85,7 @@ fn frame(socket: &mut TcpStream, decoder: &mut Decoder) -> Option<(u32, Kind, Ve
 }
 
 impl Client {
-    /// Says hello.
+    /// Connects and authenticates.
     pub(crate) fn new(to: SocketAddr, token: &str) -> Option<Self> {
         let mut socket = connect(to);
         socket.write_all(&hello(token)).unwrap();
@@ -117,7 +117,7 @@ impl Client {
                     }
                     other => panic!("the guest sends no {other:?}"),
                 };
-                // Who gave a call up hears no more of it.
+                // A cancelled call gets no further events.
                 if let Some(to) = known.lock().unwrap().as_ref().and_then(|calls| calls.get(&call)) {
                     let _ = to.send(event);
                 }
@@ -127,10 +127,10 @@ impl Client {
         Some(Client { socket, writing: Mutex::new(0), calls })
     }
 
-    /// Sends anything.
+    /// Sends arbitrary bytes.
     pub(crate) fn send(&self, bytes: &[u8]) {
         let _one = self.writing.lock().unwrap();
-        // A guest that has closed the connection is noticed by reading.
+        // If the guest has closed the connection, reading detects it.
         let _ = (&self.socket).write_all(bytes);
     }
 
@@ -139,7 +139,7 @@ impl Client {
         self.open_text(&request.to_string())
     }
 
-    /// The same with any text.
+    /// The same with an arbitrary text.
     pub(crate) fn open_text(&self, request: &str) -> Call<'_> {
         let (to, events) = channel();
         let mut last = self.writing.lock().unwrap();
@@ -151,7 +151,7 @@ impl Client {
         Call { client: self, number: *last, events, early: RefCell::default() }
     }
 
-    /// Asks for something, sends what goes with it, and waits for all that comes of it.
+    /// Sends a request with its input, and waits for the complete result.
     pub(crate) fn ask_with(&self, request: &Value, input: &[u8]) -> Outcome {
         let call = self.open(request);
         call.write(input);
@@ -159,39 +159,39 @@ impl Client {
         call.outcome()
     }
 
-    /// The same with nothing to send.
+    /// The same without input.
     pub(crate) fn ask(&self, request: &Value) -> Outcome {
         self.open(request).outcome()
     }
 
-    /// What `ok` says.
+    /// Returns the result of a successful request.
     pub(crate) fn ok(&self, request: &Value) -> Value {
         self.ask(request).ok()
     }
 
-    /// Why it was not done.
+    /// Returns the error code of a failed request.
     pub(crate) fn why(&self, request: &Value) -> String {
         self.ask(request).why()
     }
 
-    /// Runs a program and gives what it prints, without the last newline.
+    /// Runs a shell script. Returns its output without the last newline.
     pub(crate) fn sh(&self, script: &str) -> String {
         let done = self.ask(&exec(&["sh", "-c", script]));
         assert_eq!(done.answer["ok"]["exit_code"], 0, "{script}: {done:?}");
         String::from_utf8(done.out).unwrap().trim_end().to_owned()
     }
 
-    /// Whether the guest has closed the connection, or does.
+    /// Returns whether the guest closes the connection.
     pub(crate) fn closes(&self) -> bool {
         until(|| self.closed())
     }
 
-    /// Whether it is closed.
+    /// Returns whether the connection is closed.
     pub(crate) fn closed(&self) -> bool {
         self.calls.lock().unwrap().is_none()
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     pub(crate) fn hang_up(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -204,14 +204,14 @@ impl Drop for Client {
 }
 
 impl Call<'_> {
-    /// Sends bytes on stream 0, as there is credit for them.
+    /// Sends bytes on stream 0, waiting for credit.
     pub(crate) fn write(&self, bytes: &[u8]) {
         let mut credit = CREDIT as usize;
         for piece in bytes.chunks(PIECE) {
             while credit < piece.len() {
                 match self.next() {
                     Some(Event::Credit(more)) => credit += more as usize,
-                    // It was answered already, or is over.
+                    // The call was already answered or cancelled.
                     other => return self.early.borrow_mut().extend(other),
                 }
             }
@@ -220,53 +220,53 @@ impl Call<'_> {
         }
     }
 
-    /// Sends bytes on stream 0, whether or not there is credit.
+    /// Sends bytes on stream 0 without waiting for credit.
     pub(crate) fn data(&self, bytes: &[u8]) {
         self.client.send(&encode(self.number, Kind::Data, &[&[0], bytes].concat()));
     }
 
-    /// The end of stream 0.
+    /// Ends stream 0.
     pub(crate) fn end(&self) {
         self.client.send(&encode(self.number, Kind::End, &[0]));
     }
 
-    /// Lets the guest send so much more on a stream.
+    /// Grants credit for a stream.
     pub(crate) fn credit(&self, stream: u8, bytes: u32) {
         let payload = [&[stream][..], &bytes.to_le_bytes()].concat();
         self.client.send(&encode(self.number, Kind::Credit, &payload));
     }
 
-    /// Gives it up.
+    /// Cancels the call.
     pub(crate) fn cancel(&self) {
         self.client.send(&encode(self.number, Kind::Cancel, &[]));
     }
 
-    /// What comes next; none where the connection is gone.
+    /// Returns the next event, or `None` if the connection is closed.
     pub(crate) fn next(&self) -> Option<Event> {
         self.wait(PATIENCE)
     }
 
-    /// The same, within a time.
+    /// The same with a timeout.
     pub(crate) fn wait(&self, time: Duration) -> Option<Event> {
         let early = self.early.borrow_mut().pop_front();
         early.or_else(|| self.events.recv_timeout(time).ok())
     }
 
-    /// All that comes, with credit for it.
+    /// Waits for the complete result, granting credit.
     pub(crate) fn outcome(self) -> Outcome {
         let mut all = [Vec::new(), Vec::new()];
         let mut ended = Vec::new();
         loop {
             match self.next().expect("the guest answers") {
                 Event::Data(stream, bytes) => {
-                    assert!(!ended.contains(&stream), "data behind the end");
+                    assert!(!ended.contains(&stream), "data after the end of its stream");
                     all[usize::from(stream) - 1].extend(&bytes);
                     self.credit(stream, u32::try_from(bytes.len()).unwrap());
                 }
                 Event::End(stream) => ended.push(stream),
                 Event::Credit(_) => {}
                 Event::Answer(answer) => {
-                    assert_eq!(self.wait(Duration::ZERO), None, "an answer is the last of a call");
+                    assert_eq!(self.wait(Duration::ZERO), None, "the answer is the last event of a call");
                     let [out, err] = all;
                     return Outcome { answer, out, err };
                 }
@@ -286,27 +286,27 @@ impl Outcome {
     }
 }
 
-/// A program in `/`, with plenty of time.
+/// Returns a request to run a program in `/`, with a long timeout.
 pub(crate) fn exec(argv: &[&str]) -> Value {
     json!({ "exec": { "argv": argv, "cwd": "/", "env": [], "timeout_ms": 60_000, "max_output": 1 << 20 } })
 }
 
-/// A path anywhere.
+/// Returns an unconfined path.
 pub(crate) fn at(path: &str) -> Value {
     json!({ "root": "/", "path": path })
 }
 
-/// A file to write.
+/// Returns a request to write a file.
 pub(crate) fn write(path: &str, append: bool) -> Value {
     json!({ "write": { "root": "/", "path": path, "append": append } })
 }
 
-/// A piece of a file.
+/// Returns a request to read part of a file.
 pub(crate) fn read(path: &str, offset: u64, limit: u64) -> Value {
     json!({ "read": { "root": "/", "path": path, "offset": offset, "limit": limit } })
 }
 
-/// Whether something comes true within the time that anything may take.
+/// Waits for a condition within the timeout.
 pub(crate) fn until(mut what: impl FnMut() -> bool) -> bool {
     let end = std::time::Instant::now() + PATIENCE;
     while std::time::Instant::now() < end {

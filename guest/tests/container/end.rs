@@ -1,4 +1,4 @@
-//! How the container ends, what it says, and the image's own entrypoint.
+//! The end of the container, its messages, and the image's own entrypoint.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn signals_from_inside() {
     for signal in all.split_whitespace() {
         client.ask(&exec(&["sh", "-c", &format!("kill -{signal} 1")]));
     }
-    // With a sender and a code of one's own, which is what the kernel lets anybody say but a `kill` from outside.
+    // Signals with a forged sender and code. The kernel accepts any except those of an outside `kill`.
     client.ask(&exec(&[
         "sh",
         "-c",
@@ -78,7 +78,7 @@ fn entrypoint_ends() {
     assert_eq!(stage.client().sh("echo on"), "on");
     stage.nothing_runs();
 
-    // One that does not end is not waited for for ever.
+    // An entrypoint that does not exit is killed after the grace period.
     let mut stage =
         How::new().arguments(&["--", "sh", "-c", "trap '' TERM; echo up; while :; do sleep 1; done"]).start();
     stage.said("up");

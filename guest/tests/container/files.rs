@@ -1,4 +1,4 @@
-//! Requests about files.
+//! File requests.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -36,7 +36,7 @@ fn write_read_append() {
     assert_eq!(client.ask_with(&write(&path, true), b" two").ok(), json!({ "size": 7 }));
     let got = client.ask(&read(&path, 0, 100));
     assert_eq!((got.answer, &got.out[..]), (json!({ "ok": { "size": 7 } }), &b"one two"[..]));
-    // Replaced in one step, with the bits it had; and through a link, which stays one.
+    // Replaced atomically, keeping its permission bits; and through a link, which stays a link.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     let before = fs::metadata(&path).unwrap().ino();
     let link = stage.path("link");
@@ -80,7 +80,7 @@ fn pieces() {
             "{offset}"
         );
     }
-    // What says it is empty and is not.
+    // A file that reports size 0 but has content.
     let got = client.ask(&read("/proc/self/../uptime", 0, 1 << 20));
     assert!(!got.out.is_empty());
     assert_eq!(got.answer, json!({ "ok": { "size": got.out.len() } }));
@@ -169,14 +169,14 @@ fn move_between_mounts() {
     assert_eq!(fs::read(target.join("below/file")).unwrap(), b"x");
     assert_eq!(names(stage.dir.path()), [""; 0]);
     assert_eq!(names(there.path()), ["tree"]);
-    // One that cannot be copied leaves nothing there, and stays here.
+    // A tree that cannot be copied stays, and leaves nothing at the target.
     fs::create_dir(stage.path("tree")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(stage.path("tree/socket")).unwrap();
     fs::remove_dir_all(&target).unwrap();
     assert_eq!(client.why(&moves), "invalid_input");
     assert_eq!(names(there.path()), [""; 0]);
     assert_eq!(names(stage.path("tree")), ["socket"]);
-    // Nor does one that is deeper than any stack.
+    // Nor does a tree that is deeper than the stack allows.
     let mut deep =
         rustix::fs::open(stage.path("tree"), rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
     fs::remove_file(stage.path("tree/socket")).unwrap();
@@ -231,7 +231,7 @@ fn long_requests() {
     request["stat"]["more"] = json!("x".repeat(4_000_000));
     assert_eq!(client.ok(&request)["kind"], "directory");
     assert_eq!(client.why(&json!({ "stat": at(&format!("/{}", "x".repeat(300_000))) })), "invalid_input");
-    // As deep as a path may be: made, and taken away again.
+    // Create and remove a directory at the maximum depth of a path.
     let top = stage.path("d");
     let deep = format!("{top}{}", "/d".repeat((4094 - top.len()) / 2));
     assert_eq!(client.ok(&json!({ "make_dir": at(&deep) })), json!({}));
@@ -240,7 +240,7 @@ fn long_requests() {
     assert_eq!(names(stage.dir.path()), [""; 0]);
 }
 
-/// The most that the guest may have needed for anything in these tests, in bytes.
+/// The maximum memory of the guest over all of these tests, in bytes.
 const LITTLE: u64 = 48 << 20;
 
 fn big_files() {

@@ -1,4 +1,4 @@
-//! Frames that break the rules: the connection ends, its calls with it, and nobody else notices.
+//! Protocol violations: they end the connection and its calls, and affect nothing else.
 
 use std::io::Write;
 
@@ -51,7 +51,7 @@ fn rules() {
         client.send(frames);
         assert!(client.closes(), "{what}");
     }
-    // In the middle of a call, which is still there.
+    // In the middle of a running call.
     let writing = |frames: &dyn Fn(u32) -> Vec<u8>| {
         let client = stage.client();
         let call = client.open(&write(&stage.path("file"), false));
@@ -89,7 +89,7 @@ fn rules() {
 
 fn garbage() {
     let stage = Stage::new();
-    // The same numbers each time.
+    // A deterministic sequence of numbers.
     let mut seed = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move || {
         seed ^= seed << 13;
@@ -103,7 +103,7 @@ fn garbage() {
         if round % 2 == 0 {
             client.send(&bytes);
         } else {
-            // Frames by their form.
+            // Well-formed frames.
             let kind = [Kind::Request, Kind::Data, Kind::End, Kind::Credit, Kind::Cancel][round / 2 % 5];
             client.send(&encode(1, kind, &bytes));
             client.send(&encode(1, kind, &bytes[..bytes.len().min(3)]));
@@ -135,7 +135,7 @@ fn json_bombs() {
 
 fn memory() {
     let stage = Stage::new();
-    // More requests that never become whole than there is room for.
+    // More incomplete requests than fit in the memory budget.
     let client = stage.client();
     for call in 1..=1024 {
         for _ in 0..40 {
@@ -146,7 +146,7 @@ fn memory() {
         }
     }
     assert!(client.closes());
-    // And more writes than there is room for, all of them within their credit.
+    // More buffered writes than fit in the memory budget, all within their credit.
     let client = stage.client();
     let sleeping: Vec<_> = (0..64).map(|_| client.open(&exec(&["sleep", "9887"]))).collect();
     let calls: Vec<_> = (0..800)

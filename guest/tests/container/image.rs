@@ -1,4 +1,4 @@
-//! Images that lack things, and the guest that is committed.
+//! Minimal images, and the committed guest.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_plain_user", plain_user),
 ];
 
-/// What `koze build` puts into images.
+/// Returns the guest that `koze build` adds to images.
 fn shipped() -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../templates/files/guest/koze-guest-x86_64");
     assert!(path.is_file(), "run `cargo xtask guest`");
@@ -42,14 +42,14 @@ fn committed() {
     assert_eq!(client.sh("echo on"), "on");
     client.ask_with(&write(&stage.path("file"), false), &vec![7; 500_000]).ok();
     assert_eq!(fs::read(stage.path("file")).unwrap(), vec![7; 500_000]);
-    // A release knows nothing of protections that are left out.
+    // A release build does not support leaving out protections.
     let weak = How::new().binary(&guest).weak("memory,environment,capabilities").start();
     let environment = format!("/proc/{}/environ", weak.pid().as_raw_pid());
     let readable = fs::read_to_string(environment).unwrap_or_default();
     assert!(!readable.contains(crate::stage::TOKEN));
 }
 
-/// Neither a shell nor a library, nor a directory but those that any container is given.
+/// An image without a shell, libraries, or directories other than those that every container has.
 fn nothing_else() {
     let image = tempfile::tempdir().unwrap();
     let root = image.path();
@@ -87,7 +87,7 @@ fn no_proc() {
 /// An image whose user is not root.
 fn plain_user() {
     if !is_root() {
-        // What everything else here is then.
+        // The other tests then cover this.
         return;
     }
     let user = ["setpriv", "--reuid", "1000", "--regid", "1000", "--clear-groups", "--"];

@@ -1,5 +1,5 @@
-//! The guest as the first process of a container, over TCP: in namespaces of its own, made by `unshare`. Where the tests
-//! do not run as root, these are a user's own.
+//! The guest as the first process of a container, over TCP, in namespaces created by `unshare`. If the tests do not run
+//! as root, these are unprivileged namespaces.
 #![cfg(target_os = "linux")]
 
 mod beside;

@@ -1,4 +1,4 @@
-//! What a program in the sandbox does to get at the token. Each says `taken`, or why it could not.
+//! Attempts of a program in the sandbox to obtain the token. Each prints `taken`, or why it failed.
 #![allow(unsafe_code, reason = "ptrace and its relatives have no safe form")]
 
 use std::fs;
@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use crate::stage::TOKEN;
 use crate::token::contains;
 
-/// What tells this program that it is one.
+/// The argument that makes this program a probe.
 pub(crate) const PROBE: &str = "--probe";
 
 type Said = Result<(), String>;
 
-/// Runs the one that the arguments name.
+/// Runs the probe that the arguments name.
 pub(crate) fn run() -> ExitCode {
     let name = std::env::args().nth(2).unwrap_or_default();
     let said = match &*name {
@@ -47,7 +47,7 @@ fn environment() -> Said {
     found(&fs::read("/proc/1/environ").map_err(|error| why(&error))?)
 }
 
-/// The parts of the guest's memory that can be written: addresses and lengths.
+/// Returns the writable regions of the guest's memory: addresses and lengths.
 fn parts() -> Result<Vec<(usize, usize)>, String> {
     let maps = fs::read_to_string("/proc/1/maps").map_err(|error| why(&error))?;
     let part = |line: &str| {
@@ -74,14 +74,14 @@ fn memory() -> Said {
 }
 
 fn vm_readv() -> Said {
-    // Where the map is not shown, any address is as good.
+    // If the map is hidden, any address will do.
     let parts = parts().unwrap_or_else(|_| vec![(0x5555_5555_4000, 4096)]);
     let mut last = "it is not there".to_owned();
     for (from, length) in parts {
         let mut bytes = vec![0_u8; length];
         let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
         let there = libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(from), iov_len: length };
-        // SAFETY: the kernel writes into the buffer, as far as it is long; the other address is another process's.
+        // SAFETY: the kernel writes at most the length of the buffer; the other address belongs to another process.
         let read = unsafe { libc::process_vm_readv(1, &raw const here, 1, &raw const there, 1, 0) };
         if read < 0 {
             last = why(&io::Error::last_os_error());
@@ -125,18 +125,18 @@ fn files() -> Said {
 }
 
 fn user_namespace() -> Said {
-    // SAFETY: this process has one thread, and keeps its files.
+    // SAFETY: this process is single-threaded and keeps its descriptors.
     if unsafe { libc::unshare(libc::CLONE_NEWUSER) } != 0 {
         return Err(why(&io::Error::last_os_error()));
     }
     memory().or_else(|_| ptrace())
 }
 
-/// Listens to all that goes over any interface, for some seconds.
+/// Captures packets on all interfaces for some seconds.
 fn network() -> Said {
     /// `ETH_P_ALL`.
     const ALL: u16 = 3;
-    // SAFETY: a socket, and a buffer that is as long as is said.
+    // SAFETY: the socket is open, and the buffer has the given length.
     unsafe {
         let socket =
             libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, i32::from(ALL.to_be()));

@@ -1,4 +1,4 @@
-//! Programs: what goes in, what comes out, and how they end.
+//! Programs: input, output and exit.
 
 use std::fs;
 
@@ -58,11 +58,11 @@ fn input_and_environment() {
     }});
     let expected = format!("{}\nmine\n$(id)\n\"'\n", stage.dir.path().display());
     assert_eq!(String::from_utf8(client.ask(&request).out).unwrap(), expected);
-    // No signal is blocked, and none is ignored: neither what was when the guest started, nor that of a broken pipe, as in
-    // Rust.
+    // No signal is blocked or ignored: neither one that was ignored when the guest started, nor SIGPIPE, which Rust
+    // ignores.
     assert_eq!(client.sh("grep SigBlk /proc/self/status | cut -f2"), "0000000000000000");
     let ignored = u64::from_str_radix(&client.sh("grep SigIgn /proc/self/status | cut -f2"), 16).unwrap();
-    // 32 to 34 are the C libraries' own.
+    // C libraries use 32 to 34.
     assert_eq!(ignored & !(0b111 << 31), 0, "{ignored:x}");
 }
 
@@ -71,7 +71,7 @@ fn defaults() {
     let client = stage.client();
     let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     assert_eq!(client.sh("echo $HOME; echo $PATH"), format!("/root\n{path}"));
-    // dash and bash make some of their own.
+    // dash and bash set some variables themselves.
     let own = client.ask(&exec(&["env"]));
     assert_eq!(String::from_utf8(own.out).unwrap(), format!("PATH={path}\nHOME=/root\n"));
 }
@@ -109,7 +109,7 @@ fn output() {
     assert!(text.contains("bytes left out"), "{text}");
     much["exec"]["max_output"] = json!(8_000_000);
     assert_eq!(client.ask(&much).out.len(), 5_000_011);
-    // No more than that is kept, whoever asks.
+    // The limit applies whatever the request says.
     much["exec"]["argv"] = json!(["head", "-c", "20000000", "/dev/zero"]);
     much["exec"]["max_output"] = json!(u32::MAX);
     assert_eq!(client.ask(&much).out.len(), 8 << 20);
@@ -135,7 +135,7 @@ fn timeouts() {
     let done = client.ask(&late);
     assert_eq!(done.answer, json!({ "ok": { "exit_code": 124, "timed_out": true } }));
     assert_eq!((&done.out[..], &done.err[..]), (&b"before\n"[..], &b"warned\n"[..]));
-    // What another call has left in the background stays.
+    // Background processes of another call keep running.
     assert!(until(|| stage.others() == ["sleep 98720 "]), "{:?}", stage.others());
 }
 
@@ -143,7 +143,7 @@ fn background() {
     let stage = Stage::new();
     let client = stage.client();
     let before = stage.descriptors();
-    // It keeps the pipe, and writes more into it than a pipe holds.
+    // It keeps the pipe open, and writes more than a pipe holds.
     let ticks = stage.path("ticks");
     let script = format!(
         "(while :; do echo tick; head -c 20000 /dev/zero; echo x >> {ticks}; sleep 0.02; done) & echo started"
@@ -151,7 +151,7 @@ fn background() {
     assert!(client.sh(&script).contains("started"));
     let lines = || fs::read_to_string(&ticks).unwrap_or_default().lines().count();
     assert!(until(|| lines() > 30));
-    // Also when the connection is gone.
+    // Even after the connection is closed.
     client.hang_up();
     let then = lines();
     assert!(until(|| lines() > then + 10));
@@ -165,7 +165,7 @@ fn background() {
 fn zombies() {
     let stage = Stage::new();
     let client = stage.client();
-    // Orphans that end once their program has: they are the guest's to reap.
+    // Orphans that exit after their program: the guest must reap them.
     client.sh("for n in 1 2 3 4 5; do (sleep 0.3 &) ; done > /dev/null 2>&1");
     client.sh("for n in 1 2 3 4 5; do setsid sh -c 'sleep 0.2; exit 3' & done > /dev/null 2>&1");
     stage.nothing_runs();
@@ -200,11 +200,11 @@ fn kill_all_as_any_process() {
     assert_eq!(stage.ended().code(), Some(0));
 }
 
-/// No process or thread more can be made: what there is must be enough to kill the others.
+/// At the process limit, the existing threads must be enough to kill the others.
 fn full() {
     let limited = ["prlimit", "--nproc=60", "--"];
     let user = (200_000 + std::process::id() % 100_000).to_string();
-    // The kernel counts for each user, and does not for root.
+    // The kernel counts processes per user, and does not limit root.
     let other = ["setpriv", "--reuid", &user, "--clear-groups", "--"];
     let before = if is_root() { [&other[..], &limited].concat() } else { limited.to_vec() };
     let stage = How::new().before(&before).start();
@@ -217,6 +217,6 @@ fn full() {
     for other in others {
         other.outcome();
     }
-    // Those that were killed count until they are gone.
+    // Killed processes count until they are reaped.
     assert!(until(|| client.ask(&exec(&["true"])).answer["ok"]["exit_code"] == 0));
 }

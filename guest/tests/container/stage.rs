@@ -1,4 +1,4 @@
-//! A guest that runs as the first process of namespaces of its own.
+//! Starts a guest as the first process of its own namespaces.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -14,27 +14,27 @@ use tempfile::TempDir;
 
 use crate::client::{Client, PATIENCE, until};
 
-/// The token of every guest here.
+/// The token of every guest in these tests.
 pub(crate) const TOKEN: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
 /// How a guest is started.
 pub(crate) struct How {
-    /// The guest's own arguments.
+    /// The arguments of the guest.
     arguments: Vec<OsString>,
     env: Vec<(String, String)>,
     clear: bool,
     unshare: Vec<OsString>,
-    /// What runs in between.
+    /// A command that runs the guest.
     before: Vec<OsString>,
     binary: OsString,
-    /// Without a process namespace, as any process.
+    /// Without a PID namespace, as an ordinary process.
     plain: bool,
 }
 
-/// A guest that runs. Dropped, it ends with all that came of it.
+/// A running guest. Dropping it kills it with its descendants.
 pub(crate) struct Stage {
     pub(crate) address: SocketAddr,
-    /// A directory of this guest's own, which everybody may write to.
+    /// The guest's own directory, which everybody may write to.
     pub(crate) dir: TempDir,
     child: Child,
     log: Arc<Log>,
@@ -69,19 +69,19 @@ impl How {
         self
     }
 
-    /// With no variables but those of this.
+    /// Clears the environment.
     pub(crate) fn clear(mut self) -> Self {
         self.clear = true;
         self
     }
 
-    /// With other arguments of `unshare` than `--mount-proc`.
+    /// Replaces the `unshare` argument `--mount-proc`.
     pub(crate) fn unshare<T: Into<OsString>>(mut self, all: impl IntoIterator<Item = T>) -> Self {
         self.unshare = all.into_iter().map(Into::into).collect();
         self
     }
 
-    /// By way of another program.
+    /// Starts the guest through another program.
     pub(crate) fn before(mut self, all: &[&str]) -> Self {
         self.before = all.iter().map(Into::into).collect();
         self
@@ -97,7 +97,7 @@ impl How {
         self
     }
 
-    /// Without some of its protections.
+    /// Leaves out protections.
     pub(crate) fn weak(self, names: &str) -> Self {
         if names.is_empty() { self } else { self.env("KOZE_GUEST_WEAK", names) }
     }
@@ -119,7 +119,7 @@ impl How {
         if self.clear {
             command.env_clear();
         }
-        // What the tests themselves are told is not the guest's.
+        // The guest must not see the variables of the tests.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("KOZE_")) {
             command.env_remove(name);
         }
@@ -128,7 +128,7 @@ impl How {
         command
     }
 
-    /// Starts it.
+    /// Starts the guest.
     pub(crate) fn start(self) -> Stage {
         let dir = tempfile::tempdir().unwrap();
         let mut child = self.command().current_dir(dir.path()).spawn().unwrap();
@@ -149,7 +149,7 @@ impl How {
         Stage { address, dir, child, log }
     }
 
-    /// Runs one that ends by itself, and gives its code and what it said.
+    /// Runs a guest that exits by itself. Returns its exit code and output.
     pub(crate) fn run(self) -> (Option<i32>, String, String) {
         let output = self.command().output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -172,26 +172,26 @@ impl Stage {
         How::new().start()
     }
 
-    /// A connection that has said the token.
+    /// Opens an authenticated connection.
     pub(crate) fn client(&self) -> Client {
         Client::new(self.address, TOKEN).expect("the token is right")
     }
 
-    /// Waits until a line in which this stands was written to the container's log.
+    /// Waits for a line with this text in the container's log.
     pub(crate) fn said(&self, part: &str) -> String {
         self.log.find(part)
     }
 
-    /// A path in the directory of this guest.
+    /// Returns a path in the guest's directory.
     pub(crate) fn path(&self, name: &str) -> String {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The guest's process id as this process counts.
+    /// Returns the guest's process ID in this process's namespace.
     pub(crate) fn pid(&self) -> Pid {
         let children = format!("/proc/{0}/task/{0}/children", self.child.id());
         let mut pid = None;
-        // Without a process namespace it is the child itself.
+        // Without a PID namespace it is the child itself.
         if fs::read_to_string(format!("/proc/{}/comm", self.child.id())).unwrap().trim() == "koze-guest" {
             pid = Some(self.child.id().cast_signed());
         }
@@ -202,28 +202,28 @@ impl Stage {
         Pid::from_raw(pid.expect("the guest runs")).unwrap()
     }
 
-    /// Sends the guest a signal, as who runs the container does.
+    /// Sends the guest a signal from outside, like a container runtime.
     pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(self.pid(), signal).unwrap();
     }
 
-    /// How it ended.
+    /// Waits for the guest to exit. Returns its status.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         assert!(until(|| self.child.try_wait().unwrap().is_some()), "the guest ends");
         self.child.wait().unwrap()
     }
 
-    /// The most memory that the guest has had, in bytes.
+    /// Returns the guest's peak memory in bytes.
     pub(crate) fn peak(&self) -> u64 {
         self.about("VmHWM") * 1024
     }
 
-    /// How many threads it has.
+    /// Returns its number of threads.
     pub(crate) fn threads(&self) -> u64 {
         self.about("Threads")
     }
 
-    /// How many descriptors it has open, which root alone is told.
+    /// Returns its number of open descriptors, which only root can read.
     pub(crate) fn descriptors(&self) -> Option<usize> {
         is_root().then(|| fs::read_dir(format!("/proc/{}/fd", self.pid().as_raw_pid())).unwrap().count())
     }
@@ -234,7 +234,7 @@ impl Stage {
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
-    /// The processes that came of the guest: their command lines.
+    /// Returns the command lines of the guest's descendants.
     pub(crate) fn others(&self) -> Vec<String> {
         let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
         for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -249,14 +249,14 @@ impl Stage {
             all.extend(children.remove(pid).unwrap_or_default());
             next += 1;
         }
-        // One that has ended and was not yet reaped has no command line.
+        // A zombie has no command line.
         let line = |pid: &i32| {
             fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ")
         };
         all[1..].iter().map(line).collect()
     }
 
-    /// Waits until nothing runs but the guest.
+    /// Waits until only the guest is running.
     pub(crate) fn nothing_runs(&self) {
         assert!(until(|| self.others().is_empty()), "{:?}", self.others());
     }
@@ -264,7 +264,7 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // `unshare` sees to it that its child ends with it, but for one that has become another user since.
+        // `unshare` kills its child when it exits, except a child that has changed its user.
         let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.child.id()));
         for pid in children.unwrap_or_default().split_whitespace() {
             if let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) {
@@ -280,7 +280,7 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The names in a directory.
+/// Returns the names in a directory.
 pub(crate) fn names(directory: impl AsRef<Path>) -> Vec<String> {
     let all = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
     let mut all: Vec<_> = all.map(|name| name.into_string().unwrap()).collect();

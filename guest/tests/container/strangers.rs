@@ -1,4 +1,4 @@
-//! Connections that have not said hello, and too many that have.
+//! Unauthenticated connections, and too many authenticated ones.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -76,7 +76,7 @@ fn in_pieces() {
     let mut first = [0; 9];
     std::io::Read::read_exact(&mut socket, &mut first).unwrap();
     assert_eq!(first[8], Kind::Welcome as u8);
-    // And together with what follows.
+    // Together with the frames that follow.
     let mut socket = connect(stage.address);
     let list = json!({ "stat": { "root": "/", "path": "/" } }).to_string();
     socket.write_all(&[hello(TOKEN), encode(1, Kind::Request, list.as_bytes())].concat()).unwrap();
@@ -97,7 +97,7 @@ fn slow() {
     let writes = trickles.try_clone().unwrap();
     let trickle = std::thread::spawn(move || {
         let mut writes = writes;
-        // Always something, never enough.
+        // Bytes keep arriving, but never a whole frame.
         for byte in hello(TOKEN).into_iter().take(60) {
             if writes.write_all(&[byte]).is_err() {
                 return;
@@ -116,7 +116,7 @@ fn oldest_goes() {
     let mut first = all.remove(0);
     all.push(connect(stage.address));
     assert!(closes(&mut first));
-    // The sixteen others are there still: each can say hello.
+    // The other sixteen are still open: each can authenticate.
     for socket in &mut all {
         socket.write_all(&hello(TOKEN)).unwrap();
         std::io::Read::read_exact(socket, &mut [0; 9]).unwrap();
@@ -131,7 +131,7 @@ fn thousand() {
     for n in 0..1000 {
         let mut socket = connect(stage.address);
         if n % 3 == 0 {
-            // It may be gone already.
+            // It may already be closed.
             let _ = socket.write_all(&hello(TOKEN)[..20]);
         }
         all.push(socket);
@@ -140,7 +140,7 @@ fn thousand() {
     let most = descriptors.map(|before| before + 20);
     assert!(until(|| stage.descriptors() <= most), "{descriptors:?} {:?}", stage.descriptors());
     assert!(stage.threads() <= threads && stage.peak() < 48 << 20);
-    // Who says it at once gets in all the same.
+    // A client that authenticates at once is still accepted.
     assert_eq!(stage.client().sh("echo in"), "in");
     let mut open = 0;
     for socket in &mut all {

@@ -1,4 +1,4 @@
-//! Many calls on one connection, credit, and calls that are given up.
+//! Concurrent calls on one connection, credit and cancellation.
 
 use std::fs;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn more_than_are_worked_on() {
     let sleeping: Vec<_> = (0..64).map(|_| client.open(&exec(&["sleep", "9882"]))).collect();
     assert!(until(|| stage.others().len() == 64), "{}", stage.others().len());
     let threads = stage.threads();
-    // These wait: none is started, and none needs a thread. What helps does not wait.
+    // These wait without starting and without threads. A request to kill all programs does not wait.
     let waiting: Vec<_> = (0..500).map(|_| client.open(&exec(&["true"]))).collect();
     let writes = client.open(&write(&stage.path("file"), false));
     writes.write(&vec![7; 200_000]);
@@ -64,7 +64,7 @@ fn more_than_are_worked_on() {
     }
     assert_eq!(writes.outcome().ok(), json!({ "size": 200_000 }));
     assert_eq!(names(stage.dir.path()), ["file"]);
-    // The other connection has its own.
+    // The limit is per connection.
     assert_eq!(stage.client().sh("echo on"), "on");
     let kill = client.open(&json!({ "kill_all": {} }));
     kill.outcome().ok();
@@ -73,7 +73,7 @@ fn more_than_are_worked_on() {
     }
 }
 
-/// How much comes of a call that gives no credit.
+/// Returns how much a call sends without further credit.
 fn comes(call: &Call<'_>) -> usize {
     let mut all = 0;
     while let Some(event) = call.wait(Duration::from_millis(if all < CREDIT as usize { 20_000 } else { 200 }))
@@ -101,7 +101,7 @@ fn credit() {
     assert_eq!(client.sh("echo on"), "on");
     reads[3].credit(1, 5);
     assert_eq!(reads[3].next(), Some(Event::Data(1, vec![0; 5])));
-    // The credit of one call is not another's.
+    // Credit is per call.
     assert_eq!(reads[4].wait(Duration::from_millis(100)), None);
     runs.credit(1, 10_000_000);
     let rest = runs.outcome();
@@ -127,7 +127,7 @@ fn credit_for_writes() {
         }
     }
     assert_eq!(given, CREDIT / 4);
-    // A byte a frame, again and again.
+    // Many frames of one byte.
     for _ in 0..2000 {
         call.data(&[2]);
     }
@@ -135,8 +135,8 @@ fn credit_for_writes() {
     assert_eq!(call.outcome().ok(), json!({ "size": CREDIT / 4 + 2000 }));
 }
 
-/// Calls of every kind that takes time, in their middle: a program, a write, an append in memory and beyond, a read, a
-/// list, output that nobody takes.
+/// Starts every kind of long call: a program, a write, an append in memory and in a file, a read, a list, and unread
+/// output.
 fn middles<'a>(stage: &Stage, client: &'a Client) -> Vec<Call<'a>> {
     fs::write(stage.path("old"), "old").unwrap();
     fs::File::create(stage.path("long")).unwrap().set_len(10 << 20).unwrap();
@@ -159,12 +159,12 @@ fn middles<'a>(stage: &Stage, client: &'a Client) -> Vec<Call<'a>> {
     for call in &taken {
         assert_eq!(comes(call), CREDIT as usize);
     }
-    // Writes are under way.
+    // Wait until the writes are in progress.
     assert!(until(|| names(stage.dir.path()).iter().any(|name| name.starts_with(".koze"))));
     [program].into_iter().chain(writes).chain(taken).collect()
 }
 
-/// Nothing is left of them.
+/// Checks that nothing of them remains.
 fn nothing_left(stage: &Stage, descriptors: Option<usize>) {
     stage.nothing_runs();
     assert!(until(|| names(stage.dir.path()) == ["long", "many", "old"]), "{:?}", names(stage.dir.path()));
@@ -181,7 +181,7 @@ fn cancelled() {
     for call in &calls {
         call.cancel();
         call.cancel();
-        // Late, and no breach.
+        // Late frames are not a violation.
         call.credit(1, 10);
     }
     nothing_left(&stage, before);
@@ -199,7 +199,7 @@ fn lost() {
     let before = stage.descriptors();
     let client = stage.client();
     let calls = middles(&stage, &client);
-    // What was left in the background lives on.
+    // Background processes keep running.
     client.hang_up();
     nothing_left(&stage, before);
     drop(calls);
@@ -213,7 +213,7 @@ fn lost() {
 fn late() {
     let stage = Stage::new();
     let client = stage.client();
-    // It fails at once, and its data is still on the way.
+    // It fails at once, while its data is still in flight.
     let call = client.open(&write("/proc/nowhere/file", false));
     assert!(matches!(call.next(), Some(Event::Answer(_))));
     call.data(&[1; 1000]);

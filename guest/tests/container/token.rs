@@ -1,6 +1,6 @@
-//! The token, and who is after it: programs in the sandbox, with the guest's own user, which is root. Each attempt is made
-//! on a guest as it is, where it must be refused, and on one without the protection in its way, where it must succeed:
-//! else it would show nothing.
+//! Attempts to obtain the token by programs in the sandbox that run as the guest's own user, root. Each attempt runs
+//! against a regular guest, where it must fail, and against one without the relevant protection, where it must succeed;
+//! otherwise the attempt would prove nothing.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -29,7 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("capabilities_of_programs", capabilities),
 ];
 
-/// What a probe says in the sandbox.
+/// Runs a probe in the sandbox. Returns its output.
 fn probe(stage: &Stage, name: &str) -> String {
     let this = std::env::current_exe().unwrap();
     let done = stage.client().ask(&exec(&[this.to_str().unwrap(), PROBE, name]));
@@ -41,20 +41,20 @@ fn attempt(name: &str, weak: &str) {
     let said = probe(&Stage::new(), name);
     assert!(said.starts_with("refused: ") && !said.contains(TOKEN), "{name}: {said}");
     let said = probe(&How::new().weak(weak).start(), name);
-    assert_eq!(said, "taken", "{name}: an attempt that cannot succeed shows nothing");
+    assert_eq!(said, "taken", "{name}: an attempt that cannot succeed proves nothing");
 }
 
 fn wiped() {
     assert_eq!(probe(&How::new().weak("memory").start(), "environment"), "refused: it is not there");
 }
 
-/// Who has the capability needs no guest that shows its memory. Root in namespaces of its own is given it by `unshare`.
+/// With the capability, the guest's memory is readable. `unshare` grants it to root in its own namespaces.
 fn capability() {
     assert!(probe(&Stage::new(), "ptrace").starts_with("refused: "));
     assert_eq!(probe(&How::new().weak("capabilities").start(), "ptrace"), "taken");
 }
 
-/// All capabilities there are, in a namespace that is not the guest's.
+/// All capabilities, in a user namespace that is not the guest's.
 fn user_namespace() {
     let said = probe(&Stage::new(), "memory_from_a_user_namespace");
     assert!(said.starts_with("refused: "), "{said}");
@@ -67,7 +67,7 @@ fn sniffed() {
         let client = stage.client();
         let this = std::env::current_exe().unwrap();
         let call = client.open(&exec(&[this.to_str().unwrap(), PROBE, "network"]));
-        // Somebody says hello again and again while it listens.
+        // A client authenticates repeatedly while it listens.
         let end = std::time::Instant::now() + Duration::from_secs(3);
         while std::time::Instant::now() < end {
             drop(stage.client());
@@ -84,7 +84,7 @@ fn sniffed() {
     }
 }
 
-/// A guest that crashes leaves nothing behind.
+/// A crashed guest leaves no core dump.
 fn core() {
     let crash = |how: How| {
         let mut stage = how.plain().before(&["prlimit", "--core=unlimited", "--"]).start();
@@ -108,7 +108,7 @@ pub(crate) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Reading a file is the guest's own doing: what the kernel would show it, nobody may ask for.
+/// The guest itself reads files: requests must not return what only the guest may read.
 fn requests() {
     let stage = Stage::new();
     let client = stage.client();
@@ -126,7 +126,7 @@ fn requests() {
     for path in &paths {
         let got = client.ask(&read(path, 0, 1 << 20));
         let why = got.answer["failed"]["why"].as_str().unwrap_or("").to_owned();
-        // Of links that are none, the kernel says so itself.
+        // For paths that are not links, the kernel's error differs.
         assert!(
             matches!(&*why, "permission_denied" | "invalid_input" | "not_found"),
             "{path}: {}",
@@ -137,7 +137,7 @@ fn requests() {
     let link = serde_json::json!({ "make_link": { "root": "/", "path": stage.path("link"), "target": "/proc/1/environ" } });
     client.ok(&link);
     assert_eq!(client.why(&read(&stage.path("link"), 0, 1)), "permission_denied");
-    // The control: of any other process the same is read.
+    // The control: the same file of any other process is readable.
     client.sh("A_VARIABLE=of-somebody-else sleep 9891 > /dev/null 2>&1 & echo $! > /dev/null");
     assert!(until(|| !stage.others().is_empty()));
     let pid = client.sh("grep -l 9891 /proc/[0-9]*/cmdline 2>/dev/null | head -1 | cut -d/ -f3");

@@ -1,5 +1,5 @@
-//! What a connection does with bytes from anybody: no panic, no rule of its own broken, and the same whatever pieces the
-//! bytes come in. Programs and files are left out: what is asked for is looked at, and the streams are taken from.
+//! Plays untrusted bytes to a connection: it must not panic or break its own rules, and must behave the same however
+//! the bytes are split. Programs and files are left out: requests are only decoded, and streams are read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use koze_guest::container::request::{Hello, Request};
 use koze_guest::container::streams::Streams;
 use koze_guest::container::table::Table;
 
-/// Plays an input: the first byte says how the rest is meant.
+/// Plays an input: the first byte selects how to interpret the rest.
 pub(crate) fn check(input: &[u8]) {
     let Some((how, rest)) = input.split_first() else { return };
     match how % 3 {
@@ -21,12 +21,12 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// The bytes as they are, all at once and one by one.
+/// Plays the raw bytes, at once and one by one.
 fn pieces(bytes: &[u8]) {
     assert_eq!(play(bytes, usize::MAX), play(bytes, 1));
 }
 
-/// Frames by their form, three bytes of the input for each: what kind, which call, how long.
+/// Creates well-formed frames, from three bytes of the input each: kind, call and length.
 fn frames(input: &[u8]) -> Vec<u8> {
     const LENGTHS: [usize; 8] = [0, 1, 4, 5, 100, PIECE - 1, PIECE, PIECE + 1];
     const TEXTS: [&str; 6] = [
@@ -55,7 +55,7 @@ fn frames(input: &[u8]) -> Vec<u8> {
     all
 }
 
-/// A call as this model knows it.
+/// A call in this model.
 #[derive(Default)]
 struct Model {
     arrived: usize,
@@ -63,7 +63,7 @@ struct Model {
     ended: bool,
 }
 
-/// What became of it: the requests that were understood, and whether a rule was broken.
+/// Returns the decoded requests, and whether a rule was broken.
 fn play(bytes: &[u8], piece: usize) -> (Vec<(u32, Option<Request>)>, bool) {
     let (mut decoder, mut table) = (Decoder::new(LONGEST), Table::default());
     let mut open: HashMap<u32, (Arc<Streams>, Model)> = HashMap::new();
@@ -80,7 +80,10 @@ fn play(bytes: &[u8], piece: usize) -> (Vec<(u32, Option<Request>)>, bool) {
             match table.take(&frame) {
                 Err(_) => {
                     table.stop();
-                    assert!(open.values().all(|(streams, _)| streams.stopped()), "work goes on for nobody");
+                    assert!(
+                        open.values().all(|(streams, _)| streams.stopped()),
+                        "work continues after its connection ended"
+                    );
                     return (asked, true);
                 }
                 Ok(Some(one)) => {
@@ -101,9 +104,9 @@ fn play(bytes: &[u8], piece: usize) -> (Vec<(u32, Option<Request>)>, bool) {
                 Kind::End => model.ended = true,
                 _ => {}
             }
-            // Every other frame, so that some of it waits.
+            // Read after every other frame, so that some data is buffered.
             if length % 2 == 0 && (model.arrived > model.taken || model.ended) {
-                let (length, _) = streams.take(&mut buffer).expect("nobody stopped it");
+                let (length, _) = streams.take(&mut buffer).expect("the call was not stopped");
                 model.taken += length;
                 assert!(model.taken <= model.arrived && (length > 0 || model.ended));
             }
@@ -114,7 +117,7 @@ fn play(bytes: &[u8], piece: usize) -> (Vec<(u32, Option<Request>)>, bool) {
         }
         let space = decoder.space();
         let length = rest.len().min(space.len()).min(piece);
-        assert!(length > 0, "there is always room");
+        assert!(length > 0, "there is always space");
         space[..length].copy_from_slice(&rest[..length]);
         decoder.filled(length);
         rest = &rest[length..];
