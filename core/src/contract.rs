@@ -1,11 +1,11 @@
-//! What the Durable Object class of a sandbox answers, whatever stands behind it.
+//! The contract of a sandbox's Durable Object class, whatever its backend.
 //!
-//! This is the one place where it is written down. The Rust client calls these methods; the classes of the Worker entry
-//! are checked against `contract.d.ts`, which a test makes of these types. Bytes are a `Uint8Array`, times are
-//! milliseconds, sizes are bytes, a path is as [`Place`](crate::sandbox::Place) has it, and no value holds a function. What a
-//! method takes beside its input is a function, `waiting`.
+//! This module is its only definition. The Rust client calls these methods; the classes of the Worker entry are checked
+//! against `contract.d.ts`, which a test generates from these types. Bytes are a `Uint8Array`, durations are in
+//! milliseconds, sizes are in bytes, paths are those of [`Place`](crate::sandbox::Place), and no value contains a
+//! function. The only function that a method takes besides its input is `waiting`.
 //!
-//! A method answers a [`Reply`] and throws nothing: what is thrown comes from the platform.
+//! A method returns a [`Reply`] and never throws: exceptions come from the platform.
 
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -17,65 +17,65 @@ use crate::sandbox::Status;
 /// The binding of the class `KozeSessions`, which lists the sandboxes of each session.
 pub const REGISTRY_BINDING: &str = "KOZE_SESSIONS";
 
-/// The methods: their names in Rust and in JavaScript, what they take and what they give. One that takes a second value
-/// names it: a function that promises something, or what its type says.
+/// The methods: their names in Rust and in JavaScript, their input and their output. A second parameter is named: a
+/// function that returns a promise, or the given type.
 ///
-/// `$with` is a macro that is handed all of them.
+/// `$with` is a macro that receives all of them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! contract_methods {
     ($with:ident) => {
         $with! {
-            /// Makes the sandbox of this object, unless it is there: until then every method but `kozeStatus`,
-            /// `kozeCancel` and `kozeDestroy` answers `unopened`, and does nothing.
+            /// Creates the sandbox of this object, unless it exists. Before that, every method but `kozeStatus`,
+            /// `kozeCancel` and `kozeDestroy` returns `unopened` and does nothing.
             open "kozeOpen" Open => Opened;
-            /// Runs a program to its end, or for as long as it may. It starts in `workingDir` with a fresh environment
-            /// of the sandbox's own and nothing on its standard input; what it leaves in the background lives on.
+            /// Runs a program until it exits or times out. It starts in `workingDir` with a fresh environment of the
+            /// sandbox and an empty standard input. Background processes that it starts keep running.
             ///
-            /// `waiting` is called at most once, when the program has run for a while. What it promises comes when the
-            /// caller waits no longer: then, and where the caller is gone and the promise broken, the program is killed
-            /// with all it started, and the answer is `unavailable`.
+            /// `waiting` is called at most once, after the program has run for a while. Its promise resolves when the
+            /// caller stops waiting, and rejects when the caller is gone. In both cases the program and its descendants
+            /// are killed, and the method returns `unavailable`.
             exec "kozeExec" Exec, waiting => Output;
-            /// Gives up the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and what
-            /// they have made goes away. One that has not come yet is given up when it comes. It starts nothing, and done is also what has ended.
+            /// Cancels the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and
+            /// what they have created is removed. A call that arrives later is cancelled on arrival. Cancelling starts
+            /// nothing, and succeeds for finished calls.
             cancel "kozeCancel" Cancel => Done;
-            /// A piece of a file: at most `limit` bytes from `offset`, fewer only at the end.
+            /// Reads part of a file: at most `limit` bytes from `offset`, fewer only at the end of the file.
             read "kozeRead" Read => Piece;
-            /// Writes a file, directories above it made where they are missing. It is replaced or appended to in one
-            /// step, keeps its permission bits, and stays as it was where writing fails.
+            /// Writes a file, and creates missing parent directories. The file is replaced or appended to atomically,
+            /// keeps its permission bits, and is unchanged if writing fails.
             write "kozeWrite" Write => Written;
-            /// What is in a directory, in no order, `.` and `..` left out.
+            /// Lists a directory in no particular order, without `.` and `..`.
             list "kozeList" Path => Entries;
-            /// What is at a path; of a symbolic link at its end, the link itself.
+            /// Describes a path; a final symbolic link is not followed.
             stat "kozeStat" Path => Stat;
-            /// Makes a directory, and those above it; one that is there is as good.
+            /// Creates a directory and its parents. Succeeds if it exists.
             make_dir "kozeMakeDir" Path => Done;
-            /// Makes a symbolic link.
+            /// Creates a symbolic link.
             make_link "kozeMakeLink" MakeLink => Done;
             /// Sets the permission bits of a file or directory.
             set_mode "kozeSetMode" SetMode => Done;
-            /// Takes away what is at a path, a directory with all that is in it; of a symbolic link the link itself.
+            /// Removes a file, a directory with its content, or a symbolic link itself.
             remove "kozeRemove" Path => Done;
-            /// Moves a file or directory; a file at `to` is replaced in one step.
+            /// Renames a file or directory; a file at `to` is replaced atomically.
             rename "kozeRename" Rename => Done;
-            /// Starts to read a file or directory, with all that is in it, and gives its stream. Only a class whose
-            /// sandboxes are of the same kind can read what is in the stream, for `kozeUnpack`. One that ends early says why
-            /// in itself.
+            /// Starts to serialize a file, or a directory with its content, and returns the stream. Only `kozeUnpack`
+            /// of a class of the same backend can read it. A stream that ends early contains the reason.
             ///
-            /// A class that has no streams answers `unstreamed`, or lacks this method and the next.
+            /// A class without streams returns `unstreamed`, or lacks this method and the next.
             pack "kozePack" Pack => Packed;
-            /// Makes what a stream holds, at a path where nothing is; directories above it are made where they are missing.
-            /// It comes to be whole or not at all, modes, links and empty directories as they were. The stream is read to
-            /// its end, or given up.
+            /// Creates the files of a stream at a path that does not exist, with missing parent directories. They are
+            /// created completely or not at all, including permission bits, links and empty directories. The stream is
+            /// read to its end, or cancelled.
             ///
-            /// `waiting` is as for `kozeExec`. When it ends, the stream and its sender end as well.
+            /// `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
             unpack "kozeUnpack" Unpack, stream "ReadableStream<Uint8Array>", waiting => Unpacked;
-            /// Opens a port: the object's `fetch` then takes requests to it, by the headers `koze-port` and `koze-nonce`,
-            /// and no others. One that is open stays as it is.
+            /// Opens a port. The object's `fetch` then accepts requests to it that carry the headers `koze-port` and
+            /// `koze-nonce`, and no others. An open port stays as it is.
             expose "kozeExpose" Expose => Exposed;
-            /// Whether the sandbox was opened, and runs. It starts nothing.
+            /// Returns whether the sandbox was opened and whether it runs. Starts nothing.
             status "kozeStatus" Nothing => State;
-            /// Ends it, and takes away its files and all that the object remembers. Done is also what was not there.
+            /// Destroys the sandbox, its files and everything that the object stores. Succeeds if it does not exist.
             destroy "kozeDestroy" Nothing => Done;
         }
     };
@@ -83,45 +83,45 @@ macro_rules! contract_methods {
 #[doc(hidden)]
 pub use contract_methods as methods;
 
-/// The answer of every method: in JavaScript `{ok: true, value}` or `{ok: false, error}`.
+/// The return value of every method: in JavaScript `{ok: true, value}` or `{ok: false, error}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply<T> {
-    /// Whether it was done.
+    /// Whether the method succeeded.
     pub ok: bool,
-    /// What came of it.
+    /// The result.
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub value: Option<T>,
-    /// Why it was not done.
+    /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }
 
-/// Why something was not done.
+/// An error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Failure {
-    /// What went wrong, in one word.
+    /// The error code.
     pub code: Reason,
-    /// The same in a sentence, without a path of the host, a secret or a stack.
+    /// The message, without paths of the host, secrets or a stack trace.
     pub message: String,
-    /// Whether nothing was done, so that the same call may be made again.
+    /// Whether nothing was done, so that the call can be retried.
     pub retryable: bool,
 }
 
-/// What went wrong, in one word.
+/// The error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(untagged)]
 pub enum Reason {
-    /// A word that tools know.
+    /// A code that tools return.
     Code(Code),
-    /// The sandbox was never opened, or was destroyed since.
+    /// The sandbox was never opened, or has been destroyed.
     Unopened(Unopened),
-    /// The sandbox takes no streams: what they would do goes file by file.
+    /// The sandbox does not support streams: the caller copies file by file.
     Unstreamed(Unstreamed),
 }
 
-/// The word `unopened`.
+/// The code `unopened`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "snake_case")]
@@ -130,7 +130,7 @@ pub enum Unopened {
     Unopened,
 }
 
-/// The word `unstreamed`.
+/// The code `unstreamed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "snake_case")]
@@ -139,20 +139,20 @@ pub enum Unstreamed {
     Unstreamed,
 }
 
-/// How a sandbox is made.
+/// The options of a new sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "camelCase")]
 pub struct Open {
-    /// How long it may idle before it sleeps; `null` leaves it to the class.
+    /// How long it may be idle before it sleeps; `null` means the default of the class.
     pub sleep_after_ms: Option<u32>,
 }
 
-/// A sandbox that is there.
+/// An opened sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Opened {
-    /// Whether it was made now.
+    /// Whether this call created it.
     pub created: bool,
 }
 
@@ -161,29 +161,29 @@ pub struct Opened {
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "camelCase")]
 pub struct Exec {
-    /// The program and its arguments; the program is looked for on the sandbox's `PATH`.
+    /// The program and its arguments; the program is resolved over the sandbox's `PATH`.
     pub argv: Vec<String>,
-    /// The directory it starts in, absolute.
+    /// The absolute path of its working directory.
     pub working_dir: String,
-    /// Variables beside the sandbox's own.
+    /// Variables in addition to the sandbox's own.
     pub env: Vec<(String, String)>,
-    /// How long it may run; then its whole process group is killed, and what it had printed is kept.
+    /// The timeout. After it the whole process group is killed, and the output so far is kept.
     pub timeout_ms: u32,
-    /// How many bytes of each stream are kept: the first and the last, with a mark between, and the mark counts.
+    /// How many bytes of each stream are kept: the first and the last ones, with a mark between them that counts too.
     pub max_output: u32,
-    /// The name of the call, by which it can be given up; `null` where nobody will.
+    /// The name of the call, by which it can be cancelled, or `null`.
     pub call: Option<String>,
 }
 
-/// Which calls to give up.
+/// The calls to cancel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Cancel {
-    /// Their name, as [`Exec`] has it.
+    /// Their name, as in [`Exec`].
     pub call: String,
 }
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "camelCase")]
@@ -194,16 +194,16 @@ pub struct Output {
     /// Its standard error.
     #[cfg_attr(test, ts(type = "Uint8Array"))]
     pub stderr: ByteBuf,
-    /// Its exit code; 128 + n after the signal n, 124 where the time was up.
+    /// Its exit code: 128 + n after signal n, 124 after a timeout.
     pub exit_code: i32,
-    /// Whether the time was up.
+    /// Whether it timed out.
     pub timed_out: bool,
 }
 
 /// A path.
 pub type Path = koze_protocol::Place;
 
-/// Which piece of a file to read.
+/// The part of a file to read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Read {
@@ -211,17 +211,17 @@ pub struct Read {
     pub root: String,
     /// As in [`Path`].
     pub path: String,
-    /// Where it begins.
+    /// Its start.
     #[cfg_attr(test, ts(type = "number"))]
     pub offset: u64,
-    /// How long it may be; at most [`LARGEST_PIECE`].
+    /// Its maximum length, at most [`LARGEST_PIECE`].
     pub limit: u32,
 }
 
-/// The most bytes that one call reads or writes: the platform takes 32 MiB for a call.
+/// The maximum number of bytes that one call reads or writes. The platform limits a call to 32 MiB.
 pub const LARGEST_PIECE: u32 = 8 << 20;
 
-/// A piece of a file.
+/// Part of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Piece {
@@ -233,7 +233,7 @@ pub struct Piece {
     pub size: u64,
 }
 
-/// What to write into a file.
+/// The content to write to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Write {
@@ -241,23 +241,23 @@ pub struct Write {
     pub root: String,
     /// As in [`Path`].
     pub path: String,
-    /// The bytes; at most [`LARGEST_PIECE`].
+    /// The bytes, at most [`LARGEST_PIECE`].
     #[cfg_attr(test, ts(type = "Uint8Array"))]
     pub bytes: ByteBuf,
-    /// Whether they come behind those that are there.
+    /// Whether to append them.
     pub append: bool,
 }
 
-/// A file that was written.
+/// A written file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Written {
-    /// Its size now.
+    /// Its new size.
     #[cfg_attr(test, ts(type = "number"))]
     pub size: u64,
 }
 
-/// What is in a directory.
+/// The entries of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Entries {
@@ -265,7 +265,7 @@ pub struct Entries {
     pub entries: Vec<Entry>,
 }
 
-/// A symbolic link to make.
+/// A symbolic link to create.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct MakeLink {
@@ -273,7 +273,7 @@ pub struct MakeLink {
     pub root: String,
     /// As in [`Path`].
     pub path: String,
-    /// Where it leads, which may be anything.
+    /// Its target, which may be any string.
     pub target: String,
 }
 
@@ -289,29 +289,29 @@ pub struct SetMode {
     pub mode: u32,
 }
 
-/// A file or directory to move.
+/// A file or directory to rename.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Rename {
-    /// From here.
+    /// The current path.
     pub from: Path,
-    /// To there.
+    /// The new path.
     pub to: Path,
 }
 
-/// A file or directory to read as a stream.
+/// A file or directory to serialize.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Pack {
     /// As in [`Path`].
     pub root: String,
-    /// As in [`Path`]. A link that it leads to is followed; links in a directory stay links.
+    /// As in [`Path`]. A final link is followed; links inside a directory are kept.
     pub path: String,
-    /// A name that is left out wherever it is, for a directory that is copied into itself.
+    /// An entry name to leave out at any depth, for a directory that is copied into itself.
     pub except: String,
 }
 
-/// Where what a stream holds is to be.
+/// Where to create the files of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Unpack {
@@ -323,33 +323,33 @@ pub struct Unpack {
     pub call: Option<String>,
 }
 
-/// What a stream held, as files.
+/// The files that were created from a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Unpacked {
-    /// The bytes of all its files.
+    /// Their total size.
     #[cfg_attr(test, ts(type = "number"))]
     pub bytes: u64,
 }
 
-/// A port to let requests through to.
+/// A port to open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Expose {
-    /// 1024 to 65535, and none that the class needs for itself.
+    /// 1024 to 65535, except ports that the class itself uses.
     pub port: u16,
 }
 
-/// A port that is open.
+/// An open port.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Exposed {
-    /// Ten characters of lower-case base32, made at random when the port was opened and kept while the sandbox is there,
-    /// also while it sleeps: URLs of a sandbox that was destroyed are of no use for one that is made with its name.
+    /// Ten characters of lowercase base32, chosen at random when the port is opened, and kept while the sandbox exists,
+    /// even while it sleeps. URLs of a destroyed sandbox do not work for a new one with the same name.
     pub nonce: String,
 }
 
-/// How a sandbox is.
+/// The state of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct State {
@@ -359,12 +359,12 @@ pub struct State {
     pub status: Status,
 }
 
-/// What a method takes that needs nothing.
+/// The input of a method without parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Nothing {}
 
-/// What a method gives of which nothing but that it was done is to be said.
+/// The output of a method without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Done {}
@@ -378,7 +378,7 @@ mod tests {
 
     use super::*;
 
-    /// A file or directory as a stream. Each host has its own type for it.
+    /// A serialized file or directory. Each host has its own type for it.
     #[derive(ts_rs::TS)]
     #[ts(export_to = "contract.d.ts")]
     struct Packed {
@@ -389,20 +389,20 @@ mod tests {
     }
 
     const HEAD: &str = "\
-// What the Durable Object class of a sandbox answers: made of `core/src/contract.rs` by a test.
+// The contract of a sandbox's Durable Object class: generated from `core/src/contract.rs` by a test.
 
-/** The answer of every method. */
+/** The return value of every method. */
 export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
 ";
 
-    /// The types that methods take and give, by their names.
+    /// The input and output types of the methods, by name.
     #[derive(Default)]
     struct Types(BTreeMap<String, String>);
 
     impl TypeVisitor for Types {
         fn visit<T: TS + 'static + ?Sized>(&mut self) {
             let config = Config::default();
-            // What is of TypeScript itself has nowhere to be written to.
+            // Built-in types of TypeScript have no output path.
             if T::output_path().is_none() || self.0.contains_key(&T::ident(&config)) {
                 return;
             }
@@ -441,7 +441,7 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
         let (types, methods) = methods!(declare);
         let types: Vec<String> = types.0.into_values().collect();
         let text = format!(
-            "{HEAD}\n/** What a class of sandboxes answers. */\nexport interface Contract {{\n{methods}}}\n\n{}",
+            "{HEAD}\n/** The methods of a sandbox class. */\nexport interface Contract {{\n{methods}}}\n\n{}",
             types.join("\n")
         );
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../templates/files/worker/contract.d.ts");
@@ -449,6 +449,9 @@ export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
             std::fs::write(path, &text).unwrap();
         }
         let there = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(there == text, "contract.d.ts is not of these types: run the test with KOZE_BLESS=1");
+        assert!(
+            there == text,
+            "contract.d.ts differs from these types. Run the test with KOZE_BLESS=1 to update it"
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Command, Output, Sandbox};
 
-/// The most bytes of each stream that a model gets.
+/// The maximum number of bytes of each stream that a model gets.
 const MAX_OUTPUT: usize = 1024 * 1024;
 
 /// Checks that a command can be passed to a program.
@@ -21,7 +21,7 @@ const BASH: &[&str] = &["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
 /// The shell that every image has.
 const SH: &str = "/bin/sh";
 
-/// Runs a command with bash, or sh where there is none.
+/// Runs a command with bash, or with sh if the image has no bash.
 #[doc(hidden)]
 pub async fn run<S: Sandbox>(
     sandbox: &S,

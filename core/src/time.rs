@@ -41,7 +41,7 @@ impl Start {
         return Start(now());
     }
 
-    /// How long ago it was. In a Worker, time stands still between two things that are waited for.
+    /// Returns the elapsed time. In a Worker, time does not advance between two awaits.
     pub fn elapsed(self) -> Duration {
         #[cfg(not(target_arch = "wasm32"))]
         return self.0.elapsed();
@@ -50,7 +50,7 @@ impl Start {
     }
 }
 
-/// A time in whole milliseconds.
+/// Returns a duration in whole milliseconds.
 pub fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

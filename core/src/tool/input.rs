@@ -1,4 +1,4 @@
-//! What tools have in common: ranges, and bytes as JSON.
+//! Shared parts of tools: ranges, and bytes in JSON.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Code, Error, Result};
 
-/// A number of the range that the schema says.
+/// Deserializes a number within the range of the schema.
 pub(super) fn within(name: &str, value: u64, range: RangeInclusive<u64>) -> Result<u64> {
     if range.contains(&value) {
         return Ok(value);
@@ -16,7 +16,7 @@ pub(super) fn within(name: &str, value: u64, range: RangeInclusive<u64>) -> Resu
     Err(Error::new(Code::InvalidInput, message))
 }
 
-/// Bytes as JSON holds them: text where they are UTF-8, else base64, and whether they are that.
+/// Encodes bytes for JSON: as text if they are valid UTF-8, otherwise as base64. Returns whether they are text.
 pub(super) fn text(bytes: Vec<u8>) -> (String, bool) {
     match String::from_utf8(bytes) {
         Ok(text) => (text, false),
@@ -24,7 +24,7 @@ pub(super) fn text(bytes: Vec<u8>) -> (String, bool) {
     }
 }
 
-/// The bytes that base64 stands for.
+/// Decodes base64.
 pub(super) fn from_base64(text: &str) -> Result<Vec<u8>> {
     STANDARD
         .decode(text)

@@ -1,4 +1,4 @@
-//! Tools and results as the Model Context Protocol has them, whoever serves it.
+//! Tools and results in the format of the Model Context Protocol.
 
 use rmcp::model::{
     CallToolResult, ContentBlock, Implementation, InitializeResult, ServerCapabilities, Tool, ToolsCapability,

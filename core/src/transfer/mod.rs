@@ -49,13 +49,13 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
         return Err(Error::new(code, format!("`{to_path}` {what}: use another path")));
     }
     let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
-    // Where that fails, a kill in the middle leaves something: no reason to copy nothing.
+    // If recording fails, a crash may leave a partial copy, which is no reason not to copy.
     let _ = to.record_staging(&path).await;
     let mut beside = Beside { sandbox: Some(to.clone()), path };
     let copied = async {
         let bytes = from.copy_to(anywhere(from_path), to, anywhere(&beside.path)).await?;
         to.rename(anywhere(&beside.path), anywhere(to_path)).await?;
-        // Were it noted for ever, nothing would be there to be taken away.
+        // Without a file at the path, a remaining record is harmless.
         let _ = to.forget_staging(&beside.path).await;
         Ok(bytes)
     };
@@ -87,7 +87,7 @@ impl<T: Sandbox> Drop for Beside<T> {
 /// Removes the staging path if it exists. Errors are ignored.
 async fn take_away<T: Sandbox>(sandbox: &T, path: &str) {
     let gone = sandbox.remove(anywhere(path)).await;
-    // A sandbox that does not answer is to do it when it starts.
+    // A sandbox that does not answer removes it at its next start.
     if !matches!(gone, Err(Error { code: Code::Unavailable, .. })) {
         let _ = sandbox.forget_staging(path).await;
     }

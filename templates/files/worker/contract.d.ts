@@ -1,52 +1,53 @@
-// What the Durable Object class of a sandbox answers: made of `core/src/contract.rs` by a test.
+// The contract of a sandbox's Durable Object class: generated from `core/src/contract.rs` by a test.
 
-/** The answer of every method. */
+/** The return value of every method. */
 export type Reply<T> = { ok: true; value: T } | { ok: false; error: Failure };
 
-/** What a class of sandboxes answers. */
+/** The methods of a sandbox class. */
 export interface Contract {
   /**
-   * Makes the sandbox of this object, unless it is there: until then every method but `kozeStatus`,
-   * `kozeCancel` and `kozeDestroy` answers `unopened`, and does nothing.
+   * Creates the sandbox of this object, unless it exists. Before that, every method but `kozeStatus`,
+   * `kozeCancel` and `kozeDestroy` returns `unopened` and does nothing.
    */
   kozeOpen(input: Open): Promise<Reply<Opened>>;
   /**
-   * Runs a program to its end, or for as long as it may. It starts in `workingDir` with a fresh environment
-   * of the sandbox's own and nothing on its standard input; what it leaves in the background lives on.
+   * Runs a program until it exits or times out. It starts in `workingDir` with a fresh environment of the
+   * sandbox and an empty standard input. Background processes that it starts keep running.
    *
-   * `waiting` is called at most once, when the program has run for a while. What it promises comes when the
-   * caller waits no longer: then, and where the caller is gone and the promise broken, the program is killed
-   * with all it started, and the answer is `unavailable`.
+   * `waiting` is called at most once, after the program has run for a while. Its promise resolves when the
+   * caller stops waiting, and rejects when the caller is gone. In both cases the program and its descendants
+   * are killed, and the method returns `unavailable`.
    */
   kozeExec(input: Exec, waiting?: () => Promise<unknown>): Promise<Reply<Output>>;
   /**
-   * Gives up the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and what
-   * they have made goes away. One that has not come yet is given up when it comes. It starts nothing, and done is also what has ended.
+   * Cancels the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and
+   * what they have created is removed. A call that arrives later is cancelled on arrival. Cancelling starts
+   * nothing, and succeeds for finished calls.
    */
   kozeCancel(input: Cancel): Promise<Reply<Done>>;
   /**
-   * A piece of a file: at most `limit` bytes from `offset`, fewer only at the end.
+   * Reads part of a file: at most `limit` bytes from `offset`, fewer only at the end of the file.
    */
   kozeRead(input: Read): Promise<Reply<Piece>>;
   /**
-   * Writes a file, directories above it made where they are missing. It is replaced or appended to in one
-   * step, keeps its permission bits, and stays as it was where writing fails.
+   * Writes a file, and creates missing parent directories. The file is replaced or appended to atomically,
+   * keeps its permission bits, and is unchanged if writing fails.
    */
   kozeWrite(input: Write): Promise<Reply<Written>>;
   /**
-   * What is in a directory, in no order, `.` and `..` left out.
+   * Lists a directory in no particular order, without `.` and `..`.
    */
   kozeList(input: Path): Promise<Reply<Entries>>;
   /**
-   * What is at a path; of a symbolic link at its end, the link itself.
+   * Describes a path; a final symbolic link is not followed.
    */
   kozeStat(input: Path): Promise<Reply<Stat>>;
   /**
-   * Makes a directory, and those above it; one that is there is as good.
+   * Creates a directory and its parents. Succeeds if it exists.
    */
   kozeMakeDir(input: Path): Promise<Reply<Done>>;
   /**
-   * Makes a symbolic link.
+   * Creates a symbolic link.
    */
   kozeMakeLink(input: MakeLink): Promise<Reply<Done>>;
   /**
@@ -54,50 +55,49 @@ export interface Contract {
    */
   kozeSetMode(input: SetMode): Promise<Reply<Done>>;
   /**
-   * Takes away what is at a path, a directory with all that is in it; of a symbolic link the link itself.
+   * Removes a file, a directory with its content, or a symbolic link itself.
    */
   kozeRemove(input: Path): Promise<Reply<Done>>;
   /**
-   * Moves a file or directory; a file at `to` is replaced in one step.
+   * Renames a file or directory; a file at `to` is replaced atomically.
    */
   kozeRename(input: Rename): Promise<Reply<Done>>;
   /**
-   * Starts to read a file or directory, with all that is in it, and gives its stream. Only a class whose
-   * sandboxes are of the same kind can read what is in the stream, for `kozeUnpack`. One that ends early says why
-   * in itself.
+   * Starts to serialize a file, or a directory with its content, and returns the stream. Only `kozeUnpack`
+   * of a class of the same backend can read it. A stream that ends early contains the reason.
    *
-   * A class that has no streams answers `unstreamed`, or lacks this method and the next.
+   * A class without streams returns `unstreamed`, or lacks this method and the next.
    */
   kozePack(input: Pack): Promise<Reply<Packed>>;
   /**
-   * Makes what a stream holds, at a path where nothing is; directories above it are made where they are missing.
-   * It comes to be whole or not at all, modes, links and empty directories as they were. The stream is read to
-   * its end, or given up.
+   * Creates the files of a stream at a path that does not exist, with missing parent directories. They are
+   * created completely or not at all, including permission bits, links and empty directories. The stream is
+   * read to its end, or cancelled.
    *
-   * `waiting` is as for `kozeExec`. When it ends, the stream and its sender end as well.
+   * `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
    */
   kozeUnpack(input: Unpack, stream: ReadableStream<Uint8Array>, waiting?: () => Promise<unknown>): Promise<Reply<Unpacked>>;
   /**
-   * Opens a port: the object's `fetch` then takes requests to it, by the headers `koze-port` and `koze-nonce`,
-   * and no others. One that is open stays as it is.
+   * Opens a port. The object's `fetch` then accepts requests to it that carry the headers `koze-port` and
+   * `koze-nonce`, and no others. An open port stays as it is.
    */
   kozeExpose(input: Expose): Promise<Reply<Exposed>>;
   /**
-   * Whether the sandbox was opened, and runs. It starts nothing.
+   * Returns whether the sandbox was opened and whether it runs. Starts nothing.
    */
   kozeStatus(input: Nothing): Promise<Reply<State>>;
   /**
-   * Ends it, and takes away its files and all that the object remembers. Done is also what was not there.
+   * Destroys the sandbox, its files and everything that the object stores. Succeeds if it does not exist.
    */
   kozeDestroy(input: Nothing): Promise<Reply<Done>>;
 }
 
 /**
- * Which calls to give up.
+ * The calls to cancel.
  */
 export type Cancel = { 
 /**
- * Their name, as [`Exec`] has it.
+ * Their name, as in [`Exec`].
  */
 call: string, };
 
@@ -107,12 +107,12 @@ call: string, };
 export type Code = "invalid_input" | "not_found" | "already_exists" | "is_directory" | "not_a_directory" | "permission_denied" | "path_escape" | "too_large" | "unsupported" | "unavailable" | "internal" | "unknown_tool" | "edit_conflict" | "binary" | "timeout";
 
 /**
- * What a method gives of which nothing but that it was done is to be said.
+ * The output of a method without a result.
  */
 export type Done = Record<symbol, never>;
 
 /**
- * What is in a directory.
+ * The entries of a directory.
  */
 export type Entries = { 
 /**
@@ -138,63 +138,63 @@ stat: Stat, };
  */
 export type Exec = { 
 /**
- * The program and its arguments; the program is looked for on the sandbox's `PATH`.
+ * The program and its arguments; the program is resolved over the sandbox's `PATH`.
  */
 argv: Array<string>, 
 /**
- * The directory it starts in, absolute.
+ * The absolute path of its working directory.
  */
 workingDir: string, 
 /**
- * Variables beside the sandbox's own.
+ * Variables in addition to the sandbox's own.
  */
 env: Array<[string, string]>, 
 /**
- * How long it may run; then its whole process group is killed, and what it had printed is kept.
+ * The timeout. After it the whole process group is killed, and the output so far is kept.
  */
 timeoutMs: number, 
 /**
- * How many bytes of each stream are kept: the first and the last, with a mark between, and the mark counts.
+ * How many bytes of each stream are kept: the first and the last ones, with a mark between them that counts too.
  */
 maxOutput: number, 
 /**
- * The name of the call, by which it can be given up; `null` where nobody will.
+ * The name of the call, by which it can be cancelled, or `null`.
  */
 call: string | null, };
 
 /**
- * A port to let requests through to.
+ * A port to open.
  */
 export type Expose = { 
 /**
- * 1024 to 65535, and none that the class needs for itself.
+ * 1024 to 65535, except ports that the class itself uses.
  */
 port: number, };
 
 /**
- * A port that is open.
+ * An open port.
  */
 export type Exposed = { 
 /**
- * Ten characters of lower-case base32, made at random when the port was opened and kept while the sandbox is there,
- * also while it sleeps: URLs of a sandbox that was destroyed are of no use for one that is made with its name.
+ * Ten characters of lowercase base32, chosen at random when the port is opened, and kept while the sandbox exists,
+ * even while it sleeps. URLs of a destroyed sandbox do not work for a new one with the same name.
  */
 nonce: string, };
 
 /**
- * Why something was not done.
+ * An error.
  */
 export type Failure = { 
 /**
- * What went wrong, in one word.
+ * The error code.
  */
 code: Reason, 
 /**
- * The same in a sentence, without a path of the host, a secret or a stack.
+ * The message, without paths of the host, secrets or a stack trace.
  */
 message: string, 
 /**
- * Whether nothing was done, so that the same call may be made again.
+ * Whether nothing was done, so that the call can be retried.
  */
 retryable: boolean, };
 
@@ -204,7 +204,7 @@ retryable: boolean, };
 export type Kind = "file" | "directory" | "link" | "other";
 
 /**
- * A symbolic link to make.
+ * A symbolic link to create.
  */
 export type MakeLink = { 
 /**
@@ -216,35 +216,35 @@ root: string,
  */
 path: string, 
 /**
- * Where it leads, which may be anything.
+ * Its target, which may be any string.
  */
 target: string, };
 
 /**
- * What a method takes that needs nothing.
+ * The input of a method without parameters.
  */
 export type Nothing = Record<symbol, never>;
 
 /**
- * How a sandbox is made.
+ * The options of a new sandbox.
  */
 export type Open = { 
 /**
- * How long it may idle before it sleeps; `null` leaves it to the class.
+ * How long it may be idle before it sleeps; `null` means the default of the class.
  */
 sleepAfterMs: number | null, };
 
 /**
- * A sandbox that is there.
+ * An opened sandbox.
  */
 export type Opened = { 
 /**
- * Whether it was made now.
+ * Whether this call created it.
  */
 created: boolean, };
 
 /**
- * What came of a program.
+ * The result of a program.
  */
 export type Output = { 
 /**
@@ -256,16 +256,16 @@ stdout: Uint8Array,
  */
 stderr: Uint8Array, 
 /**
- * Its exit code; 128 + n after the signal n, 124 where the time was up.
+ * Its exit code: 128 + n after signal n, 124 after a timeout.
  */
 exitCode: number, 
 /**
- * Whether the time was up.
+ * Whether it timed out.
  */
 timedOut: boolean, };
 
 /**
- * A file or directory to read as a stream.
+ * A file or directory to serialize.
  */
 export type Pack = { 
 /**
@@ -273,16 +273,16 @@ export type Pack = {
  */
 root: string, 
 /**
- * As in [`Path`]. A link that it leads to is followed; links in a directory stay links.
+ * As in [`Path`]. A final link is followed; links inside a directory are kept.
  */
 path: string, 
 /**
- * A name that is left out wherever it is, for a directory that is copied into itself.
+ * An entry name to leave out at any depth, for a directory that is copied into itself.
  */
 except: string, };
 
 /**
- * A file or directory as a stream. Each host has its own type for it.
+ * A serialized file or directory. Each host has its own type for it.
  */
 export type Packed = { 
 /**
@@ -304,7 +304,7 @@ root: string,
 path: string, };
 
 /**
- * A piece of a file.
+ * Part of a file.
  */
 export type Piece = { 
 /**
@@ -317,7 +317,7 @@ bytes: Uint8Array,
 size: number, };
 
 /**
- * Which piece of a file to read.
+ * The part of a file to read.
  */
 export type Read = { 
 /**
@@ -329,29 +329,29 @@ root: string,
  */
 path: string, 
 /**
- * Where it begins.
+ * Its start.
  */
 offset: number, 
 /**
- * How long it may be; at most [`LARGEST_PIECE`].
+ * Its maximum length, at most [`LARGEST_PIECE`].
  */
 limit: number, };
 
 /**
- * What went wrong, in one word.
+ * The error code.
  */
 export type Reason = Code | Unopened | Unstreamed;
 
 /**
- * A file or directory to move.
+ * A file or directory to rename.
  */
 export type Rename = { 
 /**
- * From here.
+ * The current path.
  */
 from: Path, 
 /**
- * To there.
+ * The new path.
  */
 to: Path, };
 
@@ -394,7 +394,7 @@ size: number,
 mode: number, };
 
 /**
- * How a sandbox is.
+ * The state of a sandbox.
  */
 export type State = { 
 /**
@@ -412,12 +412,12 @@ status: Status, };
 export type Status = "running" | "sleeping";
 
 /**
- * The word `unopened`.
+ * The code `unopened`.
  */
 export type Unopened = "unopened";
 
 /**
- * Where what a stream holds is to be.
+ * Where to create the files of a stream.
  */
 export type Unpack = { 
 /**
@@ -434,21 +434,21 @@ path: string,
 call: string | null, };
 
 /**
- * What a stream held, as files.
+ * The files that were created from a stream.
  */
 export type Unpacked = { 
 /**
- * The bytes of all its files.
+ * Their total size.
  */
 bytes: number, };
 
 /**
- * The word `unstreamed`.
+ * The code `unstreamed`.
  */
 export type Unstreamed = "unstreamed";
 
 /**
- * What to write into a file.
+ * The content to write to a file.
  */
 export type Write = { 
 /**
@@ -460,19 +460,19 @@ root: string,
  */
 path: string, 
 /**
- * The bytes; at most [`LARGEST_PIECE`].
+ * The bytes, at most [`LARGEST_PIECE`].
  */
 bytes: Uint8Array, 
 /**
- * Whether they come behind those that are there.
+ * Whether to append them.
  */
 append: boolean, };
 
 /**
- * A file that was written.
+ * A written file.
  */
 export type Written = { 
 /**
- * Its size now.
+ * Its new size.
  */
 size: number, };

@@ -1,23 +1,23 @@
-//! A file system in memory: nodes by their absolute path, symbolic links resolved as Linux does.
+//! A file system in memory: nodes by absolute path. Symbolic links are resolved as on Linux.
 
 use std::collections::BTreeMap;
 
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind, Piece, Place, Stat, Write};
 
-/// How many bytes all files have together, at most.
+/// The maximum total size of all files in bytes.
 const LIMIT: usize = 16 * 1024 * 1024;
 
-/// How many links a path may go through.
+/// The maximum number of links in a path.
 const LINKS: usize = 40;
 
-/// How many bytes a name may have.
+/// The maximum length of a name in bytes.
 const NAME: usize = 255;
 
-/// A file system. The root is there, and what agents take for granted.
+/// A file system with a root and the usual directories.
 #[derive(Debug)]
 pub(super) struct Tree {
-    /// By path, which has no link, `.` or `..` in it; the root is the empty path.
+    /// The nodes by path, without links, `.` and `..`. The root is the empty path.
     nodes: BTreeMap<String, Node>,
 }
 
@@ -35,7 +35,7 @@ enum What {
 }
 
 impl Tree {
-    /// A new one.
+    /// Creates a file system.
     pub(super) fn new() -> Self {
         let directory = Node { mode: 0o755, what: What::Directory };
         let paths = ["", "/home", "/home/user", "/tmp", "/workspace"];
@@ -180,7 +180,7 @@ impl Tree {
         self.nodes.get(path).ok_or_else(|| not_found(place))
     }
 
-    /// Makes the directories above a path.
+    /// Creates the parent directories of a path.
     fn parents(&mut self, path: &str, place: Place) -> Result<()> {
         for (end, _) in path.match_indices('/') {
             let parent = &path[..end];
@@ -195,8 +195,8 @@ impl Tree {
         Ok(())
     }
 
-    /// The path without links, `.` and `..`; the last link is followed where `follow` says so. What is not there is
-    /// taken as it is written.
+    /// Resolves links, `.` and `..`. `follow` says whether to follow a final link. Missing components are kept as
+    /// written.
     fn resolve(&self, place: Place, follow: bool) -> Result<String> {
         let mut resolved = String::new();
         let mut left: Vec<String> = parts(place.path);
@@ -243,7 +243,7 @@ impl Tree {
     }
 }
 
-/// The parts of a path, the last one first.
+/// Returns the components of a path, last one first.
 fn parts(path: &str) -> Vec<String> {
     path.split('/').filter(|part| !part.is_empty()).rev().map(str::to_owned).collect()
 }
@@ -294,7 +294,7 @@ mod tests {
         tree.make_link(at("/tmp/loop"), "loop").unwrap();
         assert_eq!(tree.read(at("/tmp/link/file"), 0, 9).unwrap().bytes, b"1");
         assert_eq!(tree.read(at("/tmp/up"), 0, 9).unwrap().bytes, b"1");
-        // As Linux: `..` behind a link is the parent of where it leads.
+        // As on Linux, `..` after a link is the parent of the link's target.
         assert_eq!(tree.read(at("/tmp/link/../a/file"), 0, 9).unwrap().bytes, b"1");
         assert_eq!(code(tree.read(at("/tmp/loop"), 0, 9)), Code::InvalidInput);
         assert_eq!(tree.stat(at("/tmp/loop")).unwrap().kind, Kind::Link("loop".to_owned()));

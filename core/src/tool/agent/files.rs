@@ -39,10 +39,10 @@ fn default_limit() -> u64 {
     256 * 1024
 }
 
-/// The most that one call reads: it has to fit into memory several times over.
+/// The maximum that one call reads: it must fit into memory several times.
 const MOST: u64 = 16 * 1024 * 1024;
 
-/// What it gives.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Part {
     content: String,
@@ -67,7 +67,7 @@ impl Tool for ReadFile {
         let limit = input::within("limit", input.limit, 1..=MOST)?;
         let path = absolute(&input.path)?;
         let sandbox = session.sandbox(&input.sandbox).await?;
-        // With three bytes more, a character that the limit cuts is there whole.
+        // Three more bytes complete a character that the limit would cut.
         let piece = sandbox.read(anywhere(&path), input.offset, limit + 3).await?;
         let mut bytes = piece.bytes;
         let asked = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -76,7 +76,7 @@ impl Tool for ReadFile {
     }
 }
 
-/// What is told of the bytes at an offset of a file.
+/// Returns the result for bytes at an offset of a file.
 pub(in crate::tool) fn part(bytes: Vec<u8>, offset: u64, size: u64) -> impl Serialize {
     let next = offset + bytes.len() as u64;
     let (content, binary) = input::text(bytes);
@@ -90,8 +90,8 @@ pub(in crate::tool) fn part(bytes: Vec<u8>, offset: u64, size: u64) -> impl Seri
     }
 }
 
-/// Cuts what was read of a file so that its JSON, written as a JSON string, has at most so many bytes. Returns false where
-/// the value is something else.
+/// Cuts the content of a result so that its JSON, encoded as a JSON string, has at most the given number of bytes.
+/// Returns false if the value is not such a result.
 pub(in crate::tool) fn cut(value: &mut Value, most: usize) -> bool {
     /// Room for the other fields.
     const FIELDS: usize = 512;
@@ -109,7 +109,7 @@ pub(in crate::tool) fn cut(value: &mut Value, most: usize) -> bool {
     };
     let Some((mut at, _)) = content.char_indices().find(fits) else { return false };
     let left_out = if binary {
-        // Four characters are three bytes, and fewer at the end.
+        // Four characters encode three bytes, or fewer at the end.
         at -= at % 4;
         let padding = content.bytes().rev().take_while(|byte| *byte == b'=').count();
         (content.len() - at) / 4 * 3 - padding
@@ -122,7 +122,7 @@ pub(in crate::tool) fn cut(value: &mut Value, most: usize) -> bool {
     true
 }
 
-/// How many bytes a character takes in JSON that is written as a JSON string.
+/// Returns how many bytes a character takes in JSON that is encoded as a JSON string.
 fn escaped_twice(character: char) -> usize {
     match character {
         '"' | '\\' => 4,
@@ -132,15 +132,15 @@ fn escaped_twice(character: char) -> usize {
     }
 }
 
-/// Where to cut: at the limit, but not in the middle of a character of what is text. One character is always there,
-/// so that reading on comes to an end.
+/// Returns where to cut: at the limit, but not within a character of text. At least one character is kept, so that
+/// reading on makes progress.
 fn end_of_text(bytes: &[u8], limit: usize) -> usize {
     if bytes.len() <= limit {
         return bytes.len();
     }
     let valid = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        // A character that the read itself has cut.
+        // A character that was cut by the read itself.
         Err(error) if error.error_len().is_none() => {
             std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
         }
@@ -182,11 +182,11 @@ pub struct Written {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "documented values would make the schema a list of one-of")]
 pub enum Encoding {
-    // It is the text itself.
+    // The text itself.
     #[default]
     #[serde(rename = "utf-8")]
     Utf8,
-    // It is base64.
+    // Base64.
     #[serde(rename = "base64")]
     Base64,
 }
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(end_of_text(b"\xff\xfe\xfd", 2), 2, "bytes are cut where they are");
     }
 
-    /// Read on from where each part ends, a file comes whole, whatever is in it.
+    /// Reading on from the end of each part returns the whole file, whatever it contains.
     #[test]
     fn what_is_cut_comes_with_the_next_parts() {
         const MOST: usize = 4096;

@@ -19,7 +19,7 @@ pub use sandboxes::{SandboxCreate, SandboxList};
 pub use shell::Shell;
 pub use transfer::Transfer;
 
-/// The sandbox a tool works on where the model names none.
+/// The sandbox that a tool uses if the model names none.
 pub const DEFAULT: &str = "default";
 
 fn default_sandbox() -> String {

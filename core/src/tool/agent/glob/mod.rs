@@ -42,7 +42,7 @@ fn default_dir() -> String {
 /// The longest pattern in bytes.
 const LONGEST: usize = 1024;
 
-/// What it gives.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Given {
     files: Vec<String>,
@@ -65,9 +65,9 @@ impl Tool for Glob {
         while let Some(dir) = search.next() {
             let entries = match sandbox.list(anywhere(&joined(&cwd, &dir))).await {
                 Ok(entries) => entries,
-                // A directory too large to be listed has files that would be missing.
+                // The result would lack the files of a directory that is too large to list.
                 Err(error) if dir.is_empty() || error.code == Code::TooLarge => return Err(error),
-                // One that may not be read, or has gone meanwhile, has no files; but cwd itself has to be there.
+                // An unreadable or removed directory has no files; but cwd itself must exist.
                 Err(_) => continue,
             };
             for link in search.look(dir, entries).await? {
@@ -93,7 +93,7 @@ fn matcher(pattern: &str) -> Result<Matcher> {
         ));
     }
     let regex = pattern::read(pattern).map_err(wrong)?;
-    // Below a pattern without `**` nothing is deeper than it has parts.
+    // Without `**`, matches are no deeper than the pattern has components.
     let depth = if pattern.contains("**") { usize::MAX } else { pattern.split('/').count() };
     Ok(Matcher { regex, length: pattern.len(), depth })
 }

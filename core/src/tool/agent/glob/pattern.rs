@@ -1,4 +1,4 @@
-//! Patterns of paths, read into regular expressions: these match characters, in a time that no pattern can make long.
+//! Compiles path patterns to regular expressions, which match characters in linear time, whatever the pattern.
 
 use std::iter::Peekable;
 use std::mem::replace;
@@ -6,16 +6,17 @@ use std::str::Chars;
 
 use regex_lite::Regex;
 
-/// What an asterisk stands for.
+/// The expression for an asterisk.
 const WITHIN_A_PART: &str = "[^/]*";
 
-/// Reads a pattern.
+/// Compiles a pattern.
 ///
-/// `?` is a character and `*` any number of them, in one part of the path; `**` as a whole part is any number of parts;
-/// `[a-z]` and `[!a-z]` are characters, `{a,b}` is the one or the other, and `\` takes a character's meaning away.
+/// `?` matches one character and `*` any number of them, within one component of the path; `**` as a whole component
+/// matches any number of components; `[a-z]` and `[!a-z]` match characters, `{a,b}` matches either, and `\` escapes a
+/// character.
 ///
 /// # Errors
-/// What is wrong with it, as the end of a sentence about it.
+/// The problem with the pattern, as the end of a sentence.
 pub(super) fn read(pattern: &str) -> Result<Regex, String> {
     let mut reader =
         Reader { rest: pattern.chars().peekable(), regex: "(?s)^".into(), begins: true, braces: vec![] };
@@ -26,11 +27,11 @@ pub(super) fn read(pattern: &str) -> Result<Regex, String> {
 
 struct Reader<'a> {
     rest: Peekable<Chars<'a>>,
-    /// What was read.
+    /// The expression so far.
     regex: String,
-    /// Whether a part of the path begins here.
+    /// Whether a component of the path begins here.
     begins: bool,
-    /// The same at each brace that is open.
+    /// The same at each open brace.
     braces: Vec<bool>,
 }
 
@@ -80,25 +81,25 @@ impl Reader<'_> {
         }
     }
 
-    /// What stands in brackets.
+    /// Compiles a character class.
     fn class(&mut self) -> Result<(), &'static str> {
         const OPEN: &str = "has an unclosed `[`";
         self.regex.push('[');
         if self.rest.next_if(|character| matches!(character, '!' | '^')).is_some() {
-            // What divides parts is in none of them.
+            // A class never matches the path separator.
             self.regex.push_str("^/");
         }
         let mut first = true;
         loop {
             let from = self.rest.next().ok_or(OPEN)?;
-            // What would be an empty class begins with a bracket.
+            // A bracket that would make the class empty is its first character.
             if !replace(&mut first, false) && from == ']' {
                 self.regex.push(']');
                 return Ok(());
             }
             self.literal(from);
             let mut behind = self.rest.clone();
-            // At the end of the class a hyphen is itself.
+            // A hyphen at the end of a class is literal.
             if behind.next() == Some('-') && behind.next().is_some_and(|to| to != ']') {
                 self.rest.next();
                 let to = self.rest.next().ok_or(OPEN)?;

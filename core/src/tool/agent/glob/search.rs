@@ -1,4 +1,4 @@
-//! What a search has found so far, and how much it has done for that.
+//! The state of a search: the files it has found, and the work it has done.
 
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -11,28 +11,28 @@ use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind};
 use crate::time::Start;
 
-/// How many files a model gets.
+/// The maximum number of files that a model gets.
 pub(super) const MOST: usize = 1000;
 
-/// How many directories a search looks into. What lies in others is left out, and the result says that it is not whole.
+/// The maximum number of directories of a search. The others are left out, and the result says that it is incomplete.
 const DIRECTORIES: usize = 100_000;
 
-/// How many entries a search looks at.
+/// The maximum number of entries of a search.
 const ENTRIES: usize = 1_000_000;
 
-/// How many bytes the names of the directories have that a search has yet to look into.
+/// The maximum number of bytes in the names of pending directories.
 const WAITING: usize = 64 << 20;
 
-/// How long a search may take.
+/// The timeout of a search.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Matching takes time in proportion to the length of the pattern and of the path. So much of their product a search has
-/// altogether, one turn has, and is done without giving others a turn.
+/// Matching takes time proportional to the product of the lengths of pattern and path. These are the limits of that
+/// product for a whole search, for one turn, and for work that needs no turn.
 const WORK: u64 = 4 << 30;
 const TURN: u64 = 8 << 20;
 const AT_ONCE: u64 = 256 << 10;
 
-/// A pattern, ready to be matched.
+/// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Matcher {
     pub(super) regex: Regex,
@@ -48,14 +48,14 @@ impl Matcher {
     }
 }
 
-/// A search under way.
+/// A search in progress.
 #[derive(Debug)]
 pub(super) struct Search {
     matcher: Arc<Matcher>,
-    /// The directories that are still to be looked into, relative to where the search began.
+    /// The pending directories, relative to the start of the search.
     left: Vec<String>,
     waiting: usize,
-    /// The first files in the order of their paths, one more than a model gets.
+    /// The first files in path order, one more than a model gets.
     found: BinaryHeap<String>,
     directories: usize,
     entries: usize,
@@ -63,13 +63,13 @@ pub(super) struct Search {
     start: Start,
 }
 
-/// A part of the entries of one directory.
+/// Some entries of one directory.
 struct Part {
     matcher: Arc<Matcher>,
     directory: String,
     entries: std::vec::IntoIter<Entry>,
     directories: Vec<String>,
-    /// Files, and whether each is a link that may lead to something else.
+    /// Files, and whether each is a link whose target must be checked.
     files: Vec<(String, bool)>,
     work: u64,
 }
@@ -88,14 +88,14 @@ impl Search {
         }
     }
 
-    /// The next directory to look into.
+    /// Returns the next pending directory.
     pub(super) fn next(&mut self) -> Option<String> {
         let next = self.left.pop()?;
         self.waiting -= next.len();
         Some(next)
     }
 
-    /// Looks at what is in a directory. Returns the links that match: whether each leads to a file is to be found out.
+    /// Processes the entries of a directory. Returns the matching links, whose targets must be checked.
     pub(super) async fn look(&mut self, directory: String, entries: Vec<Entry>) -> Result<Vec<String>> {
         self.directories += 1;
         self.entries += entries.len();
@@ -125,7 +125,7 @@ impl Search {
         }
     }
 
-    /// Takes over what a turn has come to.
+    /// Adds the result of a turn.
     fn take(&mut self, part: &mut Part, links: &mut Vec<String>) -> Result<()> {
         for directory in part.directories.drain(..) {
             if self.directories < DIRECTORIES {
@@ -144,7 +144,7 @@ impl Search {
         self.in_time()
     }
 
-    /// Whether there is time left.
+    /// Returns whether time is left.
     pub(super) fn in_time(&self) -> Result<()> {
         if self.work <= WORK && self.start.elapsed() <= DEADLINE {
             return Ok(());
@@ -154,7 +154,7 @@ impl Search {
         Err(Error::new(Code::Timeout, text))
     }
 
-    /// Whether a file would be among those that a model gets, or show that there are more.
+    /// Returns whether a file would be among those that a model gets, or prove that there are more.
     pub(super) fn wants(&self, file: &str) -> bool {
         self.found.len() <= MOST || self.found.peek().is_some_and(|last| file < last.as_str())
     }
@@ -169,7 +169,7 @@ impl Search {
         }
     }
 
-    /// The files in the order of their paths, and whether there are more.
+    /// Returns the files in path order, and whether there are more.
     pub(super) fn done(self) -> (Vec<String>, bool) {
         let mut files = self.found.into_sorted_vec();
         let truncated = files.len() > MOST || self.directories >= DIRECTORIES;
@@ -195,7 +195,7 @@ impl Part {
                     self.directories.push(path);
                 }
                 Kind::File if self.matcher.regex.is_match(&path) => self.files.push((path, false)),
-                // What leads to a file is one.
+                // A link to a file counts as a file.
                 Kind::Link(_) if self.matcher.regex.is_match(&path) => self.files.push((path, true)),
                 _ => {}
             }
@@ -221,7 +221,7 @@ mod tests {
         Entry { name, stat: Stat { kind: Kind::File, size: 0, mode: 0o644 } }
     }
 
-    /// Does something beside a task that is always ready, and returns how many turns that one had.
+    /// Runs a future next to a task that is always ready, and returns how often that task ran.
     fn turns_beside(work: impl AsyncFnOnce()) -> u64 {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let turns = Rc::new(Cell::new(0));
@@ -254,7 +254,7 @@ mod tests {
             assert!(search.work > 4 * TURN);
         });
         assert!(beside > 0);
-        // The control: matched where the search is called.
+        // The control: matched on the thread of the caller.
         let beside = turns_beside(async || {
             let (matcher, entries) = costly();
             let entries = entries.into_iter();
