@@ -1,10 +1,10 @@
-//! The contract of the Durable Objects, with the types that only JavaScript has.
+//! The contract of the Durable Objects, and its types that exist only in JavaScript.
 
 pub use koze_core::contract::*;
 use serde::Deserialize;
 use worker::wasm_bindgen::JsValue;
 
-/// A file or directory as a stream.
+/// A serialized file or directory.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Packed {
     /// Its bytes: a `ReadableStream<Uint8Array>`.

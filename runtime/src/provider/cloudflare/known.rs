@@ -1,25 +1,25 @@
-//! What this isolate remembers of sandboxes, so that a warm call asks nobody where its sandbox is. Nothing here has to be
-//! true: an object that is no sandbox any more says so.
+//! A cache of the sandboxes that this isolate has seen, so that a warm call need not locate its sandbox. Entries may be
+//! outdated: an object that is not open says so.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 
-/// How many sandboxes are remembered.
+/// The maximum number of entries.
 const MOST: usize = 10_000;
 
-/// How often the registry hears that a sandbox is used, in milliseconds.
+/// The minimum interval between recorded uses, in milliseconds.
 const NOTE: u64 = 60_000;
 
-/// What is remembered of a sandbox.
+/// The entry of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
-    /// Which of the classes it is of.
+    /// The index of its class.
     pub(super) class: usize,
-    /// How long it may idle, where that is known.
+    /// Its idle timeout, if known.
     pub(super) sleep_after_ms: Option<u32>,
-    /// When the registry last heard that it is used.
+    /// When its use was last recorded in the registry.
     noted: u64,
 }
 
@@ -29,19 +29,19 @@ fn sandboxes() -> MutexGuard<'static, HashMap<SandboxId, Known>> {
     SANDBOXES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is remembered of a sandbox, if anything is.
+/// Returns the entry of a sandbox.
 pub(super) fn get(id: &SandboxId) -> Option<Known> {
     sandboxes().get(id).copied()
 }
 
-/// The sandboxes of a session that are remembered, and the class of each.
+/// Returns the known sandboxes of a session with their classes.
 pub(super) fn of_session(session: &SessionId) -> Vec<(SandboxName, usize)> {
     let sandboxes = sandboxes();
     let all = sandboxes.iter().filter(|(id, _)| id.session == *session);
     all.map(|(id, known)| (id.name.clone(), known.class)).collect()
 }
 
-/// Remembers a sandbox, of which the registry has heard now.
+/// Adds a sandbox whose use has just been recorded.
 pub(super) fn remember(id: &SandboxId, class: usize, sleep_after_ms: Option<u32>, now: u64) {
     let mut sandboxes = sandboxes();
     if sandboxes.len() >= MOST {
@@ -50,12 +50,12 @@ pub(super) fn remember(id: &SandboxId, class: usize, sleep_after_ms: Option<u32>
     sandboxes.insert(id.clone(), Known { class, sleep_after_ms, noted: now });
 }
 
-/// Forgets a sandbox.
+/// Removes a sandbox.
 pub(super) fn forget(id: &SandboxId) {
     sandboxes().remove(id);
 }
 
-/// Whether the registry should hear now that a sandbox is used; who asks tells it.
+/// Returns whether a use should be recorded now. The caller then records it.
 pub(super) fn is_to_be_noted(id: &SandboxId, now: u64) -> bool {
     let mut sandboxes = sandboxes();
     let Some(known) = sandboxes.get_mut(id) else { return false };

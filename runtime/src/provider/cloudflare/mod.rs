@@ -1,17 +1,17 @@
-//! Sandboxes behind Durable Objects: what a Worker's tools run in.
+//! Sandboxes of a Worker, each behind a Durable Object.
 //!
 //! | module | job |
 //! |---|---|
-//! | [`contract`] | what the class of a sandbox answers |
-//! | `object` | calls of it, made again where they may be |
-//! | `sandbox`, `write`, `stream` | a sandbox over it |
+//! | [`contract`] | the contract of a sandbox's class |
+//! | `object` | calls its methods, with retries |
+//! | `sandbox`, `write`, `stream` | the operations of a sandbox |
 //! | `label` | the name of a sandbox's object |
-//! | `known` | what an isolate remembers of sandboxes |
-//! | `opens` | how many are opened at once |
-//! | `waiting` | one who waits for a program, as an object hears of it |
-//! | [`registry`] | which sandboxes a session has, in a Durable Object |
+//! | `known` | the sandboxes that an isolate has seen |
+//! | `opens` | limits concurrent openings |
+//! | `waiting` | tells an object when its caller stops waiting |
+//! | [`registry`] | the list of a session's sandboxes, in a Durable Object |
 //! | `store` | the store of a session |
-//! | [`preview`] | the URLs of their ports |
+//! | [`preview`] | the preview URLs of ports |
 
 pub mod contract;
 mod known;
@@ -50,7 +50,7 @@ use koze_core::sandbox::{MaybeSend, Status};
 use koze_core::session;
 use koze_core::time::{millis, now};
 
-/// A class of sandboxes: a profile that agents may name, and where its sandboxes are bound.
+/// A sandbox class: the profile's name, and its binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Class {
     /// The profile's name: `python`.
@@ -59,10 +59,10 @@ pub struct Class {
     pub binding: &'static str,
 }
 
-/// The sandboxes of a Worker. A clone has the same ones.
+/// The sandboxes of a Worker. Clones share them.
 ///
-/// With a [registry] the sandboxes of a session are listed, and there are so many and no more. Without one, the
-/// object of a sandbox itself says whether it is there.
+/// With a [registry] the sandboxes of a session are listed, and their number is limited. Without one, only the object
+/// of a sandbox records whether it exists.
 #[derive(Debug, Clone)]
 pub struct Cloudflare {
     shared: Arc<Shared>,
@@ -81,7 +81,7 @@ struct Shared {
 }
 
 impl Cloudflare {
-    /// The sandboxes of these classes, bound in an environment.
+    /// Creates the provider of these classes, bound in an environment.
     pub fn new(env: &Env, classes: &'static [Class]) -> Self {
         let (limits, at_most) = (Limits::default(), session::MAX_SANDBOXES);
         let shared =
@@ -89,26 +89,26 @@ impl Cloudflare {
         Cloudflare { shared: Arc::new(shared) }
     }
 
-    /// The same, with URLs for the ports of sandboxes.
+    /// Adds preview URLs for the ports of sandboxes.
     #[must_use]
     pub fn with_previews(self, previews: Previews) -> Self {
         self.changed(|shared| shared.previews = Some(previews))
     }
 
-    /// The same, with other limits on openings at once.
+    /// Sets the limits on concurrent openings.
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         self.changed(|shared| shared.limits = limits)
     }
 
-    /// The same, with at most so many sandboxes in a session, which the registry counts.
+    /// Sets the maximum number of sandboxes in a session, which the registry enforces.
     #[must_use]
     pub fn with_max_sandboxes(self, sandboxes: usize) -> Self {
         self.changed(|shared| shared.at_most = sandboxes)
     }
 
-    /// The same, whose programs belong to a call of this name, by which [`give_up`](Cloudflare::give_up) ends them. No
-    /// other call of the session should have it.
+    /// Names the call that programs belong to, so that [`give_up`](Cloudflare::give_up) can cancel it. The name must be
+    /// unique within the session.
     #[must_use]
     pub fn with_call(self, name: impl Into<String>) -> Self {
         self.changed(|shared| shared.call = Some(name.into()))
@@ -120,11 +120,11 @@ impl Cloudflare {
         self.changed(|shared| shared.bucket = Some(binding.into()))
     }
 
-    /// Kills the programs that belong to a call, in all sandboxes of its session; those too which have not come so far
-    /// yet. Without a registry, it is the sandboxes that this isolate knows of.
+    /// Cancels a call: kills its programs in all sandboxes of the session, including those that have not started yet.
+    /// Without a registry, only the sandboxes that this isolate has seen are reached.
     ///
     /// # Errors
-    /// Those of the registry, and of a sandbox that does not answer.
+    /// The errors of the registry, and of sandboxes that do not answer.
     pub fn give_up(&self, session: &SessionId, call: &str) -> impl Future<Output = Result<()>> + MaybeSend {
         SendFuture::new(async move {
             let sandboxes = match self.registry(session) {
@@ -150,7 +150,7 @@ impl Cloudflare {
         Cloudflare { shared: Arc::new(shared) }
     }
 
-    /// The classes, each with the name under which it is bound.
+    /// Returns the classes.
     pub(crate) fn classes(&self) -> &'static [Class] {
         self.shared.classes
     }
@@ -167,7 +167,7 @@ impl Cloudflare {
         Ok(Object::new(self.namespace(class)?, label::of(id)))
     }
 
-    /// Which class has a profile of this name.
+    /// Returns the index of the class with this profile name.
     fn class(&self, profile: &str) -> Result<usize> {
         self.shared.classes.iter().position(|class| class.profile == profile).ok_or_else(|| {
             let known: Vec<&str> = self.shared.classes.iter().map(|class| class.profile).collect();
@@ -179,22 +179,23 @@ impl Cloudflare {
         self.bound(registry::BINDING).map(|namespace| Registry::new(namespace, session))
     }
 
-    /// The objects that are bound so, if any are: `koze build` has seen to it that it is objects, and no call has to ask.
+    /// Returns a namespace of Durable Objects, if it is bound. The cast is unchecked because `koze build` writes these
+    /// bindings.
     fn bound(&self, name: &str) -> Option<ObjectNamespace> {
         crate::binding::raw(&self.shared.env, name).ok().map(JsCast::unchecked_into)
     }
 
-    /// A port of a sandbox that can have a URL.
+    /// Returns a preview for a port of a sandbox.
     fn preview(&self, id: &SandboxId, class: usize, port: u16) -> Result<Preview<'_>> {
         let Some(previews) = &self.shared.previews else { return Err(preview::unknown_host()) };
         previews.of(self.shared.classes[class].binding, label::of(id), port)
     }
 
-    /// The sandbox where it is: as the registry says, else in the class whose object says that it was opened.
+    /// Locates a sandbox: in the registry, or else in the class whose object is open.
     async fn locate(&self, id: &SandboxId) -> Result<Option<(usize, Option<u32>)>> {
         if let Some(registry) = self.registry(&id.session) {
             let Some(record) = registry.find(&id.name).await? else { return Ok(None) };
-            // A profile that the project has no more is as good as none: what was in it, nobody can reach.
+            // A sandbox whose profile was removed from the project is unreachable.
             return Ok(self.class(&record.profile).ok().map(|class| (class, record.sleep_after_ms)));
         }
         let objects = (0..self.shared.classes.len()).map(|class| self.object(id, class));
@@ -208,7 +209,7 @@ impl Cloudflare {
         Ok(None)
     }
 
-    /// Opens the object of a sandbox, in the class that the registry says where there is one.
+    /// Opens the object of a sandbox. The class in the registry takes precedence.
     async fn open_object(
         &self,
         id: &SandboxId,
@@ -234,11 +235,11 @@ impl Cloudflare {
                 Ok((object, class, opened.created))
             }
             Err(refused) => {
-                // What could not be made is not to count as one; of what did not answer, nobody knows.
+                // A sandbox that was not created must not count. If the object did not answer, that is unknown.
                 let unknown =
                     matches!(&refused, Refused::Error(Error { code: Code::Timeout | Code::Unavailable, .. }));
                 if let Some(registry) = registry.filter(|_| entered && !unknown) {
-                    // That it was not made is the error to tell.
+                    // The error of the opening is the one to report.
                     let _ = registry.leave(&id.name).await;
                 }
                 Err(refused.into())
@@ -246,7 +247,7 @@ impl Cloudflare {
         }
     }
 
-    /// Opens once more a sandbox whose object says that it is none: where it is by now, else where it was.
+    /// Reopens a sandbox whose object is not open: where it is located now, or else in its previous class.
     async fn reopen(&self, id: &SandboxId, class: usize) -> Result<Object> {
         let sleep_after_ms = known::get(id).and_then(|known| known.sleep_after_ms);
         known::forget(id);
@@ -254,14 +255,14 @@ impl Cloudflare {
         Ok(self.open_object(id, class, sleep_after_ms).await?.0)
     }
 
-    /// Tells the registry that a sandbox is used. Where it does not hear it, the sandbox runs all the same.
+    /// Records in the registry that a sandbox is used. A failure does not affect the sandbox.
     async fn note_use(&self, id: &SandboxId) {
         if let Some(registry) = self.registry(&id.session) {
             let _ = registry.used(&id.name, now()).await;
         }
     }
 
-    /// Forgets a sandbox that was destroyed.
+    /// Removes a destroyed sandbox from the registry.
     fn forget(&self, id: &SandboxId) -> impl Future<Output = Result<()>> + MaybeSend {
         SendFuture::new(async move {
             known::forget(id);
@@ -272,17 +273,17 @@ impl Cloudflare {
         })
     }
 
-    /// The sandboxes of a session, each asked whether it runs.
+    /// Returns the sandboxes of a session with their status.
     async fn look(&self, session: &SessionId) -> Result<Vec<(SandboxName, Record, Status)>> {
         let Some(registry) = self.registry(session) else { return Err(registry::missing()) };
         let look = async |(name, record): (SandboxName, Record)| {
             let id = SandboxId { session: session.clone(), name };
             let state = match self.class(&record.profile) {
-                // One that does not answer hides no other; the log says why.
+                // A sandbox that does not answer must not hide the others; the error is in the log.
                 Ok(class) => self.object(&id, class)?.status(&Nothing {}, WITHIN).await.ok(),
                 Err(_) => None,
             };
-            // What is entered and not opened yet wakes with its first use.
+            // A registered sandbox that was not opened yet starts with its first use.
             let status = state.filter(|state| state.opened).map_or(Status::Sleeping, |state| state.status);
             Ok((id.name, record, status))
         };
@@ -349,10 +350,10 @@ impl Provider for Cloudflare {
     }
 }
 
-/// How long an object may take to hear that a call is given up: it starts nothing for that.
+/// The timeout of a cancellation, which starts nothing.
 const HEARS: Duration = Duration::from_secs(20);
 
-/// No container idles for longer than this, whoever asks.
+/// The maximum idle time of a container, whatever the request says.
 const LONGEST_SLEEP: Duration = Duration::from_hours(24 * 30);
 
 impl Cloudflare {

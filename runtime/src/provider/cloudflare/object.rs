@@ -1,4 +1,4 @@
-//! A Durable Object of a sandbox, called by its contract.
+//! Calls the Durable Object of a sandbox through its contract.
 
 use std::any::TypeId;
 use std::pin::pin;
@@ -16,41 +16,42 @@ use super::contract::{self, Failure, Reason, methods};
 use koze_core::error::{Code, Error, Result};
 use koze_core::time::{millis, now, sleep};
 
-/// The first wait before a call is made again, and the longest one.
+/// The first and the longest wait between retries.
 pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
-/// The methods that a class without streams need not have, and the one that cannot be called again as it was.
+/// The methods that a class without streams may lack, and the one that cannot be retried with the same input.
 const OF_STREAMS: [&str; 2] = ["kozePack", TAKES_A_STREAM];
 const TAKES_A_STREAM: &str = "kozeUnpack";
 
-/// A Durable Object by its name. Each call takes a stub of its own: one that has lost its object stays lost.
+/// A Durable Object, addressed by name. Each call uses a new stub, because a stub that has lost its object stays
+/// broken.
 #[derive(Debug, Clone)]
 pub(super) struct Object {
     namespace: ObjectNamespace,
     name: String,
 }
 
-/// Why a call was not answered with a value.
+/// Why a call returned no value.
 #[derive(Debug, PartialEq)]
 pub(super) enum Refused {
-    /// The sandbox is not there: open it, and call again.
+    /// The sandbox is not open: open it, and call again.
     Unopened,
-    /// The class takes no streams, or none of this kind.
+    /// The class does not support streams, or not of this kind.
     Unstreamed,
-    /// Nothing was done, and what went along is used up: start over.
+    /// Nothing was done, but the stream is consumed: start over.
     Again(Error),
-    /// For whoever called.
+    /// An error for the caller.
     Error(Error),
 }
 
-/// What came of a call.
+/// The result of a call.
 pub(super) type Answer<T> = std::result::Result<T, Refused>;
 
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Unopened => Error::new(Code::NotFound, "the sandbox was destroyed"),
-            Refused::Unstreamed => Error::new(Code::Unsupported, "the sandbox takes no streams"),
+            Refused::Unstreamed => Error::new(Code::Unsupported, "the sandbox does not support streams"),
             Refused::Again(error) | Refused::Error(error) => error,
         }
     }
@@ -58,7 +59,7 @@ impl From<Refused> for Error {
 
 macro_rules! bind {
     ($($(#[doc = $doc:literal])+ $method:ident $name:literal $input:ident $(, $more:ident $($type:literal)?)* => $output:ident;)+) => {
-        /// The stub of an object whose class answers the contract, as JavaScript has it.
+        /// The JavaScript stub of an object whose class implements the contract.
         mod remote {
             #![allow(unused_imports, reason = "the attribute's expansion does not use every import")]
 
@@ -102,22 +103,22 @@ macro_rules! bind {
 methods!(bind);
 use self::remote::Remote;
 
-/// How a call reaches JavaScript, as often as it is made.
+/// Sends a call to JavaScript. It may be called repeatedly.
 trait Sends: Fn(&Remote) -> std::result::Result<Promise, JsValue> {}
 impl<F: Fn(&Remote) -> std::result::Result<Promise, JsValue>> Sends for F {}
 
 impl Object {
-    /// The object of a name, which need not be there.
+    /// Addresses an object by name. It need not exist.
     pub(super) fn new(namespace: ObjectNamespace, name: impl Into<String>) -> Self {
         Object { namespace, name: name.into() }
     }
 
-    /// Its stub, for a request.
+    /// Returns a new stub.
     pub(super) fn stub(&self) -> Result<worker::Stub> {
         self.namespace.get_by_name(&self.name).map_err(|error| thrown("get", &error.into()))
     }
 
-    /// Calls a method until it is done, failed for good, or the time is up; waits between the calls.
+    /// Calls a method, and retries with backoff until it succeeds, fails permanently or times out.
     async fn call(&self, method: &str, send: impl Sends, within: Duration) -> Answer<JsValue> {
         let until = now().saturating_add(millis(within));
         let mut wait = BACKOFF.0;
@@ -158,13 +159,14 @@ impl Object {
     }
 }
 
-/// Data as the contract has it: absent values are `null`, bytes a `Uint8Array`.
+/// Converts input to JavaScript as the contract defines it: absent values are `null`, bytes are a `Uint8Array`.
 fn in_javascript<T: Serialize + 'static>(method: &str, input: &T) -> Answer<JsValue> {
     let wrong = |error: &dyn std::fmt::Display| {
         let message = format!("the input of `{method}` cannot be serialized: {error}");
         Refused::Error(Error::new(Code::Internal, message))
     };
-    // What alone has bytes is made value by value. All else goes over as one text: each value that goes by itself is a call.
+    // Only `Write` contains bytes and is converted value by value. Everything else is passed as one JSON string,
+    // because each separate value would cost a call to JavaScript.
     if TypeId::of::<T>() == TypeId::of::<contract::Write>() {
         let serializer = Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
         return input.serialize(&serializer).map_err(|error| wrong(&error));
@@ -173,7 +175,7 @@ fn in_javascript<T: Serialize + 'static>(method: &str, input: &T) -> Answer<JsVa
     JSON::parse(&text).map_err(|_| wrong(&"JavaScript does not read it"))
 }
 
-/// What a reply says: a [`Reply`](super::contract::Reply), whose value is left as it is.
+/// Decodes a [`Reply`](super::contract::Reply), except its value.
 fn outcome(method: &str, reply: &JsValue) -> Answer<std::result::Result<JsValue, Failure>> {
     let get = |key: &str| Reflect::get(reply, &JsValue::from_str(key)).unwrap_or_default();
     match get("ok").as_bool() {
@@ -186,7 +188,7 @@ fn outcome(method: &str, reply: &JsValue) -> Answer<std::result::Result<JsValue,
     }
 }
 
-/// The error of a class that does not answer as the contract says.
+/// Returns the error for a reply that violates the contract.
 pub(super) fn wrong_reply(method: &str, what: &impl std::fmt::Display) -> Refused {
     let message = format!(
         "`{method}` of the sandbox's class returned an unexpected answer: {what}; run `koze build` and deploy again"
@@ -194,13 +196,14 @@ pub(super) fn wrong_reply(method: &str, what: &impl std::fmt::Display) -> Refuse
     Refused::Error(Error::new(Code::Internal, message))
 }
 
-/// Between a half and the whole of a wait, so that those who were refused together do not come back together.
+/// Returns a random time between half the wait and the whole, so that clients that were rejected together do not retry
+/// together.
 pub(super) fn jittered(wait: Duration) -> Duration {
     let random = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
     wait / 2 + wait * random / 512
 }
 
-/// What a thrown value means for the call of a method.
+/// Converts an exception of a method.
 fn refused(method: &str, error: &JsValue) -> Refused {
     if OF_STREAMS.contains(&method) && lacks_method(error) {
         return Refused::Unstreamed;
@@ -208,7 +211,7 @@ fn refused(method: &str, error: &JsValue) -> Refused {
     Refused::Error(thrown(method, error))
 }
 
-/// Whether what was thrown says that the class does not have the method.
+/// Returns whether an exception says that the class lacks the method.
 fn lacks_method(error: &JsValue) -> bool {
     let message = Reflect::get(error, &JsValue::from_str("message")).ok().and_then(|text| text.as_string());
     let message = message.unwrap_or_default();
@@ -216,7 +219,8 @@ fn lacks_method(error: &JsValue) -> bool {
         || (error.is_instance_of::<js_sys::TypeError>() && message.contains("is not a function"))
 }
 
-/// What the platform or a class has thrown. Its text may hold anything: it goes to the Worker's log, and no further.
+/// Converts an exception of the platform or of a class. Its message may contain anything, so it goes only to the
+/// Worker's log.
 fn thrown(method: &str, error: &JsValue) -> Error {
     let text = |key: &str| Reflect::get(error, &JsValue::from_str(key)).ok()?.as_string();
     let is = |key: &str| Reflect::get(error, &JsValue::from_str(key)).is_ok_and(|value| value.is_truthy());
@@ -228,7 +232,7 @@ fn thrown(method: &str, error: &JsValue) -> Error {
         );
         return Error::new(Code::Unsupported, message);
     }
-    // `remote` says that the object itself has thrown, and not the way there.
+    // `remote` marks an exception of the object itself, not of the connection to it.
     if is("remote") && !is("retryable") && !is("overloaded") && !is("durableObjectReset") {
         let message = "the sandbox's class failed: see the Worker's log";
         return Error::new(Code::Internal, message);

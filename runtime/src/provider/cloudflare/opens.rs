@@ -1,9 +1,8 @@
-//! How many sandboxes are opened at once: two limits, of a session and of the whole provider, and a queue before them in
-//! which who came first goes first.
+//! Limits concurrent openings of sandboxes, per session and per provider, with a first-in, first-out queue.
 //!
-//! A Worker cannot be woken by what another request does: what it waits for must be its own. So each waits by looking
-//! again and again, and those who stopped looking, for their client has gone, are left out after a while. Who was only held
-//! up is let in again where it was.
+//! In a Worker, one request cannot wake another. So each request in the queue polls, and those that stop polling
+//! because their client has disconnected are removed after a while. A request that was only delayed regains its
+//! position.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -12,19 +11,19 @@ use std::time::Duration;
 use koze_core::error::{Code, Error, Result};
 use koze_core::time::{millis, now, sleep};
 
-/// How often one who waits looks.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
-/// After so many milliseconds without a look, one is taken for gone.
+/// The time without a poll after which a request counts as gone, in milliseconds.
 const LOST: u64 = 2_000;
-/// After so many milliseconds an opening is over, however it ended.
+/// The time after which an opening no longer counts, in milliseconds.
 const LONGEST: u64 = 120_000;
 
-/// The limits on openings at once.
+/// The limits on concurrent openings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Of one session.
+    /// The limit of one session.
     pub per_session: usize,
-    /// Of all sessions in this isolate: what `max_instances` of the containers can take.
+    /// The limit of all sessions in this isolate, in line with `max_instances` of the containers.
     pub per_provider: usize,
 }
 
@@ -36,20 +35,20 @@ impl Default for Limits {
 
 static QUEUE: Mutex<Queue> = Mutex::new(Queue::new());
 
-/// Leave to open a sandbox. It ends when this is dropped.
+/// A permit to open a sandbox. Dropping it releases the permit.
 #[derive(Debug)]
 pub(super) struct Leave {
     number: u64,
 }
 
-/// Waits for leave.
+/// Waits for a permit.
 ///
 /// # Errors
-/// [`Code::Unavailable`] where there is none in time.
+/// [`Code::Unavailable`] after `within`.
 pub(super) async fn wait(session: &str, limits: Limits, within: Duration) -> Result<Leave> {
     let until = now().saturating_add(millis(within));
     let number = with(|queue| queue.enter(session, now()));
-    // Dropped, it is in the queue no longer.
+    // Dropping this removes the request from the queue.
     let leave = Leave { number };
     while !with(|queue| queue.admit(number, session, limits, now())) {
         if now() >= until {
@@ -82,7 +81,7 @@ struct Queue {
 struct Entry {
     number: u64,
     session: String,
-    /// When it was last looked at; of what opens, when it began.
+    /// When it last polled, or when the opening began.
     at: u64,
 }
 
@@ -91,19 +90,19 @@ impl Queue {
         Queue { next: 0, waiting: VecDeque::new(), opening: Vec::new() }
     }
 
-    /// One more who waits.
+    /// Adds a request to the queue.
     fn enter(&mut self, session: &str, now: u64) -> u64 {
         self.next += 1;
         self.waiting.push_back(Entry { number: self.next, session: session.to_owned(), at: now });
         self.next
     }
 
-    /// Whether it is this one's turn.
+    /// Returns whether a request may open now.
     fn admit(&mut self, number: u64, session: &str, limits: Limits, now: u64) -> bool {
-        // The numbers of those who wait rise.
+        // Numbers in the queue are in ascending order.
         match self.waiting.binary_search_by_key(&number, |entry| entry.number) {
             Ok(place) => self.waiting[place].at = now,
-            // Taken for gone, it was only held up.
+            // It was considered gone, but was only delayed.
             Err(place) => {
                 self.waiting.insert(place, Entry { number, session: session.to_owned(), at: now });
             }
@@ -111,7 +110,7 @@ impl Queue {
         self.waiting.retain(|entry| now.saturating_sub(entry.at) < LOST);
         self.opening.retain(|entry| now.saturating_sub(entry.at) < LONGEST);
         let mut free = limits.per_provider.saturating_sub(self.opening.len());
-        // Those before it are counted as if they opened, unless it is their own session that keeps them waiting.
+        // Earlier requests count as openings, unless they wait only because of their own session's limit.
         let mut before: Vec<&str> = self.opening.iter().map(|entry| entry.session.as_str()).collect();
         for (index, entry) in self.waiting.iter().enumerate() {
             let own = before.iter().filter(|session| **session == entry.session).count();
@@ -143,7 +142,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { per_session: 2, per_provider: 3 };
 
-    /// A queue in which each session has one who waits, and those.
+    /// A queue with one waiting request per session.
     fn each(sessions: &'static [&'static str]) -> (Queue, Vec<Waiter>) {
         let mut queue = Queue::new();
         let all =
@@ -203,7 +202,7 @@ mod tests {
         for waiter in &all[..3] {
             assert!(queue.admits(*waiter, 0));
         }
-        // All who wait are held up; the last is the first to look again, and the fourth the last.
+        // All waiting requests are delayed. The last one polls first, the fourth polls last.
         for waiter in [all[5], all[4], all[3]] {
             assert!(!queue.admits(waiter, 2 * LOST));
         }

@@ -1,12 +1,12 @@
-//! The URLs at which the ports of sandboxes answer: `<port>-<label>-<token>.<host>`.
+//! The preview URLs of ports: `<port>-<label>-<token>.<host>`.
 //!
-//! The token is a signature and a nonce. The signature covers the class, the sandbox, the port and the nonce. Its key is
-//! derived from a secret of the Worker, so URLs cannot be forged, and a forged URL is refused without waking an object. The
-//! object creates a random nonce for each opening of a port and deletes it with the opening: a URL does not work for a later
-//! opening, even if a new sandbox has the name of one that was destroyed.
+//! The token is a signature and a nonce. The signature covers the class, the sandbox, the port and the nonce. Its key
+//! is derived from a secret of the Worker, so URLs cannot be forged, and a forged URL is rejected without waking an
+//! object. The object creates a random nonce each time a port is opened, and deletes it when the port is closed. So a
+//! URL does not work for a later opening, even if a new sandbox has the name of a destroyed one.
 //!
-//! A label of a hostname has at most 63 bytes, which leaves 26 characters for both. The signature has 80 bits, the minimum
-//! that RFC 2104 recommends. The nonce only has to differ, because nobody else can sign it.
+//! A label of a hostname has at most 63 bytes, which leaves 26 characters for both. The signature has 80 bits, the
+//! minimum that RFC 2104 recommends. The nonce only has to be unique, because it is signed.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -15,16 +15,16 @@ use subtle::ConstantTimeEq;
 use super::label;
 use koze_core::error::{Code, Error, Result};
 
-/// The ports that may be exposed. Of these, a class refuses what runs in its own containers, each time that it is asked.
+/// The ports that can be exposed. A class rejects those that it reserves for itself.
 const PORTS: std::ops::RangeInclusive<u16> = 1024..=65535;
 /// The length of a signature, in characters of 5 bits each; a nonce follows it.
 const SIGNATURE: usize = 16;
 /// The length of a nonce.
 const NONCE: usize = label::LENGTH - SIGNATURE;
-/// What the key is for, so that it is no other key.
+/// The purpose of the key, which separates it from other keys of the same secret.
 const PURPOSE: &[u8] = b"koze preview";
 
-/// Where previews are served, and what signs their URLs.
+/// The host of previews, and the key that signs their URLs.
 #[derive(Clone)]
 pub struct Previews {
     key: Key,
@@ -32,23 +32,23 @@ pub struct Previews {
     host: String,
 }
 
-/// What signs URLs.
+/// The key that signs URLs.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 
-/// A preview, as a hostname has it.
+/// The parsed hostname of a preview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address<'a> {
     /// The port.
     pub port: u16,
     /// The label of the sandbox.
     pub label: &'a str,
-    /// The nonce of the opening, which only the object of the sandbox can compare with its own.
+    /// The nonce, which only the object of the sandbox can verify.
     pub nonce: &'a str,
     signature: &'a str,
 }
 
-/// A port that has a URL as soon as its sandbox has opened it.
+/// A port that gets a URL once its sandbox has opened it.
 pub(super) struct Preview<'a> {
     previews: &'a Previews,
     binding: &'a str,
@@ -57,13 +57,13 @@ pub(super) struct Preview<'a> {
 }
 
 impl Key {
-    /// The key that follows from a secret.
+    /// Derives the key from a secret.
     pub fn new(secret: &str) -> Self {
         Key(sign(secret.as_bytes(), &[PURPOSE]))
     }
 
     fn signature(&self, binding: &str, label: &str, port: u16, nonce: &str) -> String {
-        // With its length in front, no binding runs into what follows it. The rest is of one length each.
+        // The length prefix separates the binding from the rest. All other parts have a fixed length.
         let (length, port) = ((binding.len() as u64).to_be_bytes(), port.to_be_bytes());
         let signed = [&length, binding.as_bytes(), label.as_bytes(), &port, nonce.as_bytes()];
         let mut text = label::base32(&sign(&self.0, &signed));
@@ -71,8 +71,8 @@ impl Key {
         text
     }
 
-    /// Whether an address is one that was given for a sandbox of the class bound so: for some opening of the port, and
-    /// whether that lasts the object knows. How long this takes says nothing of how much of the signature was right.
+    /// Verifies in constant time that an address was issued for a sandbox of the class with this binding. Only the
+    /// object knows whether that opening of the port is current.
     pub fn is_of(&self, address: &Address, binding: &str) -> bool {
         let signature = self.signature(binding, address.label, address.port, address.nonce);
         signature.as_bytes().ct_eq(address.signature.as_bytes()).into()
@@ -80,16 +80,15 @@ impl Key {
 }
 
 impl Previews {
-    /// Previews below a host, which may end in a port, signed with a key.
+    /// Creates previews on subdomains of a host, which may include a port.
     pub fn new(key: Key, scheme: impl Into<String>, host: impl Into<String>) -> Self {
         Previews { key, scheme: scheme.into(), host: host.into() }
     }
 
-    /// A port of a sandbox, which is not open yet.
+    /// Returns a preview for a port that is not open yet.
     ///
     /// # Errors
-    /// [`Code::Unsupported`] where nothing can be served below the host, [`Code::InvalidInput`] for a port that is not to
-    /// be exposed.
+    /// [`Code::Unsupported`] if the host cannot have subdomains, [`Code::InvalidInput`] if the port cannot be exposed.
     pub(super) fn of<'a>(&'a self, binding: &'a str, label: String, port: u16) -> Result<Preview<'a>> {
         if !PORTS.contains(&port) {
             let message = format!("port {port} cannot be exposed: use a port from 1024 to 65535");
@@ -114,7 +113,7 @@ impl Previews {
 }
 
 impl Preview<'_> {
-    /// Its URL for as long as the opening with this nonce lasts; none where that cannot be a nonce.
+    /// Returns the URL for the opening with this nonce, or `None` if the nonce is malformed.
     pub(super) fn url(&self, nonce: &str) -> Option<String> {
         let Preview { previews: Previews { key, scheme, host }, binding, label, port } = self;
         if nonce.len() != NONCE || !label::is_base32(nonce) {
@@ -138,7 +137,7 @@ impl std::fmt::Debug for Key {
 }
 
 impl<'a> Address<'a> {
-    /// Reads a hostname, in lower case as URLs have it; none where it is no preview's.
+    /// Parses a lowercase hostname. Returns `None` if it is not a preview's.
     pub fn parse(host: &'a str) -> Option<Self> {
         let (first, _) = host.split_once('.')?;
         let mut parts = first.splitn(3, '-');
@@ -146,7 +145,7 @@ impl<'a> Address<'a> {
         let decimal = !port.starts_with('0') && port.bytes().all(|byte| byte.is_ascii_digit());
         let port = decimal.then(|| port.parse().ok())??;
         let good = PORTS.contains(&port) && label::is_one(label) && label::is_one(token);
-        // All of it is ASCII.
+        // The token is ASCII.
         good.then(|| token.split_at(SIGNATURE)).map(|(signature, nonce)| Address {
             port,
             label,
@@ -156,14 +155,14 @@ impl<'a> Address<'a> {
     }
 }
 
-/// The error where nobody knows which host a Worker has.
+/// Returns the error for a Worker whose host is unknown.
 pub(super) fn unknown_host() -> Error {
     let message = "the Worker's host is unknown outside of a request: set the variable KOZE_PREVIEW_HOST";
     Error::new(Code::Unsupported, message)
 }
 
 fn sign(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    // A key may be of any length.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; 32] };
     for part in parts {
         mac.update(part);
@@ -206,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Each character of a token counts.
+    /// Changing any character invalidates a token.
     #[test]
     fn a_token_is_all_that_was_given_or_nothing() {
         let key = Key::new("a secret of the tests");
@@ -221,7 +220,7 @@ mod tests {
         }
     }
 
-    /// What earlier versions gave: the signature alone, over the same without a nonce.
+    /// Earlier versions issued only a signature, over the same data without a nonce.
     #[test]
     fn a_url_without_a_nonce_is_none() {
         let key = Key::new("a secret of the tests");
@@ -252,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Whether a class refuses it, the class says.
+    /// A port is rejected by its class, not here.
     #[test]
     fn a_port_that_some_classes_need() {
         let key = Key::new("a secret of the tests");

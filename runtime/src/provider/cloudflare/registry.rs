@@ -1,8 +1,8 @@
-//! Which sandboxes a session has: a Durable Object of `SQLite`, one for each session, which outlives every isolate.
+//! The registry of a session's sandboxes: a Durable Object with `SQLite`, one per session, which outlives every
+//! isolate.
 //!
-//! `koze build` writes its class, `KozeSessions`, where the package says `registry = true`. It is asked when a sandbox is
-//! made, destroyed, listed or met for the first time in an isolate, and never on the way of a call to a sandbox that is
-//! known.
+//! `koze build` generates its class, `KozeSessions`, if the package sets `registry = true`. It is called when a sandbox
+//! is created, destroyed, listed, or first used in an isolate, but not for calls to a known sandbox.
 
 pub(super) mod values;
 
@@ -18,40 +18,40 @@ use koze_core::id::{SandboxName, SessionId};
 
 pub use koze_core::contract::REGISTRY_BINDING as BINDING;
 
-/// Nobody but the object sees it.
+/// The URL of requests to the object. It is never resolved.
 const URL: &str = "https://koze-sessions/";
 
-/// What is known of a sandbox.
+/// The record of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     /// The name of its profile.
     #[serde(rename = "image")]
     pub(super) profile: String,
-    /// How long it may idle.
+    /// Its idle timeout.
     pub(super) sleep_after_ms: Option<u32>,
-    /// When it was last used, in milliseconds since 1970.
+    /// The time of its last use, in milliseconds since the epoch.
     pub(super) used: u64,
 }
 
-/// What the object is asked.
+/// A request to the object.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Ask {
     /// The record of a sandbox.
     Find { name: String },
-    /// Enters a sandbox unless it is there, or there are so many already: its record, where it was there.
+    /// Register a sandbox, unless it exists or the limit is reached. Returns the record of an existing one.
     Enter { name: String, record: Record, at_most: usize },
-    /// Notes when a sandbox was used.
+    /// Record the last use of a sandbox.
     Used { name: String, at: u64 },
-    /// Takes a sandbox out.
+    /// Remove a sandbox.
     Leave { name: String },
-    /// All of them, in the order of their names.
+    /// List all sandboxes, ordered by name.
     List,
     /// A request about the values of the session's store.
     Values(values::Request),
 }
 
-/// The registry of a session, as the Worker asks it.
+/// A client of a session's registry.
 #[derive(Debug)]
 pub(super) struct Registry {
     namespace: ObjectNamespace,
@@ -67,7 +67,7 @@ impl Registry {
         self.ask(&Ask::Find { name: name.to_string() }).await
     }
 
-    /// Enters a sandbox; gives its record where it was there already.
+    /// Registers a sandbox. Returns its record if it already exists.
     pub(super) async fn enter(
         &self,
         name: &SandboxName,
@@ -110,14 +110,14 @@ impl Registry {
     }
 }
 
-/// The error of a Worker that has no registry.
+/// Returns the error for a Worker without a registry.
 pub(super) fn missing() -> Error {
     let message = "this Worker does not record its sandboxes: set `registry = true` under \
         `[package.metadata.koze]` in Cargo.toml, run `koze build`, and deploy";
     Error::new(Code::Unsupported, message)
 }
 
-/// The object itself: what the generated class `KozeSessions` hands its requests to.
+/// The object itself, to which the generated class `KozeSessions` passes its requests.
 #[derive(Debug)]
 pub struct Sessions {
     sql: SqlStorage,
@@ -133,16 +133,16 @@ struct Row {
 }
 
 impl Sessions {
-    /// The registry in the storage of an object.
-    #[allow(clippy::needless_pass_by_value, reason = "it is what the constructor of an object is handed")]
+    /// Opens the registry in the storage of an object.
+    #[allow(clippy::needless_pass_by_value, reason = "the constructor of an object receives it by value")]
     pub fn new(state: State) -> Self {
         Sessions { sql: state.storage().sql() }
     }
 
-    /// Answers a request of this Worker's own; no other reaches an object.
+    /// Responds to a request. Only this Worker can send requests to the object.
     ///
     /// # Errors
-    /// Where its storage fails.
+    /// If its storage fails.
     pub async fn fetch(&self, mut request: Request) -> worker::Result<Response> {
         let ask: Ask = request.json().await?;
         self.sql.exec(
@@ -173,7 +173,7 @@ impl Sessions {
         Ok(rows.into_iter().next().map(|(_, record)| record))
     }
 
-    /// Nothing is waited for in between: no other request is answered meanwhile.
+    /// Does not await anything, so no other request runs in between.
     fn enter(&self, name: &str, record: Record, at_most: usize) -> worker::Result<Result<Option<Record>>> {
         if let Some(there) = self.find(name)? {
             return Ok(Ok(Some(there)));
@@ -194,7 +194,7 @@ impl Sessions {
     fn rows(&self, query: &str, bindings: Vec<SqlStorageValue>) -> worker::Result<Vec<(String, Record)>> {
         let rows: Vec<Row> = self.sql.exec(query, bindings)?.to_array()?;
         let record = |row: Row| {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of now")]
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a current time")]
             let used = row.used as u64;
             (row.name, Record { profile: row.profile, sleep_after_ms: row.sleep_after_ms, used })
         };

@@ -20,25 +20,25 @@ use koze_core::sandbox::{
 use koze_core::time::{millis, now};
 use koze_core::transfer::pieces;
 
-/// How long a call may take that runs no program: a container that starts is waited for.
+/// The timeout of a call that runs no program. It includes the start of a container.
 pub(super) const WITHIN: Duration = Duration::from_mins(1);
 
-/// The largest number that JavaScript has exactly: no file is as long.
+/// The largest integer that JavaScript represents exactly, which exceeds any file size.
 const FURTHEST: u64 = (1 << 53) - 1;
 
-/// A sandbox behind a Durable Object. A clone is the same sandbox.
+/// A sandbox behind a Durable Object. Clones refer to the same sandbox.
 #[derive(Debug, Clone)]
 pub struct CloudflareSandbox {
     object: Object,
     origin: Origin,
 }
 
-/// How a sandbox was come by.
+/// How a sandbox was addressed.
 #[derive(Debug, Clone)]
 enum Origin {
     /// By its key in the namespace of a class.
     Key,
-    /// As one of a session.
+    /// As a sandbox of a session.
     Session(Box<Member>),
 }
 
@@ -51,19 +51,20 @@ struct Member {
 }
 
 impl CloudflareSandbox {
-    /// The sandbox whose object has this name.
+    /// Returns the sandbox whose object has this name.
     pub(crate) fn of_key(namespace: worker::ObjectNamespace, key: &str) -> Self {
         CloudflareSandbox { object: Object::new(namespace, key), origin: Origin::Key }
     }
 
-    /// The sandbox of a session, which is of this class.
+    /// Returns a sandbox of a session in this class.
     pub(super) fn of_session(provider: &Cloudflare, id: &SandboxId, class: usize) -> Result<Self> {
         let object = provider.object(id, class)?;
         let member = Member { provider: provider.clone(), id: id.clone(), class };
         Ok(CloudflareSandbox { object, origin: Origin::Session(Box::new(member)) })
     }
 
-    /// Calls the object. One that was never opened, or destroyed elsewhere, is opened and called once more.
+    /// Calls the object. If it is not open, because it was never opened or was destroyed elsewhere, opens it and calls
+    /// again.
     fn call<T>(
         &self,
         call: impl AsyncFn(&Object) -> Answer<T> + MaybeSend,
@@ -71,7 +72,7 @@ impl CloudflareSandbox {
         SendFuture::new(async move { self.ask(call).await.map_err(Error::from) })
     }
 
-    /// The same, with what was refused as it is.
+    /// The same, with the original refusal.
     pub(super) async fn ask<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Answer<T> {
         let answer = match &self.origin {
             Origin::Session(member) if known::is_to_be_noted(&member.id, now()) => {
@@ -85,12 +86,12 @@ impl CloudflareSandbox {
         }
     }
 
-    /// The object, as it was found last.
+    /// Returns the object.
     pub(super) fn object(&self) -> &Object {
         &self.object
     }
 
-    /// The name of the call that this sandbox is used for, by which it can be given up.
+    /// Returns the name of the call that this sandbox is used for, by which it can be cancelled.
     pub(super) fn call_name(&self) -> Option<String> {
         match &self.origin {
             Origin::Key => None,
@@ -98,7 +99,7 @@ impl CloudflareSandbox {
         }
     }
 
-    /// Opens the sandbox again where its object says that it is not open.
+    /// Reopens the sandbox when its object is not open.
     pub(super) async fn open(&self) -> Result<Object> {
         match &self.origin {
             Origin::Key => {
@@ -110,7 +111,7 @@ impl CloudflareSandbox {
         }
     }
 
-    /// A piece of a file that one call reads.
+    /// Reads part of a file in one call.
     async fn read_piece(&self, place: Place<'_>, offset: u64, limit: u64) -> Result<contract::Piece> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
         let offset = offset.min(FURTHEST);
@@ -118,7 +119,7 @@ impl CloudflareSandbox {
         self.call(async |object: &Object| object.read(&input, WITHIN).await).await
     }
 
-    /// Writes a piece that one call takes.
+    /// Writes a piece in one call.
     pub(super) async fn write_piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64> {
         let (root, path) = (place.root.into(), place.path.into());
         let input = contract::Write { root, path, bytes: bytes.to_vec().into(), append };
@@ -145,7 +146,7 @@ impl Sandbox for CloudflareSandbox {
             call: self.call_name(),
         };
         let exec = async |object: &Object| {
-            // Dropped with the call: nobody waits for its program then.
+            // Dropped with the call, which cancels the program.
             let waiting = Waiting::new();
             object.exec(&input, waiting.function(), within).await
         };
@@ -233,7 +234,7 @@ impl Sandbox for CloudflareSandbox {
         self.call(async |object: &Object| object.rename(&input, WITHIN).await).await.map(drop)
     }
 
-    /// To another sandbox of a Worker as a stream, where the classes of both take one; else in pieces.
+    /// Copies to another sandbox of a Worker as a stream if both classes support it, otherwise in pieces.
     async fn copy_to<T: Sandbox>(&self, from: Place<'_>, to: &T, target: Place<'_>) -> Result<u64> {
         if let Some(to) = (to as &dyn Any).downcast_ref::<CloudflareSandbox>() {
             let copied = SendFuture::new(stream::copy(self, from, to, target)).await?;
@@ -250,7 +251,7 @@ impl Sandbox for CloudflareSandbox {
                 "a sandbox addressed by key has no preview URL: get it from a session with `env.session`";
             return Err(Error::new(Code::Unsupported, message));
         };
-        // Before anything is exposed: what nobody could reach stays shut.
+        // Before the port is opened, so that an unreachable port is not opened.
         let preview = member.provider.preview(&member.id, member.class, port)?;
         let input = contract::Expose { port };
         let exposed = self.call(async |object: &Object| object.expose(&input, WITHIN).await).await?;

@@ -1,5 +1,5 @@
-//! A file or tree from one object to another as a stream: a call of each, however many files there are. Cloudflare counts
-//! the calls of a request, and each takes its time.
+//! Copies a file or tree from one object to another as a stream: one call of each, regardless of the number of files.
+//! Cloudflare limits the calls of a request, and each takes time.
 
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ use koze_core::error::{Error, Result};
 use koze_core::sandbox::Place;
 use koze_core::time::{millis, now, sleep};
 
-/// How long a stream may take. The classes end one that stands still long before.
+/// The timeout of a stream. The classes abort a stalled stream much earlier.
 const LONGEST: Duration = Duration::from_mins(62);
 
-/// Copies to a place where nothing is, and returns the bytes of the files; `None` where either class takes no stream.
+/// Copies to a path that does not exist. Returns the total size of the files, or `None` if either class does not
+/// support streams.
 ///
-/// What went wrong at the source comes by way of the stream, as an error of its receiver.
+/// An error of the source arrives through the stream, as an error of its receiver.
 pub(super) async fn copy(
     from: &CloudflareSandbox,
     source: Place<'_>,
@@ -36,7 +37,7 @@ pub(super) async fn copy(
             Err(Refused::Unstreamed) => return Ok(None),
             packed => packed?,
         };
-        // Dropped with this call, which ends the receiver and the sender.
+        // Dropped with this call, which cancels the receiver and the sender.
         let waiting = Waiting::new();
         match object.unpack(&unpack, &packed.stream, waiting.function(), LONGEST).await {
             Ok(unpacked) => return Ok(Some(unpacked.bytes)),

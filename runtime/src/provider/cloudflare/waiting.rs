@@ -1,7 +1,7 @@
-//! Somebody who waits, as an object hears of it: a function whose promise comes when nobody waits any more.
+//! Tells an object when its caller stops waiting: a function whose promise resolves then.
 //!
-//! Where this Worker is ended with the request that it answers, for the client has gone, the promise is broken, and the
-//! object hears of that.
+//! If this Worker is terminated with its request because the client has disconnected, the promise rejects, and the
+//! object learns of that too.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use worker::js_sys::{Function, Promise};
 use worker::wasm_bindgen::closure::Closure;
 use worker::wasm_bindgen::{JsCast, JsValue};
 
-/// One who waits, for as long as this lives.
+/// The caller waits as long as this exists.
 pub(super) struct Waiting {
     function: Closure<dyn Fn() -> Promise>,
-    /// Lets the promise come.
+    /// Resolves the promise.
     over: Option<Function>,
 }
 
@@ -23,7 +23,7 @@ impl Waiting {
         Waiting { function: Closure::new(move || promise.clone()), over }
     }
 
-    /// The function, as a method takes it.
+    /// Returns the function as the parameter of a method.
     pub(super) fn function(&self) -> &JsValue {
         self.function.as_ref().unchecked_ref()
     }
@@ -32,7 +32,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(over) = &self.over {
-            // Whoever does not hear it has gone itself.
+            // If this fails, the receiver is gone.
             let _ = over.call0(&JsValue::UNDEFINED);
         }
     }

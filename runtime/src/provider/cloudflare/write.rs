@@ -1,15 +1,15 @@
-//! Writes that are larger than one call takes: put together beside their place, and moved there whole.
+//! Writes that exceed the limit of one call: assembled in a staging file and renamed atomically.
 
 use super::contract::LARGEST_PIECE;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Kind, Place, Sandbox, Stat, Write};
 
-/// How many links on the way to a file are followed: as many as Linux does.
+/// The maximum number of symbolic links to follow, as on Linux.
 const LINKS: usize = 40;
-/// How often a file is put together anew that grew meanwhile.
+/// How often an append is retried if the file grew meanwhile.
 const TRIES: usize = 5;
 
-/// Writes a file in pieces, of a sandbox that takes each of them at once, and returns its size.
+/// Writes a file in several calls. Returns its size.
 pub(super) async fn in_pieces<S: Pieces>(
     sandbox: &S,
     place: Place<'_>,
@@ -23,15 +23,15 @@ pub(super) async fn in_pieces<S: Pieces>(
     let beside = Place { path: &beside, ..place };
     let written = put_together(sandbox, place, beside, bytes, how, mode).await;
     if written.is_err() {
-        // What is left of it, if anything is, helps nobody.
+        // Remove a partial staging file.
         let _ = sandbox.remove(beside).await;
     }
     written.map_err(|error| Error { message: error.message.replace(beside.path, place.path), ..error })
 }
 
-/// A sandbox that takes a piece at once.
+/// A sandbox that writes one piece per call.
 pub(super) trait Pieces: Sandbox {
-    /// Writes a piece, and returns the size of the file.
+    /// Writes a piece. Returns the size of the file.
     async fn piece(&self, place: Place<'_>, bytes: &[u8], append: bool) -> Result<u64>;
 }
 
@@ -59,7 +59,7 @@ async fn put_together<S: Pieces>(
         if let Some(mode) = mode {
             sandbox.set_mode(beside, mode).await?;
         }
-        // What somebody has written behind it meanwhile is not to be lost.
+        // Bytes that were appended meanwhile must not be lost.
         if how == Write::Append && mode.is_some() && sandbox.stat(place).await?.size != there {
             continue;
         }
@@ -70,7 +70,7 @@ async fn put_together<S: Pieces>(
     Err(Error::new(Code::Unavailable, message))
 }
 
-/// Copies what is there, and returns its size.
+/// Copies a file. Returns its size.
 async fn copy<S: Pieces>(sandbox: &S, from: Place<'_>, to: Place<'_>) -> Result<u64> {
     let mut offset = 0;
     loop {
@@ -83,7 +83,7 @@ async fn copy<S: Pieces>(sandbox: &S, from: Place<'_>, to: Place<'_>) -> Result<
     }
 }
 
-/// The path of the file itself, links followed, and its permission bits where it is there.
+/// Resolves links to the file itself. Returns its path, and its permission bits if it exists.
 async fn target<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<(String, Option<u32>)> {
     let mut path = place.path.to_owned();
     for _ in 0..LINKS {
