@@ -1,4 +1,4 @@
-//! What programs leave behind in the background, and the descriptors that it costs this program.
+//! The pipes of background processes, and the descriptors that they cost this program.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -9,26 +9,27 @@ use tokio::task::AbortHandle;
 
 use super::launch::{Weakness, Weaknesses};
 
-/// The most descriptors that this program asks for. Some programs that it may start close all they could have, one by one.
+/// The maximum number of descriptors to request. A higher limit would slow programs that close every possible
+/// descriptor.
 const DESCRIPTORS: u64 = 65_536;
-/// The most pipes that are kept open for one sandbox after the programs that they were made for have ended.
+/// The maximum number of pipes of exited programs that are kept open for one sandbox.
 const PIPES: u64 = 256;
 
-/// Raises this program's limit of open descriptors to what the system permits. Sandboxes have a limit of their own.
+/// Raises this program's limit of open descriptors to the allowed maximum. Sandboxes have their own limit.
 pub(super) fn raise_descriptors() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let wanted = maximum.map_or(DESCRIPTORS, |maximum| maximum.min(DESCRIPTORS));
         if current.is_some_and(|current| current < wanted) {
-            // Where it cannot be, fewer calls fit in at once.
+            // If this fails, fewer calls can run at once.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
         }
     });
 }
 
-/// The pipes of programs that have ended, whose writing ends something in the sandbox still has. It need not be a process
-/// for each: a single one can collect them, sent over a socket.
+/// The pipes of exited programs whose write end is still open in the sandbox. One process can hold many of them,
+/// received over a socket.
 #[derive(Debug)]
 pub(super) struct Background {
     drains: Mutex<VecDeque<AbortHandle>>,
@@ -43,8 +44,8 @@ impl Background {
         Background { drains: Mutex::default(), most }
     }
 
-    /// Reads a pipe to its end, so that what writes to it does not wait for ever. Where there are too many, the one that came
-    /// first is closed. To be called on the engine.
+    /// Reads a pipe to its end, so that its writers do not block. If there are too many pipes, the oldest is closed.
+    /// Call this on the engine.
     pub(super) fn drain(&self, pipe: Receiver) {
         let mut drains = self.drains.lock().unwrap_or_else(PoisonError::into_inner);
         drains.retain(|drain| !drain.is_finished());

@@ -1,4 +1,4 @@
-//! Which program runs a sandbox: one at a time.
+//! Locks that let one program at a time run a sandbox.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,10 +9,10 @@ use rustix::fs::FlockOperation;
 use super::sandbox::state_failed;
 use koze_core::error::{Code, Error, Result};
 
-/// How long a sandbox that another program is about to let go of is waited for.
+/// How long to wait for a sandbox that another program is about to release.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Takes a sandbox for this program alone. Two would run the same files with processes that do not see each other.
+/// Claims a sandbox for this program. Two programs would run the same files with processes that do not see each other.
 pub(super) fn claim(directory: &Path) -> Result<File> {
     let until = Instant::now() + PATIENCE;
     let lock = File::create(directory.join("lock")).map_err(|error| state_failed(&error))?;
@@ -34,7 +34,7 @@ pub(super) fn elsewhere() -> Error {
     Error::new(Code::Unavailable, text)
 }
 
-/// Whether any program on this machine runs the sandbox in the directory.
+/// Returns whether any program on this machine runs the sandbox in the directory.
 pub(super) fn claimed(directory: &Path) -> bool {
     File::open(directory.join("lock")).is_ok_and(|lock| {
         rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)

@@ -1,5 +1,5 @@
-//! What a sandbox's files take on disk, as seen from the host: without following a link, whatever becomes of the tree
-//! meanwhile, and whatever was made of its permissions.
+//! Measures the disk usage of a sandbox's files from the host. It follows no links, tolerates concurrent changes, and
+//! works regardless of permissions.
 
 use std::collections::HashSet;
 use std::io;
@@ -14,18 +14,18 @@ use rustix::io::Errno;
 
 use super::layout::DEEPEST;
 
-/// So many names of 255 bytes are a path that the kernel takes. A descriptor is kept for each such stretch.
+/// The number of names of 255 bytes that fit in a path. The walk keeps one descriptor per such stretch.
 const STRETCH: usize = 15;
-/// What a tree counts that is too deep, or has too many entries.
+/// The result for a tree that is too deep or has too many entries.
 pub(super) const TOO_LARGE: u64 = u64::MAX;
-/// The most bytes of names of directories that are still to be looked at: they are kept in this program's memory.
+/// The maximum bytes of names of pending directories, which are kept in memory.
 const NAMES: usize = 64 << 20;
-/// The least that a file counts, in bytes.
+/// The minimum that a file counts, in bytes.
 const ENTRY: u64 = 4096;
-/// So many directories that their owner has shut are opened, one in the other, for the time it takes to look into them.
+/// How many nested directories without access may be opened up at a time.
 const SHUT: usize = 50;
 
-/// A directory that is still to be looked at: a path from one that is open, and its name there, for many share the path.
+/// A pending directory: the path to its parent from an open directory, and its name. Siblings share the path.
 struct Waiting {
     from: Rc<OwnedFd>,
     above: Rc<[u8]>,
@@ -39,7 +39,7 @@ impl Waiting {
     }
 }
 
-/// The walks through the files of one sandbox: one at a time, for a walk opens for a moment what is shut.
+/// Walks the files of one sandbox. There is one walk at a time, because a walk temporarily changes permissions.
 #[derive(Debug, Default)]
 pub(super) struct Walks {
     one: Mutex<()>,
@@ -47,8 +47,8 @@ pub(super) struct Walks {
 }
 
 impl Walks {
-    /// Bytes on the disk below a directory; a file with several names counts once. [`TOO_LARGE`] where there are more than
-    /// `most` entries, or directories deeper than [`DEEPEST`].
+    /// Returns the disk usage of a directory in bytes. A file with several names counts once. Returns [`TOO_LARGE`] if
+    /// there are more than `most` entries, or directories deeper than [`DEEPEST`].
     pub(super) fn usage(&self, directory: &Path, most: u64) -> io::Result<u64> {
         let _one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -57,7 +57,7 @@ impl Walks {
         Ok(Sum { seen, stop, bytes: 0, left: most, names: 0, shut: 0 }.below(top)?)
     }
 
-    /// Stops a walk that is under way, and lets none begin for as long as what is returned is kept.
+    /// Stops a running walk, and prevents new ones while the guard is held.
     pub(super) fn hold(&self) -> MutexGuard<'_, ()> {
         self.stop.store(true, Ordering::Release);
         let held = self.one.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,12 +68,12 @@ impl Walks {
 
 struct Sum<'a> {
     stop: &'a AtomicBool,
-    /// Files with several names.
+    /// Inodes with several names that were already counted.
     seen: HashSet<u64>,
     bytes: u64,
-    /// How many more entries there may be.
+    /// How many more entries are allowed.
     left: u64,
-    /// Bytes of the names that wait.
+    /// The bytes of pending names.
     names: usize,
     shut: usize,
 }
@@ -93,7 +93,7 @@ impl Sum<'_> {
             match at(&next.from, &next.path(), OFlags::RDONLY) {
                 Ok(opened) => self.look(&Rc::new(opened), &next, &mut waiting)?,
                 Err(Errno::ACCESS) => self.open_up(&next)?,
-                // Gone since, or something else by now.
+                // Removed or replaced in the meantime.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
                 Err(error) => return Err(error),
             }
@@ -127,7 +127,7 @@ impl Sum<'_> {
                 return Ok(());
             };
             self.left = left;
-            // Gone since, or in a directory that may be listed and no more.
+            // Removed in the meantime, or in a directory that can be listed but not searched.
             let about = match rustix::fs::statat(&**opened, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Err(Errno::ACCESS) => return self.open_up(at),
                 Err(_) => continue,
@@ -135,7 +135,7 @@ impl Sum<'_> {
             };
             let is_directory = FileType::from_raw_mode(about.st_mode) == FileType::Directory;
             if about.st_nlink < 2 || is_directory || self.seen.insert(about.st_ino) {
-                // What is empty takes a place in the file system, too, of which there are not many.
+                // Empty entries take inodes, whose number is limited.
                 self.bytes += (u64::try_from(about.st_blocks).unwrap_or(0) << 9).max(ENTRY);
             }
             if is_directory {
@@ -148,13 +148,13 @@ impl Sum<'_> {
         Ok(())
     }
 
-    /// Looks into a directory that its owner, who is this user, has shut.
+    /// Measures a directory without access permissions. This user is its owner, and opens it temporarily.
     fn open_up(&mut self, shut: &Waiting) -> rustix::io::Result<()> {
         let Ok(held) = at(&shut.from, &shut.path(), OFlags::PATH) else { return Ok(()) };
         let handle = format!("/proc/self/fd/{}", held.as_raw_fd());
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&held)?.st_mode & 0o7777);
         if mode.contains(Mode::RWXU) || self.shut >= SHUT {
-            // Not a matter of the mode; or more than anybody needs, and it stays open.
+            // The mode is not the cause, or there are too many such directories: it stays open.
             return rustix::fs::chmodat(CWD, &handle, mode | Mode::RWXU, AtFlags::empty());
         }
         rustix::fs::chmodat(CWD, &handle, mode | Mode::RWXU, AtFlags::empty())?;
@@ -166,13 +166,13 @@ impl Sum<'_> {
     }
 }
 
-/// Opens a directory below another, whatever is moved meanwhile.
+/// Opens a directory below another. Retries if anything is renamed meanwhile.
 fn at(from: &OwnedFd, path: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
     loop {
         match rustix::fs::openat2(from, path, flags, Mode::empty(), resolve) {
-            // Something was moved, somewhere on this machine.
+            // Something on this machine was renamed.
             Err(Errno::AGAIN) => {}
             done => return done,
         }
@@ -193,7 +193,7 @@ mod tests {
         fs::create_dir(&path).unwrap();
         let empty = Walks::default().usage(scratch.path(), 1000).unwrap();
         std::os::unix::fs::symlink("/usr", path.join("link")).unwrap();
-        // Longer than a path may be, and shut.
+        // A path that is longer than the kernel's limit, and inaccessible.
         let mut below = fs::File::open(&path).unwrap();
         for _ in 0..40 {
             let name = "d".repeat(200);

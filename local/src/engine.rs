@@ -1,4 +1,4 @@
-//! A thread of our own for all that waits. Sandboxes outlive the runtime of the caller: a test has one per function.
+//! A runtime on its own thread. Sandboxes outlive the runtime of the caller: each test function has its own.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use koze_core::error::{Code, Error, Result};
 
-/// The runtime.
+/// Returns the runtime.
 pub(super) fn engine() -> Result<&'static Handle> {
     static ENGINE: OnceLock<Option<Handle>> = OnceLock::new();
     ENGINE
@@ -25,7 +25,7 @@ pub(super) fn engine() -> Result<&'static Handle> {
         .ok_or_else(|| Error::new(Code::Unavailable, "the system cannot start another thread for koze"))
 }
 
-/// Runs work to its end, also where the caller gives up waiting: a file half-written is then still tidied up.
+/// Runs a future to completion even if the caller stops waiting, so that a partly written file is still cleaned up.
 pub(super) async fn run<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
@@ -43,7 +43,7 @@ pub(super) async fn run_while_waited<T: Send + 'static>(
     done.map_err(|error| Error::new(Code::Internal, error.to_string()))?
 }
 
-/// The same for what blocks.
+/// The same for blocking work.
 pub(super) async fn block<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     engine()?.spawn_blocking(work).await.map_err(|error| Error::new(Code::Internal, error.to_string()))?
 }

@@ -1,4 +1,4 @@
-//! Programs in a sandbox.
+//! Runs programs in a sandbox.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use super::running::{Running, error, gone};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Command, Output};
 
-/// How long the guest may take to kill a program; then the whole sandbox ends.
+/// How long the guest may take to kill a program. After that the whole sandbox is killed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How much is read of what lay in a pipe when its program ended: the most that a pipe holds.
+/// How much is read from a pipe after its program exited: the maximum capacity of a pipe.
 const PIPE: usize = 1 << 20;
-/// The exit code of a program whose time was up.
+/// The exit code of a program that timed out.
 const TIMEOUT: i32 = 124;
-/// That of a program that was killed.
+/// The exit code of a killed program.
 const KILLED: i32 = 137;
 
-/// Runs a program. Where the caller gives up waiting, the program is killed.
+/// Runs a program. If the caller drops the future, the program is killed.
 pub(super) async fn exec(
     running: Arc<Running>,
     command: Command,
@@ -48,7 +48,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Reads what is there.
+    /// Reads available output.
     fn read(&mut self, buffer: &mut [u8]) {
         match self.pipe.try_read(buffer) {
             Ok(0) => self.open = false,
@@ -63,11 +63,11 @@ impl Stream {
         self.kept.push(format!("\nkoze: {text}\n").as_bytes());
     }
 
-    /// What is kept. What is left behind in the background goes on writing, and would die of a closed pipe.
+    /// Returns the kept output. Background processes may go on writing, and a closed pipe would kill them.
     fn finish(mut self, buffer: &mut [u8], note: Option<&str>, background: &Background) -> Vec<u8> {
         let mut left = PIPE;
         while left > 0 && self.open {
-            // Asked of the kernel itself: tokio may not have heard yet that something is there.
+            // Read directly: tokio may not have been notified yet.
             match rustix::io::read(&self.pipe, &mut *buffer) {
                 Ok(0) => self.open = false,
                 Ok(read) => {
@@ -155,7 +155,7 @@ async fn run(
     Ok(Output { stdout, stderr, exit_code, timed_out: late })
 }
 
-/// A time that is too long to be reckoned with: a year.
+/// A deadline that is never reached: one year from now.
 fn far() -> Instant {
     Instant::now() + Duration::from_hours(365 * 24)
 }

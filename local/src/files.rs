@@ -1,4 +1,4 @@
-//! Files of a sandbox. The guest opens them, and hands them over; the bytes do not go through it.
+//! Files of a sandbox. The guest opens them and passes their descriptors; the data does not go through it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,12 +12,12 @@ use super::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Entry, Kind, Piece};
 
-/// Files that say they are empty and are not, of `/proc`, are read this far at most.
+/// How much is read from a file that reports size 0, as those of `/proc` do.
 const PIECE: usize = 64 << 10;
-/// How much is read at once of a file that says how long it is.
+/// The size of one read from other files, in bytes.
 const STEP: usize = 16 << 20;
 
-/// The guest and this program are of one build: their answers fit.
+/// The error for an unexpected answer, which cannot happen because guest and host are of one build.
 pub(super) fn odd() -> Error {
     Error::new(Code::Internal, "the guest returned an unexpected answer")
 }
@@ -25,13 +25,13 @@ pub(super) fn odd() -> Error {
 /// A file that the guest has opened.
 struct Opened {
     file: File,
-    /// How long it is.
+    /// Its size.
     size: u64,
-    /// Whether it was not there before.
+    /// Whether it was created.
     made: bool,
 }
 
-/// Asks for a file. It is looked at once more: of a pipe, reading might never end.
+/// Requests a file from the guest. Its type is verified, because reading a pipe might never end.
 async fn open(running: &Running, number: u64, request: &Request) -> Result<Opened> {
     let received = running.ask(number, request, &[]).await?.await.map_err(|_| super::running::gone())?;
     if let message::Answer::Failed(fault) = received.message {
@@ -46,12 +46,12 @@ async fn open(running: &Running, number: u64, request: &Request) -> Result<Opene
     }
 }
 
-/// A piece of a file.
+/// Reads part of a file.
 pub(super) async fn read(running: &Running, path: message::Place, offset: u64, limit: u64) -> Result<Piece> {
     let name = path.path.clone();
     let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path)).await?;
     let read = move || read_piece(&file, size, offset, limit).map_err(|error| failed(&error, &name));
-    // What is short is there sooner than another thread would be.
+    // A short read is faster than a thread switch.
     if (1..=PIECE as u64).contains(&size) { read() } else { engine::block(read).await }
 }
 
@@ -60,7 +60,7 @@ fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Pie
     let mut bytes = Vec::new();
     while bytes.len() < limit {
         let at = offset.saturating_add(bytes.len() as u64);
-        // One more than there should be: reading less than that, it was the end.
+        // Read one byte more than expected: a shorter read then marks the end.
         let expected = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX).saturating_add(1);
         let step = if size > 0 { expected.min(STEP) } else { PIECE }.min(limit - bytes.len());
         let start = bytes.len();
@@ -70,7 +70,7 @@ fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Pie
                 bytes.truncate(start);
                 continue;
             }
-            // Some files of /proc know no offsets this large.
+            // Some files of /proc reject offsets this large.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput && at > size => 0,
             read => read?,
         };
@@ -83,11 +83,11 @@ fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Pie
     Ok(Piece { bytes, size })
 }
 
-/// What a list of a directory holds at most: entries, and bytes of their names and of the targets of links.
+/// The limits of a directory listing: entries, and bytes of names and link targets.
 const LONGEST_LIST: usize = 1_000_000;
 const LARGEST_LIST: usize = 128 << 20;
 
-/// What is known of a directory that is listed page by page.
+/// A directory listing that is assembled from pages.
 #[derive(Default)]
 pub(super) struct Listing {
     entries: Vec<Entry>,
@@ -119,7 +119,7 @@ impl Listing {
     }
 }
 
-/// Replaces a file in one step.
+/// Replaces a file atomically.
 pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
     let name = path.path.clone();
     let create = running.number();
@@ -138,7 +138,7 @@ pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<
     }
 }
 
-/// Puts bytes behind those of a file, all or none.
+/// Appends to a file, all bytes or none.
 pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u8>) -> Result<u64> {
     let name = path.path.clone();
     let create = running.number();
@@ -146,7 +146,7 @@ pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u
     let written = engine::block(move || {
         let before = file.metadata().map_err(|error| failed(&error, &name))?.len();
         if let Err(error) = file.write_all(&bytes) {
-            // Part of it may be there.
+            // Some of the bytes may have been written.
             let _ = file.set_len(before);
             return Err(failed(&error, &name));
         }

@@ -1,4 +1,5 @@
-//! The filter of system calls: what no program in a sandbox needs, and a way out has been found through before.
+//! The system call filters: they block calls that programs in a sandbox do not need, and that have enabled escapes
+//! before.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -11,7 +12,7 @@ use seccompiler::{
 use super::launch::Program;
 use koze_core::error::{Code, Error, Result};
 
-/// Refused whatever their arguments are, once the sandbox is built: mounts, which a user namespace would allow.
+/// Calls that are denied with any arguments once the sandbox is set up: mounts, which a user namespace would allow.
 const REFUSED_LAST: &[i64] = &[
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -21,9 +22,9 @@ const REFUSED_LAST: &[i64] = &[
     libc::SYS_mount_setattr,
 ];
 
-/// Refused whatever their arguments are, and not needed to build a sandbox either.
+/// Calls that are denied with any arguments, and not needed for the setup either.
 const REFUSED: &[i64] = &[
-    // Other ways to mounts.
+    // Other ways to mount.
     libc::SYS_chroot,
     libc::SYS_fsopen,
     libc::SYS_fsconfig,
@@ -40,11 +41,11 @@ const REFUSED: &[i64] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
-    // Keyrings know no namespaces.
+    // Keyrings are not namespaced.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // Large and often broken parts of the kernel.
+    // Large and frequently vulnerable parts of the kernel.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -71,8 +72,8 @@ const REFUSED: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Not there at all: programs then take an older way. The flags of `clone3` lie in memory, where no filter sees them.
-/// `io_setup` takes of a number that the whole machine shares (`fs.aio-max-nr`).
+/// Calls that are reported as missing, so that programs fall back to older ones. The flags of `clone3` are in memory,
+/// which a filter cannot read. `io_setup` consumes a machine-wide limit (`fs.aio-max-nr`).
 const MISSING: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_io_uring_setup,
@@ -81,13 +82,13 @@ const MISSING: &[i64] = &[
     libc::SYS_io_setup,
     FILE_SETATTR,
 ];
-/// `file_setattr`, the same on every machine: what [`FS_SET_XATTR`] does.
+/// `file_setattr`, whose number is the same on every architecture. It can do what [`FS_SET_XATTR`] does.
 const FILE_SETATTR: i64 = 469;
 
-/// Requests by `ioctl` that take disk without writing: `FS_IOC_RESVSP`, its 64-bit form, `FS_IOC_ZERO_RANGE`, and those of
-/// XFS, `XFS_IOC_ALLOCSP` and its 64-bit form.
+/// `ioctl` requests that allocate disk space without writing: `FS_IOC_RESVSP`, its 64-bit form, `FS_IOC_ZERO_RANGE`,
+/// and those of XFS, `XFS_IOC_ALLOCSP` and its 64-bit form.
 const ALLOCATING: &[u64] = &[0x4030_5828, 0x4030_582a, 0x4030_5839, 0x4030_580a, 0x4030_5824];
-/// `FS_IOC_FSSETXATTR`: sets how much XFS takes at the first byte, and which project's quota a file counts to.
+/// `FS_IOC_FSSETXATTR`: sets how much XFS preallocates, and which project's quota a file counts against.
 const FS_SET_XATTR: u64 = 0x401c_5820;
 
 const NAMESPACES: &[libc::c_int] = &[
@@ -99,11 +100,11 @@ const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWNET,
     libc::CLONE_NEWCGROUP,
 ];
-/// `CLONE_NEWTIME`: for `unshare` alone; for `clone` the bit is part of a signal's number.
+/// `CLONE_NEWTIME`: only for `unshare`; for `clone` the bit is part of the signal number.
 const NEW_TIME: libc::c_int = 0x80;
 
-/// The filters that need not wait until a sandbox is built. The kernel takes longer over a filter the more it refuses, and
-/// over these nobody waits.
+/// The filters that can be installed before the sandbox is set up. A filter takes the kernel longer the more it denies;
+/// these are off the critical path.
 pub(super) fn early() -> Result<Vec<Program>> {
     static MADE: OnceLock<Result<Vec<Program>>> = OnceLock::new();
     let make = || {
@@ -120,21 +121,21 @@ pub(super) fn early() -> Result<Vec<Program>> {
     MADE.get_or_init(|| plain(make())).clone()
 }
 
-/// The other filters, made once for each kind. Without a control group, memory that no process maps would count nowhere: then
-/// shared memory of the System V kind is refused too.
+/// The other filters, created once per kind. Without a control group, memory that no process maps would not be
+/// accounted for, so System V shared memory is denied too.
 pub(super) fn last(group: bool) -> Result<Vec<Program>> {
     static MADE: [OnceLock<Result<Vec<Program>>>; 2] = [OnceLock::new(), OnceLock::new()];
     let make = || {
         Ok(vec![
             program(refused_last(group)?, SeccompAction::Errno(libc::EPERM.cast_unsigned()))?,
-            // The number of no error: the call is left out, and its caller told that it was made.
+            // Error number 0: the call is skipped, and reported as successful.
             program(core_limits()?, SeccompAction::Errno(0))?,
         ])
     };
     MADE[usize::from(group)].get_or_init(|| plain(make())).clone()
 }
 
-/// As they are sent to the new process.
+/// Converts filters to the form that is sent to the new process.
 fn plain(made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>) -> Result<Vec<Program>> {
     let made = made.map_err(|error| {
         Error::new(Code::Unsupported, format!("koze has no system call filter for this machine: {error}"))
@@ -146,7 +147,7 @@ fn plain(made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>) 
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// All calls but these are allowed; those of another architecture (32-bit) end the program.
+/// Creates a filter that allows all other calls. Calls of another architecture (32-bit) kill the program.
 fn program(
     rules: Rules,
     action: SeccompAction,
@@ -168,7 +169,7 @@ fn refused_last(group: bool) -> std::result::Result<Rules, seccompiler::BackendE
     Ok(rules)
 }
 
-/// Whether any of these flags is in the first argument.
+/// Matches any of these flags in the first argument.
 fn flags<'a>(
     all: impl IntoIterator<Item = &'a libc::c_int>,
 ) -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
@@ -183,22 +184,22 @@ fn refused() -> std::result::Result<Rules, seccompiler::BackendError> {
     let mut rules: Rules = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
     rules.insert(libc::SYS_clone, flags(NAMESPACES)?);
     rules.insert(libc::SYS_socket, sockets()?);
-    // Pairs are of this family; TIPC, for one, has others.
+    // Pairs are only of this family; TIPC, for example, supports pairs too.
     let unix = u64::from(libc::AF_UNIX.cast_unsigned());
     rules.insert(libc::SYS_socketpair, vec![SeccompRule::new(vec![condition(0, SeccompCmpOp::Ne, unix)?])?]);
-    // Limits of other processes, the guest's among them. And that of core files, where the old one is asked for too: the
-    // answer would be missing.
+    // Limits of other processes, including the guest; and the limit of core files if the old value is requested too,
+    // because the answer would be missing.
     let core = vec![core()?, pointer(2, SeccompCmpOp::Ne)?, pointer(3, SeccompCmpOp::Ne)?];
     let limits = [vec![condition(0, SeccompCmpOp::Ne, 0)?], core];
     rules.insert(libc::SYS_prlimit64, each_rule(limits)?);
-    // Typing into a terminal in somebody else's name.
+    // Injecting input into a terminal.
     let typing = [libc::TIOCSTI, libc::TIOCLINUX].map(ioctl);
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<std::result::Result<_, _>>()?);
     Ok(rules)
 }
 
-/// `AF_VSOCK`, for one, leads past every network namespace. Of netlink there is what programs look at their interfaces
-/// with (`getifaddrs`).
+/// `AF_VSOCK`, for example, is not confined by network namespaces. Of netlink, only the protocol that lists interfaces
+/// (`getifaddrs`) is allowed.
 fn sockets() -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let families = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]
         .iter()
@@ -211,8 +212,8 @@ fn sockets() -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError>
     each_rule([families, netlink])
 }
 
-/// What takes disk faster than the watch can look: programs that need it write instead, as `posix_fallocate` does. What
-/// gives disk back is let be.
+/// Denies calls that allocate disk space faster than the watch can check. Programs that need them fall back to writing,
+/// as `posix_fallocate` does. Calls that free space are allowed.
 fn allocating() -> std::result::Result<Rules, seccompiler::BackendError> {
     let gives_back = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_COLLAPSE_RANGE).cast_unsigned();
     let takes = condition(1, SeccompCmpOp::MaskedEq(gives_back.into()), 0)?;
@@ -223,8 +224,9 @@ fn allocating() -> std::result::Result<Rules, seccompiler::BackendError> {
     ]))
 }
 
-/// The limit of core files stays as it is: 1 keeps the kernel from running a helper of the host's on the memory of what
-/// crashes (`core_pattern`), 0 does not. Programs that set 0, as `gpg` does, end where they cannot.
+/// Keeps the limit of core files at 1, which keeps the kernel from running the host's core helper (`core_pattern`) on
+/// the memory of a crashed program; 0 does not. Programs that set it to 0, as `gpg` does, exit if that fails, so the
+/// call is reported as successful.
 fn core_limits() -> std::result::Result<Rules, seccompiler::BackendError> {
     let other = vec![core()?, pointer(2, SeccompCmpOp::Ne)?, pointer(3, SeccompCmpOp::Eq)?];
     let plain = condition(0, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())?;
@@ -234,12 +236,12 @@ fn core_limits() -> std::result::Result<Rules, seccompiler::BackendError> {
     ]))
 }
 
-/// Whether `prlimit64` is about core files.
+/// Matches `prlimit64` for core files.
 fn core() -> std::result::Result<SeccompCondition, seccompiler::BackendError> {
     condition(1, SeccompCmpOp::Eq, libc::RLIMIT_CORE.into())
 }
 
-/// Whether an argument is an address, or none.
+/// Compares a pointer argument with null.
 fn pointer(
     argument: u8,
     operator: SeccompCmpOp,
@@ -247,7 +249,7 @@ fn pointer(
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, operator, 0)
 }
 
-/// A request of `ioctl`, of which the kernel looks at 32 bits.
+/// Matches an `ioctl` request, of which the kernel uses 32 bits.
 fn ioctl(request: u64) -> std::result::Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request & u64::from(u32::MAX))?])
 }
@@ -266,7 +268,7 @@ fn condition(
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
 }
 
-/// Calls of the x32 kind have numbers of their own, and the architecture of all others: they end the program.
+/// Kills programs that make x32 calls, which have their own numbers but the same architecture.
 fn no_x32() -> BpfProgram {
     const LOAD: u16 = 0x20;
     const JUMP_IF_AT_LEAST: u16 = 0x35;

@@ -1,4 +1,4 @@
-//! Where a sandbox's files lie on the host, and what it sees of the host.
+//! The layout of a sandbox: its files on the host, and what it sees of the host.
 
 use std::fs;
 use std::io;
@@ -12,12 +12,13 @@ use super::launch::{Bind, BindKind, Spec, Weakness, Weaknesses};
 use koze_core::error::Result;
 use koze_core::provider::Settings;
 
-/// How many processes and threads a sandbox may have.
+/// The maximum number of processes and threads of a sandbox.
 pub(super) const PROCESSES: u64 = 512;
-/// How deep directories may lie in each other. A deeper tree counts as too large: to sum it up would take all descriptors.
+/// The maximum depth of directories. A deeper tree counts as too large, because measuring it would take too many
+/// descriptors.
 pub(super) const DEEPEST: usize = 1500;
 
-/// Directories of a sandbox's own: where they are on the host, below its directory, where it sees them, and their mode.
+/// A sandbox's own directories: their path below its directory on the host, their path in the sandbox, and their mode.
 const OWN: &[(&str, &str, u32)] = &[
     ("files/home", "home/user", 0o755),
     ("files/workspace", "workspace", 0o755),
@@ -28,10 +29,10 @@ const OWN: &[(&str, &str, u32)] = &[
     ("files/user-data/outputs", "", 0o755),
 ];
 
-/// Directories of the host that are seen, or links that are made again. No home, no `/opt`, no `/var`, no `/run`.
+/// Directories of the host that are visible, or recreated if they are links. No home, no `/opt`, no `/var`, no `/run`.
 const SYSTEM: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
-/// What is seen of `/etc`: nothing that names users, hosts or secrets.
+/// The visible part of `/etc`: nothing that names users, hosts or secrets.
 const ETC: &[&str] = &[
     "alternatives",
     "bash_completion.d",
@@ -58,7 +59,7 @@ const ETC: &[&str] = &[
 
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
 
-/// A sandbox's directory.
+/// Returns the directory of a sandbox on the host.
 pub(super) fn directory(state: &Path, key: &str) -> PathBuf {
     use std::fmt::Write;
     let mut name = String::new();
@@ -68,7 +69,7 @@ pub(super) fn directory(state: &Path, key: &str) -> PathBuf {
     state.join(name)
 }
 
-/// Makes what is missing of a sandbox's directory.
+/// Creates the missing parts of a sandbox's directory.
 pub(super) fn make(directory: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     fs::DirBuilder::new().recursive(true).mode(0o711).create(directory.join("files"))
@@ -79,7 +80,7 @@ pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<
     let owner = super::owner::settle(directory, weak)?;
     for (path, _, mode) in OWN {
         let path = directory.join(path);
-        // The sandbox's user may have taken it away, and may have put a link in its place, which must not be followed.
+        // The sandbox's user may have replaced it with a link, which must not be followed.
         match fs::create_dir(&path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -91,7 +92,7 @@ pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<
     Ok(owner)
 }
 
-/// What a sandbox is to be.
+/// Returns the specification of a sandbox.
 pub(super) fn spec(
     directory: &Path,
     hostname: &str,
@@ -155,7 +156,7 @@ pub(super) fn spec(
     Ok(spec)
 }
 
-/// Something of the host under the same name: a link as a link where the whole directory of it is ours to fill.
+/// Adds an entry of the host under the same name. A link is recreated if its directory is entirely the sandbox's.
 fn system(spec: &mut Spec, name: &str) {
     let path = Path::new("/").join(name);
     let Ok(found) = fs::symlink_metadata(&path) else { return };
@@ -176,23 +177,24 @@ fn bind(spec: &mut Spec, source: &Path, target: String, kind: BindKind) {
     spec.binds.push(Bind { source: source.as_os_str().as_bytes().to_vec(), target, kind });
 }
 
-/// How many bytes a sandbox's files may take.
+/// Returns the disk limit of a sandbox in bytes.
 pub(super) fn disk(settings: &Settings) -> u64 {
     u64::from(settings.profile.size.disk_mb) * 1_000_000
 }
 
-/// How many entries a sandbox's directories may have. Each takes 4 KiB of the disk already, but for further names of a file.
+/// Returns the maximum number of directory entries of a sandbox. Each counts at least 4 KiB of disk space, except
+/// further names of a file.
 pub(super) fn entries(settings: &Settings) -> u64 {
     disk(settings) / 2048 + 65_536
 }
 
-/// How many bytes of memory a sandbox may take.
+/// Returns the memory limit of a sandbox in bytes.
 pub(super) fn memory(settings: &Settings) -> u64 {
     u64::from(settings.profile.size.memory_mib) << 20
 }
 
-/// How much of the processors a sandbox may take, in thousandths of one: what Cloudflare's instance type of this memory has,
-/// and one at least, for a sixteenth of one makes a person wait.
+/// Returns the CPU limit of a sandbox in thousandths of a processor: that of Cloudflare's instance type with this
+/// memory, but at least one processor, because a sixteenth of one is too slow for interactive use.
 pub(super) fn processors(settings: &Settings) -> u64 {
     match settings.profile.size.memory_mib {
         12_288.. => 4000,
@@ -201,7 +203,7 @@ pub(super) fn processors(settings: &Settings) -> u64 {
     }
 }
 
-/// What every program finds in its environment. Nothing of the host's is passed on.
+/// Returns the environment of every program. No variable of the host is passed on.
 pub(super) fn environment() -> Vec<(String, String)> {
     [
         ("PATH", "/home/user/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
@@ -209,7 +211,7 @@ pub(super) fn environment() -> Vec<(String, String)> {
         ("USER", "user"),
         ("LOGNAME", "user"),
         ("SHELL", "/bin/bash"),
-        // What LANG would say, but for the eleven other files that every program would open.
+        // Like LANG, but without the eleven other files that every program would open.
         ("LC_CTYPE", "C.UTF-8"),
         ("TMPDIR", "/tmp"),
     ]

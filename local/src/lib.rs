@@ -1,43 +1,44 @@
-//! Sandboxes on this machine: Linux namespaces, no container engine, no image.
+//! Sandboxes on this machine: Linux namespaces, without a container engine or images.
 //!
-//! A sandbox is one process of ours, [`koze_guest`], alone with the programs it starts: in user, mount, process, IPC,
-//! host name, network and control group namespaces of its own, as a user without any right, below a filter of system
-//! calls. Of the host it sees `/usr` and a few files of `/etc`, to read. `/home/user`, `/workspace`, `/tmp` and
-//! `/mnt/user-data` are its own, on disk below the state directory. It has no network but its own loopback.
+//! A sandbox is one koze process, [`koze_guest`], with the programs it starts. It has its own user, mount, PID, IPC,
+//! UTS, network and cgroup namespaces, runs as a user without privileges, and is confined by a system call filter. Of
+//! the host it sees `/usr` and a few files of `/etc`, read-only. `/home/user`, `/workspace`, `/tmp` and
+//! `/mnt/user-data` are its own, stored on disk below the state directory. Its network has only a loopback interface.
 //!
-//! **The internet** is off, unless the profile has `internet` or `allowed_hosts`. Then programs find an HTTP proxy at
-//! 127.0.0.1:3128 and its address in their environment (`HTTP_PROXY`, `HTTPS_PROXY`), and there is no other way out, no DNS
-//! either. The proxy is in this process. It looks a name up once, and connects to an address it has checked: hosts that are
-//! denied, or not among those that are allowed, and private, loopback, link-local, multicast and metadata addresses are
-//! refused, and those of this machine itself. What a tunnel carries is not looked into: a server that several hosts share
-//! may give one of them for another.
+//! **Internet access** is off, unless the profile sets `internet` or `allowed_hosts`. Then an HTTP proxy is available
+//! at 127.0.0.1:3128, and the environment contains its address (`HTTP_PROXY`, `HTTPS_PROXY`). There is no other way
+//! out, not even DNS. The proxy runs in this process. It resolves a name once, and connects to an address that it has
+//! checked. It rejects denied hosts, hosts that are not allowed, private, loopback, link-local, multicast and metadata
+//! addresses, and the addresses of this machine. It does not inspect the content of a tunnel: a server that several
+//! hosts share may serve one of them in place of another.
 //!
-//! **Previews.** [`Sandbox::expose`] gives `http://<port>-<name>-<token>.localhost:<p>/`. One listener on 127.0.0.1 serves
-//! all previews for as long as [`Local`] is there; its port is remembered in the state directory, and so the URL of a sandbox
-//! stays as it is, also when this program is started again. (Of several programs with one state directory at once, the first
-//! has that port.) A request wakes a sandbox that sleeps, and keeps it awake until it is answered, a WebSocket until it is
-//! closed. Whoever knows the URL reaches every port of that sandbox. Browsers know names below `localhost`; where a program
-//! does not, `curl --resolve '<host>:<p>:127.0.0.1'`, or a request to 127.0.0.1:`p` with the URL's host and port in the
-//! `Host` header, does the same.
+//! **Previews.** [`Sandbox::expose`] returns `http://<port>-<name>-<token>.localhost:<p>/`. One listener on 127.0.0.1
+//! serves all previews while [`Local`] exists. Its port is stored in the state directory, so the URL of a sandbox stays
+//! the same when this program restarts. (Of several concurrent programs with one state directory, the first gets that
+//! port.) A request wakes a sleeping sandbox, and keeps it awake until the response is complete or the WebSocket is
+//! closed. Anyone who knows the URL can reach every port of that sandbox. Browsers resolve names below `localhost`. For
+//! programs that do not, use `curl --resolve '<host>:<p>:127.0.0.1'`, or send the request to 127.0.0.1:`p` with the
+//! URL's host and port in the `Host` header.
 //!
-//! **What is limited how.** Where this process may create control groups, the kernel limits memory, processes and processors.
-//! For that, this process may move to a group below its own, or to a delegated scope of systemd's. Elsewhere a watch sums up
-//! the memory of the programs every 150 ms or so and kills them all when it is too much, so between two looks more can be taken;
-//! memory in pipes and `/dev/shm` (64 MB) is not seen, and shared memory of the System V kind is refused. Files on disk are summed
-//! up in the same way everywhere, a large tree less often. No single file is longer than the disk. 512 processes and threads are
-//! the most; nearly as many for a second, and they are killed. A sandbox that takes the watch more than its budget of work is
-//! over the limit, too. This process's soft limit of open files is raised.
+//! **Limits.** If this process can create control groups, the kernel limits memory, processes and CPU share. For that,
+//! this process may move to a group below its own, or to a delegated systemd scope. Otherwise a watch adds up the
+//! memory of the programs about every 150 ms, and kills them all if they exceed the limit, so they can briefly exceed
+//! it between two checks. The watch does not see memory in pipes and `/dev/shm` (64 MB), and System V shared memory is
+//! denied. Files on disk are always measured in this way, large trees less often. No single file can be longer than the
+//! disk limit. A sandbox has at most 512 processes and threads; if it stays close to that number for a second, its
+//! programs are killed. A sandbox that exceeds the watch's budget for checking it counts as over the limit, too. This
+//! process's soft limit of open files is raised.
 //!
-//! **Groups.** A plain user's other groups stay in force inside unless the system lets that user give them up: with
-//! `newgidmap` (Debian's package `uidmap`) and an entry in `/etc/subgid`. What they may read of what is seen of the host, a
-//! program may then read, too.
+//! **Groups.** An unprivileged user's supplementary groups stay in effect in the sandbox, unless the system lets that
+//! user drop them: with `newgidmap` (Debian's package `uidmap`) and an entry in `/etc/subgid`. Programs can then read
+//! what these groups may read of the visible host files.
 //!
-//! `/proc/self/mountinfo` shows a program where the state directory lies on the host.
+//! `/proc/self/mountinfo` reveals the path of the state directory on the host.
 //!
 //! ```no_run
 //! # use koze_local::Local;
 //! fn main() -> koze_core::Result<()> {
-//!     // First of all: sandboxes are started by running this very program once more.
+//!     // First of all: sandboxes are started by running this program again.
 //!     koze_local::init();
 //!     let provider = Local::new("/var/lib/koze")?;
 //!     Ok(())
@@ -129,18 +130,18 @@ pub fn groups() -> Groups {
     launch::groups()
 }
 
-/// Whether groups can be made in this process's control group of version 2, for a controller: for a test.
+/// Returns whether groups can be created in this process's version 2 control group, for a test.
 #[doc(hidden)]
 #[must_use]
 pub fn own_group(controller: &str) -> bool {
     cgroup::own_group_for_test(controller)
 }
 
-/// Runs something on the thread that looks after sandboxes, and returns when it is done: a program that does little else
-/// saves the way from one thread to another, twice for each call. What blocks does not belong there.
+/// Runs a future on the thread that manages sandboxes. A program that does little else saves two thread switches per
+/// call. Do not run blocking work there.
 ///
 /// # Errors
-/// [`Code::Unavailable`] where the system has no thread left, [`Code::Internal`] where the work panics.
+/// [`Code::Unavailable`] if no thread can be created, [`Code::Internal`] if the work panics.
 pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T> {
     let (done, result) = std::sync::mpsc::channel();
     engine::engine()?.spawn(async move {
@@ -151,8 +152,8 @@ pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'stati
 
 /// The sandboxes of a state directory.
 ///
-/// Several programs may use one state directory. A sandbox is run by one of them at a time; for the others its calls
-/// are [`Code::Unavailable`] until it sleeps there.
+/// Several programs may use one state directory. One of them at a time runs a sandbox; in the others its calls fail
+/// with [`Code::Unavailable`] until it sleeps there.
 #[derive(Debug, Clone)]
 pub struct Local(Arc<Shared>);
 
@@ -165,7 +166,7 @@ struct Shared {
     stores: Stores,
     sandboxes: Mutex<HashMap<String, Arc<Inner>>>,
     weak: Weaknesses,
-    /// Whether all sandboxes are one user of the host, although this is root.
+    /// Whether all sandboxes share one host user, although this is root.
     one_user: bool,
 }
 
@@ -174,18 +175,19 @@ impl Shared {
         self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// A sandbox that runs in this program. The registry need not be asked for it: nobody else can destroy it.
+    /// Returns a sandbox that runs in this program. The registry need not be read, because no other program can destroy
+    /// it.
     fn running(&self, id: &SandboxId) -> Option<Arc<Inner>> {
         let all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&id.key()).filter(|inner| inner.running().is_some()).cloned()
     }
 
-    /// Takes out what is known of a sandbox in this program.
+    /// Removes this program's state of a sandbox.
     fn forget(&self, key: &str) -> Option<Arc<Inner>> {
         self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
     }
 
-    /// What is known of a sandbox in this program, made where nothing is. Where it was destroyed since, a new one.
+    /// Returns this program's state of a sandbox, and creates it if it is missing or was destroyed.
     fn sandbox(self: &Arc<Self>, key: &str, name: &SandboxName, settings: Settings) -> Arc<Inner> {
         let mut all = self.sandboxes.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.get(key);
@@ -201,27 +203,27 @@ impl Shared {
 }
 
 impl Local {
-    /// Opens a state directory, made where it is missing. Nobody but this user may look into it.
+    /// Opens a state directory, and creates it if it is missing. Only this user can access it.
     ///
     /// # Errors
-    /// [`Code::Unsupported`] where [`init`] was not called, [`Code::Unavailable`] where the directory cannot be used.
+    /// [`Code::Unsupported`] if [`init`] was not called, [`Code::Unavailable`] if the directory cannot be used.
     pub fn new(state: impl AsRef<Path>) -> Result<Self> {
         Self::on(state.as_ref(), egress::Names::default(), Weaknesses::default())
     }
 
-    /// The same for a test: names that lead to servers on this machine, which sandboxes reach unchecked.
+    /// The same for a test: names of servers on this machine, which sandboxes reach unchecked.
     #[doc(hidden)]
     pub fn with_names(state: impl AsRef<Path>, names: HashMap<String, SocketAddr>) -> Result<Self> {
         Self::on(state.as_ref(), Arc::new(names), Weaknesses::default())
     }
 
-    /// The same, with sandboxes that lack some of their protections: for the control runs of tests alone.
+    /// The same, with sandboxes that lack protections: for the controls of tests only.
     #[doc(hidden)]
     pub fn weakened(state: impl AsRef<Path>, weak: Vec<Weakness>) -> Result<Self> {
         Self::on(state.as_ref(), egress::Names::default(), Weaknesses::new(weak))
     }
 
-    /// The same, with names that lead to servers on this machine.
+    /// The same, with names of servers on this machine.
     #[doc(hidden)]
     pub fn weakened_with_names(
         state: impl AsRef<Path>,
@@ -266,17 +268,17 @@ impl Local {
             })
             .map_err(unusable)?;
         if shared.registry.exposed()? {
-            // URLs that were given out answer again. Where that cannot be, the next `expose` says so.
+            // Serve existing URLs again. If that fails, the next `expose` reports it.
             let _ = shared.previews.serve(&shared);
         }
         Ok(Local(shared))
     }
 
-    /// Makes the sandboxes of a session follow their profiles, where these say something else by now: what they reach, their
-    /// variables and limits. One that runs and has to change is sent to sleep first; its files stay.
+    /// Updates the sandboxes of a session to their profiles: egress, variables and limits. A running sandbox that has
+    /// to change is first put to sleep; its files are kept.
     ///
     /// # Errors
-    /// Where the registry cannot be used, or a profile names hosts that are none.
+    /// If the registry cannot be used, or a profile has invalid hosts.
     pub async fn refresh(&self, session: &SessionId, profiles: &Profiles) -> Result<()> {
         for profile in profiles.list() {
             egress::check(profile)?;
@@ -304,10 +306,10 @@ impl Local {
         .await
     }
 
-    /// The sandboxes that a state directory has, of all sessions, for who only wants to look: nothing is started.
+    /// Lists the sandboxes of a state directory, of all sessions, without starting anything.
     ///
     /// # Errors
-    /// Where the registry cannot be read.
+    /// If the registry cannot be read.
     pub fn look(state: impl AsRef<Path>) -> Result<Vec<(SessionId, Info)>> {
         let registry = Registry::open(state.as_ref())?;
         let mut found = Vec::new();
@@ -320,11 +322,11 @@ impl Local {
 }
 
 impl Local {
-    /// Where the sandboxes of a state directory went, or tried to, the oldest first. The journal has a limited size: of
-    /// what was reached and of what was refused, the latest is kept, some thousands of each.
+    /// Returns the egress journal of a state directory, oldest entries first. Its size is limited: of allowed and
+    /// denied attempts, the latest several thousand each are kept.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where the journal cannot be read.
+    /// [`Code::Unavailable`] if the journal cannot be read.
     pub fn egress(state: impl AsRef<Path>) -> Result<Vec<Reached>> {
         egress::read_journal(state.as_ref())
     }
@@ -353,7 +355,7 @@ impl Provider for Local {
             let profile = stored.profile.name.clone();
             let inner = shared.sandbox(&id.key(), &id.name, stored);
             if created && let Err(error) = inner.wake().await {
-                // What could never run was never made.
+                // A sandbox that could not start was not created.
                 let registry = Arc::clone(&shared.registry);
                 engine::block(move || registry.leave(&id.key())).await?;
                 return Err(error);
@@ -389,7 +391,7 @@ impl Provider for Local {
     }
 }
 
-/// The sandboxes of a session, in the order of their names.
+/// Returns the sandboxes of a session, ordered by name.
 fn infos(registry: &Registry, state: &Path, session: &SessionId) -> Result<Vec<Info>> {
     let info = |(name, settings): (String, Settings)| {
         let name = SandboxName::new(&name)?;
@@ -401,13 +403,13 @@ fn infos(registry: &Registry, state: &Path, session: &SessionId) -> Result<Vec<I
     registry.list(session)?.into_iter().map(info).collect()
 }
 
-/// Where a destroyed sandbox's files go, all at once, before they are taken away one by one.
+/// The directory to which a destroyed sandbox's files are moved atomically, before they are removed.
 fn gone_name(directory: &Path) -> PathBuf {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     directory.with_file_name(format!("gone-{}-{now}", std::process::id()))
 }
 
-/// Takes away what programs have left that ended while they destroyed a sandbox.
+/// Removes the files of sandboxes whose destruction was interrupted.
 fn sweep(state: &Path) {
     for entry in fs::read_dir(state).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with("gone-") {
@@ -416,7 +418,7 @@ fn sweep(state: &Path) {
     }
 }
 
-/// Takes a directory away, whatever its owner made of the permissions in it.
+/// Removes a directory regardless of the permissions in it.
 fn clear(directory: &Path) -> io::Result<()> {
     let (Some(above), Some(name)) = (directory.parent(), directory.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());

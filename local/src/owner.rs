@@ -1,8 +1,8 @@
-//! Which user of the host a sandbox's user is. Where koze runs as root, each sandbox has one of its own: a user that nobody
-//! else has, so that what leaves a sandbox's namespaces reaches neither another sandbox nor anybody's files.
+//! Assigns a host user to each sandbox. If koze runs as root, each sandbox has its own unused host user, so that a
+//! process that leaves its namespaces reaches neither other sandboxes nor anybody's files.
 //!
 //! The user is chosen at random when the sandbox is created, and recorded in its directory. Claims in `/run` keep two
-//! sandboxes of this machine from having the same one, whatever state directories they lie in.
+//! sandboxes of this machine from having the same one, even if they are in different state directories.
 
 use std::fs;
 use std::io;
@@ -15,19 +15,19 @@ use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Gid, Mode, OFlags, Uid}
 
 use super::launch::{Weakness, Weaknesses};
 
-/// Where users are chosen from, first choice first. The first lies beyond what useradd, systemd, container engines and the
-/// directory services of a network hand out; it is missing in a container that has some 65,000 users.
+/// The ranges of user IDs to choose from, in order of preference. The first is beyond those assigned by useradd,
+/// systemd, container engines and network directory services. It is missing in a container with about 65,000 IDs.
 const WINDOWS: [(u64, u64); 2] = [(2_010_000_000, 2_109_999_999), (10_000, 59_999)];
-/// The user that all sandboxes had once.
+/// The user that earlier versions used for all sandboxes.
 const FORMER: u32 = 100_000;
-/// How many users are tried.
+/// The number of attempts to find a user.
 const TURNS: usize = 1000;
-/// How many directories in each other are given to another user.
+/// The maximum depth when changing the owner of files.
 const DEEPEST: usize = 3000;
 const CLAIMS: &str = "/run/koze/users";
 
-/// The user and group that own a sandbox's files on the host; none where that is the one who runs this. Files that another
-/// user owns, one of before, are given to it. Claim the sandbox first.
+/// Returns the user and group that own a sandbox's files on the host, or `None` for the current user. Files of a
+/// previous owner are given to the new one. Claim the sandbox first.
 pub(super) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
@@ -48,7 +48,7 @@ pub(super) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u
     let former = fs::symlink_metadata(files.join("home")).map(|home| home.uid());
     let settled = match former {
         Ok(former) if former != chosen && give(&files, chosen).is_err() => {
-            // All or nothing: it stays with whom it was.
+            // All or nothing: on failure it keeps its previous owner.
             give(&files, former)?;
             former
         }
@@ -58,7 +58,7 @@ pub(super) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u
     Ok(Some(settled))
 }
 
-/// Lets go of the user of a sandbox that is destroyed.
+/// Releases the user of a destroyed sandbox.
 pub(super) fn release(directory: &Path) {
     let Ok(user) = fs::read_to_string(directory.join("owner")) else { return };
     let claim = Path::new(CLAIMS).join(user.trim());
@@ -67,7 +67,7 @@ pub(super) fn release(directory: &Path) {
     }
 }
 
-/// Takes away the claims of sandboxes that are no more.
+/// Removes the claims of sandboxes that no longer exist.
 pub(super) fn sweep() {
     let Some(_lock) = lock() else { return };
     for claim in fs::read_dir(CLAIMS).into_iter().flatten().flatten() {
@@ -77,7 +77,7 @@ pub(super) fn sweep() {
     }
 }
 
-/// Whether root's sandboxes share one user, for this user namespace has too few: so in a container that was given few.
+/// Returns whether root's sandboxes share one user, because this user namespace has too few IDs, as in some containers.
 pub(super) fn shared() -> bool {
     rustix::process::geteuid().is_root() && Users::read().is_ok_and(|users| users.windows().is_empty())
 }
@@ -97,9 +97,9 @@ fn choose(users: &Users, directory: &Path) -> io::Result<u32> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this machine has no free user ID for the sandbox"))
 }
 
-/// Whether the sandbox in the directory may be this user: nobody else is, as far as this program can say so.
+/// Claims this user for the sandbox in the directory. Returns false if another sandbox has claimed it.
 fn claim(user: u32, directory: &Path) -> bool {
-    // Without a place for claims, two being the same by chance is unlikely enough.
+    // Without a directory for claims, a collision is unlikely enough.
     let Some(_lock) = lock() else { return true };
     let claim = Path::new(CLAIMS).join(user.to_string());
     match fs::read_link(&claim) {
@@ -115,7 +115,7 @@ fn gone(holder: &Path) -> bool {
     fs::symlink_metadata(holder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// Held while claims are looked at.
+/// A lock that is held while claims are read or written.
 fn lock() -> Option<fs::File> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(CLAIMS).ok()?;
     let directory = fs::File::open(CLAIMS).ok()?;
@@ -123,7 +123,7 @@ fn lock() -> Option<fs::File> {
     Some(directory)
 }
 
-/// Gives all that is in a directory to a user, without following a link.
+/// Changes the owner of everything in a directory, without following links.
 fn give(directory: &Path, user: u32) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let opened = rustix::fs::open(directory, flags, Mode::empty())?;
@@ -152,15 +152,15 @@ fn give_all(directory: &OwnedFd, user: Uid, group: Gid, flags: OFlags, depth: us
     Ok(())
 }
 
-/// The users there are, and those that are somebody's.
+/// The available IDs, and those in use.
 struct Users {
-    /// From the first to the last, both of users and groups, in this user namespace.
+    /// Ranges of IDs that are both user and group IDs in this user namespace.
     mapped: Vec<(u64, u64)>,
     taken: Vec<(u64, u64)>,
 }
 
 impl Users {
-    /// Those of this machine, read once.
+    /// The IDs of this machine, read once.
     fn read() -> io::Result<&'static Self> {
         static USERS: OnceLock<Users> = OnceLock::new();
         if let Some(users) = USERS.get() {
@@ -201,14 +201,14 @@ impl Users {
         within(&self.taken, user)
     }
 
-    /// The parts of the windows that this user namespace has, each large enough to choose from.
+    /// Returns the parts of the ranges that exist in this user namespace and are large enough.
     fn windows(&self) -> Vec<(u64, u64)> {
         let mut all = both(&WINDOWS, &self.mapped);
         all.retain(|(first, last)| last - first >= 999);
         all
     }
 
-    /// The last one, where there is no choice.
+    /// Returns the last ID, if there is no choice.
     fn last(&self) -> io::Result<u32> {
         let last = self.mapped.iter().map(|(_, last)| *last).max().filter(|last| *last > 0);
         last.and_then(|last| u32::try_from(last).ok()).ok_or_else(|| {
@@ -230,7 +230,7 @@ fn ranges_of_map(map: &str) -> Vec<(u64, u64)> {
     map.lines().filter_map(range).collect()
 }
 
-/// What is in both, in the order of the first.
+/// Returns the intersection, in the order of the first.
 fn both(one: &[(u64, u64)], other: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let cut = |a: &(u64, u64), b: &(u64, u64)| {
         let (first, last) = (a.0.max(b.0), a.1.min(b.1));
@@ -257,7 +257,7 @@ mod tests {
         }
         assert!(!host.taken(2_010_000_008));
         assert!(host.has(2_010_000_008));
-        // A container with as many users as engines give one.
+        // A container with the usual number of IDs.
         let container = users("0 1000 1\n1 100000 65535\n");
         assert_eq!(container.windows(), [WINDOWS[1]]);
     }

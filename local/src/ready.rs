@@ -1,5 +1,5 @@
-//! Descriptors that tokio watches.
-#![allow(unsafe_code, reason = "tokio wants a promise that the descriptor stays open")]
+//! Registers descriptors with tokio.
+#![allow(unsafe_code, reason = "tokio requires that the descriptor stays open")]
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,9 +8,9 @@ use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Watches a descriptor that others may use too, for when it is readable, or for when it is writable. Not for both: who
-/// only waits to read would be woken up each time the other side has read. To be called in a runtime.
+/// Registers a shared descriptor for reading or for writing. Not for both: a reader would wake up each time the peer
+/// has read. Call this within a runtime.
 pub(super) fn watched(descriptor: Arc<OwnedFd>, interest: Interest) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
-    // SAFETY: an OwnedFd is open until it is dropped and is always the same one; what is returned keeps it.
+    // SAFETY: an OwnedFd stays open until it is dropped, and the returned value holds it.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, interest) }?)
 }

@@ -1,4 +1,4 @@
-//! Which sandboxes there are: a `SQLite` database in the state directory, which any number of programs may use.
+//! The registry of sandboxes: an `SQLite` database in the state directory, which any number of programs may use.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ use koze_core::provider::Settings;
 pub(super) struct Registry(Mutex<Connection>);
 
 impl Registry {
-    /// Opens it, made where it is missing.
+    /// Opens the database. Creates it if it is missing.
     pub(super) fn open(directory: &Path) -> Result<Self> {
         let connect = || {
             let connection = Connection::open(directory.join("sandboxes.db"))?;
@@ -50,7 +50,7 @@ impl Registry {
         work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(|error| failed(&error))
     }
 
-    /// The settings a sandbox was made as; it is made now where it is not known, which the second says.
+    /// Registers a sandbox. Returns its settings, and whether it was created now.
     pub(super) fn enter(&self, id: &SandboxId, settings: &Settings) -> Result<(Settings, bool)> {
         let (key, session) = (id.key(), id.session.key());
         let text = serde_json::to_string(settings).map_err(|error| broken(&error))?;
@@ -70,7 +70,7 @@ impl Registry {
         }
     }
 
-    /// The settings a sandbox was made as, if it is known.
+    /// Returns the settings of a sandbox, if it exists.
     pub(super) fn find(&self, key: &str) -> Result<Option<Settings>> {
         let stored: Option<String> = self.with(|connection| {
             let query = "select template from sandboxes where key = ?";
@@ -79,7 +79,7 @@ impl Registry {
         stored.map(|text| serde_json::from_str(&text).map_err(|error| broken(&error))).transpose()
     }
 
-    /// Notes what a sandbox is to be from now on.
+    /// Changes the settings of a sandbox.
     pub(super) fn change(&self, key: &str, settings: &Settings) -> Result<()> {
         let text = serde_json::to_string(settings).map_err(|error| broken(&error))?;
         self.with(|connection| {
@@ -89,7 +89,7 @@ impl Registry {
         })
     }
 
-    /// Whether a sandbox is known.
+    /// Returns whether a sandbox exists.
     pub(super) fn knows(&self, key: &str) -> Result<bool> {
         self.with(|connection| {
             let found = connection.query_row("select 1 from sandboxes where key = ?", [key], |_| Ok(()));
@@ -97,19 +97,19 @@ impl Registry {
         })
     }
 
-    /// Notes that a sandbox is used.
+    /// Records a use of a sandbox.
     pub(super) fn used(&self, key: &str) -> Result<()> {
         self.with(|connection| {
             connection.execute("update sandboxes set used = ? where key = ?", params![now(), key]).map(drop)
         })
     }
 
-    /// Forgets a sandbox.
+    /// Removes a sandbox.
     pub(super) fn leave(&self, key: &str) -> Result<()> {
         self.with(|connection| connection.execute("delete from sandboxes where key = ?", [key]).map(drop))
     }
 
-    /// The token in the URLs of a sandbox's ports, the same for as long as it lives.
+    /// Returns the token in the preview URLs of a sandbox, which stays the same while the sandbox exists.
     pub(super) fn token(&self, key: &str) -> Result<String> {
         let new = token()?;
         let stored = self.with(|connection| {
@@ -123,14 +123,14 @@ impl Registry {
         stored.ok_or_else(|| Error::new(Code::NotFound, "the sandbox was destroyed"))
     }
 
-    /// Whether any sandbox has a token.
+    /// Returns whether any sandbox has a token.
     pub(super) fn exposed(&self) -> Result<bool> {
         self.with(|connection| {
             connection.query_row("select exists (select 1 from previews)", [], |row| row.get(0))
         })
     }
 
-    /// The sandbox of a name that has this token: its key, and the settings it was made as.
+    /// Returns the key and the settings of the sandbox with this name and token.
     pub(super) fn exposed_as(&self, name: &str, token: &str) -> Result<Option<(String, Settings)>> {
         let rows = self.with(|connection| {
             let mut query = connection.prepare_cached(
@@ -139,7 +139,7 @@ impl Registry {
             let rows = query.query_map([name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
             rows.collect::<rusqlite::Result<Vec<(String, String, String)>>>()
         })?;
-        // How long this takes says nothing of how much of a token was right.
+        // Compare in constant time.
         let right = |stored: &str| bool::from(stored.as_bytes().ct_eq(token.as_bytes()));
         let found = rows.into_iter().find(|(_, _, stored)| right(stored));
         found
@@ -147,7 +147,7 @@ impl Registry {
             .transpose()
     }
 
-    /// The sessions that have sandboxes, in the order of their keys.
+    /// Returns the sessions that have sandboxes, ordered by key.
     pub(super) fn sessions(&self) -> Result<Vec<SessionId>> {
         let keys = self.with(|connection| {
             let mut query = connection.prepare("select distinct session from sandboxes order by session")?;
@@ -156,7 +156,7 @@ impl Registry {
         keys.iter().map(|key| SessionId::from_key(key)).collect()
     }
 
-    /// The names of a session's sandboxes in order, with the settings each was made as.
+    /// Returns a session's sandboxes ordered by name, with their settings.
     pub(super) fn list(&self, session: &SessionId) -> Result<Vec<(String, Settings)>> {
         let rows = self.with(|connection| {
             let mut query = connection
@@ -175,7 +175,7 @@ fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// `SQLite`'s own text may hold the path of the database.
+/// Returns the error without `SQLite`'s own text, which may contain the path of the database.
 fn failed(error: &rusqlite::Error) -> Error {
     let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
     Error::new(Code::Internal, format!("the registry of sandboxes cannot be used: {cause}"))

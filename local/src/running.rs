@@ -1,4 +1,4 @@
-//! A sandbox that runs: the way to its guest, and its end.
+//! A running sandbox: the connection to its guest, and its shutdown.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,40 +24,40 @@ use koze_core::error::{Code, Error, Result};
 
 type Waiting = HashMap<u64, oneshot::Sender<Received<Answer>>>;
 
-/// A sandbox that runs. Dropped, it ends.
+/// A running sandbox. Dropping it kills the sandbox.
 #[derive(Debug)]
 pub(super) struct Running {
     wire: Arc<Wire>,
     process: Arc<OwnedFd>,
-    /// Its first process, as the host counts.
+    /// The process ID of its first process on the host.
     pub(super) pid: u32,
-    /// Whether the kernel counts its memory and processes.
+    /// Whether a control group limits its memory and processes.
     pub(super) counted: bool,
-    /// Whether the kernel limits its share of the processors.
+    /// Whether a control group limits its CPU share.
     pub(super) limited: bool,
-    /// What its programs have left behind.
+    /// The pipes of its background processes.
     pub(super) background: Background,
     /// Its processes.
     pub(super) processes: Processes,
-    /// Where the kernel is asked for its sockets.
+    /// The socket that reports the memory of its sockets.
     pub(super) sockets: Option<OwnedFd>,
     next: AtomicU64,
     ended: watch::Receiver<bool>,
-    /// How often its programs were killed for having too much, and why the last time.
+    /// How often its programs were killed for exceeding a limit, and the last reason.
     judged: Mutex<(u64, String)>,
-    /// Why it was ended, where it was ended for that.
+    /// Why it was killed, if for a limit.
     ended_for: OnceLock<String>,
 }
 
 #[derive(Debug)]
 struct Wire {
     socket: AsyncFd<Arc<OwnedFd>>,
-    /// Who waits for what; nobody can any more once the sandbox has ended.
+    /// The pending calls; `None` once the sandbox has ended.
     waiting: Mutex<Option<Waiting>>,
 }
 
 impl Running {
-    /// Starts one. The lock is given back when it has ended.
+    /// Starts a sandbox. The lock is released when it has ended.
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
         let (Launched { socket, process, sockets }, group) = launch::launch(spec, group).await?;
@@ -80,16 +80,16 @@ impl Running {
         let (reading, guest) = (Arc::clone(&wire), Arc::clone(&process));
         engine.spawn(async move {
             reading.read().await;
-            // A guest that breaks the protocol cannot be trusted any more.
+            // A guest that violates the protocol can no longer be trusted.
             let _ = rustix::process::pidfd_send_signal(&guest, Signal::KILL);
         });
         let at_end = Arc::clone(&wire);
         engine.spawn(async move {
-            // Readable when the process has ended.
+            // Readable once the process has exited.
             let _ = end.readable().await;
             reap(end.get_ref());
             at_end.close();
-            // Waits for a group to be empty, for some milliseconds.
+            // Waits briefly for the control group to be empty.
             let _ = tokio::task::spawn_blocking(move || drop(group)).await;
             drop(lock);
             let _ = over.send(true);
@@ -111,23 +111,23 @@ impl Running {
         })
     }
 
-    /// Whether it has come to its end.
+    /// Returns whether it has ended.
     pub(super) fn ended(&self) -> bool {
         *self.ended.borrow() || self.wire.closed()
     }
 
-    /// Waits for its end, also where it is dropped meanwhile.
+    /// Waits until it has ended, even if it is dropped meanwhile.
     pub(super) fn end_of(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.ended.clone();
         async move { drop(ended.wait_for(|ended| *ended).await) }
     }
 
-    /// A number for a call.
+    /// Returns a new call number.
     pub(super) fn number(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Asks for something that has an answer, and gives where it will come.
+    /// Sends a request that has an answer. Returns a channel for the answer.
     pub(super) async fn ask(
         &self,
         number: u64,
@@ -156,7 +156,7 @@ impl Running {
         }
     }
 
-    /// Says something that has no answer.
+    /// Sends a request without an answer.
     pub(super) async fn tell(
         &self,
         number: u64,
@@ -174,7 +174,7 @@ impl Running {
         }
     }
 
-    /// Tells the guest to kill all programs, and gives where its answer will come. Waits for nothing.
+    /// Requests that the guest kill all programs, without blocking. Returns a channel for the answer.
     pub(super) fn kill_programs(&self) -> io::Result<oneshot::Receiver<Received<Answer>>> {
         let number = self.number();
         let (answer, coming) = oneshot::channel();
@@ -186,25 +186,25 @@ impl Running {
         Ok(coming)
     }
 
-    /// Notes why its programs are about to be killed.
+    /// Records why its programs are about to be killed.
     pub(super) fn judge(&self, why: &str) {
         let mut judged = lock(&self.judged);
         judged.0 += 1;
         why.clone_into(&mut judged.1);
     }
 
-    /// How often its programs were killed for having too much.
+    /// Returns how often its programs were killed for exceeding a limit.
     pub(super) fn judgements(&self) -> u64 {
         lock(&self.judged).0
     }
 
-    /// Why its programs were killed, where that has happened since there were so many judgements.
+    /// Returns why its programs were killed, if that happened after the given count.
     pub(super) fn judged_since(&self, before: u64) -> Option<String> {
         let judged = lock(&self.judged);
         (judged.0 > before).then(|| judged.1.clone())
     }
 
-    /// What a call gets that was under way when the sandbox ended.
+    /// Returns the error for a call that was pending when the sandbox ended.
     pub(super) fn gone(&self) -> Error {
         match self.ended_for.get() {
             Some(why) => Error::new(
@@ -217,16 +217,16 @@ impl Running {
         }
     }
 
-    /// Ends it, and says why to those who wait.
+    /// Kills it, and reports the reason to pending calls.
     pub(super) fn end_for(&self, why: &str) {
         let _ = self.ended_for.set(why.to_owned());
         self.kill();
     }
 
-    /// Waits until the guest has read some of what it was sent.
+    /// Waits until the socket to the guest is writable.
     async fn writable(&self) -> Result<()> {
         let watched = || {
-            // One descriptor is watched once.
+            // A descriptor can be registered only once.
             let socket = Arc::new(self.wire.socket.get_ref().try_clone()?);
             let _engine = engine().map_err(io::Error::other)?.enter();
             watched(socket, Interest::WRITABLE)
@@ -234,7 +234,7 @@ impl Running {
         watched().map_err(|_| self.gone())?.writable().await.map(drop).map_err(|_| self.gone())
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(super) async fn call(&self, request: &Request) -> Result<Received<Answer>> {
         self.call_with(request, &[]).await
     }
@@ -252,12 +252,12 @@ impl Running {
         }
     }
 
-    /// Ends it and all in it, at once.
+    /// Kills it with all its processes.
     pub(super) fn kill(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
     }
 
-    /// Ends it, and waits until nothing is left of it.
+    /// Kills it, and waits until it has ended.
     pub(super) async fn end(&self) {
         self.kill();
         self.end_of().await;
@@ -280,7 +280,7 @@ impl Wire {
                 Ok(Some(received)) => {
                     let asked =
                         lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));
-                    // Nobody waits for the guest's first word; and who has given up waiting gets nothing.
+                    // The guest's ready message has no receiver, nor has the answer of a cancelled call.
                     if let Some(asked) = asked {
                         let _ = asked.send(received);
                     }
@@ -292,7 +292,7 @@ impl Wire {
         self.close();
     }
 
-    /// Nobody waits any more.
+    /// Drops all pending calls.
     fn close(&self) {
         lock(&self.waiting).take();
     }
@@ -302,7 +302,7 @@ impl Wire {
     }
 }
 
-/// How many descriptors may come with an answer.
+/// Returns how many descriptors are passed with an answer.
 fn descriptors(answer: &Answer) -> usize {
     match answer {
         Answer::Opened | Answer::Made => 1,
@@ -315,24 +315,24 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes note of the end of a process, so that the kernel forgets it.
+/// Reaps an exited process.
 pub(super) fn reap(process: &OwnedFd) {
     let _ = rustix::process::waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
 }
 
-/// The process id behind a descriptor.
+/// Returns the process ID of a descriptor.
 fn pid(process: &OwnedFd) -> io::Result<u32> {
     let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd()))?;
     let pid = about.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
     pid.ok_or_else(|| io::Error::other("no process id"))
 }
 
-/// What a call gets when the sandbox ends under it.
+/// Returns the error for a call whose sandbox ended.
 pub(super) fn gone() -> Error {
     Error::new(Code::Unavailable, "the sandbox ended during the call; the next call starts it again")
 }
 
-/// What a guest could not do, in koze's words.
+/// Converts an error of the guest.
 pub(super) fn error(fault: Fault) -> Error {
     Error::new(fault.why, fault.text)
 }

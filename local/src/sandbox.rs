@@ -1,4 +1,4 @@
-//! One sandbox: asleep, awake, or gone.
+//! One sandbox: asleep, running or destroyed.
 
 use std::any::Any;
 use std::io;
@@ -28,18 +28,18 @@ use koze_core::sandbox::{
 };
 use koze_core::transfer::pieces;
 
-/// A sandbox of this machine. It ends when the last of these and its [`Local`](super::Local) are dropped, and its files
-/// stay.
+/// A sandbox on this machine. It stops when its last handle and its [`Local`](super::Local) are dropped; its files are
+/// kept.
 #[derive(Debug, Clone)]
 pub struct LocalSandbox(pub(super) Arc<Inner>);
 
-/// What all handles of a sandbox share.
+/// The state that all handles of a sandbox share.
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) key: String,
     pub(super) name: SandboxName,
     pub(super) directory: PathBuf,
-    /// That of all sandboxes of the provider.
+    /// The weaknesses of the provider.
     state_directory: PathBuf,
     pub(super) settings: Settings,
     pub(super) registry: Arc<Registry>,
@@ -47,17 +47,17 @@ pub(super) struct Inner {
     names: egress::Names,
     pub(super) weak: Weaknesses,
     pub(super) state: AsyncMutex<State>,
-    /// Writes come one after the other: two paths may lead to one file.
+    /// Serializes writes, because two paths may name one file.
     pub(super) writes: AsyncMutex<()>,
-    /// Set by the watch while the files take more than they may.
+    /// Set by the watch while the files exceed the disk limit.
     pub(super) full: AtomicBool,
-    /// Who looks through its files.
+    /// Measures its files.
     pub(super) walks: Arc<Walks>,
     used: Mutex<Instant>,
     calls: AtomicUsize,
 }
 
-/// Whether a sandbox runs.
+/// The state of a sandbox.
 #[derive(Debug)]
 pub(super) enum State {
     Asleep,
@@ -86,13 +86,13 @@ impl Inner {
         }
     }
 
-    /// The name of its session, which its key begins with.
+    /// Returns the name of its session, which is the start of its key.
     fn session(&self) -> Result<String> {
         let key = self.key.strip_suffix(self.name.as_str()).unwrap_or(&self.key);
         Ok(SessionId::from_key(key)?.session().to_owned())
     }
 
-    /// The running sandbox, started where it sleeps.
+    /// Returns the running sandbox. Starts it if it sleeps.
     pub(super) async fn wake(&self) -> Result<Arc<Running>> {
         let mut state = self.state.lock().await;
         match &*state {
@@ -150,7 +150,7 @@ impl Inner {
         env
     }
 
-    /// Sends it to sleep, if it runs and nobody has used it for long enough.
+    /// Puts it to sleep if it runs and was idle for long enough.
     pub(super) async fn rest(&self) {
         let mut state = self.state.lock().await;
         if let State::Awake(running) = &*state
@@ -159,12 +159,12 @@ impl Inner {
             running.end().await;
             *state = State::Asleep;
             let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
-            // When it was used is a thing to know, and nothing to fail for.
+            // The time of the last use is informational, so errors are ignored.
             let _ = engine::block(move || registry.used(&key)).await;
         }
     }
 
-    /// Sends it to sleep, whoever uses it.
+    /// Puts it to sleep, even if it is in use.
     pub(super) async fn sleep(&self) {
         let mut state = self.state.lock().await;
         if let State::Awake(running) = &*state {
@@ -173,19 +173,19 @@ impl Inner {
         }
     }
 
-    /// Whether a call is in progress, or was at the last look of the watch.
+    /// Returns whether a call is in progress, or was at the last check of the watch.
     pub(super) fn in_use(&self) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
         self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < super::watch::PERIOD * 2
     }
 
-    /// Whether nobody has used it for long enough.
+    /// Returns whether it was idle for long enough.
     pub(super) fn idle(&self) -> bool {
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
         self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.settings.sleep_after
     }
 
-    /// The running sandbox, if it runs and its state does not just change.
+    /// Returns the running sandbox, unless it sleeps or is changing its state.
     pub(super) fn running(&self) -> Option<Arc<Running>> {
         match &*self.state.try_lock().ok()? {
             State::Awake(running) if !running.ended() => Some(Arc::clone(running)),
@@ -193,7 +193,7 @@ impl Inner {
         }
     }
 
-    /// Counts as a use for as long as it is kept.
+    /// Counts as a use while it is held.
     pub(super) fn using(self: &Arc<Self>) -> Use {
         self.calls.fetch_add(1, Ordering::AcqRel);
         Use(Arc::clone(self))
@@ -238,7 +238,7 @@ impl Drop for Use {
 }
 
 pub(super) fn state_failed(error: &io::Error) -> Error {
-    // Without a path, which would be the host's.
+    // Omit the path, which would be the host's.
     Error::new(Code::Internal, format!("the sandbox's state cannot be used: {error}"))
 }
 
@@ -247,7 +247,7 @@ fn destroyed() -> Error {
 }
 
 impl LocalSandbox {
-    /// Does something with the running sandbox, to its end, also where the caller gives up waiting.
+    /// Runs an operation on the running sandbox to completion, even if the caller stops waiting.
     async fn with<T, F>(&self, work: impl FnOnce(Arc<Inner>, Arc<Running>) -> F + Send + 'static) -> Result<T>
     where
         T: Send + 'static,
@@ -268,7 +268,7 @@ impl LocalSandbox {
         self.with(|_, running| async move { Ok(running.call(&request).await?.message) }).await
     }
 
-    /// Changes what is noted on the host, while the sandbox runs: its start would take a note for one of before.
+    /// Changes the staging records on the host while the sandbox runs. A later start would treat them as leftovers.
     async fn change_notes(&self, path: &str, change: fn(&Path, &str) -> io::Result<()>) -> Result<()> {
         let path = path.to_owned();
         let change = move |inner: Arc<Inner>, _| {
@@ -340,7 +340,7 @@ impl Sandbox for LocalSandbox {
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {
-        // Page by page: other calls get their turn between two of them, and no page follows where the caller is gone.
+        // Page by page, so that other calls can run in between, and no further page is read if the caller is gone.
         let (mut listing, mut from) = (files::Listing::default(), Some(0));
         while let Some(position) = from {
             let Answer::Listed(page, next) = self.ask(Request::List(path.owned(), position)).await? else {
@@ -379,7 +379,7 @@ impl Sandbox for LocalSandbox {
         self.ask(Request::Rename(from.owned(), to.owned())).await.map(drop)
     }
 
-    /// To another sandbox of this machine as a stream, to any other in pieces.
+    /// Copies to another sandbox of this machine as a stream, and to any other in pieces.
     async fn copy_to<T: Sandbox>(&self, from: Place<'_>, to: &T, target: Place<'_>) -> Result<u64> {
         match (to as &dyn Any).downcast_ref::<LocalSandbox>() {
             Some(to) => transfer::copy(&self.0, from.owned(), &to.0, target.owned()).await,

@@ -1,4 +1,4 @@
-//! What is put together in a sandbox, to be moved to its place: noted on the host, where a start after a kill finds it.
+//! Staging paths in a sandbox, recorded on the host so that the next start after a crash can clean them up.
 
 use std::fs;
 use std::io;
@@ -11,19 +11,19 @@ use sha2::{Digest, Sha256};
 use super::running::Running;
 use koze_core::error::{Code, Error};
 
-/// A note, and the path in the sandbox that it is about.
+/// A record, and its path in the sandbox.
 pub(super) struct Note {
     file: PathBuf,
     path: String,
 }
 
-/// Notes a path.
+/// Records a path.
 pub(super) fn note(directory: &Path, path: &str) -> io::Result<()> {
     fs::create_dir_all(notes(directory))?;
     fs::write(file(directory, path), path)
 }
 
-/// Takes the note of a path away, if there is one.
+/// Removes the record of a path, if any.
 pub(super) fn forget(directory: &Path, path: &str) -> io::Result<()> {
     match fs::remove_file(file(directory, path)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -31,8 +31,8 @@ pub(super) fn forget(directory: &Path, path: &str) -> io::Result<()> {
     }
 }
 
-/// The notes that are left of a program that was killed. Only who has claimed the sandbox may ask. What cannot be read is
-/// no reason for a sandbox not to start.
+/// Returns the records that a killed program has left. Claim the sandbox first. Unreadable records are ignored, so that
+/// they do not keep the sandbox from starting.
 pub(super) fn left(directory: &Path) -> Vec<Note> {
     let note = |file: io::Result<fs::DirEntry>| {
         let file = file.ok()?.path();
@@ -41,14 +41,14 @@ pub(super) fn left(directory: &Path) -> Vec<Note> {
     fs::read_dir(notes(directory)).into_iter().flatten().filter_map(note).collect()
 }
 
-/// Takes away what they are about. A sandbox that ends over it does so when it starts again.
+/// Removes the recorded paths. If the sandbox ends meanwhile, its next start does so.
 pub(super) async fn sweep(running: &Running, left: Vec<Note>) {
     for Note { file, path } in left {
         let gone = running.call(&Request::Remove(Place { root: "/".into(), path })).await;
         if matches!(gone, Err(Error { code: Code::Unavailable, .. })) {
             return;
         }
-        // Whose removal fails now, fails always: the note goes as well.
+        // A removal that fails now would always fail, so the record is removed too.
         let _ = fs::remove_file(file);
     }
 }

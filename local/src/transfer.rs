@@ -1,5 +1,5 @@
-//! A file or tree from one sandbox to another, as a stream over a pipe: the guest of the one fills it, the guest of the
-//! other empties it, each with no more than the rights of its sandbox. Nothing of it goes through this process.
+//! Copies a file or tree from one sandbox to another as a stream over a pipe. One guest writes it, the other reads it,
+//! each with only the rights of its sandbox. The data does not pass through this process.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use super::running::{error, gone};
 use super::sandbox::{Inner, Use};
 use koze_core::error::{Code, Error, Result};
 
-/// How long the guests may take to tidy up where the caller has given up.
+/// How long the guests may take to clean up after a cancellation.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Copies, and gives the bytes of the files. Where the caller gives up waiting, what is there of the copy goes away.
+/// Copies, and returns the total size of the files. If the caller stops waiting, the partial copy is removed.
 pub(super) async fn copy(from: &Arc<Inner>, source: Place, to: &Arc<Inner>, target: Place) -> Result<u64> {
     let (done, copied) = oneshot::channel();
     let (from, to) = (Arc::clone(from), Arc::clone(to));
@@ -57,7 +57,7 @@ async fn run(
     let (packed, unpacked) = tokio::select! {
         both = &mut both => both,
         () = done.closed() => {
-            // The stream ends too early, and who unpacks it takes away what is there.
+            // The stream ends early, and the receiving guest removes the partial copy.
             source_guest.tell(pack, &Request::Kill { exec: pack }, &[]).await?;
             if let Ok(both) = tokio::time::timeout(PATIENCE, &mut both).await {
                 both
@@ -71,15 +71,15 @@ async fn run(
     bytes(to, unpacked)
 }
 
-/// What comes of a stream that a guest works on.
+/// The pending result of a stream.
 pub(super) struct Outcome {
     sandbox: Arc<Inner>,
     answer: oneshot::Receiver<Received<Answer>>,
     _using: Use,
 }
 
-/// Has a guest write a file or tree as a stream, and gives the pipe it comes from. It ends where nobody reads it, and says
-/// in itself what went wrong.
+/// Lets a guest serialize a file or tree. Returns the pipe to read from. The stream ends if nobody reads it, and
+/// contains errors.
 pub(super) async fn pack(from: &Arc<Inner>, place: Place, except: String) -> Result<(OwnedFd, Outcome)> {
     let using = from.using();
     let guest = from.wake().await?;
@@ -88,7 +88,7 @@ pub(super) async fn pack(from: &Arc<Inner>, place: Place, except: String) -> Res
     Ok((read, Outcome { sandbox: Arc::clone(from), answer, _using: using }))
 }
 
-/// Has a guest make what a stream says, and gives the pipe it goes to. Where that is closed too early, nothing is left.
+/// Lets a guest create the files of a stream. Returns the pipe to write to. If it is closed early, nothing is kept.
 pub(super) async fn unpack(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Outcome)> {
     let using = to.using();
     let guest = to.wake().await?;
@@ -99,12 +99,12 @@ pub(super) async fn unpack(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Ou
 }
 
 impl Outcome {
-    /// Waits until a stream was written.
+    /// Waits until a stream is complete.
     pub(super) async fn packed(self) -> Result<()> {
         answered(self.answer.await).map(drop)
     }
 
-    /// Waits until what a stream says is made, and gives the bytes of its files.
+    /// Waits until the files of a stream are created. Returns their total size.
     pub(super) async fn unpacked(self) -> Result<u64> {
         bytes(&self.sandbox, self.answer.await)
     }
@@ -134,14 +134,14 @@ fn answered(answer: std::result::Result<Received<Answer>, RecvError>) -> Result<
     }
 }
 
-/// How many bytes there is room for.
+/// Returns the remaining disk space in bytes.
 async fn room(to: &Arc<Inner>) -> Result<u64> {
     if to.full.load(Ordering::Acquire) {
         return Err(full());
     }
     let (files, most) = (to.directory.join("files"), layout::disk(&to.settings));
     let (walks, entries) = (Arc::clone(&to.walks), layout::entries(&to.settings));
-    // What cannot be looked at, the watch will see.
+    // If measuring fails, the watch enforces the limit.
     engine::block(move || Ok(most.saturating_sub(walks.usage(&files, entries).unwrap_or(0)))).await
 }
 

@@ -1,4 +1,4 @@
-//! Control groups, where they can be written: memory, processes and processors of a sandbox, limited by the kernel.
+//! Control groups: the kernel limits a sandbox's memory, processes and CPU share if this process can create groups.
 
 mod place;
 mod scope;
@@ -11,42 +11,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::place::{Place, place};
 
-/// What a share of the processors is a share of, in microseconds.
+/// The period of the CPU limit, in microseconds.
 const PERIOD: u64 = 100_000;
 
-/// The process that writes it to a file of a group.
+/// Written to a group's file, this stands for the writing process.
 pub(super) const ENTER: &[u8] = b"0";
 
-/// A group of a sandbox, in each hierarchy that counts something. Taken away when dropped, which works once it is empty.
+/// The group of a sandbox, in each hierarchy that limits something. Dropping it removes it, which works once it is
+/// empty.
 #[derive(Debug)]
 pub(super) struct Group {
     directories: Vec<PathBuf>,
     kind: Kind,
-    /// Whether its share of the processors is limited.
+    /// Whether its CPU share is limited.
     pub(super) processors: bool,
 }
 
-/// How a process comes in.
+/// How a process enters the group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Version 2: its parent puts it in.
+    /// Version 2: its parent moves it.
     Unified,
-    /// Version 1: it goes in by itself. There a process that moves another one waits for all processors to have been
-    /// idle, several milliseconds; a thread that moves itself alone does not.
+    /// Version 1: it moves itself. Moving another process waits for a grace period of all processors, several
+    /// milliseconds; a thread that moves only itself does not.
     Legacy,
 }
 
 impl Group {
-    /// A new group with its limits; none where this process may make none that holds memory and processes. `processors` is
-    /// in thousandths.
+    /// Creates a group with its limits. Returns `None` if this process may not create one that limits memory and
+    /// processes. `processors` is in thousandths.
     pub(super) fn new(memory: u64, processes: u64, processors: u64) -> Option<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("koze-{}-{count}", std::process::id());
         let (memory, processes) = (memory.to_string(), processes.to_string());
-        // What may be run of each tenth of a second, in microseconds.
+        // The runtime per tenth of a second, in microseconds.
         let quota = (processors * PERIOD / 1000).to_string();
-        // Dropped half-made, it takes away what is there.
+        // Dropping an incomplete group removes what exists of it.
         match place()? {
             Place::Unified { parent, processors } => {
                 let mut group = Group { directories: Vec::new(), kind: Kind::Unified, processors: false };
@@ -65,7 +66,7 @@ impl Group {
                 if let Some(parent) = processors {
                     let limits =
                         [("cpu.cfs_period_us", &PERIOD.to_string()[..]), ("cpu.cfs_quota_us", &quota)];
-                    // Memory and processes are limited all the same.
+                    // Without it, memory and processes are still limited.
                     group.processors = group.limited(&parent.join(&name), &limits).is_some();
                 }
                 Some(group)
@@ -86,7 +87,7 @@ impl Group {
         made
     }
 
-    /// Puts a process in, and all it will start, unless it is let in by the [`doors`](Self::doors).
+    /// Moves a process and its future children into the group, unless it enters through the [`doors`](Self::doors).
     pub(super) fn add(&self, process: u32) -> io::Result<()> {
         match self.kind {
             Kind::Unified => fs::write(self.directories[0].join("cgroup.procs"), process.to_string()),
@@ -94,7 +95,8 @@ impl Group {
         }
     }
 
-    /// What a process of one thread writes [`ENTER`] to, each, to be in with all it will start.
+    /// Returns the files to which a single-threaded process writes [`ENTER`] to move itself and its future children
+    /// into the group.
     pub(super) fn doors(&self) -> io::Result<Vec<OwnedFd>> {
         let tasks = self.directories.iter().filter(|_| self.kind == Kind::Legacy);
         tasks.map(|directory| Ok(File::options().write(true).open(directory.join("tasks"))?.into())).collect()
@@ -104,7 +106,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for directory in &self.directories {
-            // What has just ended may be counted a moment longer. What stays is swept by the next program.
+            // An exited process may be counted a moment longer. The next program removes remaining groups.
             for _ in 0..20 {
                 match fs::remove_dir(directory) {
                     Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -119,7 +121,7 @@ impl Drop for Group {
 
 fn set(directory: &Path, file: &str, limit: &str) -> bool {
     let file = directory.join(file);
-    // A file that the kernel did not make is no limit.
+    // Never create the file: only one that the kernel provides is a limit.
     file.exists() && fs::write(file, limit).is_ok()
 }
 

@@ -1,4 +1,5 @@
-//! Where the groups of sandboxes are made: looked for once in the life of this program, which may have to move for it.
+//! Determines where control groups are created. This happens once per process, which may have to move to another group
+//! for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,25 +7,25 @@ use std::sync::OnceLock;
 
 use super::scope;
 
-/// What has to be counted for a group to be of use.
+/// The controllers that a group requires.
 const NEEDED: [&str; 2] = ["memory", "pids"];
-/// What is limited where it can be.
+/// The optional controller.
 const WANTED: &str = "cpu";
 
-/// Directories in which groups can be made.
+/// Directories in which groups can be created.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// Version 2: one for all controllers.
+    /// Version 2: one hierarchy for all controllers.
     Unified {
         parent: PathBuf,
-        /// Whether processors can be limited.
+        /// Whether the CPU share can be limited.
         processors: bool,
     },
-    /// Version 1: one each.
+    /// Version 1: one hierarchy per controller.
     Legacy { memory: PathBuf, processes: PathBuf, processors: Option<PathBuf> },
 }
 
-/// The place; none where this process may make no groups.
+/// Returns the place, or `None` if this process may not create groups.
 pub(super) fn place() -> Option<&'static Place> {
     static PLACE: OnceLock<Option<Place>> = OnceLock::new();
     PLACE.get_or_init(look).as_ref()
@@ -48,13 +49,13 @@ fn look() -> Option<Place> {
     Some(Place::Legacy { memory, processes, processors })
 }
 
-/// This process's group of version 2, where groups can be made in it; a scope of systemd's where that helps.
+/// Returns this process's version 2 group if groups can be created in it, or a systemd scope otherwise.
 fn own_group(own: &str, mounts: &str, needed: &[&str]) -> Option<PathBuf> {
     let group = unified(own, mounts)?;
     if let Some(place) = open(&group, needed) {
         return Some(place);
     }
-    // A scope has what the hierarchy has.
+    // A scope has the controllers of its hierarchy.
     let root = find(mounts, "/", |kind, _| kind == "cgroup2")?;
     if !offers(&root, needed) {
         return None;
@@ -62,20 +63,20 @@ fn own_group(own: &str, mounts: &str, needed: &[&str]) -> Option<PathBuf> {
     open(&unified(&scope::enter(&group)?, mounts)?, needed)
 }
 
-/// The same for a test, which has a group to itself, and a controller that this machine has left for version 2.
+/// The same for a test with its own group, and a controller that this machine leaves to version 2.
 pub(super) fn own_group_for_test(controller: &str) -> bool {
     let read = |file| fs::read_to_string(Path::new("/proc/self").join(file)).unwrap_or_default();
     own_group(&read("cgroup"), &read("mountinfo"), &[controller]).is_some()
 }
 
-/// Has the kernel count in the groups below a group of version 2. Where processes are in it, the kernel does so in the root
-/// alone; this process moves to a leaf where it is the only one.
+/// Enables controllers for the children of a version 2 group. A group with processes allows this only if it is the
+/// root, so this process moves to a leaf if it is the only one.
 fn open(group: &Path, needed: &[&str]) -> Option<PathBuf> {
     if !offers(group, needed) {
         return None;
     }
     let enable = || needed.iter().all(|one| add(group, one));
-    // The root has no kind.
+    // The root group has no type.
     let kind = fs::read_to_string(group.join("cgroup.type")).ok();
     if kind.is_none() || enabled(group, needed) {
         return enable().then(|| group.to_owned());
@@ -91,7 +92,7 @@ fn open(group: &Path, needed: &[&str]) -> Option<PathBuf> {
     if enter(&leaf) && enable() {
         return Some(group.to_owned());
     }
-    // As it was. What was counted meanwhile keeps nothing out.
+    // Restore the previous state. Controllers that were enabled meanwhile do no harm.
     for one in needed {
         let _ = fs::write(group.join("cgroup.subtree_control"), format!("-{one}"));
     }
@@ -117,13 +118,13 @@ fn lists(file: &Path, needed: &[&str]) -> bool {
     needed.iter().all(|one| all.split_whitespace().any(|other| other == *one))
 }
 
-/// Has a controller count below a group, if it does not yet.
+/// Enables a controller for the children of a group, unless it is enabled.
 fn add(group: &Path, controller: &str) -> bool {
     enabled(group, &[controller])
         || fs::write(group.join("cgroup.subtree_control"), format!("+{controller}")).is_ok()
 }
 
-/// Takes away the empty groups of programs that are gone.
+/// Removes the empty groups of programs that have exited.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -135,13 +136,13 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// This process's own group in the unified hierarchy (version 2).
+/// Returns this process's group in the unified hierarchy (version 2).
 fn unified(own: &str, mounts: &str) -> Option<PathBuf> {
     let group = own.lines().find_map(|line| line.strip_prefix("0::"))?;
     find(mounts, group, |kind, _| kind == "cgroup2")
 }
 
-/// The same in the hierarchy of a controller (version 1).
+/// Returns this process's group in the hierarchy of a controller (version 1).
 fn legacy(own: &str, mounts: &str, controller: &str) -> Option<PathBuf> {
     let group = own.lines().find_map(|line| {
         let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
@@ -150,7 +151,7 @@ fn legacy(own: &str, mounts: &str, controller: &str) -> Option<PathBuf> {
     find(mounts, group, |kind, options| kind == "cgroup" && options.split(',').any(|one| one == controller))
 }
 
-/// Where a group is mounted: `mountinfo` says what part of the hierarchy is mounted where.
+/// Returns the path of a group: `mountinfo` lists which part of the hierarchy is mounted where.
 fn find(mounts: &str, group: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let (left, right) = line.split_once(" - ")?;

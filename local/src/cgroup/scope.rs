@@ -1,16 +1,16 @@
-//! A scope of systemd's: a group that is delegated to this process, where the one that it was started in is shared with
-//! others, as that of a login is.
+//! A systemd scope: a group that is delegated to this process, if it shares its initial group with others, like that of
+//! a login session.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long systemd may take: it is some milliseconds.
+/// The timeout for systemd, which usually takes a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Has systemd move this process to a scope of its own, and gives what the process's groups are then. A service is left where
-/// it is: systemd would take it for ended. Where systemd does not answer, nothing changes.
+/// Asks systemd to move this process to its own scope, and returns the new groups of the process. A service is not
+/// moved, because systemd would consider it stopped. If systemd does not answer, nothing changes.
 pub(super) fn enter(group: &Path) -> Option<String> {
     if group.extension()? != "scope" {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn enter(group: &Path) -> Option<String> {
     let (me, root) = (std::process::id().to_string(), rustix::process::geteuid().is_root());
     let unit = format!("koze-{me}.scope");
     let mut call = Command::new("busctl");
-    // A library for the bus would be much code for one call, and systemd brings its own client.
+    // A D-Bus library would be much code for one call, and systemd has its own client.
     call.arg(if root { "--system" } else { "--user" }).args(["--timeout=3", "--quiet", "call"]);
     call.args(["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"]);
     call.args(["StartTransientUnit", "ssa(sv)a(sa(sv))", &unit, "fail", "3"]);
@@ -27,7 +27,7 @@ pub(super) fn enter(group: &Path) -> Option<String> {
     if !status.success() {
         return None;
     }
-    // The answer says that there is a job, not that it is done.
+    // The reply only confirms the job, not its completion.
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;

@@ -1,4 +1,4 @@
-//! The new process: from a copy of the host program to the first process of a sandbox.
+//! The child process: turns a copy of the host program into the first process of a sandbox.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,14 +13,14 @@ use super::nursery::{self, Copy};
 use super::spec::{Failure, Order, Program, Report, Spec, Stage};
 use super::{NURSERY, USER, Weakness, Weaknesses, mounts, proc, program, sys};
 
-/// The exit code of a program that cannot be run.
+/// The exit code if a program cannot be run.
 const CANNOT_RUN: i32 = 126;
 
 /// Does nothing in a process that was not launched, and does not return in one that was.
 pub(super) fn enter() {
     if !is_nursery() {
         if program::is_running() {
-            // Something in a sandbox has run `/proc/self/exe` while that was the guest.
+            // A program in a sandbox has run `/proc/self/exe` while that was the guest.
             std::process::exit(CANNOT_RUN);
         }
         return;
@@ -32,13 +32,13 @@ pub(super) fn enter() {
     std::process::exit(i32::from(served.is_err()));
 }
 
-/// Whether sandboxes are to be copied from this process.
+/// Returns whether this process is a nursery.
 fn is_nursery() -> bool {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_none_or(|argument| argument != NURSERY) {
         return false;
     }
-    // A person may well type the argument.
+    // A user may pass this argument by hand.
     let told = sockopt::socket_type(io::stdin()).ok() == Some(SocketType::SEQPACKET);
     told && arguments.next().is_none()
 }
@@ -47,14 +47,15 @@ fn nurse(socket: OwnedFd) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_name(c"koze-nursery")?;
     let copy = nursery::serve(&socket)?;
-    // A copy must not hear what is asked of the one it was made from.
+    // A copy must not receive requests to its original.
     drop(socket);
     copy.map_or(Ok(()), run)
 }
 
 fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
     rustix::thread::set_name(c"koze-spare")?;
-    // The program may not be read, and so the kernel has shut this process, whose maps of users are to be written.
+    // If the program file is not readable, the kernel has made this process non-dumpable, but its ID maps must be
+    // written.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let sockets = match ahead(&weak, &filters) {
@@ -62,7 +63,7 @@ fn run(Copy { socket, weak, filters }: Copy) -> io::Result<()> {
         Err(error) => return fail(&socket, Stage::Shut, &error),
     };
     channel::send(&socket, 0, &Report::Waiting, &[])?;
-    // Where nobody comes, it was not needed.
+    // If no request arrives, this copy was not needed.
     let Some(Received { message: order, descriptors, .. }) = channel::receive::<Order<Spec>>(&socket)? else {
         return Ok(());
     };
@@ -83,8 +84,8 @@ fn fail(socket: &OwnedFd, stage: Stage, error: &io::Error) -> io::Result<()> {
     channel::send(socket, 0, &Report::Failed(failure), &[])
 }
 
-/// What can be done before it is known which sandbox this is. Gives what the host asks the kernel by for the sandbox's
-/// sockets, where there is such a thing.
+/// Does the setup that is the same for every sandbox. Returns a socket through which the host queries the sandbox's
+/// sockets, if supported.
 fn ahead(weak: &Weaknesses, filters: &[Program]) -> io::Result<Option<OwnedFd>> {
     if !weak.has(&Weakness::Network) {
         let inet = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -93,7 +94,7 @@ fn ahead(weak: &Weaknesses, filters: &[Program]) -> io::Result<Option<OwnedFd>> 
     if !weak.has(&Weakness::Capabilities) {
         bound_capabilities()?;
     }
-    // Before the filter of system calls, which forbids it.
+    // Before the system call filter, which denies it.
     let (family, flags) = (AddressFamily::NETLINK, SocketFlags::CLOEXEC);
     let sockets = socket_with(family, SocketType::RAW, flags, Some(netlink::SOCK_DIAG)).ok();
     if !weak.has(&Weakness::Filter) {
@@ -102,7 +103,7 @@ fn ahead(weak: &Weaknesses, filters: &[Program]) -> io::Result<Option<OwnedFd>> 
     Ok(sockets)
 }
 
-/// The socket is standard input; programs of the sandbox must not get it as theirs.
+/// The socket is standard input, which programs in the sandbox must not inherit.
 fn take_stdin() -> io::Result<OwnedFd> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let null = std::fs::File::open("/dev/null")?;
@@ -110,8 +111,8 @@ fn take_stdin() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Standard streams that lie in the sandbox, like all that is open from here on: those of the host's mounts could be
-/// written to.
+/// Opens standard streams inside the sandbox. Through descriptors of the host's mounts, programs could write to the
+/// host.
 fn take_null() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
@@ -119,10 +120,10 @@ fn take_null() -> io::Result<()> {
     Ok(rustix::stdio::dup2_stderr(&null)?)
 }
 
-/// Builds the sandbox around this process, and shuts it.
+/// Sets up the sandbox around this process, and locks it down.
 fn prepare(Order { spec, groups }: &Order<Spec>, doors: Vec<OwnedFd>) -> Result<(), (Stage, io::Error)> {
     let at = |stage| move |error: io::Error| (stage, error);
-    // First of all, so that the group is the root of the namespace.
+    // First, so that the group becomes the root of the cgroup namespace.
     for door in doors {
         rustix::io::write(&door, ENTER).map_err(|error| (Stage::Group, error.into()))?;
     }
@@ -148,7 +149,7 @@ fn prepare(Order { spec, groups }: &Order<Spec>, doors: Vec<OwnedFd>) -> Result<
     shut(spec).map_err(at(Stage::Shut))
 }
 
-/// From whoever this was on the host to the user of the sandbox. Capabilities stay: the namespace has no root user.
+/// Switches to the user of the sandbox. Capabilities are kept, because the namespace has no root user.
 fn become_user(groups: bool) -> io::Result<()> {
     if groups {
         rustix::thread::set_thread_groups(&[])?;
@@ -158,7 +159,7 @@ fn become_user(groups: bool) -> io::Result<()> {
     Ok(rustix::thread::set_thread_res_uid(user, user, user)?)
 }
 
-/// Gives up all that is not needed from here on.
+/// Drops all privileges that are no longer needed.
 fn shut(spec: &Spec) -> io::Result<()> {
     rustix::system::sethostname(spec.hostname.as_bytes())?;
     let _ = rustix::process::setsid();
@@ -171,7 +172,7 @@ fn shut(spec: &Spec) -> io::Result<()> {
         drop_capabilities()?;
     }
     rustix::thread::set_no_new_privs(true)?;
-    // A change of user or capabilities clears both of these: they come last.
+    // These come last, because a change of user or capabilities clears both.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     let dumpable = spec.weak.has(&Weakness::Dumpable);
     rustix::process::set_dumpable_behavior(if dumpable {
@@ -195,7 +196,7 @@ fn limits(spec: &Spec) -> io::Result<()> {
     for (resource, most) in [
         (Resource::Nproc, spec.processes),
         (Resource::Fsize, spec.file_size),
-        // 1 means none, also where the kernel would hand it to a program (`core_pattern`); 0 does not.
+        // A limit of 1 prevents core dumps even if the kernel passes them to a program (`core_pattern`); 0 does not.
         (Resource::Core, 1),
         (Resource::Nofile, 4096),
         (Resource::Memlock, 8 << 20),
@@ -205,13 +206,13 @@ fn limits(spec: &Spec) -> io::Result<()> {
     Ok(())
 }
 
-/// What this process has it keeps; no program that it becomes gets any.
+/// Clears the bounding set. This process keeps its capabilities, but programs that it executes get none.
 fn bound_capabilities() -> io::Result<()> {
     for number in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << number);
         match rustix::thread::remove_capability_from_bounding_set(capability) {
             Ok(()) => {}
-            // Beyond the last one this kernel knows.
+            // Past the last capability that this kernel has.
             Err(rustix::io::Errno::INVAL) => break,
             Err(error) => return Err(error.into()),
         }
@@ -226,7 +227,7 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// Programs get them, too: those that are ambient survive exec.
+/// Makes capabilities ambient, so that programs get them after exec too.
 fn keep_capabilities() -> io::Result<()> {
     let all = rustix::thread::capabilities(None)?.permitted;
     let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };
@@ -237,7 +238,7 @@ fn keep_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// A host may have set a lower limit, which cannot be raised.
+/// Sets a limit. The host may have set a lower one, which cannot be raised.
 fn limit(resource: Resource, most: u64) -> io::Result<()> {
     let set = rustix::process::getrlimit(resource).maximum.map_or(most, |host| host.min(most));
     Ok(rustix::process::setrlimit(resource, Rlimit { current: Some(set), maximum: Some(set) })?)

@@ -1,7 +1,8 @@
-//! The other groups of a plain user: what they may read on the host, a sandbox must not.
+//! Drops the supplementary groups of an unprivileged user, so that a sandbox cannot read what they may read on the
+//! host.
 //!
-//! The kernel lets nobody but root give groups up, for a file may shut out a group. An administrator allows it to a user by
-//! subordinate groups (`/etc/subgid`) and `newgidmap`, as root's helper for maps of groups is called.
+//! Only root may drop groups, because a file may deny access to a group. An administrator can allow it to a user with
+//! subordinate groups (`/etc/subgid`) and `newgidmap`, root's helper for group maps.
 
 use std::fs;
 use std::path::Path;
@@ -11,13 +12,13 @@ use std::sync::OnceLock;
 use super::super::Groups;
 use super::USER;
 
-/// Where the helper may be. Not looked for on `PATH`.
+/// The possible paths of the helper. `PATH` is not searched.
 const HELPERS: &[&str] = &["/usr/bin/newgidmap", "/run/wrappers/bin/newgidmap"];
-/// What a subordinate group is called inside, where nothing has it.
+/// The ID of the subordinate group in the sandbox, where nothing belongs to it.
 const SUBORDINATE: u32 = USER + 1;
 
-/// Writes a process's map of groups so that it may give up all groups but its own. False where this user has no others, or
-/// the system does not allow it: then nothing is written.
+/// Writes a process's group map so that it may drop its supplementary groups. Returns false, and writes nothing, if
+/// this user has none, or the system does not allow it.
 pub(super) fn map(process: u32, group: u32) -> bool {
     static WAY: OnceLock<Option<(&str, u32)>> = OnceLock::new();
     let Some((helper, subordinate)) = *WAY.get_or_init(|| has_others(group).then(way).and_then(Result::ok))
@@ -39,7 +40,7 @@ fn has_others(group: u32) -> bool {
     rustix::process::getgroups().is_ok_and(|all| all.iter().any(|other| other.as_raw() != group))
 }
 
-/// What becomes of this user's other groups in a sandbox.
+/// Returns what happens to this user's supplementary groups in a sandbox.
 pub(in super::super) fn fate() -> Groups {
     let group = rustix::process::getegid().as_raw();
     if rustix::process::geteuid().is_root() || !has_others(group) {
@@ -48,7 +49,7 @@ pub(in super::super) fn fate() -> Groups {
     way().map_or_else(|kept| kept, |_| Groups::Dropped)
 }
 
-/// The helper, and a subordinate group of this user; otherwise what is missing.
+/// Returns the helper and a subordinate group of this user, or what is missing.
 fn way() -> Result<(&'static str, u32), Groups> {
     let helper = HELPERS.iter().find(|path| Path::new(path).exists()).ok_or(Groups::NoHelper)?;
     let user = rustix::process::getuid().as_raw();
@@ -58,7 +59,7 @@ fn way() -> Result<(&'static str, u32), Groups> {
     Ok((helper, subordinate))
 }
 
-/// The first subordinate group of a user, who is there by name or by number.
+/// Returns the first subordinate group of a user, listed by name or ID.
 fn subordinate(user: u32, users: &str, groups: &str) -> Option<u32> {
     let number = user.to_string();
     let name = users.lines().find_map(|line| {

@@ -1,5 +1,5 @@
-//! How a sandbox's first process comes to be: this program starts itself once more, and copies of the new process, which
-//! has one thread and nothing open, move into namespaces of their own.
+//! Starts the first process of a sandbox: this program starts itself again as a nursery. The nursery is
+//! single-threaded, has nothing open, and forks copies that move into their own namespaces.
 
 mod child;
 mod groups;
@@ -32,17 +32,17 @@ use spec::{Failure, Order, Report, Stage};
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
 
-/// What a process is told that others are to be copied from.
+/// The argument that makes a process a nursery.
 const NURSERY: &str = "--koze-sandbox-nursery";
 /// The user and group inside.
 const USER: u32 = 1000;
-/// Tells the new process to keep open what the host program had open. That process has no other variables than those it is
-/// given: one of the host program's environment does not reach it.
+/// Tells the child process to keep the host program's descriptors open. The child has only the variables that it is
+/// given, so a variable of the host program does not reach it.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
-/// How long a launch may take: it is some milliseconds.
+/// The timeout of a launch, which usually takes a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long after a launch the next one is prepared: the sandbox's first program has the processors before.
+/// How long after a launch the next copy is prepared, so that the sandbox's first program gets the processors first.
 const PAUSE: Duration = Duration::from_millis(5);
 
 static READY: AtomicBool = AtomicBool::new(false);
@@ -53,19 +53,19 @@ pub(super) fn init() {
     READY.store(true, Ordering::Release);
 }
 
-/// Whether [`init`] was called. Without it, the new process would run the program's `main`.
+/// Whether [`init`] was called. Without it, the child process would run the program's `main`.
 pub(super) fn ready() -> bool {
     READY.load(Ordering::Acquire)
 }
 
-/// A sandbox that is up.
+/// A launched sandbox.
 #[derive(Debug)]
 pub(super) struct Launched {
-    /// The way to its guest.
+    /// The socket to its guest.
     pub(super) socket: OwnedFd,
-    /// Its first process, whose end is the end of all in it.
+    /// Its first process. When it exits, all others are killed.
     pub(super) process: OwnedFd,
-    /// A socket in its network that the kernel is asked by for the sockets there.
+    /// A socket in its network that reports its sockets.
     pub(super) sockets: Option<OwnedFd>,
 }
 
@@ -75,9 +75,9 @@ struct Job {
     done: tokio::sync::oneshot::Sender<Result<(Launched, Option<Group>)>>,
 }
 
-/// Starts a sandbox, in a control group if there is one.
+/// Launches a sandbox, in a control group if there is one.
 pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched, Option<Group>)> {
-    // One thread, which never ends, starts them all: the kernel ends a sandbox with the *thread* that started it.
+    // One permanent thread starts them all, because the kernel kills a sandbox with the *thread* that started it.
     static STARTER: OnceLock<mpsc::Sender<Job>> = OnceLock::new();
     let starter = STARTER.get_or_init(|| {
         let (sender, jobs) = mpsc::channel::<Job>();
@@ -86,7 +86,7 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
             let mut next = jobs.recv().ok();
             while let Some(job) = next {
                 let launched = start(&mut nursery, &job.spec, job.group.as_ref());
-                // Where nobody waits any more, the descriptors are closed, and the sandbox ends.
+                // If the caller is gone, the descriptors are closed, and the sandbox ends.
                 let _ = job.done.send(launched.map(|launched| (launched, job.group)));
                 next = match (jobs.recv_timeout(PAUSE), &mut nursery) {
                     (Err(mpsc::RecvTimeoutError::Timeout), Some(nursery)) => {
@@ -98,7 +98,7 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
                 };
             }
         });
-        // Without the thread the channel is closed, which each launch then finds.
+        // If the thread cannot be started, the channel is closed, and each launch fails.
         drop(started);
         sender
     });
@@ -109,7 +109,7 @@ pub(super) async fn launch(spec: Spec, group: Option<Group>) -> Result<(Launched
 }
 
 fn start(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
-    // Something may have killed what was made ahead. Where it is the machine that is at fault, the next one says so, too.
+    // The prepared copy may have been killed. If the machine is the cause, the next copy fails too.
     if spec.weak.are_none()
         && let Some(spare) = nursery.as_mut().and_then(Nursery::spare)
         && let Ok(launched) = launched(spare, spec, group)
@@ -129,7 +129,7 @@ fn launched(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launch
     }
 }
 
-/// What is to be the first process of a sandbox: a copy of the one that waits for this.
+/// Returns a process for the sandbox: a copy from the nursery.
 fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
     if [Weakness::Descriptors, Weakness::Program, Weakness::Rerun].iter().any(|one| weak.has(one)) {
         return fresh(weak);
@@ -137,14 +137,15 @@ fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
     match nursery.as_ref().map(|known| known.copy(weak)) {
         Some(Ok(copy)) => return Ok(copy),
         Some(Err(refused @ Missing::Refused(_))) => return Err(no_copy(refused)),
-        // It was not started yet, or was killed.
+        // The nursery was not started yet, or was killed.
         Some(Err(Missing::Gone(_))) | None => {}
     }
     let started = Nursery::start(&GuestProgram::get()?.path(), None).map_err(|error| failed(&error))?;
     nursery.insert(started).copy(weak).map_err(no_copy)
 }
 
-/// A copy of a process of its own, for tests: one with what this one has open, or that runs another program.
+/// Returns a copy from a separate nursery, for tests: one that inherits this process's descriptors, or runs another
+/// program.
 fn fresh(weak: &Weaknesses) -> Result<Waiting> {
     let program = if weak.has(&Weakness::Rerun) { GuestProgram::unnamed()? } else { GuestProgram::get()? };
     let path = if weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
@@ -164,7 +165,7 @@ fn no_copy(missing: Missing) -> Error {
     }
 }
 
-/// Has the first process build its sandbox, and gives the socket that comes along.
+/// Lets the first process set up its sandbox. Returns the socket that it passes back.
 fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option<OwnedFd>> {
     let Waiting { socket, process } = first;
     expect(socket, |report| matches!(report, Report::Waiting))?;
@@ -174,7 +175,7 @@ fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option
         }
         None => Vec::new(),
     };
-    // By this process: where it is root, no program can take it back.
+    // This process does it: if it is root, no program can undo it.
     if !spec.weak.has(&Weakness::Limits) {
         let file = format!("/proc/{}/oom_score_adj", process.number);
         fs::write(file, "1000").map_err(|error| failed(&error))?;
@@ -195,7 +196,7 @@ fn failed(error: &io::Error) -> Error {
     Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"))
 }
 
-/// The next report, which must be the right one, and the descriptor that comes along.
+/// Receives the next report, which must be the expected one, and its descriptor.
 fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Option<OwnedFd>> {
     let received = channel::receive::<Report>(socket)
         .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not start: {error}")))?;
@@ -206,7 +207,7 @@ fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Option<Ow
     if right(&received.message) { Ok(received.descriptors.pop()) } else { Err(odd(&received.message)) }
 }
 
-/// What is wrong where a report is not the one that was to come.
+/// Returns the error for an unexpected report.
 fn odd(report: &Report) -> Error {
     match report {
         Report::Failed(failure) => explain(failure),
@@ -214,8 +215,8 @@ fn odd(report: &Report) -> Error {
     }
 }
 
-/// One user and one group inside, who on the host are the caller, or where that is root nobody. True where the process may
-/// give up its other groups.
+/// Maps one user and one group. On the host, they are the caller, or an unprivileged user if the caller is root.
+/// Returns whether the process may drop its supplementary groups.
 fn map_users(pid: u32, owner: Option<u32>, weak: &Weaknesses) -> io::Result<bool> {
     let (user, group) = match owner {
         Some(id) => (id, id),
@@ -226,7 +227,7 @@ fn map_users(pid: u32, owner: Option<u32>, weak: &Weaknesses) -> io::Result<bool
         if !weak.has(&Weakness::Groups) && groups::map(pid, group) {
             return Ok(true);
         }
-        // The kernel lets a plain user map a group only after this.
+        // The kernel requires this before an unprivileged user may map a group.
         fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
     }
     fs::write(format!("/proc/{pid}/gid_map"), format!("{USER} {group} 1\n"))?;

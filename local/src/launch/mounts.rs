@@ -1,4 +1,4 @@
-//! What a sandbox sees: a small root of its own, with a few directories of the host in it.
+//! Builds the file system of a sandbox: a small root of its own, with a few directories of the host.
 
 use std::ffi::OsStr;
 use std::io;
@@ -15,11 +15,11 @@ use rustix::mount::{
 use super::spec::{Bind, BindKind, Spec};
 use super::{Weakness, Weaknesses, sys};
 
-/// Where the new root is built: a directory every Linux has, in a mount namespace nobody else sees.
+/// The mount point of the new root: a directory that every Linux has, in a private mount namespace.
 const SCRATCH: &str = "/usr";
 
-/// Takes hold of what the host gives. Done while this process is still who it was on the host, for a directory above
-/// may be closed to everybody else.
+/// Opens the host's entries. This happens while the process is still the host's user, because a parent directory may be
+/// inaccessible to others.
 pub(super) fn sources(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     spec.binds.iter().map(|bind| source(bind, &spec.weak)).collect()
@@ -39,7 +39,7 @@ fn source(bind: &Bind, weak: &Weaknesses) -> io::Result<OwnedFd> {
     Ok(tree)
 }
 
-/// Builds the root, and leaves this process in it, but not yet alone with it.
+/// Builds the root and enters it. The host's root is still reachable afterward.
 pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     let shut = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", SCRATCH, "tmpfs", shut, c"size=1m,nr_inodes=1k,mode=0755")?;
@@ -67,7 +67,7 @@ pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     }
     mount("tmpfs", "dev/shm", "tmpfs", shut, c"size=64m,nr_inodes=4k,mode=1777")?;
     let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
-    // All sandboxes together have as many terminals as the machine (`kernel.pty.max`).
+    // The number of terminals is limited for the whole machine (`kernel.pty.max`).
     Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620,max=256")?)
 }
 
@@ -75,13 +75,13 @@ fn parents(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), std::fs::create_dir_all)
 }
 
-/// A view of the processes of this namespace. The kernel refuses it unless the host's own is whole and in sight.
+/// Mounts `/proc` for this PID namespace. The kernel denies it unless the host's own is fully visible.
 pub(super) fn processes() -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount("proc", "proc", "proc", flags, None)?)
 }
 
-/// Takes the host's file system out of sight, and shuts the new root.
+/// Detaches the host's file system, and locks down the new root.
 pub(super) fn pivot() -> io::Result<()> {
     rustix::process::pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;

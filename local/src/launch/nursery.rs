@@ -1,10 +1,10 @@
-//! The process that sandboxes are copied from: it runs the guest's program and does nothing else.
+//! The nursery: the process that sandboxes are forked from. It runs the guest's program and does nothing else.
 //!
-//! A program starts for the most part by being loaded and linked, which takes longer than all that makes a sandbox of it. So
-//! that is done once. It learns nothing of any sandbox: a copy gets what it is to be over a socket of its own.
+//! Loading and linking a program takes longer than turning it into a sandbox, so it is done once. The nursery learns
+//! nothing of any sandbox: a copy receives its specification over its own socket.
 //!
-//! One copy is made ahead, for the next sandbox: it is in namespaces already, and waits. It has no view of the host's
-//! mounts of its own before it is told what it is to be: what is mounted until then counts, and nothing is held.
+//! One copy is prepared ahead for the next sandbox: it is in its namespaces, and waits. It gets its own view of the
+//! host's mounts only with its specification, so that later mounts count too, and none is kept busy.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,27 +22,27 @@ use super::super::running::reap;
 use super::sys::{self, Process};
 use super::{NURSERY, PATIENCE, Program, Weaknesses};
 
-/// A copy is asked for; the socket it is to serve comes along.
+/// Fork a copy. The socket that it will serve is passed with the request.
 #[derive(Debug, Serialize, Deserialize)]
 struct Wanted {
-    /// What is left out, for tests.
+    /// The weaknesses, for tests.
     weak: Weaknesses,
-    /// Filters of system calls that need not wait until a sandbox is built.
+    /// The system call filters that can be installed before the setup.
     filters: Vec<Program>,
 }
 
-/// A copy, which is a child of the process that asked; a descriptor of it comes along.
+/// A copy, which is a child of the requesting process. Its process descriptor is passed with it.
 #[derive(Debug, Serialize, Deserialize)]
 enum Made {
-    /// Its number.
+    /// Its process ID.
     Copy(u32),
     /// The kernel's error number.
     Failed(i32),
 }
 
-/// Why there is no copy.
+/// Why no copy was created.
 pub(super) enum Missing {
-    /// The kernel refused the namespaces.
+    /// The kernel denied the namespaces.
     Refused(i32),
     /// The nursery is gone.
     Gone(io::Error),
@@ -54,7 +54,7 @@ impl From<io::Error> for Missing {
     }
 }
 
-/// A copy that waits to be told which sandbox it is to be.
+/// A copy that waits for its specification.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) socket: OwnedFd,
@@ -62,7 +62,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Ends it. Its parent is this process, which must take note of that.
+    /// Kills and reaps it. Its parent is this process.
     pub(super) fn end(&self) {
         let _ = rustix::process::pidfd_send_signal(&self.process.descriptor, Signal::KILL);
         reap(&self.process.descriptor);
@@ -74,24 +74,24 @@ impl Waiting {
     }
 }
 
-/// The way to it. Dropped, it ends.
+/// The socket to the nursery, which exits when it is closed.
 #[derive(Debug)]
 pub(super) struct Nursery {
     socket: OwnedFd,
     process: std::process::Child,
-    /// A copy that was made ahead: the kernel takes long to make namespaces.
+    /// A copy that was prepared ahead, because creating namespaces is slow.
     spare: Option<Waiting>,
 }
 
 impl Nursery {
-    /// Starts it from a program, with a variable if there is one.
+    /// Starts the nursery from a program, with an optional variable.
     pub(super) fn start(program: &Path, variable: Option<(&str, &str)>) -> io::Result<Self> {
         let (socket, theirs) = pair()?;
         let process = command(program, theirs).envs(variable).spawn()?;
         Ok(Nursery { socket, process, spare: None })
     }
 
-    /// A new process in namespaces of its own.
+    /// Creates a copy in its own namespaces.
     pub(super) fn copy(&self, weak: &Weaknesses) -> Result<Waiting, Missing> {
         let (socket, theirs) = pair()?;
         let filters = filter::early().map_err(io::Error::other)?;
@@ -109,14 +109,14 @@ impl Nursery {
         }
     }
 
-    /// Makes a copy ahead, without weaknesses. Where that fails, the next launch says why.
+    /// Prepares a copy without weaknesses. If that fails, the next launch reports the error.
     pub(super) fn prepare(&mut self) {
         if self.spare.is_none() {
             self.spare = self.copy(&Weaknesses::default()).ok();
         }
     }
 
-    /// The copy that was made ahead, if it still waits.
+    /// Returns the prepared copy, if it is still waiting.
     pub(super) fn spare(&mut self) -> Option<Waiting> {
         let spare = self.spare.take()?;
         if !spare.has_ended() {
@@ -137,7 +137,7 @@ impl Drop for Nursery {
     }
 }
 
-/// A socket for each side of a launch. This one's does not wait for ever.
+/// Creates the socket pair of a launch. This side's has a timeout.
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -145,7 +145,7 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((socket, theirs))
 }
 
-/// The program, in the environment of nobody.
+/// Starts the program with an empty environment.
 fn command(program: &Path, socket: OwnedFd) -> Command {
     let mut command = Command::new(program);
     command
@@ -159,16 +159,16 @@ fn command(program: &Path, socket: OwnedFd) -> Command {
     command
 }
 
-/// What a copy begins with.
+/// The initial state of a copy.
 pub(super) struct Copy {
     pub(super) socket: OwnedFd,
     pub(super) weak: Weaknesses,
     pub(super) filters: Vec<Program>,
 }
 
-/// What it does, until nobody can ask any more. In a copy it gives what that is to begin with.
+/// Runs the nursery until its socket is closed. In a copy, returns its initial state.
 pub(super) fn serve(socket: &OwnedFd) -> io::Result<Option<Copy>> {
-    // Of several threads a copy has one, and may wait for what another one holds.
+    // A copy has only one of several threads, and could wait forever for a lock of another.
     let alone = std::fs::read_dir("/proc/self/task")?.count() == 1;
     while let Some(came) = channel::receive::<Wanted>(socket)? {
         let Some(theirs) = came.descriptors.into_iter().next() else { continue };

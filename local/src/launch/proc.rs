@@ -1,4 +1,4 @@
-//! What a sandbox sees in `/proc` of the machine, and what it may take of what the machine counts.
+//! Restricts `/proc`, and machine-wide counters.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 
 use super::sys;
 
-/// Files that tell of the host's keys, kernel and devices: empty.
+/// Files about the host's keys, kernel and devices. They are replaced by empty files.
 const EMPTY: &[&str] = &[
     "cmdline",
     "config.gz",
@@ -25,23 +25,23 @@ const EMPTY: &[&str] = &[
     "timer_list",
     "timer_stats",
 ];
-/// Directories of the kind: as empty as `/run` is.
+/// Such directories. They are replaced by the empty `/run`.
 const EMPTY_DIRECTORIES: &[&str] = &["acpi", "asound", "scsi"];
-/// What only the host's root could change: mounted to read, so that nobody can.
+/// Files that only the host's root could change. They are mounted read-only.
 const READ_ONLY: &[&str] = &["bus", "fs", "irq", "sys"];
 
-/// A share of what the host gives a user, for one sandbox: all of that user's have it together.
+/// The fraction of a host user's limits that one sandbox gets. All sandboxes of a user share the user's limits.
 const SHARE: u64 = 4;
 
-/// Bounds what is counted for all processes of a user, in sandboxes and beside them. The kernel keeps to the least of what
-/// this namespace and the host allow.
+/// Lowers the limits that count for all processes of a user, inside and outside of sandboxes. The kernel enforces the
+/// minimum of this namespace's and the host's.
 pub(super) fn bound_counters() -> io::Result<()> {
-    // No namespace but those there are: for mount namespaces and the like, too, a user namespace would be needed.
+    // Allow no further namespaces: creating one would require a user namespace.
     set("max_user_namespaces", 0)?;
     for kind in ["instances", "watches"] {
         let host = match fs::read_to_string(format!("/proc/sys/fs/inotify/max_user_{kind}")) {
             Ok(text) => text.trim().parse::<u64>().map_err(io::Error::other)?,
-            // A kernel without it.
+            // The kernel lacks it.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };
@@ -51,12 +51,12 @@ pub(super) fn bound_counters() -> io::Result<()> {
 }
 
 fn set(name: &str, most: u64) -> io::Result<()> {
-    // The file is there: opened to write, and not made.
+    // Open the existing file for writing; never create it.
     let file = fs::File::options().write(true).open(Path::new("/proc/sys/user").join(name));
     io::Write::write_all(&mut file?, most.to_string().as_bytes())
 }
 
-/// Shuts what is of the machine. The root is mounted to read by now, and so is what is taken from it.
+/// Hides the machine's entries. The root is read-only by now, and so are mounts derived from it.
 pub(super) fn mask() -> io::Result<()> {
     for name in EMPTY {
         cover("/dev/null", name)?;
@@ -79,7 +79,7 @@ pub(super) fn mask() -> io::Result<()> {
 
 fn cover(with: &str, name: &str) -> io::Result<()> {
     match mount_bind(with, Path::new("/proc").join(name)) {
-        // Not every kernel has every one.
+        // Not every kernel has all of them.
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,7 +1,7 @@
-//! The program that a sandbox's first process runs: a sealed copy in memory of the one that runs this.
+//! The program of a sandbox's first process: a sealed in-memory copy of the current program.
 //!
-//! A child of the guest has the guest's program as its own until it is another one, and `/proc/self/exe` leads there. Were
-//! that the file on the host, a sandbox of the file's owner could change its mode from inside.
+//! Until a child of the guest calls exec, its program is the guest's, and `/proc/self/exe` refers to it. If that were
+//! the file on the host, a sandbox of the file's owner could change its mode from inside.
 
 use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
@@ -16,19 +16,19 @@ use rustix::io::Errno;
 
 use koze_core::error::{Code, Error, Result};
 
-/// What the copy is called.
+/// The name of the copy.
 const NAME: &str = "koze-guest";
-/// It may be run and not read: then the kernel shows nobody else of the same user what runs it (`/proc/PID/exe`).
+/// The mode: executable and not readable. Then the kernel hides `/proc/PID/exe` from other processes of the same user.
 const MODE: u32 = 0o111;
-/// `F_SEAL_EXEC`: whether it may be run stays as it is. Linux 6.3.
+/// `F_SEAL_EXEC`: prevents changes of the execute bits. Requires Linux 6.3.
 const SEAL_EXEC: SealFlags = SealFlags::from_bits_retain(0x20);
 
-/// How often the copy's seals are tried.
+/// How often adding the seals is attempted.
 const SEAL_ATTEMPTS: u32 = 50;
-/// The pause between two tries.
+/// The wait between attempts.
 const SEAL_PAUSE: Duration = Duration::from_millis(20);
 
-/// The copy. It stays where the kernel finds it, also for a process that is about to run it, while this is kept.
+/// The copy. Hold it while a process is about to execute it, so that its path stays valid.
 #[derive(Debug, Clone)]
 pub(super) struct GuestProgram(Arc<OwnedFd>);
 
@@ -49,7 +49,7 @@ impl GuestProgram {
         Ok(GuestProgram(Arc::new(sealed("").map_err(|error| explain(&error))?)))
     }
 
-    /// Where to run it from.
+    /// Returns the path to execute.
     pub(super) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
@@ -59,7 +59,7 @@ impl GuestProgram {
     }
 }
 
-/// Whether this process runs the copy.
+/// Returns whether this process runs the copy.
 pub(super) fn is_running() -> bool {
     let name = format!("/memfd:{NAME} (deleted)");
     std::fs::read_link("/proc/self/exe").is_ok_and(|exe| exe.as_os_str() == name.as_str())
@@ -68,7 +68,7 @@ pub(super) fn is_running() -> bool {
 fn sealed(name: &str) -> io::Result<OwnedFd> {
     let mut from = File::open("/proc/self/exe")?;
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Before Linux 6.3 every such file may be run, and the flag is unknown.
+    // Before Linux 6.3 all such files are executable, and the flag is unknown.
     let created = match rustix::fs::memfd_create(name, flags | MemfdFlags::EXEC) {
         Err(Errno::INVAL) => rustix::fs::memfd_create(name, flags),
         created => created,
@@ -84,8 +84,8 @@ fn sealed(name: &str) -> io::Result<OwnedFd> {
     Ok(copy.into())
 }
 
-/// Adds seals. On a busy machine the kernel itself may still hold pages of the file, to move them for example; it waits for
-/// them for some 150 ms and then returns `EBUSY`.
+/// Adds seals. On a busy machine the kernel may still hold pages of the file, for example to migrate them. It waits for
+/// them for about 150 ms and then returns `EBUSY`.
 fn seal(add: impl Fn() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
     for _ in 1..SEAL_ATTEMPTS {
         match add() {
@@ -134,7 +134,7 @@ mod tests {
         let seals = rustix::fs::fcntl_get_seals(copy.0.as_fd()).unwrap();
         assert!(seals.contains(SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL));
         assert!(Arc::ptr_eq(&copy.0, &GuestProgram::get().unwrap().0), "there is one");
-        // One that somebody has touched is not run again.
+        // A copy that was changed is not executed again.
         rustix::fs::fchmod(&copy.0, rustix::fs::Mode::from_raw_mode(0o4111)).unwrap();
         assert!(!Arc::ptr_eq(&copy.0, &GuestProgram::get().unwrap().0));
     }

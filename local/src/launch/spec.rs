@@ -1,39 +1,39 @@
-//! What the two sides of a launch say to each other.
+//! The messages between the two sides of a launch.
 
 use serde::{Deserialize, Serialize};
 
 use super::weakness::Weaknesses;
 
-/// From the host to the new process, which waits for it. The doors of its control group come along.
+/// From the host to the waiting child process. Descriptors for entering its control group are passed with it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order<S> {
-    /// What the sandbox is to be: a [`Spec`].
+    /// The specification of the sandbox: a [`Spec`].
     pub(super) spec: S,
-    /// Whether the process has groups of the host that it may give up. The maps of users are written.
+    /// Whether the process has supplementary groups that it may drop. The ID maps are written.
     pub(super) groups: bool,
 }
 
-/// From the new process to the host.
+/// From the child process to the host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Report {
-    /// It is in namespaces of its own, and waits for what it is to be.
+    /// It is in its own namespaces, and waits for its specification.
     Waiting,
-    /// The sandbox is built and shut. The guest serves from here on. A socket may come along.
+    /// The sandbox is set up and locked down, and the guest serves from now on. A socket may be passed with it.
     Shut,
-    /// It failed; nothing comes after.
+    /// The launch failed. This is the last message.
     Failed(Failure),
 }
 
-/// What failed in the new process.
+/// A failure in the child process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Failure {
-    /// Where.
+    /// The step that failed.
     pub(super) stage: Stage,
-    /// The kernel's error number; 0 where it was none.
+    /// The kernel's error number, or 0 for other errors.
     pub(super) errno: i32,
 }
 
-/// Where a launch can fail: what a person would do about it differs.
+/// The steps of a launch, which differ in what a user can do about a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Stage {
     Talk,
@@ -47,52 +47,52 @@ pub(super) enum Stage {
     Shut,
 }
 
-/// A filter of system calls, line by line, as the kernel takes it.
+/// A system call filter as BPF instructions.
 pub(crate) type Program = Vec<(u16, u8, u8, u32)>;
 
-/// What a sandbox is to be.
+/// The specification of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Spec {
-    /// Directories and files of the host that are seen in it.
+    /// The directories and files of the host that are visible in it.
     pub(crate) binds: Vec<Bind>,
-    /// Symbolic links: the path, and where it leads.
+    /// Symbolic links: path and target.
     pub(crate) links: Vec<(String, String)>,
-    /// Small files of its own: the path, and what is in it.
+    /// Small files: path and content.
     pub(crate) texts: Vec<(String, String)>,
-    /// What it calls itself.
+    /// Its host name.
     pub(crate) hostname: String,
-    /// How many processes and threads.
+    /// The maximum number of processes and threads.
     pub(crate) processes: u64,
-    /// How long a file, in bytes.
+    /// The maximum length of a file in bytes.
     pub(crate) file_size: u64,
-    /// The filters of system calls that would forbid building it.
+    /// The system call filters that would prevent the setup.
     pub(crate) filters: Vec<Program>,
-    /// The user and group on the host; none where that is the one who runs this.
+    /// The user and group on the host, or `None` for the current user.
     pub(crate) owner: Option<u32>,
-    /// What is left out, for tests.
+    /// The weaknesses, for tests.
     pub(crate) weak: Weaknesses,
 }
 
-/// Something of the host that is seen in a sandbox. What lies at its end must be there.
+/// An entry of the host that is visible in a sandbox. Its target must exist.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Bind {
-    /// Where it is on the host; bytes, for a path may be any.
+    /// Its path on the host, as bytes, because it need not be UTF-8.
     pub(crate) source: Vec<u8>,
-    /// Where it is seen, without the slash in front.
+    /// Its path in the sandbox, without the leading slash.
     pub(crate) target: String,
-    /// What it is.
+    /// Its type.
     pub(crate) kind: BindKind,
 }
 
-/// What something of the host is in a sandbox.
+/// The type of a bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum BindKind {
-    /// A directory to read.
+    /// A read-only directory.
     Directory,
-    /// A file to read.
+    /// A read-only file.
     File,
     /// A device.
     Device,
-    /// A directory of the sandbox's own.
+    /// A writable directory of the sandbox.
     Writable,
 }

@@ -1,4 +1,4 @@
-//! The system calls of a launch that have no safe form.
+//! System calls of a launch that have no safe wrapper.
 #![allow(
     unsafe_code,
     reason = "a clone that keeps the parent, unshare, mount_setattr and an ioctl of an interface"
@@ -11,16 +11,16 @@ use rustix::thread::UnshareFlags;
 
 use super::{Weakness, Weaknesses};
 
-/// A process that was made.
+/// A child process.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) descriptor: OwnedFd,
-    /// As this process counts.
+    /// Its process ID as seen by this process.
     pub(super) number: u32,
 }
 
-/// Makes a copy of this process, which has one thread, in namespaces of its own: the first process there. Its parent is
-/// this one's parent. Gives the original the copy, and the copy nothing.
+/// Forks this single-threaded process into new namespaces, as the first process there. The copy's parent is this
+/// process's parent. Returns the copy in the original, and nothing in the copy.
 pub(super) fn clone_sibling(weak: &Weaknesses) -> io::Result<Option<Process>> {
     let mut namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWUTS;
     for (weakness, flag) in [
@@ -34,27 +34,28 @@ pub(super) fn clone_sibling(weak: &Weaknesses) -> io::Result<Option<Process>> {
     }
     let mut descriptor: libc::c_int = -1;
     let flags = namespaces | libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD;
-    // SAFETY: without a stack of its own and without CLONE_VM the copy goes on here, on a copy of the memory, like after
-    // fork; the process has one thread, so no lock is held by another. The kernel writes the descriptor where it is told.
+    // SAFETY: without CLONE_VM and without its own stack, the copy continues here on a copy of the memory, as after
+    // fork. The process is single-threaded, so no other thread holds a lock. The kernel writes the descriptor to the
+    // given variable.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut descriptor, 0, 0) };
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(None),
         number => Ok(Some(Process {
-            // SAFETY: the kernel made the descriptor for us alone.
+            // SAFETY: the kernel has just created the descriptor, and nothing else owns it.
             descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) },
             number: u32::try_from(number).map_err(io::Error::other)?,
         })),
     }
 }
 
-/// Gives this process, which has one thread, its own view of mounts and control groups: those that there are now.
+/// Moves this single-threaded process to new mount and cgroup namespaces, with the current mounts.
 pub(super) fn unshare_views() -> io::Result<()> {
-    // SAFETY: neither flag unshares the descriptor table, which is what the function is unsafe for.
+    // SAFETY: the function is unsafe only because of the descriptor table, which neither flag unshares.
     Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS | UnshareFlags::NEWCGROUP) }?)
 }
 
-/// `struct mount_attr`, which libc does not have.
+/// `struct mount_attr`, which libc does not define.
 #[repr(C)]
 struct MountAttr {
     set: u64,
@@ -68,11 +69,11 @@ pub(super) const NO_SUID: u64 = 0x2;
 pub(super) const NO_DEV: u64 = 0x4;
 pub(super) const NO_EXEC: u64 = 0x8;
 
-/// Sets attributes of a mount, and with `all` of those below it. Linux 5.12.
+/// Sets the attributes of a mount, and with `all` those of mounts below it. Requires Linux 5.12.
 pub(super) fn mount_setattr(mount: BorrowedFd<'_>, attributes: u64, all: bool) -> io::Result<()> {
     let flags = libc::AT_EMPTY_PATH | if all { libc::AT_RECURSIVE } else { 0 };
     let attr = MountAttr { set: attributes, clear: 0, propagation: 0, user_namespace: 0 };
-    // SAFETY: the path is a C string, and the kernel reads as many bytes of the structure as it is told.
+    // SAFETY: the path is a C string, and the kernel reads the given number of bytes of the structure.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -88,9 +89,10 @@ pub(super) fn mount_setattr(mount: BorrowedFd<'_>, attributes: u64, all: bool) -
 
 /// Brings the loopback interface up.
 pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
-    /// `IFF_UP` and `IFF_RUNNING`, as wide as the field.
+    /// `IFF_UP` and `IFF_RUNNING`, with the width of the field.
     const UP: libc::c_short = 0x41;
-    // SAFETY: an ifreq of zeros is valid; the name is shorter than its field; the kernel reads the flags from the union.
+    // SAFETY: a zeroed ifreq is valid, the name is shorter than its field, and the kernel reads the flags from the
+    // union.
     let result = unsafe {
         let mut request: libc::ifreq = std::mem::zeroed();
         for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
@@ -102,8 +104,8 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Closes every descriptor from the third on: whatever the host program had open without `O_CLOEXEC`.
+/// Closes every descriptor from 3 on, which the host program may have opened without `O_CLOEXEC`.
 pub(super) fn close_all() {
-    // SAFETY: called first of all in a process that has opened nothing yet.
+    // SAFETY: called first in a process that has not opened anything yet.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }

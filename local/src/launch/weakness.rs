@@ -1,5 +1,5 @@
-//! Protections that can be left out. A test that finds a sandbox closed means nothing until the same test has found one
-//! open. Only `prove` and the tests of this crate create such sandboxes.
+//! Protections that can be left out. A test that finds a protection effective is meaningless unless the same test fails
+//! without it. Only `prove` and the tests of this crate create such sandboxes.
 
 use std::path::PathBuf;
 
@@ -16,45 +16,45 @@ pub enum Weakness {
     Processes,
     /// Programs have the host's network.
     Network,
-    /// Programs share memory with the host, System V's kind.
+    /// Programs share System V shared memory with the host.
     Ipc,
-    /// Limits of resources are those of the host.
+    /// The resource limits are those of the host.
     Limits,
-    /// The first process can be looked into.
+    /// The first process can be inspected.
     Dumpable,
-    /// What the host program had open stays open.
+    /// Descriptors of the host program stay open.
     Descriptors,
     /// Programs have the host's environment.
     Environment,
-    /// Rules of egress are compared with the host that a program names, as it is written and at any port.
+    /// Egress rules are compared only with the literal host of a request, at any port.
     Egress,
-    /// A file or directory of the host is seen under its own path, to write.
+    /// A file or directory of the host is visible and writable under its own path.
     File(PathBuf),
     /// The first process runs the host's own program file.
     Program,
     /// The guest's program can be run again in the sandbox.
     Rerun,
-    /// What is seen of the host is mounted to write.
+    /// Mounts of the host are writable.
     Writable,
-    /// What the whole machine counts is bounded as on the host.
+    /// Machine-wide counters are limited as on the host.
     Counters,
-    /// All of `/proc` is to be seen.
+    /// All of `/proc` is visible.
     Proc,
-    /// The watch looks at everything, however much it is, and at all sandboxes in one thread.
+    /// The watch has no budget, and checks all sandboxes in one thread.
     Budget,
-    /// A plain user keeps the other groups.
+    /// An unprivileged user keeps supplementary groups.
     Groups,
-    /// Pipes that programs leave behind are kept however many they are, and this program's own limits stay as they are.
+    /// The number of pipes of background processes is unlimited, and this program's own limits are not raised.
     Pipes,
-    /// All sandboxes of root are one user of the host, the first that the system hands out to others, too.
+    /// All sandboxes of root share one host user, the first one that the system also assigns to others.
     SharedUser,
-    /// The watch does not look at what sockets hold.
+    /// The watch does not measure sockets.
     Sockets,
-    /// The watch lets as many programs run as like to.
+    /// The watch does not limit runnable threads.
     Processors,
 }
 
-/// The weaknesses of a sandbox. Outside of tests there are none.
+/// The weaknesses of a sandbox. Empty outside of tests.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Weaknesses(Vec<Weakness>);
 
@@ -71,7 +71,7 @@ impl Weaknesses {
         self.0.contains(weakness)
     }
 
-    /// What of the host's is seen.
+    /// Returns the visible entries of the host.
     pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.0
             .iter()

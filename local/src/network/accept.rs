@@ -1,4 +1,4 @@
-//! Connections, as many as this program can afford.
+//! Accepts connections within this program's descriptor budget.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -9,12 +9,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::connections::{Connections, Proof};
 
-/// The most connections of one listener; more wait.
+/// The maximum number of connections of one listener; further ones wait.
 const MOST: usize = 256;
-/// How long nothing is accepted where there is no descriptor left, and how long one is waited for.
+/// How long to wait before accepting again when descriptors run out, and how long to wait for a permit.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves every connection, and ends those that prove nothing where others need the room. Dropped, it ends them all.
+/// Serves connections. When others need the room, closes those that have not proved anything. Dropping the future
+/// closes all.
 pub(super) async fn each<F>(listener: TcpListener, serve: impl Fn(TcpStream, Proof) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -40,12 +41,12 @@ where
                 drop(permit);
             }
         });
-        // What it has sent already is looked at before the next one may take its place.
+        // Give it a chance to read what was already sent before the next connection may replace it.
         tokio::task::yield_now().await;
     }
 }
 
-/// A share of the budget. Where nothing is left, a connection of this listener that has proved nothing makes way.
+/// Takes a permit from the budget. If none is left, an unproven connection of this listener is closed.
 async fn permit(all: &'static Semaphore, open: &mut Connections) -> Option<SemaphorePermit<'static>> {
     if let Ok(permit) = all.try_acquire() {
         return Some(permit);
@@ -54,8 +55,8 @@ async fn permit(all: &'static Semaphore, open: &mut Connections) -> Option<Semap
     tokio::time::timeout(PAUSE, all.acquire()).await.ok()?.ok()
 }
 
-/// The connections of all listeners together, and how many that can be. Each takes two descriptors, and whatever is in a
-/// sandbox must leave half of them to the rest of this program.
+/// The budget for connections of all listeners, and its size. Each connection takes two descriptors. Programs in
+/// sandboxes must leave half of the descriptors to the rest of this program.
 fn budget() -> &'static (Semaphore, usize) {
     static BUDGET: OnceLock<(Semaphore, usize)> = OnceLock::new();
     BUDGET.get_or_init(|| {

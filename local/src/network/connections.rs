@@ -1,5 +1,5 @@
-//! The open connections of a listener. One that has not proved yet whom it is for is cheap: it has little time, and makes
-//! way for the next one, so that no number of idle connections keeps an honest client waiting.
+//! The open connections of a listener. An unproven connection has little time, and is closed when others need its room,
+//! so that idle connections cannot lock out legitimate clients.
 
 use std::collections::BTreeMap;
 use std::future::{Future, pending};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinSet};
 
-/// How long a connection may take for its proof.
+/// How long a connection may take to prove itself.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// The connections that have proved nothing, the oldest first.
+/// The unproven connections, oldest first.
 type Unproven = BTreeMap<u64, AbortHandle>;
 
-/// The open connections of a listener. Dropped, it ends them all.
+/// The open connections of a listener. Dropping it closes them all.
 #[derive(Debug)]
 pub struct Connections {
     open: JoinSet<()>,
@@ -24,7 +24,7 @@ pub struct Connections {
     most: usize,
 }
 
-/// How a connection proves that it may stay: by a token, say.
+/// A handle with which a connection is marked as proven, for example by a token.
 #[derive(Debug, Clone)]
 pub struct Proof {
     unproven: Arc<Mutex<Unproven>>,
@@ -32,7 +32,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// The connection has proved it. It stays for as long as it is served.
+    /// Marks the connection as proven. It then stays open as long as it is served.
     pub fn give(&self) {
         lock(&self.unproven).remove(&self.number);
     }
@@ -42,7 +42,7 @@ impl Proof {
     }
 }
 
-/// Takes a connection off the list when it has ended.
+/// Removes a connection from the list when dropped.
 struct Listed(Proof);
 
 impl Drop for Listed {
@@ -52,13 +52,13 @@ impl Drop for Listed {
 }
 
 impl Connections {
-    /// Room for so many, half of it for those that have proved nothing.
+    /// Creates a list for `most` connections, half of which may be unproven.
     pub fn new(most: usize) -> Self {
         Connections { open: JoinSet::new(), unproven: Arc::default(), next: 0, most: most.max(2) }
     }
 
-    /// Waits until there is room for one more. The oldest that has proved nothing makes way; only where all have proved it,
-    /// one of them has to end.
+    /// Waits for room for one more connection. The oldest unproven one is closed for it; if all are proven, one of them
+    /// has to end first.
     pub async fn room(&mut self) {
         loop {
             while self.open.try_join_next().is_some() {}
@@ -72,14 +72,14 @@ impl Connections {
         }
     }
 
-    /// Ends the oldest connection that has proved nothing, if there is one.
+    /// Closes the oldest unproven connection, if any.
     pub fn evict(&mut self) {
         if let Some((_, oldest)) = lock(&self.unproven).pop_first() {
             oldest.abort();
         }
     }
 
-    /// Serves a connection, which has proved nothing so far.
+    /// Serves a new, unproven connection.
     pub fn serve<F>(&mut self, serve: impl FnOnce(Proof) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -88,7 +88,7 @@ impl Connections {
         self.next += 1;
         let (listed, number) = (Listed(proof.clone()), proof.number);
         let work = serve(proof);
-        // Held until it is listed, for the proof may come at once.
+        // The lock is held until the connection is listed, because the proof may arrive at once.
         let mut unproven = lock(&self.unproven);
         let handle = self.open.spawn(async move {
             let mut work = pin!(work);
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// One that says nothing, and counts for as long as it is open.
+    /// An idle connection that is counted while it is open.
     struct Idle(Arc<AtomicUsize>);
 
     impl Drop for Idle {
@@ -164,7 +164,7 @@ mod tests {
                 pending::<()>().await;
             });
             answered.await.unwrap();
-            // It stays, however many come after it.
+            // It stays, regardless of how many follow.
             for _ in 0..300 {
                 connections.room().await;
                 idle(&mut connections, &open, false).await;
@@ -173,7 +173,7 @@ mod tests {
         });
     }
 
-    /// The control: where idle connections count as proved, as all did once, there is no room.
+    /// The control: if idle connections count as proven, there is no room.
     #[test]
     fn control_idle_ones_that_need_no_proof_keep_everybody_waiting() {
         run(async {

@@ -1,4 +1,4 @@
-//! HTTP as both proxies speak it: a connection served, a request passed on, an answer of our own.
+//! HTTP for both proxies: serves connections, forwards requests, and creates responses.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,12 +17,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 
-/// How long a client may take for the head of a request, and how long it may wait before the next one.
+/// How long a client may take to send the head of a request, and how long it may wait before the next one.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// The longest head of a request or answer, in bytes.
+/// The maximum length of the head of a request or response, in bytes.
 const HEAD_SIZE: usize = 64 << 10;
 
-/// Headers that are about one connection.
+/// Hop-by-hop headers.
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -35,10 +35,10 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// What is answered with.
+/// The body of a response.
 pub(super) type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// What a connection is for after its last answer, where that has made it a tunnel.
+/// Work to do on a connection after its last response, if that turned it into a tunnel.
 #[derive(Clone, Default)]
 pub(super) struct After(Arc<Mutex<Option<Work>>>);
 
@@ -57,7 +57,7 @@ impl After {
     }
 }
 
-/// Serves a connection to its end. All that comes of it is in this future, and ends when that is dropped.
+/// Serves a connection until it ends. Dropping the future stops everything that it started.
 pub(super) async fn serve<I, F>(stream: I, answer: impl Fn(Request<Incoming>, After) -> F)
 where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -81,10 +81,10 @@ where
     }
 }
 
-/// What moves the bytes of a connection to a server, for as long as it is kept.
+/// The task that drives a connection to a server while it is held.
 pub(super) type Driver = JoinSet<()>;
 
-/// Passes a request on over a new connection, and gives the head of what is answered.
+/// Forwards a request over a new connection, and returns the head of the response.
 pub(super) async fn exchange<I>(
     stream: I,
     mut request: Request<Incoming>,
@@ -107,16 +107,16 @@ where
     Ok((response, driver))
 }
 
-/// Takes out of the head of a request what was about the connection it came on, and says anew how long its body is.
+/// Removes hop-by-hop headers from a request, and sets the length of its body again.
 pub(super) fn for_the_next(request: &mut Request<Incoming>) {
     end_to_end(request.headers_mut());
-    // Of a body of unknown length that some methods seldom have, hyper would make none.
+    // For methods that usually have no body, hyper would drop one of unknown length.
     if !request.body().is_end_stream() && !request.headers().contains_key(header::CONTENT_LENGTH) {
         request.headers_mut().insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
 }
 
-/// Takes out headers that are about one connection.
+/// Removes hop-by-hop headers.
 pub(super) fn end_to_end(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -124,10 +124,10 @@ pub(super) fn end_to_end(headers: &mut HeaderMap) {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .filter_map(|name| HeaderName::from_bytes(name.trim().as_bytes()).ok())
-        // These are about the message, whatever is said of them.
+        // These always describe the message, even if `Connection` lists them.
         .filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH)
         .collect();
-    // Of two lengths, the other one is not to be believed.
+    // With `Transfer-Encoding`, `Content-Length` must not be trusted.
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
     }
@@ -136,12 +136,12 @@ pub(super) fn end_to_end(headers: &mut HeaderMap) {
     }
 }
 
-/// An answer that somebody else gave; what is to be kept is kept until its last byte is passed on.
+/// Forwards a response. `keep` is held until its last byte has been sent.
 pub(super) fn pass_on(response: Response<Incoming>, keep: impl Send + 'static) -> Response<Body> {
     response.map(|body| Held { body, _keep: keep }.boxed_unsync())
 }
 
-/// An answer without a body.
+/// Returns a response without a body.
 pub(super) fn empty(status: StatusCode) -> Response<Body> {
     let mut response =
         Response::new(Full::default().map_err(|never: Infallible| match never {}).boxed_unsync());
@@ -149,7 +149,7 @@ pub(super) fn empty(status: StatusCode) -> Response<Body> {
     response
 }
 
-/// An answer of our own: a sentence.
+/// An error response with a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -172,7 +172,7 @@ impl Refusal {
     }
 }
 
-/// Why a server gave no answer that can be passed on.
+/// Describes why a response cannot be forwarded.
 pub(super) fn no_answer(error: &hyper::Error) -> &'static str {
     let timed_out = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<io::Error>())
@@ -186,7 +186,7 @@ pub(super) fn no_answer(error: &hyper::Error) -> &'static str {
     }
 }
 
-/// A body, and what must stay for as long as it is read.
+/// A body that holds a value until it has been read.
 struct Held<K> {
     body: Incoming,
     _keep: K,

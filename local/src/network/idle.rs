@@ -1,4 +1,4 @@
-//! A connection that ends when nothing has moved on it for too long.
+//! A connection with an idle timeout.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// A connection, and when it will have been idle for too long. Reading and writing are one task's.
+/// A connection that fails after an idle timeout. One task must do both reading and writing.
 pub(super) struct Idle<S> {
     stream: S,
     limit: Duration,
@@ -80,7 +80,7 @@ mod tests {
         runtime.block_on(async {
             let (here, mut there) = tokio::io::duplex(64);
             let mut here = Idle::new(here, Duration::from_millis(200));
-            // Longer than the limit in all.
+            // Longer than the timeout in total.
             for _ in 0..6 {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 there.write_all(b"x").await.unwrap();

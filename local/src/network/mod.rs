@@ -1,5 +1,5 @@
-//! What goes in and out of a sandbox's network, which has nothing but its own loopback: the guest makes sockets there,
-//! and hands them over.
+//! Traffic in and out of a sandbox's network, which has only a loopback interface: the guest creates sockets there and
+//! passes them to the host.
 
 mod accept;
 pub(super) mod connections;
@@ -25,7 +25,7 @@ use koze_core::error::{Code, Error, Result};
 /// How long a server in a sandbox may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Listens in a sandbox, where only its own programs can connect.
+/// Listens in a sandbox. Only programs in the sandbox can connect.
 async fn listen(running: &Running, port: u16) -> Result<TcpListener> {
     let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     let socket = std::net::TcpListener::from(socket(running, &Request::Listen(at)).await?);
@@ -52,7 +52,7 @@ async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
     Err(Error::new(Code::NotFound, text))
 }
 
-/// None where nobody listens.
+/// Connects to an address. Returns `None` if nothing listens there.
 async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStream>> {
     let socket = match socket(running, &Request::Connect(to)).await {
         Ok(socket) => std::net::TcpStream::from(socket),
@@ -66,7 +66,7 @@ async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStrea
     Ok(matches!(arriving.take_error(), Ok(None)).then_some(arriving))
 }
 
-/// A TCP socket. That it is one is looked at: reading from something else might never end.
+/// Requests a TCP socket from the guest. Its type is verified, because reading from something else might never end.
 async fn socket(running: &Running, request: &Request) -> Result<OwnedFd> {
     let socket = running.call(request).await?.descriptors.into_iter().next().ok_or_else(odd)?;
     let family = sockopt::socket_domain(&socket);

@@ -1,14 +1,15 @@
-//! Bytes both ways between two connections.
+//! Copies bytes between two connections in both directions.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf, split};
 
-/// How long one way may go on after the other has ended: a browser that is gone says no more than that it is done.
+/// How long one direction may continue after the other has ended: a closed browser only signals the end of its own
+/// direction.
 const HALF: Duration = Duration::from_mins(10);
 
-/// Copies until both ways have ended. The end of one is passed on, and the other goes on for a while.
+/// Copies until both directions have ended. The end of one direction is forwarded, and the other continues for a while.
 pub(super) async fn tunnel<A, B>(one: A, other: B)
 where
     A: AsyncRead + AsyncWrite,

@@ -1,6 +1,6 @@
-//! The ways out of a sandbox that have been found elsewhere, each tried twice: in a sandbox as it is, where nothing may be
-//! taken; and in a control run without the protection that stands in the way, where it must be, for else the attempt
-//! would show nothing. Where the kernel itself stands in the way, the control is a run on the host.
+//! Known escape techniques. Each is attempted twice: in a sandbox as it is, where it must fail; and in a control run
+//! without the relevant protection, where it must succeed, because otherwise the attempt would prove nothing. If the
+//! kernel itself prevents it, the control runs on the host.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use super::probes::{CALLS, Needs, PROBE, Target};
 use super::stage::{at, command};
 use koze_core::sandbox::{Sandbox, Write};
 
-/// Where an attempt has to succeed.
+/// Where an attempt must succeed.
 pub(super) enum Control {
     /// In a sandbox without these protections.
     Weak(&'static [Weakness]),
-    /// In a sandbox that sees this of the host.
+    /// In a sandbox with this entry of the host.
     File(fn(&Target) -> PathBuf),
     /// On the host, as this user.
     Host,
@@ -25,7 +25,7 @@ pub(super) enum Control {
     Root,
 }
 
-/// The protections that stand in the way of an attempt.
+/// Returns the protections that prevent an attempt.
 pub(super) fn control(name: &str) -> Option<Control> {
     use Weakness::{
         Capabilities, Counters, Descriptors, Dumpable, Environment, Filter, Ipc, Limits, Network, Proc,
@@ -46,7 +46,7 @@ pub(super) fn control(name: &str) -> Option<Control> {
             Control::File(|target| target.neighbour.parent().unwrap_or(&target.neighbour).to_owned())
         }
         "sysfs" => Control::File(|_| "/sys".into()),
-        // The user namespace alone keeps it out of the environment of a process of the same user.
+        // The user namespace alone protects the environment of a process of the same user.
         "hard_link_to_the_host" | "setuid_programs" | "environment_of_host_processes" => Control::Host,
         "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
@@ -86,14 +86,14 @@ pub(super) fn control(name: &str) -> Option<Control> {
 pub(super) async fn put_probe(sandbox: &LocalSandbox) -> Result<(), Fault> {
     let program = fs::read("/proc/self/exe")?;
     sandbox.write(at("/home/user/written"), program, Write::Replace).await?;
-    // A process of this program that is just being started may still have what was written open, and then it cannot be
-    // run: a copy is nobody's but the sandbox's.
+    // A process that this program is just starting may still have the file open for writing, which prevents its
+    // execution. Only the sandbox has the copy open.
     let copy =
         sandbox.exec(command(&["sh", "-c", "cp written probe && chmod 755 probe && rm written"])).await?;
     if copy.exit_code == 0 { Ok(()) } else { Err(String::from_utf8_lossy(&copy.stderr).into()) }
 }
 
-/// Has the program in the sandbox try, and gives what it says.
+/// Runs the attempt in the sandbox. Returns its output.
 pub(super) async fn attempt(sandbox: &LocalSandbox, name: &str, target: &Target) -> Result<String, Fault> {
     let arguments = target.arguments();
     let mut argv = vec!["/home/user/probe", PROBE, name];

@@ -1,4 +1,4 @@
-//! Takes away what a proof leaves, also where the program that makes it is killed: a process of its own waits for that.
+//! Removes the files of a proof, even if its program is killed: a separate process waits for its end.
 #![allow(unsafe_code, reason = "shared memory of System V's kind has no safe form")]
 
 use std::fs;
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// Makes this program a janitor: the directory comes next.
+/// The argument that makes this program a janitor; the directory follows.
 pub(super) const JANITOR: &str = "--koze-proof-janitor";
-/// How often it tries, and how long it waits in between: sandboxes that are just ending may still write.
+/// How often it tries, and how long it waits in between: sandboxes that are ending may still write.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A directory that goes away with this, or with the program that keeps it.
+/// A directory that is removed when this is dropped, or when its program ends.
 pub(super) struct Janitor(Child);
 
 impl Janitor {
-    /// Has a process wait for the end of this one.
+    /// Starts a process that waits for the end of this one.
     pub(super) fn start(dir: &Path) -> io::Result<Self> {
         let mut child = Command::new("/proc/self/exe")
             .arg(JANITOR)
@@ -27,7 +27,7 @@ impl Janitor {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
-        // From then on no signal of a terminal reaches it.
+        // After that, signals from a terminal do not reach it.
         let mut ready = [0];
         match child.stdout.take() {
             Some(mut stdout) => stdout.read_exact(&mut ready)?,
@@ -44,7 +44,7 @@ impl Drop for Janitor {
     }
 }
 
-/// What the process does.
+/// Runs the janitor process.
 pub(super) fn run() -> ExitCode {
     let _ = rustix::process::setsid();
     let Some(dir) = std::env::args_os().nth(2).map(PathBuf::from) else { return ExitCode::from(2) };
@@ -69,12 +69,12 @@ fn memory(dir: &Path) -> PathBuf {
     dir.join("shared-memory")
 }
 
-/// Has a segment of shared memory go away with the directory.
+/// Records a shared memory segment, to be removed with the directory.
 pub(super) fn note_memory(dir: &Path, id: libc::c_int) -> io::Result<()> {
     fs::write(memory(dir), id.to_string())
 }
 
 pub(super) fn remove_memory(id: libc::c_int) {
-    // SAFETY: marks the segment, which is mapped nowhere, to be taken away.
+    // SAFETY: marks the segment, which is not mapped, for removal.
     unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
 }

@@ -1,11 +1,11 @@
-//! Attempts to escape, made on this very machine: what `koze doctor --prove` and this crate's tests run.
+//! Escape attempts on this machine, for `koze doctor --prove` and this crate's tests.
 //!
-//! Each attempt is made twice: in a sandbox as it is, where nothing may be taken; and in a control without the protection
-//! that stands in the way, where it must succeed, for else the attempt would show nothing. Where the kernel itself stands
-//! in the way, the control is a run on the host.
+//! Each attempt runs twice: in a sandbox as it is, where it must fail; and in a control run without the relevant
+//! protection, where it must succeed, because otherwise the attempt would prove nothing. If the kernel itself prevents
+//! it, the control runs on the host.
 //!
-//! Sandboxes that lack protections are made here alone, in directories that are made for a proof and go away with it.
-//! Neither a variable of the environment nor an argument of a program makes one.
+//! Sandboxes that lack protections are created only here, in temporary directories. No environment variable and no
+//! program argument can create one.
 
 mod attempt;
 mod janitor;
@@ -29,20 +29,20 @@ use super::LocalSandbox;
 use super::launch::Weakness;
 use koze_core::sandbox::Sandbox;
 
-/// How long an attempt and its control may take together.
+/// The timeout for an attempt with its control.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long all of them may take.
+/// The timeout for all attempts.
 const TIME: Duration = Duration::from_mins(10);
 
-/// Attempts whose control would change something of the host's, if only for a moment. Tests make it; a proof does not.
+/// Attempts whose control would change something on the host, if only briefly. Tests run them; a proof does not.
 const MARKS: &[&str] = &["write_to_usr", "set_the_time", "change_an_inode_of_the_host"];
 
-/// What went wrong, in words.
+/// An error.
 pub type Fault = Box<dyn Error + Send + Sync>;
 
-/// Call this after [`init`](super::init), before anything else in `main`: in the processes that a proof starts, there is
-/// work to do, and this gives their exit code.
+/// Call this after [`init`](super::init), before anything else in `main`. It does the work of processes that a proof
+/// starts, and returns their exit code.
 pub fn init() -> Option<ExitCode> {
     let first = std::env::args_os().nth(1)?;
     match first.to_str()? {
@@ -52,42 +52,42 @@ pub fn init() -> Option<ExitCode> {
     }
 }
 
-/// The names of all attempts.
+/// Returns the names of all attempts.
 pub fn attempts() -> impl Iterator<Item = &'static str> {
     ATTEMPTS.iter().map(|(name, _)| *name).chain(CALLS.iter().map(|call| call.name))
 }
 
-/// What an attempt tries, in plain words.
+/// Describes an attempt.
 pub fn words(name: &str) -> String {
     words::of(name)
 }
 
-/// How an attempt came out.
+/// The result of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It was refused, and its control succeeded.
+    /// It failed, and its control succeeded.
     Held,
     /// It succeeded.
     Open(String),
-    /// Nothing is shown, and why.
+    /// It proved nothing; the reason.
     NotTestable(String),
 }
 
-/// Whether the control of an attempt can only be played by root.
+/// Returns whether the control of an attempt requires root.
 pub fn needs_root(name: &str) -> bool {
     matches!(attempt::control(name), Some(Control::Root))
 }
 
-/// Makes attempts, each in a sandbox as it is and in its control.
+/// Runs attempts, each in a sandbox as it is and in its control.
 pub struct Prover {
     scene: Scene,
     dir: PathBuf,
-    /// What sandboxes as they are lack: nothing, but for tests that want to see an attempt succeed.
+    /// The protections that regular sandboxes lack. Empty, except in tests that need an attempt to succeed.
     as_it_is: Vec<Weakness>,
-    /// By the protections that they lack.
+    /// The sandboxes by the protections that they lack.
     sandboxes: HashMap<String, (Stage, LocalSandbox)>,
     _stage: Stage,
-    /// The last to go: it takes away the directory.
+    /// Dropped last: it removes the directory.
     _janitor: Janitor,
 }
 
@@ -98,16 +98,15 @@ impl std::fmt::Debug for Prover {
 }
 
 impl Prover {
-    /// Sets up what there is to take, in an empty directory of its own, which is taken away in the end: also where this
-    /// program is killed.
+    /// Sets up the targets in an empty directory, which is removed at the end, even if this program is killed.
     ///
     /// # Errors
-    /// Where no sandbox can be started, or the system has nothing left.
+    /// If no sandbox can be started, or the system lacks resources.
     pub async fn new(dir: &Path) -> Result<Self, Fault> {
         Self::with(dir, Vec::new()).await
     }
 
-    /// The same, where also what should hold lacks these protections: for a test that wants to see an attempt succeed.
+    /// The same, but regular sandboxes lack these protections too: for a test that needs an attempt to succeed.
     ///
     /// # Errors
     /// As [`Prover::new`].
@@ -127,7 +126,7 @@ impl Prover {
         Ok(prover)
     }
 
-    /// Makes an attempt and its control, and changes nothing of the host's.
+    /// Runs an attempt and its control, without changing the host.
     pub async fn prove(&mut self, name: &str) -> Verdict {
         let verdict = tokio::time::timeout(PATIENCE, async {
             if let Err(taken) = self.shut(name).await? {
@@ -155,10 +154,10 @@ impl Prover {
         }
     }
 
-    /// Makes an attempt in a sandbox as it is. Gives what was taken where it succeeds.
+    /// Runs an attempt in a sandbox as it is. Returns what was obtained if it succeeds.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// If it cannot be run.
     pub async fn shut(&mut self, name: &str) -> Result<Result<(), String>, Fault> {
         let said = self.attempt(name).await?;
         let target = &self.scene.target;
@@ -173,19 +172,19 @@ impl Prover {
         if well.stdout == b"well\n" { Ok(Ok(())) } else { Err("the sandbox is not as it was".into()) }
     }
 
-    /// What an attempt in a sandbox as it is says: `taken`, or `refused: ` and why.
+    /// Returns the output of an attempt in a sandbox as it is: `taken`, or `refused: ` with the reason.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// If it cannot be run.
     pub async fn attempt(&mut self, name: &str) -> Result<String, Fault> {
         let target = self.scene.target.clone();
         attempt::attempt(self.sandbox(self.as_it_is(name)).await?, name, &target).await
     }
 
-    /// Makes an attempt without the protection that stands in its way. Gives what was said where it is refused.
+    /// Runs an attempt without the relevant protection. Returns the output if it fails.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// If it cannot be run.
     pub async fn open(&mut self, name: &str) -> Result<Result<(), String>, Fault> {
         let target = self.scene.target.clone();
         let weak = match attempt::control(name) {
@@ -202,17 +201,17 @@ impl Prover {
         Ok(if said == "taken" { Ok(()) } else { Err(said) })
     }
 
-    /// What the sandbox lacks in which an attempt must be refused.
+    /// Returns the protections that a regular sandbox lacks for an attempt.
     fn as_it_is(&self, name: &str) -> Vec<Weakness> {
         let mut weak = self.as_it_is.clone();
-        // The processes on the host are of the user that the sandbox is there: the namespaces alone are in the way.
+        // The host's processes belong to the sandbox's host user, so only the namespaces protect them.
         if name.ends_with("_host_processes") {
             weak.push(Weakness::SharedUser);
         }
         weak
     }
 
-    /// Ends the sandboxes, with all that the system keeps for them. What is left goes when this does.
+    /// Stops the sandboxes and releases their resources. The rest is removed on drop.
     pub async fn end(self) {
         for (_, sandbox) in self.sandboxes.values() {
             let _ = sandbox.destroy().await;
@@ -220,7 +219,7 @@ impl Prover {
         let _ = self.scene.neighbour.destroy().await;
     }
 
-    /// A sandbox that lacks these protections.
+    /// Returns a sandbox that lacks these protections.
     async fn sandbox(&mut self, weak: Vec<Weakness>) -> Result<&LocalSandbox, Fault> {
         let key = format!("{weak:?}");
         if !self.sandboxes.contains_key(&key) {
@@ -234,7 +233,7 @@ impl Prover {
     }
 }
 
-/// Runs all attempts, and tells how each came out.
+/// Runs all attempts, and reports each result.
 ///
 /// # Errors
 /// As [`Prover::new`].

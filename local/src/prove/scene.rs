@@ -1,4 +1,4 @@
-//! What there is to take on the host, for the attempts to escape.
+//! The targets on the host for escape attempts.
 #![allow(unsafe_code, reason = "shared memory of System V's kind has no safe form")]
 
 use std::fs;
@@ -19,12 +19,12 @@ use super::stage::{Stage, at, open_to_all};
 use super::{Fault, is_root};
 use koze_core::sandbox::{Sandbox, Write};
 
-/// The user who a sandbox's user is on the host, where the host's is root and sandboxes share one.
+/// The host user of sandboxes if koze runs as root and all sandboxes share one.
 const UNPRIVILEGED: u32 = 100_000;
 
 const SECRET: &str = "the-secret-of-the-host";
 
-/// Secrets, and who listens and runs. All of it goes with this.
+/// Secrets, listeners and processes. Dropping it removes them.
 pub(super) struct Scene {
     pub(super) target: Target,
     _victim: Victim,
@@ -54,7 +54,7 @@ impl Scene {
         let abstract_name = format!("koze-proof-{pid}-{count}");
         let name = SocketAddr::from_abstract_name(&abstract_name)?;
         let listening = UnixListener::bind_addr(&name)?;
-        // Without CLOEXEC, as many programs open theirs.
+        // Without CLOEXEC, as in many programs.
         let flags = rustix::fs::OFlags::RDONLY;
         let leaked = rustix::fs::open(dir.join("secret"), flags, rustix::fs::Mode::empty())?;
 
@@ -68,7 +68,8 @@ impl Scene {
         if is_root() {
             victim.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         }
-        // After the change of user, which would undo it: should this program be killed, nobody else ends that one.
+        // Set after the change of user, which would reset it: if this program is killed, the kernel kills that process
+        // too.
         let end_with_this = || {
             let kill = Some(rustix::process::Signal::KILL);
             Ok(rustix::process::set_parent_process_death_signal(kill)?)
@@ -78,7 +79,7 @@ impl Scene {
         let victim = Victim(victim.spawn()?);
 
         let key = pid.cast_signed().wrapping_mul(1000).wrapping_add(count);
-        // SAFETY: makes a segment, which is mapped nowhere.
+        // SAFETY: creates a segment without mapping it.
         let memory = unsafe { libc::shmget(key, 4096, libc::IPC_CREAT | libc::IPC_EXCL | 0o666) };
         if memory < 0 {
             return Err(std::io::Error::last_os_error().into());
@@ -108,7 +109,7 @@ impl Scene {
         })
     }
 
-    /// Whether nothing of it was changed.
+    /// Returns whether nothing has changed.
     pub(super) fn is_untouched(&self) -> bool {
         let same = |name| fs::read_to_string(self.target.dir.join(name)).is_ok_and(|text| text == SECRET);
         let files = fs::read_dir(&self.target.dir).map(Iterator::count);
@@ -116,7 +117,7 @@ impl Scene {
     }
 }
 
-/// A process that runs for as long as this is kept.
+/// A process that runs while this is held.
 struct Victim(Child);
 
 impl Drop for Victim {
@@ -126,7 +127,7 @@ impl Drop for Victim {
     }
 }
 
-/// Shared memory of System V's kind, which outlives a program that does not take it away.
+/// A System V shared memory segment, which outlives a program that does not remove it.
 struct Memory(libc::c_int);
 
 impl Drop for Memory {
@@ -135,7 +136,7 @@ impl Drop for Memory {
     }
 }
 
-/// The directory of the only sandbox there is yet.
+/// Returns the directory of the only existing sandbox.
 fn directory(stage: &Stage) -> Result<PathBuf, Fault> {
     let all = fs::read_dir(&stage.state)?.flatten().map(|entry| entry.path());
     let newest = all.filter(|path| path.join("files").is_dir());
@@ -144,7 +145,7 @@ fn directory(stage: &Stage) -> Result<PathBuf, Fault> {
         .ok_or("no sandbox is there".into())
 }
 
-/// A variable of this program's that no sandbox has of its own; without one, the attempt finds nothing.
+/// Returns the name of a variable that sandboxes do not set themselves. Without one, the attempt finds nothing.
 fn variable() -> String {
     const OWN: &[&str] = &[
         "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LC_CTYPE", "TMPDIR", "IMAGE", "PWD", "OLDPWD", "SHLVL",

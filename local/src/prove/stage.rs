@@ -1,4 +1,4 @@
-//! State directories and sandboxes that are made for a proof alone.
+//! State directories and sandboxes that exist only for a proof.
 
 use std::fs;
 use std::io;
@@ -21,13 +21,13 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// One whose sandboxes lack these protections.
+    /// Creates one whose sandboxes lack these protections.
     pub(super) fn new(state: PathBuf, weak: Vec<Weakness>) -> Result<Self> {
         let local = Local::on(&state, egress::Names::default(), Weaknesses::new(weak))?;
         Ok(Stage { local, state })
     }
 
-    /// The sandbox of a name, made if need be.
+    /// Returns the sandbox with this name, and creates it if needed.
     pub(super) async fn open(&self, name: &str) -> Result<LocalSandbox> {
         let id = SandboxId { session: SessionId::new("koze", "proof")?, name: SandboxName::new(name)? };
         Ok(self.local.open(&id, &settings()).await?.sandbox)
@@ -43,7 +43,7 @@ fn settings() -> Settings {
             allowed_hosts: Vec::new(),
             denied_hosts: Vec::new(),
             env: Vec::new(),
-            // The program that tries is this one, and a debug build of it is large.
+            // The attempts run this program, and a debug build of it is large.
             size: Size { memory_mib: 512, disk_mb: 4000 },
             sleep_after: None,
             tools: Vec::new(),

@@ -1,6 +1,6 @@
-//! What each attempt does, in plain words.
+//! Descriptions of the attempts.
 
-/// What an attempt tries.
+/// Describes an attempt.
 pub(super) fn of(name: &str) -> String {
     if let Some((_, words)) = WORDS.iter().find(|(known, _)| *known == name) {
         return (*words).to_owned();

@@ -1,51 +1,51 @@
-//! How much work one look at a sandbox may be. A sandbox decides how many descriptors and mappings there are to look at, and
-//! must not be able to keep the watch busy with them.
+//! Limits the work of one check of a sandbox. The sandbox determines how many descriptors and mappings exist, and must
+//! not be able to keep the watch busy.
 
 use std::time::Duration;
 
 use super::pace::thread_time;
 use super::verdict::Over;
 
-/// The most processes and threads of one look, well above what the kernel lets a sandbox have.
+/// The maximum number of processes and threads per check, well above the kernel's limit for a sandbox.
 const TASKS: usize = 4096;
-/// The most descriptors, of all processes together.
+/// The maximum number of descriptors over all processes.
 pub(super) const DESCRIPTORS: usize = 65_536;
-/// The most time of a processor.
+/// The maximum CPU time.
 pub(super) const TIME: Duration = Duration::from_millis(500);
 
-/// What is left of it.
+/// The remaining budget.
 pub(super) struct Budget {
     tasks: usize,
     descriptors: usize,
-    /// When this thread has run for as long as it may.
+    /// The CPU time of this thread at which the budget is used up.
     until: Duration,
 }
 
 impl Budget {
-    /// That of one look.
+    /// The budget of one check.
     pub(super) fn new() -> Self {
         Budget { tasks: TASKS, descriptors: DESCRIPTORS, until: thread_time() + TIME }
     }
 
-    /// One without an end, for the control runs of tests.
+    /// An unlimited budget, for the controls of tests.
     pub(super) fn endless() -> Self {
         Budget { tasks: usize::MAX, descriptors: usize::MAX, until: Duration::MAX }
     }
 
-    /// A process or thread is looked at.
+    /// Counts a process or thread.
     pub(super) fn task(&mut self) -> Result<(), Over> {
         self.tasks = self.tasks.checked_sub(1).ok_or(Over::Work)?;
         self.time()
     }
 
-    /// A descriptor is looked at.
+    /// Counts a descriptor.
     pub(super) fn descriptor(&mut self) -> Result<(), Over> {
         self.descriptors = self.descriptors.checked_sub(1).ok_or(Over::Descriptors)?;
-        // Asking for the time costs about as much as a descriptor.
+        // Reading the time costs about as much as checking a descriptor.
         if self.descriptors.is_multiple_of(64) { self.time() } else { Ok(()) }
     }
 
-    /// Whether time is left.
+    /// Returns an error if the time is used up.
     pub(super) fn time(&self) -> Result<(), Over> {
         if thread_time() < self.until { Ok(()) } else { Err(Over::Work) }
     }

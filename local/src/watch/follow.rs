@@ -1,4 +1,4 @@
-//! One running sandbox, and what is remembered of it from one look to the next.
+//! Follows one running sandbox, and keeps state between checks.
 
 use std::fs;
 use std::io;
@@ -23,27 +23,27 @@ use crate::running::Running;
 use crate::sandbox::Inner;
 use crate::{disk, layout};
 
-/// How long a sandbox may have nearly all the processes it may have: a fork bomb ends no other way.
+/// How long a sandbox may be close to its process limit: a fork bomb ends no other way.
 const CROWDED: Duration = Duration::from_secs(1);
-/// How many threads of a sandbox may run for each processor of the machine, and in how many looks in turn there may be more.
+/// How many runnable threads per processor a sandbox may have, and in how many consecutive checks it may exceed that.
 const EACH: u64 = 8;
 const LOOKS: u32 = 10;
-/// How long the guest may take to kill what there is; then the whole sandbox ends.
+/// How long the guest may take to kill all programs. After that the whole sandbox is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How many times the limit processes may map where they share it: how much of it is shared is read page by page.
+/// How many times the limit processes may map in shared memory: the exact amount is expensive to determine.
 pub(super) const SHARED: u64 = 16;
-/// How long after a tree that is too large to be counted the next look is: what takes it away gets on meanwhile.
+/// How long to wait after a tree was too large to measure, so that a cleanup can make progress.
 const CLEARING: Duration = Duration::from_secs(2);
 
-/// See the module.
+/// The state of a followed sandbox.
 #[derive(Default)]
 pub(super) struct Follower {
     busy: bool,
     crowded: Option<Instant>,
-    /// How many looks in turn have found more threads running than there are processors for.
+    /// In how many consecutive checks more threads were runnable than allowed.
     spinning: u32,
     files: Files,
-    /// Bytes that sockets hold.
+    /// The memory of its sockets in bytes.
     sockets: u64,
     files_pace: Pace,
     memory_pace: Pace,
@@ -53,13 +53,13 @@ pub(super) struct Follower {
     killing: Option<Killing>,
 }
 
-/// What became of a walk through the files.
+/// The result of a walk through the files.
 struct Walked {
     bytes: io::Result<u64>,
     took: Duration,
 }
 
-/// The guest was told to kill all programs.
+/// A request to the guest to kill all programs.
 struct Killing {
     since: Instant,
     programs: Vec<u32>,
@@ -68,12 +68,12 @@ struct Killing {
 }
 
 impl Follower {
-    /// Looks at the sandbox, and kills its programs where they have too much.
+    /// Checks the sandbox, and kills its programs if they exceed a limit.
     pub(super) fn look(&mut self, sandbox: &Inner, running: &Arc<Running>) {
         let mut budget = if sandbox.weak.has(&Weakness::Budget) { Budget::endless() } else { Budget::new() };
         let (programs, over) = match usage::tree(running.pid, &mut budget) {
             Ok(all) => {
-                // Looked at once more after the last program has ended, for what it has left on the disk.
+                // One more check follows the end of the last program, for the files that it left.
                 let busy = all.len() > 1 || sandbox.in_use() || self.walk.is_some();
                 let was_busy = std::mem::replace(&mut self.busy, busy);
                 if !was_busy && !busy && self.killing.is_none() {
@@ -100,7 +100,7 @@ impl Follower {
     ) -> Result<(), Over> {
         let files = sandbox.directory.join("files");
         let Ok(device) = fs::metadata(&files).map(|about| about.dev()) else { return Ok(()) };
-        // First of all, for it says whether anything may be written.
+        // The disk comes first, because it determines whether writing is allowed.
         let disk = self.disk(sandbox, &files);
         let taken = usage::processes(all, budget)?;
         if self.files_pace.due() {
@@ -114,7 +114,7 @@ impl Follower {
             self.files_pace.took(thread_time().saturating_sub(start));
         }
         let most = layout::memory(&sandbox.settings);
-        // The kernel does not count all of it, also where it counts.
+        // Even with a control group, the kernel does not account for all of it.
         if self.sockets > most {
             return Err(Over::Sockets(most >> 20));
         }
@@ -124,7 +124,7 @@ impl Follower {
             if sum / SHARED > most {
                 return Err(Over::Shared(mib));
             }
-            // Much may be shared.
+            // Much of it may be shared.
             if self.memory_pace.due() {
                 let start = thread_time();
                 let exact = usage::memory(all, self.files.in_memory, budget)? + self.sockets;
@@ -145,8 +145,7 @@ impl Follower {
         disk
     }
 
-    /// Where the kernel does not limit the share of a sandbox, many threads would take nearly all of the processors from the
-    /// host.
+    /// Limits runnable threads. If the kernel does not limit a sandbox's CPU share, many threads would starve the host.
     fn processors(&mut self, all: &[u32], threads: u64, budget: &mut Budget) -> Result<(), Over> {
         let here = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
         let many = here * EACH;
@@ -155,16 +154,16 @@ impl Follower {
             return Ok(());
         }
         self.spinning += 1;
-        // The guest, which comes first, has to answer.
+        // The guest is the first process, and must stay responsive.
         if self.spinning >= LOOKS { usage::step_back(&all[1..], budget) } else { Ok(()) }
     }
 
-    /// What the files take, summed up by a thread of its own: a large tree takes longer than memory may go unwatched.
+    /// Checks the disk usage. A separate thread measures it, because a large tree would delay the memory checks.
     fn disk(&mut self, sandbox: &Inner, files: &Path) -> Result<(), Over> {
         let (most, entries) = (layout::disk(&sandbox.settings), layout::entries(&sandbox.settings));
         let walked = match self.walk.take_if(|walk| walk.is_finished() || sandbox.weak.has(&Weakness::Budget))
         {
-            // One that panicked has found nothing.
+            // A panicked walk has no result.
             Some(walk) => walk.join().ok(),
             None if self.walk.is_none() && self.disk_pace.due() => {
                 let (files, walks) = (files.to_owned(), Arc::clone(&sandbox.walks));
@@ -173,28 +172,28 @@ impl Follower {
                     let bytes = walks.usage(&files, entries);
                     Walked { bytes, took: start.elapsed() }
                 };
-                // Where the system has no thread left, the next look tries again.
+                // If no thread can be created, the next check retries.
                 self.walk = std::thread::Builder::new().name("koze-disk".into()).spawn(walk).ok();
                 None
             }
             None => None,
         };
         let Some(walked) = walked else { return Ok(()) };
-        // What cannot be looked at has not changed.
+        // If measuring fails, the previous value counts.
         let now = walked.bytes.map_or(self.disk, |bytes| bytes.saturating_add(self.files.on_disk));
         self.disk_pace.took(walked.took);
         let before = std::mem::replace(&mut self.disk, now);
         sandbox.full.store(now > most, Ordering::Release);
         if now == disk::TOO_LARGE {
-            // Whether it grows cannot be told.
+            // It is unknown whether the tree grows.
             self.disk_pace.wait(CLEARING.max(walked.took));
             return Err(Over::Tree(entries));
         }
-        // What only takes files away must be able to.
+        // Programs that only remove files must be able to continue.
         if now > most && now > before { Err(Over::Disk(most / 1_000_000)) } else { Ok(()) }
     }
 
-    /// Kills all programs; the guest stays, and those who wait get their exit codes.
+    /// Kills all programs. The guest stays, so that callers get their exit codes.
     fn kill(&mut self, running: &Arc<Running>, programs: Vec<u32>, over: Over) {
         if self.killing.is_some() {
             return;
@@ -205,8 +204,8 @@ impl Follower {
         self.killing = Some(Killing { since: Instant::now(), programs, why, answer });
     }
 
-    /// Ends the sandbox where its guest does not do what it was told. Whether it does is seen by its programs: the answer may
-    /// lie unread while this program is busy.
+    /// Kills the sandbox if its guest does not kill the programs. This is judged by the processes, because the guest's
+    /// answer may be delayed while this program is busy.
     fn insist(&mut self, running: &Running, now: &[u32]) {
         let Some(killing) = &mut self.killing else { return };
         if killing.answer.as_mut().is_some_and(|answer| answer.try_recv().is_ok()) {
@@ -214,7 +213,7 @@ impl Follower {
         } else if killing.since.elapsed() > PATIENCE {
             let first = running.pid;
             let left = |pid: &u32| *pid != first && now.contains(pid);
-            // Where they could not be counted, some may be left.
+            // If they could not be counted, some may remain.
             let uncounted = killing.programs.is_empty() || now.is_empty();
             if uncounted || killing.programs.iter().any(left) {
                 running.end_for(&killing.why);

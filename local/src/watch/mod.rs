@@ -1,7 +1,7 @@
-//! Watches the sandboxes of a provider: sends idle ones to sleep, and kills the programs of those that exceed a limit.
+//! Watches the sandboxes of a provider: puts idle ones to sleep, and kills the programs of those that exceed a limit.
 //!
-//! Every running sandbox is watched by a thread of its own, and its files are summed up by another: one that is costly to
-//! look at delays nobody else's watch. None of these threads waits for the one that serves calls.
+//! Each running sandbox has its own thread, and another one for measuring its files, so that an expensive sandbox does
+//! not delay the others. None of these threads blocks the one that serves calls.
 
 mod budget;
 mod follow;
@@ -21,7 +21,7 @@ use super::launch::Weakness;
 use super::running::Running;
 use super::sandbox::Inner;
 
-/// How often a sandbox is looked at.
+/// The interval between checks.
 pub(super) const PERIOD: Duration = Duration::from_millis(150);
 
 /// A running sandbox that is watched.
@@ -52,7 +52,7 @@ pub(super) fn watch(provider: &Weak<Shared>) {
             match known.filter(|known| std::ptr::eq(known.running.as_ptr(), Arc::as_ptr(&running))) {
                 Some(Watched { here: Some(follower), .. }) => follower.look(&sandbox, &running),
                 Some(_) => {}
-                // Where the system has no thread left, the next round tries again.
+                // If no thread can be created, the next round retries.
                 None => drop(begin(&sandbox, &running).map(|new| watched.insert(sandbox.key.clone(), new))),
             }
         }

@@ -1,34 +1,34 @@
-//! How often something that costs is done.
+//! Limits how often an expensive operation runs.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// This many times as long as it takes is the least time between two.
+/// The minimum interval, as a multiple of the operation's duration.
 const SHARE: u32 = 4;
 
-/// When something is done the next time.
+/// The time of the next run.
 #[derive(Debug, Default)]
 pub(super) struct Pace(Option<Instant>);
 
 impl Pace {
-    /// Whether it is time.
+    /// Returns whether it is due.
     pub(super) fn due(&self) -> bool {
         self.0.is_none_or(|next| next <= Instant::now())
     }
 
-    /// It was done now, and took so long.
+    /// Records that it ran, and for how long.
     pub(super) fn took(&mut self, long: Duration) {
         self.0 = Some(Instant::now() + long * SHARE);
     }
 
-    /// It is not done before so much time has passed.
+    /// Delays it by the given time.
     pub(super) fn wait(&mut self, long: Duration) {
         self.0 = Some(Instant::now() + long);
     }
 }
 
-/// How long this thread has run, apart from how busy the machine is.
+/// Returns the CPU time of this thread.
 pub(super) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));

@@ -1,5 +1,6 @@
-//! What the sockets of a sandbox hold in the kernel's memory, asked of the kernel by way of a socket (`sock_diag`) that the first
-//! process of the sandbox made in the sandbox's own network before it was shut. No process maps that memory.
+//! Measures the kernel memory of a sandbox's sockets, which no process maps. The kernel reports it through a
+//! `sock_diag` socket, which the first process of the sandbox created in the sandbox's network before it was locked
+//! down.
 
 use std::os::fd::OwnedFd;
 
@@ -8,11 +9,11 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use super::budget::Budget;
 use super::verdict::Over;
 
-/// What a socket takes beside its data, about.
+/// The approximate size of a socket without its data.
 const SOCKET: u64 = 2048;
-/// How many datagrams a socket of this machine queues at most; of those the kernel shows the length of the first.
+/// The maximum number of datagrams that a local socket queues. The kernel reports only the length of the first.
 const DATAGRAMS: u64 = 10;
-/// Room for a part of the answer.
+/// The size of the receive buffer.
 const ROOM: usize = 32 << 10;
 
 const HEAD: usize = 16;
@@ -22,15 +23,15 @@ const DONE: u16 = 3;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const DUMP: u16 = 0x301;
 
-/// One kind of socket, and how its memory is asked for.
+/// A kind of socket, with the request for its memory.
 struct Kind {
     request: Vec<u8>,
-    /// How long the fixed part of what is said of a socket is.
+    /// The length of the fixed part of a socket's description.
     fixed: usize,
     unix: bool,
 }
 
-/// Bytes that all sockets hold together. What the kernel does not tell counts nothing.
+/// Returns the memory of all sockets in bytes. What the kernel does not report counts as zero.
 pub(super) fn memory(socket: &OwnedFd, budget: &Budget) -> Result<u64, Over> {
     let mut sum = 0;
     for kind in kinds() {
@@ -40,7 +41,7 @@ pub(super) fn memory(socket: &OwnedFd, budget: &Budget) -> Result<u64, Over> {
 }
 
 fn kinds() -> Vec<Kind> {
-    // unix_diag_req: the family, all states, and that peers, queues and memory are to be shown (0x4, 0x10, 0x20).
+    // unix_diag_req: the family, all states, and the attributes for peers, queues and memory (0x4, 0x10, 0x20).
     let mut unix = vec![1, 0, 0, 0];
     for number in [u32::MAX, 0, 0x34, 0, 0] {
         unix.extend(number.to_ne_bytes());
@@ -60,7 +61,7 @@ fn kinds() -> Vec<Kind> {
 
 fn dump(socket: &OwnedFd, kind: &Kind, budget: &Budget) -> Result<u64, Over> {
     let mut part = vec![0; ROOM];
-    // What is left of an answer that was not read to its end.
+    // Discard the rest of an earlier answer.
     while recv(socket, &mut part, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {
         budget.time()?;
     }
@@ -84,7 +85,7 @@ fn dump(socket: &OwnedFd, kind: &Kind, budget: &Budget) -> Result<u64, Over> {
     }
 }
 
-/// What the messages of one part say, and whether that was the last.
+/// Decodes the messages of one part. Returns their sum, and whether it was the last part.
 fn messages(mut part: &[u8], kind: &Kind) -> Option<(u64, bool)> {
     let mut sum = 0;
     while part.len() >= HEAD {
@@ -98,7 +99,7 @@ fn messages(mut part: &[u8], kind: &Kind) -> Option<(u64, bool)> {
     (!part.is_empty() || sum > 0).then_some((sum, false))
 }
 
-/// Bytes of data that one socket holds.
+/// Returns the memory of one socket's data in bytes.
 fn held(about: &[u8], kind: &Kind) -> u64 {
     let (mut queued, mut memory, mut has_peer) = (0, None, false);
     let mut attributes = about.get(kind.fixed..).unwrap_or_default();
@@ -109,7 +110,7 @@ fn held(about: &[u8], kind: &Kind) -> u64 {
         );
         let Some(value) = attributes.get(4..length) else { break };
         match (kind.unix, name) {
-            // UNIX_DIAG_PEER: the number of the other end, which has none once it is closed.
+            // UNIX_DIAG_PEER: the inode of the peer, which is zero once the peer is closed.
             (true, 2) => has_peer = number(value, 0) > 0,
             // UNIX_DIAG_RQLEN.
             (true, 4) => queued = number(value, 0),
@@ -120,12 +121,12 @@ fn held(about: &[u8], kind: &Kind) -> u64 {
         attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     let of = |index: usize| memory.map_or(0, |memory| number(memory, index * 4));
-    // What was received, kept ready, and what is to be sent.
+    // Received data, reserved memory, and data to send.
     let own = of(0) + of(4) + of(2).max(of(5));
     if !kind.unix {
         return own;
     }
-    // What is sent counts for the one who sent it, for as long as that is open.
+    // Data in flight counts for its sender while that is open.
     let stream = about.get(1) != Some(&2);
     match (stream, has_peer) {
         (true, true) => own,
@@ -165,11 +166,11 @@ mod tests {
         for (number, (mut writer, reader)) in pairs.into_iter().enumerate() {
             writer.set_nonblocking(true).unwrap();
             while writer.write(&[0; 4096]).is_ok() {}
-            // Half of those who wrote are gone.
+            // Half of the writers are closed.
             readers.push((reader, (number % 2 == 0).then_some(writer)));
         }
         let after = memory(&kernel, &Budget::new()).unwrap();
-        // Other tests have sockets, too.
+        // Other tests have sockets too.
         assert!(after.saturating_sub(before) > 50 * 80_000, "{before} {after}");
     }
 }

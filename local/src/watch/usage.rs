@@ -1,4 +1,4 @@
-//! What the programs of a sandbox use, as seen from the host.
+//! Measures from the host what the programs of a sandbox use.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -11,19 +11,19 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use super::budget::Budget;
 use super::verdict::Over;
 
-/// The priority of what runs behind everything else.
+/// The lowest scheduling priority.
 const LAST: i32 = 19;
 
-/// What the processes of a sandbox use.
+/// The usage of a sandbox's processes.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Processes {
-    /// How many threads they have together, the guest's among them.
+    /// The number of threads, including the guest's.
     pub(super) threads: u64,
-    /// Bytes of memory, what several share counted for each.
+    /// The resident memory in bytes; shared memory counts once per process.
     pub(super) memory: u64,
 }
 
-/// What lies in files that are open and have no name any more.
+/// The size of open files that have been deleted.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Files {
     /// Bytes on the disk.
@@ -32,7 +32,7 @@ pub(super) struct Files {
     pub(super) in_memory: u64,
 }
 
-/// A process and all below it: in a process namespace, that is all there is in it.
+/// Returns a process and its descendants. For the first process of a PID namespace, these are all processes in it.
 pub(super) fn tree(first: u32, budget: &mut Budget) -> Result<Vec<u32>, Over> {
     let mut all = vec![first];
     let mut next = 0;
@@ -47,7 +47,7 @@ pub(super) fn tree(first: u32, budget: &mut Budget) -> Result<Vec<u32>, Over> {
     Ok(all)
 }
 
-/// What the processes use beside open files.
+/// Measures threads and memory, without open files.
 pub(super) fn processes(all: &[u32], budget: &mut Budget) -> Result<Processes, Over> {
     let mut sum = Processes::default();
     for pid in all {
@@ -59,25 +59,25 @@ pub(super) fn processes(all: &[u32], budget: &mut Budget) -> Result<Processes, O
     Ok(sum)
 }
 
-/// How many threads run, or would if there were a processor for them.
+/// Returns the number of runnable threads.
 pub(super) fn runnable(all: &[u32], budget: &mut Budget) -> Result<u64, Over> {
     let mut sum = 0;
     for thread in threads(all) {
         budget.task()?;
         let stat = fs::read_to_string(thread.join("stat")).unwrap_or_default();
-        // The name before it may hold anything, brackets included.
+        // The name before it may contain anything, including parentheses.
         sum += u64::from(stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R')));
     }
     Ok(sum)
 }
 
-/// Has processes run behind everything else, and what they start too. What is a session of its own can count as one with the
-/// scheduler, however many are in it.
+/// Gives processes and their future children the lowest priority. The scheduler may treat a session as one unit, so its
+/// group gets the lowest priority too.
 pub(super) fn step_back(all: &[u32], budget: &mut Budget) -> Result<(), Over> {
     for thread in threads(all) {
         budget.task()?;
         let number = thread.file_name().and_then(|name| name.to_str()?.parse().ok()).and_then(Pid::from_raw);
-        // Without a number it would be this program that steps back.
+        // Without a number this would change the priority of this process.
         if let Some(number) = number {
             let _ = rustix::process::setpriority_process(Some(number), LAST);
         }
@@ -88,13 +88,13 @@ pub(super) fn step_back(all: &[u32], budget: &mut Budget) -> Result<(), Over> {
     Ok(())
 }
 
-/// The directories of all threads.
+/// Returns the `/proc` directories of all threads.
 fn threads(all: &[u32]) -> impl Iterator<Item = PathBuf> {
     let below = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     all.iter().flat_map(below).map(|thread| thread.path())
 }
 
-/// What lies in open files that have no name. `device` is where the sandbox's own files lie.
+/// Measures open files that have been deleted. `device` is that of the sandbox's own files.
 pub(super) fn files(all: &[u32], device: u64, budget: &mut Budget) -> Result<Files, Over> {
     let (mut sum, mut seen) = (Files::default(), HashSet::new());
     let mut add = |file: &Metadata| {
@@ -113,17 +113,17 @@ pub(super) fn files(all: &[u32], device: u64, budget: &mut Budget) -> Result<Fil
                     }
                 }
             }
-            // A program that cannot be dumped hides its descriptors from a plain user.
+            // A non-dumpable process hides its descriptors from an unprivileged user.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => hidden(*pid, budget, &mut add)?,
-            // Gone since.
+            // It has exited.
             Err(_) => {}
         }
     }
     Ok(sum)
 }
 
-/// The same for a process whose descriptors cannot be listed: each is asked for by its number. The first process of a sandbox
-/// gives none, and has none of a program's.
+/// The same for a process whose descriptors cannot be listed: duplicates each possible descriptor. The first process of
+/// a sandbox denies this, and holds no descriptors of programs.
 fn hidden(pid: u32, budget: &mut Budget, add: &mut impl FnMut(&Metadata)) -> Result<(), Over> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);

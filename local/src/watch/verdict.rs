@@ -1,28 +1,28 @@
-//! Why the programs of a sandbox are killed, in words for the caller of one of them.
+//! The limits for which a sandbox's programs are killed, with messages for the caller.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::budget::{DESCRIPTORS, TIME};
 use crate::layout::{self, PROCESSES};
 
-/// What a sandbox has too much of.
+/// An exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Over {
-    /// Memory: how many MiB it may have.
+    /// Memory; the limit in MiB.
     Memory(u64),
-    /// Memory, as far as it can be told within the budget: how many MiB it may have.
+    /// Mapped memory, which could not be determined exactly within the budget; the limit in MiB.
     Shared(u64),
-    /// Memory that the kernel holds for sockets: how many MiB it may have.
+    /// Memory of sockets in the kernel; the limit in MiB.
     Sockets(u64),
     /// Processes and threads.
     Crowd,
-    /// Bytes on the disk: how many MB it may have.
+    /// Disk space; the limit in MB.
     Disk(u64),
-    /// Directories in each other, or entries.
+    /// Depth of directories, or number of entries.
     Tree(u64),
     /// Open descriptors.
     Descriptors,
-    /// Work for the watch.
+    /// The cost of checking the limits.
     Work,
 }
 

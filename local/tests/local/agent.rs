@@ -1,4 +1,4 @@
-//! The example of an agent, against a server that plays the model.
+//! The example agent, against a server that plays the model.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::Test;
 use crate::stage::within;
 
-/// Makes this program the example.
+/// The argument that makes this program the example.
 pub(crate) const EXAMPLE: &str = "KOZE_TEST_AGENT";
 const KEY: &str = "a-key-that-nobody-sees";
 
@@ -22,7 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("agent_tries_again_and_not_for_ever", tries_again_and_not_for_ever),
 ];
 
-/// What the server answers: a status and a body.
+/// A response of the server: status and body.
 type Answer = (u16, Value);
 
 struct Asked {
@@ -49,7 +49,7 @@ fn tool_use(id: &str, name: &str, input: Value) -> Value {
     block
 }
 
-/// Runs the example against the answers, one after the other; the last is given again and again.
+/// Runs the example against the responses in order; the last one is repeated.
 fn play(answers: Vec<Answer>) -> Ended {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -101,7 +101,7 @@ fn ended(output: &std::process::Output, asked: &Receiver<Asked>) -> Ended {
     ended
 }
 
-/// Reads one request, and answers it.
+/// Reads a request and responds to it.
 fn serve(stream: TcpStream, (status, body): &Answer) -> Asked {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
@@ -123,7 +123,7 @@ fn serve(stream: TcpStream, (status, body): &Answer) -> Asked {
 
 fn calls_tools() -> Result<(), libtest_mimic::Failed> {
     within(async {
-        // Each waits for the file that the other makes: one after the other, neither would end well.
+        // Each waits for a file that the other creates, so they only succeed if they run concurrently.
         let meet = |mine: &str, other: &str| {
             let command = format!("touch {mine}; until [ -e {other} ]; do sleep 0.05; done; echo {mine}");
             json!({ "command": command, "timeout_ms": 30_000 })
@@ -153,7 +153,7 @@ fn calls_tools() -> Result<(), libtest_mimic::Failed> {
         let [busy, first, second, third, fourth] = &played.asked[..] else {
             panic!("{}", played.asked.len())
         };
-        assert_eq!(busy.body, first.body, "asked again, and the same");
+        assert_eq!(busy.body, first.body, "the same request is retried");
         assert!(first.head.starts_with("post /v1/messages http/1.1\r\n"), "{}", first.head);
         assert!(first.head.contains(&format!("x-api-key: {KEY}")), "{}", first.head);
         assert!(first.head.contains("anthropic-version: 2023-06-01"), "{}", first.head);
@@ -189,7 +189,7 @@ fn calls_tools() -> Result<(), libtest_mimic::Failed> {
             unknown["content"].as_str().is_some_and(|text| text.starts_with("unknown_tool: ")),
             "{unknown}"
         );
-        assert_eq!(fourth.body["messages"].as_array().unwrap().len(), 6, "after a pause nothing is said");
+        assert_eq!(fourth.body["messages"].as_array().unwrap().len(), 6, "a pause adds no message");
         assert_eq!(fourth.body["messages"][5], json!({ "role": "assistant", "content": pause }));
     })
 }

@@ -1,4 +1,4 @@
-//! What stands above the tools, on sandboxes of this machine.
+//! The API above the tools, on sandboxes of this machine.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("api_note", note),
 ];
 
-/// The state directory goes with the second.
+/// The second value holds the state directory.
 pub(crate) fn session() -> (Session<Local>, tempfile::TempDir) {
     let Stage { local, state } = Stage::new();
     let profiles = Profiles::new(vec![settings().profile], "python").unwrap();
@@ -45,7 +45,7 @@ fn run() -> Result<(), libtest_mimic::Failed> {
         let ran = session.run(two).await.unwrap();
         assert_eq!((&ran.stdout[..], &ran.stderr[..], ran.exit_code), (&b"one\n"[..], &b"f\n"[..], 0));
         assert_eq!((&ran.files["f"][..], &ran.files["/tmp/g"][..]), (&b"\xff"[..], &b"two\n"[..]));
-        // To the first that fails; what is there then is given.
+        // It stops at the first failing command and returns the output so far.
         let fails = commands(&["echo a > a", "echo b > b; exit 3", "echo c > c"], &["a", "b", "c"]);
         let ran = session.run(fails).await.unwrap();
         let files: Vec<_> = ran.files.keys().map(String::as_str).collect();
@@ -60,7 +60,7 @@ fn run() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Where nobody waits any more, the command is killed and the sandbox destroyed; also where it is only being made.
+/// If the caller stops waiting, the command is killed and the sandbox destroyed, even while it is being created.
 fn run_given_up() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let (session, state) = session();
@@ -92,7 +92,7 @@ fn handle() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// What is run in a sandbox belongs to its history, whoever runs it; and the history is bounded.
+/// The history of a sandbox contains all its commands, from any handle, and is bounded.
 fn history() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let (session, _state) = session();
@@ -121,7 +121,7 @@ fn history() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// That a sandbox went to sleep is heard without asking.
+/// Falling asleep is reported without a query.
 fn sleeps() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let (session, _state) = session();

@@ -1,4 +1,4 @@
-//! Programs: what goes in, what comes out, and how they end.
+//! Programs: input, output and exit.
 
 use std::time::{Duration, Instant};
 
@@ -51,10 +51,10 @@ fn input_and_environment() -> Result<(), libtest_mimic::Failed> {
         here.env = vec![("IMAGE".into(), "mine".into()), ("ODD".into(), "$(id)\n\"'".into())];
         let output = sandbox.exec(here).await.unwrap();
         assert_eq!(output.stdout, b"/mnt/user-data/uploads\nmine\n$(id)\n\"'\n");
-        // Nothing of the host's own environment.
+        // No variables of the host.
         let names = out(&sandbox, "env | cut -d= -f1 | grep -E 'CARGO|KOZE|RUST' || true").await;
         assert_eq!(names, "");
-        // Nothing is open but the three, and ls's own.
+        // Only the standard streams and ls's own descriptor are open.
         assert_eq!(out(&sandbox, "ls /proc/self/fd | tr '\\n' ' '").await, "0 1 2 3");
     })
 }
@@ -95,9 +95,9 @@ fn arguments_are_data() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// How many processes with this argument are in the sandbox.
+/// Counts the processes with this argument in the sandbox.
 async fn sleepers(sandbox: &koze_local::LocalSandbox, mark: &str) -> String {
-    // The brackets keep the looking process from finding itself.
+    // The brackets keep the searching process from matching itself.
     let (first, rest) = mark.split_at(1);
     out(
         sandbox,
@@ -126,7 +126,7 @@ fn timeout_kills_all() -> Result<(), libtest_mimic::Failed> {
         assert_eq!((&output.stdout[..], output.exit_code), (&b"before\n"[..], 124));
         assert_eq!(output.stderr, b"warned\n");
         assert_eq!(sleepers(&sandbox, "9871").await, "0");
-        // What another call has left in the background stays.
+        // Background processes of another call keep running.
         sh(&sandbox, &format!("sleep 9872 >/dev/null 2>&1 & {STARTED}")).await;
         let mut late = command(&["sleep", "9873"]);
         late.timeout = Duration::from_millis(100);
@@ -150,7 +150,7 @@ fn background_lives_on() -> Result<(), libtest_mimic::Failed> {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
         let start = Instant::now();
-        // It keeps the pipe, and writes more into it than a pipe holds.
+        // It keeps the pipe open, and writes more than a pipe holds.
         let script =
             "(while :; do echo tick; head -c 20000 /dev/zero; echo x >> /tmp/ticks; sleep 0.02; done) &";
         let output = sh(&sandbox, &format!("{script} echo started")).await;
@@ -182,7 +182,7 @@ fn output_is_bounded() -> Result<(), libtest_mimic::Failed> {
         assert!(text.contains("bytes left out"), "{text}");
         much.max_output = 10_000_000;
         assert_eq!(sandbox.exec(much).await.unwrap().stdout.len(), 5_000_011);
-        // A stream that never ends is cut by the time alone.
+        // Only the timeout ends an endless stream.
         let mut endless = command(&["yes"]);
         (endless.timeout, endless.max_output) = (Duration::from_millis(300), 100);
         let output = sandbox.exec(endless).await.unwrap();
@@ -221,7 +221,7 @@ fn languages() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.sized(1024, 200).await;
-        // Not every machine has them below /usr; what it has must work with threads and a terminal.
+        // Not every machine has them in /usr. Those that exist must work with threads and a terminal.
         if sh(&sandbox, "command -v python3").await.exit_code == 0 {
             let script = "import threading,os,pty\nt=threading.Thread(target=lambda:print('thread'));t.start();t.join()\n\
                           m,s=pty.openpty();print(os.isatty(s))";

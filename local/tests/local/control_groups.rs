@@ -1,4 +1,4 @@
-//! Control groups, and what else keeps a sandbox from slowing the machine down.
+//! Control groups, and other protections against slowing down the machine.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use koze_local::{Weakness, own_group};
 use crate::Test;
 use crate::stage::{Stage, command, is_root, out, within};
 
-/// Makes this program one that moves itself into the group named next, and has the kernel count below it.
+/// The argument that makes this program move itself into the given group and enable controllers below it.
 pub(crate) const GROUP: &str = "--alone-in-a-group";
 
 pub(crate) const TESTS: &[Test] = &[
@@ -25,7 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("control_many_spinners_run_beside_the_host", spinners_beside),
 ];
 
-/// A mount of version 2, with a controller that is free: the machine may have the others in version 1.
+/// Finds a version 2 mount with a free controller: the machine may use the others in version 1.
 fn hierarchy() -> Option<(PathBuf, String)> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let point = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?.to_owned();
@@ -33,11 +33,11 @@ fn hierarchy() -> Option<(PathBuf, String)> {
     Some((point.into(), controllers.split_whitespace().next()?.to_owned()))
 }
 
-/// A group of this test's own, with a group of its own in it.
+/// A group of this test, with a child group.
 struct Own(PathBuf, String);
 
 impl Own {
-    /// None for a plain user, and where version 2 has no controller.
+    /// Returns `None` for an unprivileged user, and if version 2 has no controller.
     fn new(name: &str) -> Option<Self> {
         if !is_root() {
             eprintln!("{name} is left out: groups for tests are made by root alone");
@@ -53,7 +53,7 @@ impl Own {
         Some(Own(group, controller))
     }
 
-    /// What such a program says, which finds no systemd.
+    /// Returns the output of such a program without systemd.
     fn run(&self) -> String {
         self.run_with("/nonexistent")
     }
@@ -87,7 +87,7 @@ pub(crate) fn alone() -> ExitCode {
     let me = std::process::id().to_string();
     fs::write(group.join("cgroup.procs"), &me).unwrap();
     let before = own();
-    // The control: as long as this process is in it, the kernel refuses.
+    // The control: while this process is in it, the kernel refuses.
     let refused = fs::write(group.join("cgroup.subtree_control"), format!("+{controller}")).is_err();
     let opened = own_group(&controller);
     let counted = fs::read_to_string(group.join("cgroup.subtree_control")).unwrap();
@@ -116,7 +116,7 @@ fn not_alone() -> Result<(), libtest_mimic::Failed> {
     Ok(())
 }
 
-/// There is no systemd in tests: a stand-in for its client does what systemd does.
+/// Tests have no systemd: a stand-in for its client does what systemd does.
 fn scope() -> Result<(), libtest_mimic::Failed> {
     let Some(slice) = Own::new("slice") else { return Ok(()) };
     fs::write(slice.0.join("cgroup.subtree_control"), format!("+{}", slice.1))?;
@@ -128,7 +128,7 @@ fn scope() -> Result<(), libtest_mimic::Failed> {
     );
     fs::write(programs.path().join("busctl"), script)?;
     fs::set_permissions(programs.path().join("busctl"), fs::Permissions::from_mode(0o755))?;
-    // That of a login, with a shell in it.
+    // A login session's scope with a shell in it.
     let login = Own(slice.0.join("session-1.scope"), slice.1.clone());
     fs::create_dir(&login.0)?;
     let mut shell = Process::new("sleep").arg("60").spawn()?;
@@ -156,7 +156,8 @@ fn killed_first() -> Result<(), libtest_mimic::Failed> {
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
         if u64::from_str_radix(rights, 16).unwrap() & (1 << 24) != 0 {
-            // CAP_SYS_RESOURCE. A plain user's programs may take it back: the kernel lets a process undo its own increase.
+            // CAP_SYS_RESOURCE. An unprivileged user's programs may undo it: the kernel lets a process undo its own
+            // increase.
             let taken = "echo 0 2> /dev/null > /proc/self/oom_score_adj; cat /proc/self/oom_score_adj";
             assert_eq!(out(&sandbox, taken).await, "1000");
         }
@@ -171,7 +172,7 @@ fn killed_as_late() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Where the kernel can: two spinners get no more than one processor.
+/// If the kernel supports it, two busy loops get at most one processor.
 fn processors() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -194,8 +195,8 @@ fn processors() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Starts more spinners than there are processors for, and waits until one has the priority, or for some seconds. Seen from the
-/// host: a program inside would be as slow as they are.
+/// Starts more busy loops than processors, and waits until one has the given priority, for at most some seconds. It
+/// checks from the host, because a program inside would be slowed down too.
 async fn spins_at(stage: &Stage, mark: &str, priority: &str, looks: usize) -> bool {
     let sandbox = stage.open("a").await;
     let many = std::thread::available_parallelism().unwrap().get() * 8 + 8;
@@ -219,7 +220,7 @@ async fn spins_at(stage: &Stage, mark: &str, priority: &str, looks: usize) -> bo
     found
 }
 
-/// Where the kernel has no limit for them; else they have the processors that they may have.
+/// Applies if the kernel does not limit CPU share; otherwise they keep their priority.
 fn spinners() -> Result<(), libtest_mimic::Failed> {
     within(async {
         if is_root() {

@@ -1,4 +1,4 @@
-//! What a sandbox can make this program keep open.
+//! Descriptors that a sandbox can make this program keep open.
 
 use std::io::{BufRead as _, BufReader, IoSlice};
 use std::mem::MaybeUninit;
@@ -17,17 +17,17 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::Test;
 use crate::stage::{command, id, out, put_probe, settings, within};
 
-/// Makes this program one that may have few descriptors, and runs programs that leave some behind: the state directory and
-/// how they do it come next. With another argument, the protection is left out.
+/// The argument that makes this program run with a low descriptor limit and start programs that leave pipes open; the
+/// state directory and the mode follow. A further argument leaves out the protection.
 pub(crate) const FEW: &str = "--few-descriptors";
 const MOST: u64 = 300;
 
-/// A program in the background has the pipes open.
+/// A background process holds the pipes.
 const OPEN: &str = "open";
-/// No process has them open: they are in a message that is never received.
+/// The pipes are in flight, in a message that is never received.
 const IN_FLIGHT: &str = "in-flight";
 
-/// Makes this program one that sends its pipes away, and one that receives nothing of what it is sent.
+/// The arguments that make this program send its pipes away, and never receive messages.
 pub(crate) const SEND: &str = "--send-pipes";
 pub(crate) const COLLECT: &str = "--collect-pipes";
 const SOCKET: &str = "/home/user/socket";
@@ -68,7 +68,7 @@ fn exhausts(how: &str) -> Result<(), libtest_mimic::Failed> {
 }
 
 fn leave_behind(how: &str, weak: &[&str]) -> Result<String, libtest_mimic::Failed> {
-    // The kernel counts what is in flight for each user of the host, and a plain user's sandboxes are all that one user.
+    // The kernel counts descriptors in flight per host user, and all sandboxes of an unprivileged user share that user.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let state = tempfile::tempdir()?;
@@ -118,7 +118,7 @@ pub(crate) fn few() -> ExitCode {
     if ran.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Starts a process that keeps all messages and receives none. Returns the command that sends its pipes there.
+/// Starts a process that never receives its messages. Returns the command that sends its pipes there.
 async fn collecting(sandbox: &LocalSandbox) -> koze_core::sandbox::Command {
     put_probe(sandbox).await;
     let start = format!("./probe {COLLECT} > /dev/null 2>&1 & until [ -e {READY} ]; do sleep 0.05; done");
@@ -130,7 +130,7 @@ async fn collecting(sandbox: &LocalSandbox) -> koze_core::sandbox::Command {
 pub(crate) fn send() -> ExitCode {
     let socket = UnixStream::connect(SOCKET).unwrap();
     let deadline = Instant::now() + Duration::from_secs(10);
-    // What other tests have in flight for a moment counts for the same user.
+    // Descriptors that other tests have in flight count for the same user.
     loop {
         match send_pipes(&socket) {
             Err(Errno::TOOMANYREFS) if Instant::now() < deadline => {

@@ -1,4 +1,4 @@
-//! What a sandbox reaches of the internet, which here is a server of the test under a name.
+//! Egress of a sandbox. The internet is a test server with names.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -28,14 +28,14 @@ pub(crate) const TESTS: &[Test] = &[
     ("egress_a_thousand_times", egress_a_thousand_times),
 ];
 
-/// A stage on which some names lead to a server of this process.
+/// Creates a stage on which some names lead to a server in this process.
 fn stage() -> Stage {
     let server = server::here();
     let names = ["origin.example", "api.origin.example", "other.example"];
     Stage::with_names(names.into_iter().map(|name| (name.to_owned(), server)).collect::<HashMap<_, _>>())
 }
 
-/// Says these bytes to the proxy, as `printf` writes them, and gives what it answers until it closes.
+/// Sends bytes to the proxy, in `printf` notation, and returns its response until it closes.
 async fn say(sandbox: &koze_local::LocalSandbox, bytes: &str) -> String {
     let script = "exec 3<>/dev/tcp/127.0.0.1/3128; printf \"$1\" >&3; cat <&3";
     let output = sandbox.exec(command(&["bash", "-c", script, "bash", bytes])).await.unwrap();
@@ -67,7 +67,7 @@ fn egress_is_off_unless_asked_for() -> Result<(), libtest_mimic::Failed> {
             env.contains("NODE_USE_ENV_PROXY=1") && env.contains("NO_PROXY=localhost,127.0.0.1,::1 "),
             "{env}"
         );
-        // There is no other way: no route, and no names.
+        // There is no other way out: no route, and no DNS.
         assert_eq!(out(&on, "grep -c : /proc/net/dev").await, "1");
         let direct = on.exec(command(&["bash", "-c", "exec 3<>/dev/tcp/203.0.113.80/80"])).await.unwrap();
         assert_ne!(direct.exit_code, 0);
@@ -100,7 +100,7 @@ fn egress_by_policy() -> Result<(), libtest_mimic::Failed> {
             say(&some, "CONNECT origin.example:443 HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n")
                 .await;
         assert_eq!(status(&refused), 403, "{refused}");
-        // As in a Worker, what is allowed is reached also where the internet is off.
+        // As in a Worker, allowed hosts can be reached even if internet access is off.
         let mut settings = settings();
         settings.profile.allowed_hosts = vec!["origin.example".into()];
         let named = stage.local.open(&id("named"), &settings).await.unwrap().sandbox;
@@ -154,7 +154,7 @@ fn egress_keeps_off_what_is_near() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Both kinds of requests, and a stage without the rules: the control.
+/// Tests both kinds of requests, and as the control a stage without the rules.
 async fn both(
     allowed: &[&str],
     denied: &[&str],
@@ -172,12 +172,12 @@ async fn both(
     }
 }
 
-/// What is said to the host within a tunnel, and what becomes of both kinds of requests.
+/// Sends both kinds of requests to a host and checks the results.
 async fn reaches(sandbox: &LocalSandbox, host: &str, wanted: u16, is_weak: bool) {
     let answer = get(sandbox, &format!("http://{host}/echo")).await;
     assert_eq!(status(&answer), wanted, "{host}, weak: {is_weak}: {answer}");
     let target = if host.ends_with(".example") { format!("{host}:443") } else { host.to_owned() };
-    // What follows a request that is refused would take the answer with it.
+    // Data after a rejected request would discard the response.
     let inner = "GET /echo HTTP/1.1\\r\\nHost: inner\\r\\nConnection: close\\r\\n\\r\\n";
     let request = if wanted == 200 { inner } else { "" };
     let answer = say(
@@ -206,8 +206,8 @@ fn egress_to_ports() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// A name that leads to a denied address. (The same in other notations is a matter of the policy's own tests: no such
-/// address leads to a server here.)
+/// A name that resolves to a denied address. (Other notations are covered by the policy's own tests, because no server
+/// here has such an address.)
 fn egress_to_denied_addresses() -> Result<(), libtest_mimic::Failed> {
     within(async {
         for denied in ["127.0.0.1", "[::ffff:127.0.0.1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]"] {
@@ -223,7 +223,7 @@ fn egress_to_denied_addresses() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// The first message of TLS, as `printf` writes it, with a name.
+/// Returns a `ClientHello` with a name, in `printf` notation.
 fn hello(name: &str) -> String {
     let sized = |bytes: &[u8], prefix: usize| [&bytes.len().to_be_bytes()[8 - prefix..], bytes].concat();
     let server =
@@ -237,7 +237,7 @@ fn hello(name: &str) -> String {
     text
 }
 
-/// A tunnel that was opened to one host, and in which another is asked for, is closed before the server hears of it.
+/// A tunnel to one host in which another is requested is closed before any byte reaches the server.
 fn egress_of_other_names_in_tunnels() -> Result<(), libtest_mimic::Failed> {
     within(async {
         for (weak, allowed, denied, inner, wanted) in [
@@ -255,7 +255,7 @@ fn egress_of_other_names_in_tunnels() -> Result<(), libtest_mimic::Failed> {
             let stage = Stage::weakened_with_names(names, weak);
             let sandbox = stage.online("a", allowed, denied).await;
             let hello = hello(inner);
-            // In two pieces, neither of which says the whole name.
+            // In two pieces, neither of which contains the whole name.
             let (first, rest) = hello.split_at(hello.len() / 8 * 4);
             let script = format!(
                 "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT origin.example:443 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n' >&3; \
@@ -329,7 +329,7 @@ fn egress_is_in_the_journal() -> Result<(), libtest_mimic::Failed> {
                 assert!(!std::fs::read_to_string(path).unwrap().contains("secret"));
             }
         }
-        // It outlives what it is about.
+        // The journal outlives the sandbox.
         sandbox.destroy().await.unwrap();
         assert_eq!(Local::egress(stage.state.path()).unwrap().len(), wanted.len());
     })
@@ -384,7 +384,7 @@ fn egress_passes_on_what_it_should() -> Result<(), libtest_mimic::Failed> {
                 "{gone}: {echoed}"
             );
         }
-        // One body, whatever is said of its length, and nothing after it.
+        // One body, whatever the headers say about its length, and nothing after it.
         let answer = say(
             &sandbox,
             "POST http://origin.example/echo HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 6\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n\
@@ -415,7 +415,7 @@ fn egress_checks_each_request() -> Result<(), libtest_mimic::Failed> {
         let answer = say(&sandbox, &both).await;
         let found: Vec<_> =
             answer.match_indices("HTTP/1.1 ").map(|(at, _)| &answer[at + 9..at + 12]).collect();
-        // The head of a request ends in the same letters.
+        // The head of the request ends in the same characters.
         let found: Vec<_> = found.into_iter().filter(|status| status.parse::<u16>().is_ok()).collect();
         assert_eq!(found, ["200", "403", "200"], "{answer}");
     })
@@ -425,7 +425,7 @@ fn egress_of_odd_programs() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = stage();
         let sandbox = stage.online("a", &[], &[]).await;
-        // Those that say nothing, and hold what they can.
+        // Idle clients that hold as many connections as they can.
         let hold = "for i in $(seq 10 60); do eval \"exec $i<>/dev/tcp/127.0.0.1/3128\"; done; sleep 9";
         sandbox.exec(command(&["bash", "-c", &format!("({hold}) > /dev/null 2>&1 &")])).await.unwrap();
         for (bytes, wanted) in [
@@ -493,7 +493,7 @@ fn egress_ends_with_the_sandbox() -> Result<(), libtest_mimic::Failed> {
             } else {
                 sandbox.destroy().await.unwrap();
             }
-            // Its end reaches the server.
+            // The server notices its end.
             stream.readable().await.unwrap();
             assert_eq!(stream.try_read(&mut [0]).unwrap_or(0), 0);
         }

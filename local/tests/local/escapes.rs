@@ -1,5 +1,5 @@
-//! The ways out of a sandbox that have been found elsewhere (`koze_local::prove`), each tried twice: in a sandbox
-//! as it is, where nothing may be taken; and in a control, where it must be.
+//! Known escape techniques (`koze_local::prove`), each attempted twice: in a sandbox as it is, where it must fail, and
+//! in a control, where it must succeed.
 
 use koze_local::Weakness;
 use koze_local::prove::{self, Fault, Prover, Verdict};
@@ -10,7 +10,7 @@ use crate::stage::{is_root, within};
 
 pub(crate) const TESTS: &[Test] = &[("a_proof_says_what_is_open", a_proof_says_what_is_open)];
 
-/// All of them. A control that only root can play is left out for others, and says so.
+/// Returns all attempts. A control that requires root is left out for other users, with a message.
 pub(crate) fn trials(kind: &str) -> Vec<Trial> {
     prove::attempts()
         .flat_map(|name| {
@@ -46,7 +46,7 @@ fn proved(work: impl AsyncFnOnce(Prover) -> Result<(), Fault>) -> Result<(), Fai
     })
 }
 
-/// The control of `koze doctor --prove` itself: in a sandbox that lacks a protection it does not say that all holds.
+/// The control of `koze doctor --prove` itself: for a sandbox that lacks a protection, it must not report success.
 fn a_proof_says_what_is_open() -> Result<(), Failed> {
     within(async {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Files: every operation, odd names, and links that move.
+//! Files: all operations, unusual names, and links that change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,7 @@ fn names_of_every_kind() -> Result<(), libtest_mimic::Failed> {
             );
             assert_eq!(code(sandbox.stat(at(bad))).await, Code::InvalidInput, "{bad:?}");
         }
-        // A name that is no text is listed, and nothing else goes wrong.
+        // A name that is not UTF-8 is listed without affecting others.
         sh(&sandbox, "touch \"$(printf '/workspace/\\377')\"").await;
         assert_eq!(sandbox.list(at("/workspace")).await.unwrap()[0].name, "\u{fffd}");
     })
@@ -107,11 +107,11 @@ fn links() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(code(sandbox.make_link(at("/tmp/none"), "")).await, Code::InvalidInput);
         assert_eq!(sandbox.stat(at("/tmp/link")).await.unwrap().kind, Kind::Link("real".into()));
         assert_eq!(text(&sandbox, "/tmp/link").await, "real");
-        // Written through, and still a link.
+        // Writing follows the link, which stays a link.
         sandbox.write(at("/tmp/link"), b"other".into(), Write::Replace).await.unwrap();
         assert_eq!(text(&sandbox, "/tmp/real").await, "other");
         assert_eq!(sandbox.stat(at("/tmp/link")).await.unwrap().kind, Kind::Link("real".into()));
-        // One that leads nowhere makes the file there.
+        // Writing through a dangling link creates its target.
         sandbox.make_link(at("/tmp/ahead"), "/workspace/x/made").await.unwrap();
         assert_eq!(code(sandbox.read(at("/tmp/ahead"), 0, 1)).await, Code::NotFound);
         sandbox.write(at("/tmp/ahead"), b"made".into(), Write::Append).await.unwrap();
@@ -121,7 +121,7 @@ fn links() -> Result<(), libtest_mimic::Failed> {
             code(sandbox.write(at("/tmp/circle"), b"x".into(), Write::Replace)).await,
             Code::InvalidInput
         );
-        // Taken away itself, not what it leads to.
+        // Removing removes the link itself, not its target.
         sandbox.remove(at("/tmp/link")).await.unwrap();
         assert_eq!(text(&sandbox, "/tmp/real").await, "other");
     })
@@ -149,7 +149,7 @@ fn directories() -> Result<(), libtest_mimic::Failed> {
         }
         assert_eq!(code(sandbox.write(at("/new"), vec![1], Write::Replace)).await, Code::PermissionDenied);
         assert_eq!(code(sandbox.make_dir(at("/usr/new"))).await, Code::PermissionDenied);
-        // Many of them, more than one packet holds.
+        // More entries than fit in one packet.
         out(&sandbox, "mkdir /tmp/many; cd /tmp/many; seq -f 'a-rather-long-name-%g' 3000 | xargs touch")
             .await;
         assert_eq!(sandbox.list(at("/tmp/many")).await.unwrap().len(), 3000);
@@ -166,7 +166,7 @@ fn moves() -> Result<(), libtest_mimic::Failed> {
         sandbox.rename(at("/tmp/one"), at("/tmp/two")).await.unwrap();
         assert_eq!(text(&sandbox, "/tmp/two").await, "/tmp/one");
         assert_eq!(code(sandbox.rename(at("/tmp/one"), at("/tmp/two"))).await, Code::NotFound);
-        // From one mount to another, with all that is in it.
+        // A directory with its content, from one mount to another.
         out(&sandbox, "mkdir -p /tmp/d/e; echo x > /tmp/d/f; chmod 751 /tmp/d/f; ln -s /nowhere /tmp/d/l")
             .await;
         sandbox.rename(at("/tmp/d"), at("/workspace/d")).await.unwrap();
@@ -248,7 +248,7 @@ fn replaced_in_one_step() -> Result<(), libtest_mimic::Failed> {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
         sandbox.write(at("/tmp/f"), vec![b'a'; 300_000], Write::Replace).await.unwrap();
-        // Looks from inside for a file that is neither the one nor the other.
+        // A program in the sandbox looks for a file that has neither content.
         let looker = sandbox.clone();
         let looks = tokio::spawn(async move {
             let script = "i=0; while [ $i -lt 150 ]; do tr -d '\\n' < /tmp/f | fold -w 1 | sort -u | tr -d '\\n'; wc -c < /tmp/f; i=$((i+1)); done | sort | uniq -c | awk '{print $2}'";
@@ -316,7 +316,7 @@ fn confined() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(code(sandbox.list(inside("/workspace/up"))).await, Code::PathEscape);
         assert_eq!(code(sandbox.set_mode(inside("/workspace/out"), 0o777)).await, Code::PathEscape);
         assert_eq!(out(&sandbox, "ls -A /tmp").await, "workspace2");
-        // The link itself lies inside.
+        // The link itself is inside.
         assert!(matches!(sandbox.stat(inside("/workspace/out")).await.unwrap().kind, Kind::Link(_)));
         sandbox.remove(inside("/workspace/out")).await.unwrap();
         assert!(text(&sandbox, "/etc/passwd").await.contains("user"));
@@ -334,7 +334,7 @@ fn links_that_change() -> Result<(), libtest_mimic::Failed> {
         .await;
         let swap = "cd /workspace; ln -s good g; ln -s /tmp/bad b
                     while :; do cp -P b n; mv -T n l; cp -P g n; mv -T n l; done";
-        // Faster where there is Python: two renames, and no process in between.
+        // Faster with Python: two renames without another process.
         let fast = "import os\nos.chdir('/workspace')\n\
                     while True:\n for t in ('/tmp/bad','good'):\n  os.symlink(t,'n'); os.rename('n','l')";
         let python = sh(&sandbox, "command -v python3").await.exit_code == 0;
@@ -372,7 +372,7 @@ fn large() -> Result<(), libtest_mimic::Failed> {
         let sandbox = stage.open("a").await;
         let bytes: Vec<u8> = (0..40_000_000_u32).map(|n| n.to_le_bytes()[(n % 3) as usize]).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        // Meanwhile other calls go on.
+        // Other calls run meanwhile.
         let (other, done) = (sandbox.clone(), Arc::clone(&stop));
         let other = tokio::spawn(async move {
             let mut calls = 0;
@@ -391,7 +391,7 @@ fn large() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// More than a message of the guest's holds: it comes page by page, and the sandbox lives on.
+/// More than fits in a message of the guest: it is listed page by page, and the sandbox stays alive.
 fn files_of_a_large_directory() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();

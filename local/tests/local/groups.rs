@@ -1,5 +1,5 @@
-//! The other groups of a plain user. Whether they can be given up is for the system to allow: `newgidmap`, and an entry of
-//! `/etc/subgid`, which here is a file of the test's, in a mount namespace of its own.
+//! Supplementary groups of an unprivileged user. Dropping them requires `newgidmap` and an entry in `/etc/subgid`,
+//! which here is a test file in a private mount namespace.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -11,14 +11,14 @@ use koze_local::{Local, Weakness};
 use crate::NOBODY as USER;
 use crate::stage::{id, is_root, open_to_all, settings, sh, within};
 
-/// Makes this program one that has a sandbox read a file: the state directory, the file's directory, and whether the
-/// groups stay come next.
+/// The argument that makes this program read a file from a sandbox; the state directory, the file's directory, and
+/// whether the groups are kept follow.
 pub(crate) const READER: &str = "--read-as-a-member";
 
-/// A group beside its own.
+/// A supplementary group.
 const OTHER: u32 = 54_322;
 
-/// Both take root, to become a user with such groups.
+/// Both tests require root, to become a user with such groups.
 pub(crate) fn trials(kind: &str) -> Vec<libtest_mimic::Trial> {
     let trial = |name: &str, groups: &'static str, read: bool| {
         let run = move || {
@@ -63,7 +63,7 @@ fn read_with(groups: &str) -> String {
     String::from_utf8(run.stdout).unwrap().trim_end().to_owned()
 }
 
-/// Says whether a sandbox reads the file.
+/// Prints whether a sandbox can read the file.
 pub(crate) fn read() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(2).collect();
     let seen = arguments[1].clone();

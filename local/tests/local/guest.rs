@@ -1,4 +1,4 @@
-//! The guest and the host's own code, against what a sandbox prepares for them.
+//! The guest and the host's code against hostile sandboxes.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -24,19 +24,23 @@ fn signals() -> Result<(), libtest_mimic::Failed> {
         out(&sandbox, "sleep 98731 > /dev/null 2>&1 & echo $! > /tmp/pid").await;
         let output = sandbox.exec(kill.clone()).await.unwrap();
         assert_eq!(output.stdout, b"on\n");
-        // It is still the same one, with all that it looks after.
+        // It is still the same guest, with its processes.
         assert_eq!(out(&sandbox, "kill -0 $(cat /tmp/pid) && echo there").await, "there");
     })?;
     within(async {
         let stage = Stage::weakened(vec![Weakness::Processes]);
         let sandbox = stage.open("a").await;
         let error = sandbox.exec(kill.clone()).await.unwrap_err();
-        assert_eq!(error.code, Code::Unavailable, "the control: a guest that is no first process is ended");
+        assert_eq!(
+            error.code,
+            Code::Unavailable,
+            "the control: a guest that is not the first process is killed"
+        );
         assert_eq!(out(&sandbox, "echo back").await, "back");
     })
 }
 
-/// Directories that the host makes when a sandbox wakes may be links by then.
+/// Directories that the host creates when a sandbox wakes may have been replaced by links.
 fn planted_links() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let outside = tempfile::tempdir().unwrap();
@@ -62,7 +66,7 @@ fn planted_links() -> Result<(), libtest_mimic::Failed> {
         assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
         assert_eq!(fs::read_dir(&there).unwrap().count(), 0);
 
-        // The control: whoever follows the link gets there.
+        // The control: following the link leads there.
         let directories = fs::read_dir(state.path()).unwrap().map(|entry| entry.unwrap().path());
         let own = directories.map(|path| path.join("files/user-data")).find(|path| path.is_dir()).unwrap();
         fs::set_permissions(own.join("uploads"), fs::Permissions::from_mode(0o700)).unwrap();

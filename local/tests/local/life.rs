@@ -1,4 +1,4 @@
-//! How sandboxes come, sleep, wake, and go.
+//! The lifecycle of sandboxes: creation, sleep, wakeup and destruction.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command as Process, ExitCode};
@@ -11,10 +11,11 @@ use koze_local::Local;
 use crate::Test;
 use crate::stage::{Stage, at, command, host, id, out, settings, sh, until, victim, within};
 
-/// Makes this program one that runs a sandbox until it is killed: the state directory comes on standard input.
+/// The argument that makes this program run a sandbox until it is killed; the state directory is read from standard
+/// input.
 pub(crate) const SUPERVISOR: &str = "--supervisor";
 
-/// Makes this program one that opens a sandbox where the kernel forbids it.
+/// The argument that makes this program open a sandbox where the kernel denies namespaces.
 pub(crate) const FORBIDDEN: &str = "--forbidden";
 
 pub(crate) const TESTS: &[Test] = &[
@@ -31,7 +32,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_hundred", a_hundred),
 ];
 
-/// Prints how long things take, in the middle: `cargo test -p koze-local --test local -- --measure`.
+/// Prints median durations: `cargo test -p koze-local --test local -- --measure`.
 pub(crate) fn measure() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -67,7 +68,7 @@ pub(crate) fn supervise() -> ExitCode {
         let sandbox = local.open(&id("kept"), &settings()).await.unwrap().sandbox;
         let mark = "(setsid sleep 98761 > /dev/null 2>&1 &) ; sleep 98761 > /dev/null 2>&1 & echo kept > /workspace/file";
         sh(&sandbox, mark).await;
-        // One that is stopped, and hangs on until its time is up.
+        // A stopped program, which lasts until its timeout.
         let mut stopped = command(&["sh", "-c", "kill -STOP $$"]);
         stopped.timeout = Duration::from_secs(1);
         assert_eq!(sandbox.exec(stopped).await.unwrap().exit_code, 124);
@@ -84,7 +85,7 @@ fn supervisor(stage: &Stage) -> Child {
     child
 }
 
-/// Processes of this machine that are below this one. By their parents, for what is left behind has another.
+/// Returns the descendants of a process by parent, because orphans are reparented.
 fn below(root: u32) -> Vec<u32> {
     let mut all = vec![root];
     let mut next = 0;
@@ -99,7 +100,7 @@ fn below(root: u32) -> Vec<u32> {
 }
 
 fn alive(pid: u32) -> bool {
-    // A zombie whose new parent has not looked yet is no process any more.
+    // An unreaped zombie does not count as a process.
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
 }
@@ -122,7 +123,7 @@ fn opened_once() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(created, 1);
         sandboxes[0].write(at("/tmp/x"), b"x".into(), Write::Replace).await.unwrap();
         assert_eq!(out(&sandboxes[2], "cat /tmp/x").await, "x");
-        // Another settings does not change it.
+        // Other settings do not change it.
         let mut other = settings.clone();
         other.profile.name = "other".into();
         let opened = stage.local.open(&name, &other).await.unwrap();
@@ -159,7 +160,7 @@ fn refused() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Opens a sandbox in the state directory named next, and prints what comes of it.
+/// Opens a sandbox in the given state directory, and prints the result.
 pub(crate) fn open_where_forbidden() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -174,7 +175,7 @@ pub(crate) fn open_where_forbidden() -> ExitCode {
 
 fn forbidden_namespaces() -> Result<(), libtest_mimic::Failed> {
     let scratch = tempfile::tempdir()?;
-    // A namespace in which no other may be made; first the control, in which they may.
+    // A namespace in which no others can be created; first the control, in which they can.
     for (most, wanted) in [("100", "opened\n"), ("0", "unavailable: the kernel refused namespaces")] {
         let script =
             format!("echo {most} > /proc/sys/user/max_user_namespaces && exec \"$0\" {FORBIDDEN} \"$1\"");
@@ -204,7 +205,7 @@ fn sleeps_and_wakes() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(out(&sandbox, "sleep 1.5; echo done").await, "done");
         until("it sleeps", async || sandbox.status().await.unwrap() == Status::Sleeping).await;
         assert_eq!(stage.local.list(&id("a").session).await.unwrap()[0].status, Status::Sleeping);
-        // To look does not wake it; to call does.
+        // Querying its status does not wake it; a call does.
         assert_eq!(sandbox.status().await.unwrap(), Status::Sleeping);
         assert_eq!(
             out(&sandbox, "cat /home/user/f; ls -d /proc/[0-9]* | wc -l").await.lines().next(),
@@ -280,7 +281,7 @@ fn killed_supervisor_leaves_nothing() -> Result<(), libtest_mimic::Failed> {
         let mut child = supervisor(&stage);
         let all = below(child.id());
         assert!(all.len() >= 3, "{all:?}");
-        // While it runs, nobody else may.
+        // While it runs, no other program can use the sandbox.
         let opened = stage.local.open(&id("kept"), &settings()).await.unwrap();
         assert!(!opened.created);
         assert_eq!(opened.sandbox.status().await.unwrap(), Status::Running);
@@ -295,7 +296,7 @@ fn killed_supervisor_leaves_nothing() -> Result<(), libtest_mimic::Failed> {
             .map(|pid| std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default())
             .collect();
         assert!(left.is_empty(), "{left:#?}");
-        // Its files are there, and now the sandbox can be had.
+        // Its files still exist, and the sandbox can now be used.
         assert_eq!(out(&opened.sandbox, "cat /workspace/file").await, "kept");
         assert_eq!(stage.local.list(&id("kept").session).await.unwrap().len(), 1);
     })
@@ -310,7 +311,7 @@ fn two_providers() -> Result<(), libtest_mimic::Failed> {
         let created =
             [&one, &two].into_iter().filter(|opened| opened.as_ref().is_ok_and(|opened| opened.created));
         assert_eq!(created.count(), 1);
-        // Different sandboxes do not get into each other's way.
+        // Different sandboxes do not interfere.
         let mine = stage.open("mine").await;
         let theirs = other.open(&id("theirs"), &settings).await.unwrap().sandbox;
         assert_eq!(
@@ -320,7 +321,7 @@ fn two_providers() -> Result<(), libtest_mimic::Failed> {
         let listed = other.list(&name.session).await.unwrap();
         assert_eq!(listed.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(), ["a", "mine", "theirs"]);
         assert!(listed.iter().all(|info| info.status == Status::Running));
-        // What one lets go of, the other gets, with its files.
+        // A sandbox that one provider releases is available to the other, with its files.
         out(&theirs, "echo from there > /workspace/f").await;
         drop((theirs, other, two));
         assert_eq!(out(&stage.open("theirs").await, "cat /workspace/f").await, "from there");

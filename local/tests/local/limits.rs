@@ -1,4 +1,4 @@
-//! What takes too much ends, and nothing else does.
+//! Programs that exceed a limit are killed, and nothing else is.
 #![allow(unsafe_code, reason = "many processes at once have no safe form")]
 
 use std::io::Write as _;
@@ -12,13 +12,13 @@ use koze_local::{LocalSandbox, Weakness};
 use crate::Test;
 use crate::stage::{Stage, at, command, is_root, out, put_probe, sh, until, within};
 
-/// Makes this program one that takes much memory where it is hard to see. With another argument, its descriptors cannot be
-/// listed.
+/// The argument that makes this program use much memory that is hard to detect. A further argument makes its
+/// descriptors unlistable.
 pub(crate) const HOG: &str = "--memory-hog";
-/// Makes this program one that has more descriptors than the watch can look at.
+/// The argument that makes this program hold more descriptors than the watch can check.
 pub(crate) const DESCRIPTORS: &str = "--many-descriptors";
 
-/// Makes this program one that has the kernel hold much data for it.
+/// The argument that makes this program hold much data in the kernel.
 pub(crate) const SOCKETS: &str = "--full-sockets";
 
 pub(crate) const TESTS: &[Test] = &[
@@ -37,7 +37,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("empty_files_are_not_for_nothing", empty_files),
 ];
 
-/// A sandbox beside the bad one must not notice.
+/// Another sandbox must not be affected.
 async fn well(sandbox: &LocalSandbox) {
     let start = Instant::now();
     assert_eq!(out(sandbox, "echo well").await, "well");
@@ -67,7 +67,7 @@ fn memory_hog() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let (bad, good) = (stage.sized(64, 200).await, stage.open("good").await);
-        // The control: what fits is let be.
+        // The control: usage within the limit is allowed.
         assert_eq!(
             sh(&bad, "head -c 20000000 /dev/zero | tail -c 20000000 > /dev/null; sleep 0.5").await.exit_code,
             0
@@ -88,7 +88,7 @@ fn hidden_memory_hog() -> Result<(), libtest_mimic::Failed> {
         let stage = Stage::new();
         let bad = stage.sized(64, 200).await;
         put_probe(&bad).await;
-        // What no process maps the kernel lays to nobody's charge: it may end the guest, and with it the sandbox.
+        // The kernel charges unmapped memory to no process: it may kill the guest, and with it the sandbox.
         match bad.exec(command(&["/home/user/probe", HOG])).await {
             Ok(ended) => assert_eq!(ended.exit_code, 137, "{ended:?}"),
             Err(error) => assert_eq!(error.code, koze_core::Code::Unavailable, "{error}"),
@@ -97,7 +97,7 @@ fn hidden_memory_hog() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// The descriptors of such a process can be listed by root alone.
+/// Only root can list the descriptors of such a process.
 fn undumpable_memory_hog() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -113,11 +113,11 @@ fn undumpable_memory_hog() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// How long a program holds what it has taken: by far longer than a busy machine needs to see it, where it is to be seen.
+/// How long a program holds its resources: far longer than a busy machine needs to detect it, if it can be detected.
 const FOR_GOOD: &str = "45";
 const FOR_A_WHILE: &str = "4";
 
-/// For how long this program was told to hold what it has taken.
+/// Returns how long this program should hold its resources.
 fn told() -> Duration {
     Duration::from_secs(std::env::args().nth(2).unwrap().parse().unwrap())
 }
@@ -133,7 +133,7 @@ fn who_blinds_the_watch_is_ended() -> Result<(), libtest_mimic::Failed> {
         let ended = blinding(&Stage::new(), FOR_GOOD).await;
         assert_eq!(ended.exit_code, 137, "{ended:?}");
         let why = String::from_utf8(ended.stderr).unwrap();
-        // Whichever part of its budget is used up first.
+        // Depending on which part of the budget is used up first.
         assert!(
             why.contains("killed: they had more than 65536 descriptors open") || why.contains("too many"),
             "{why}"
@@ -141,7 +141,7 @@ fn who_blinds_the_watch_is_ended() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Without a budget the watch looks at all of them, for as long as that takes.
+/// Without a budget, the watch checks all of them, however long that takes.
 fn who_blinds_the_watch_goes_on() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let ended = blinding(&Stage::weakened(vec![Weakness::Budget]), FOR_A_WHILE).await;
@@ -149,15 +149,15 @@ fn who_blinds_the_watch_goes_on() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Many processes with copies of many descriptors each, for some seconds.
+/// Creates many processes with copies of many descriptors, for some seconds.
 pub(crate) fn many_descriptors() -> ExitCode {
     let null = std::fs::File::open("/dev/null").unwrap();
     let copies: Vec<_> = (0..4000).map(|_| rustix::io::dup(&null).unwrap()).collect();
     for _ in 0..40 {
-        // SAFETY: this program has one thread, and the copy only waits.
+        // SAFETY: this program is single-threaded, and the copy only waits.
         if unsafe { libc::fork() } == 0 {
             std::thread::sleep(told());
-            // SAFETY: ends the copy at once.
+            // SAFETY: exits the copy at once.
             unsafe { libc::_exit(0) };
         }
     }
@@ -178,7 +178,7 @@ fn socket_memory_hog() -> Result<(), libtest_mimic::Failed> {
             Ok(ended) => {
                 assert_eq!(ended.exit_code, 137, "{ended:?}");
                 let why = String::from_utf8(ended.stderr).unwrap();
-                // As root the kernel may be quicker, and says nothing.
+                // As root, the kernel may act first, without a message.
                 assert!(is_root() || why.contains("MiB of memory"), "{why}");
             }
             Err(error) => assert_eq!(error.code, koze_core::Code::Unavailable, "{error}"),
@@ -197,7 +197,7 @@ fn socket_memory_unseen() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Fills sockets that nobody reads with some 300 MB, for some seconds; half of those who wrote are gone.
+/// Fills unread sockets with about 300 MB, for some seconds; half of the writers are closed.
 pub(crate) fn hold_in_sockets() -> ExitCode {
     let piece = vec![0; 64 << 10];
     let mut all = Vec::new();
@@ -211,7 +211,7 @@ pub(crate) fn hold_in_sockets() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Names of one file take nothing of the disk but their directory, and each of them is looked at.
+/// Further names of a file take disk space only in their directory, but each has to be checked.
 fn a_tree_without_an_end() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -224,14 +224,14 @@ fn a_tree_without_an_end() -> Result<(), libtest_mimic::Failed> {
         assert!(why.contains("files, or directories"), "{why}");
         let full = sandbox.write(at("/home/user/one-more"), Vec::new(), Write::Replace).await;
         assert_eq!(full.unwrap_err().code, koze_core::Code::TooLarge);
-        // What takes it away gets on, if not at once.
+        // A cleanup succeeds eventually.
         until("it is gone", async || sh(&sandbox, "rm -rf /workspace/b*").await.exit_code == 0).await;
         until("there is room", async || sandbox.write(at("/tmp/x"), vec![1], Write::Replace).await.is_ok())
             .await;
     })
 }
 
-/// Takes memory that no process maps, a good deal more than a small sandbox has.
+/// Uses memory that no process maps, much more than a small sandbox may have.
 pub(crate) fn hog() -> ExitCode {
     if std::env::args().nth(2).is_some() {
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).unwrap();
@@ -264,7 +264,7 @@ fn disk_filler() -> Result<(), libtest_mimic::Failed> {
             wrote.is_err_and(|error| error.code == koze_core::Code::TooLarge)
         })
         .await;
-        // What takes files away may, and then there is room again.
+        // A program that removes files may run, and then there is space again.
         assert_eq!(sh(&bad, "rm -f /workspace/*; sleep 1").await.exit_code, 0);
         until("there is room", async || bad.write(at("/tmp/x"), vec![1], Write::Replace).await.is_ok()).await;
     })
@@ -276,7 +276,7 @@ fn nameless_disk_filler() -> Result<(), libtest_mimic::Failed> {
         let bad = stage.sized(256, 30).await;
         let fill = "exec 3> /tmp/f; rm /tmp/f; while :; do head -c 1000000 /dev/zero >&3 || sleep 20; exec 4>&3; exec 3> /tmp/g; rm /tmp/g; sleep 0.02;
                     eval \"exec $((n=${n:-4}+1))>&3\"; done";
-        // Bash, for numbers of more than one digit.
+        // Bash, because numbers have more than one digit.
         let ended = bad.exec(command(&["bash", "-c", fill])).await.unwrap();
         assert_eq!(ended.exit_code, 137, "{ended:?}");
     })
@@ -292,7 +292,7 @@ fn one_long_file() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// A file system has only so many places for files, which all sandboxes share.
+/// A file system has a limited number of inodes, which all sandboxes share.
 fn empty_files() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();

@@ -1,4 +1,4 @@
-//! What a sandbox may take of what the whole machine shares, beside the attempts to take more.
+//! What a sandbox may use of machine-wide resources. The attempts to exceed these limits are among the escapes.
 
 use koze_local::Weakness;
 use koze_local::prove::Prover;
@@ -12,7 +12,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("namespaces_are_refused_by_the_kernel_itself", kernel_refuses_namespaces),
 ];
 
-/// Programs that want room write it, and what gives room back is let be.
+/// Programs allocate space by writing, and calls that free space are allowed.
 fn disk_is_taken_by_writing() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let sandbox = Stage::new();
@@ -28,7 +28,7 @@ fn disk_is_taken_by_writing() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Programs that switch core files off go on.
+/// Programs that disable core dumps keep running.
 fn core_files_stay_off() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -38,7 +38,7 @@ fn core_files_stay_off() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// The filter is not all there is.
+/// The filter is not the only protection.
 fn kernel_refuses_namespaces() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The local sandbox, end to end: as the user who runs the tests, and where that is root, as a plain user as well.
+//! The local sandbox, end to end: as the user who runs the tests and, if that is root, again as an unprivileged user.
 #![cfg(target_os = "linux")]
 
 mod agent;
@@ -31,7 +31,7 @@ use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// Says that this run is the one of the plain user. And the user and group of `nobody`.
+/// The argument of the unprivileged run, and the user and group of `nobody`.
 const PLAIN: &str = "KOZE_TEST_PLAIN";
 const NOBODY: u32 = 65_534;
 
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     }
     let plain = std::env::var_os(PLAIN).is_some();
     let mut arguments = Arguments::from_args();
-    // As the standard harness does it.
+    // Like the standard test harness.
     let threads = || std::env::var("RUST_TEST_THREADS").ok()?.parse().ok();
     arguments.test_threads = arguments.test_threads.or_else(threads);
     let all = [
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
     as_nobody()
 }
 
-/// Runs all of it once more, from a copy that the plain user can get at.
+/// Runs everything again, from a copy that the unprivileged user can access.
 fn as_nobody() -> ExitCode {
     let scratch = tempfile::tempdir().unwrap();
     let copy = scratch.path().join("local");

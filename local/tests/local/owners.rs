@@ -1,4 +1,4 @@
-//! Who a sandbox's user is on the host.
+//! The host user of a sandbox.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use koze_local::{Local, Weakness};
 use crate::Test;
 use crate::stage::{Stage, at, id, is_root, out, settings, within};
 
-/// The user that all sandboxes of root had once: the first subordinate one that useradd hands out.
+/// The user that earlier versions used for all of root's sandboxes: the first subordinate one that useradd assigns.
 const FORMER: u32 = 100_000;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -22,7 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("what_is_transferred_is_the_receivers", transferred),
 ];
 
-/// The directories of the sandboxes in a state directory, and who owns their homes.
+/// Returns the directories of the sandboxes in a state directory, and the owners of their homes.
 fn owners(state: &Path) -> Vec<(PathBuf, u32)> {
     let all = fs::read_dir(state).unwrap().map(|entry| entry.unwrap().path());
     let home = |path: PathBuf| Some((path.clone(), fs::metadata(path.join("files/home")).ok()?.uid()));
@@ -95,7 +95,7 @@ fn user_stays() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Their files are given to the new user, links and what is shut as well, and nothing that a link leads to.
+/// Their files are given to the new user, including links and inaccessible directories, but not the targets of links.
 fn users_of_before() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let foreign = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Ports of a sandbox, as a browser reaches them.
+//! Ports of a sandbox, accessed like a browser.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -69,13 +69,13 @@ fn preview_answers() -> Result<(), libtest_mimic::Failed> {
             );
         }
         assert!(!echoed.contains("X-Mine") && !echoed.contains("else"), "{echoed}");
-        // The whole URL in the first line, and a name in capitals.
+        // An absolute URL in the request line, and a name in capitals.
         let (status, _) = browser.send(&format!(
             "GET {}echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
             url.to_uppercase().replace("HTTP://", "http://")
         ));
         assert_eq!(status, 200);
-        // The same URL again, and another port of the same sandbox: this one answers by IPv6 alone.
+        // The same URL again, and another port of the same sandbox, which listens only on IPv6.
         assert_eq!(sandbox.expose(8080).await.unwrap(), url);
         let other = sandbox.expose(8081).await.unwrap();
         assert_eq!(other, url.replace("8080-", "8081-"));
@@ -99,7 +99,7 @@ fn preview_hides_the_rest() -> Result<(), libtest_mimic::Failed> {
         let wrong = String::from_utf8(wrong).unwrap();
         let answers: HashSet<_> = [
             &wrong,
-            // Somebody else's token, an unknown name, no token, and what is no name at all.
+            // The token of another sandbox, an unknown name, a missing token, and an invalid name.
             &right.replace("-one-", "-two-"),
             &right.replace("-one-", "-three-"),
             &right.replace(&token(&urls[0]), ""),
@@ -122,7 +122,7 @@ fn preview_hides_the_rest() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(browser.get("/").0, 502);
         one.destroy().await.unwrap();
         assert_eq!(browser.get("/").0, 404);
-        // The next of that name is another one.
+        // A new sandbox with that name is a different one.
         let again = stage.open("one").await.expose(8080).await.unwrap();
         assert_ne!(token(&again), token(&urls[0]));
         assert_eq!(browser.get("/").0, 404);
@@ -169,7 +169,7 @@ fn preview_upgrades() -> Result<(), libtest_mimic::Failed> {
         stream.get_mut().write_all(b"later").unwrap();
         stream.read_exact(&mut answer[..5]).unwrap();
         assert_eq!(&answer[..5], b"LATER");
-        // One way ends, and the other goes on.
+        // One direction ends, and the other continues.
         stream.get_mut().shutdown(Shutdown::Write).unwrap();
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
@@ -178,7 +178,7 @@ fn preview_upgrades() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// A connection that is no HTTP any more, with what is sent along with the request.
+/// An upgraded connection, with data that is sent along with the request.
 fn upgraded(browser: &Browser, along: &str) -> std::io::BufReader<std::net::TcpStream> {
     let mut stream = browser.connect();
     let host = &browser.host;
@@ -218,7 +218,7 @@ fn preview_of_odd_browsers() -> Result<(), libtest_mimic::Failed> {
         server::inside(&sandbox, "127.0.0.1:8080").await;
         let browser = Browser::new(&sandbox.expose(8080).await.unwrap());
         let host = &browser.host;
-        // Those that say nothing, or half of it, or go away, are in nobody's way.
+        // Idle clients, incomplete requests and disconnects do not block others.
         let silent: Vec<_> = (0..20).map(|_| browser.connect()).collect();
         for half in ["GET / HT", "GET /never HTTP/1.1\r\nHost: "] {
             browser.connect().get_mut().write_all(half.as_bytes()).unwrap();
@@ -228,7 +228,7 @@ fn preview_of_odd_browsers() -> Result<(), libtest_mimic::Failed> {
         drop(gone);
         assert_eq!(browser.get("/echo").0, 200);
         drop(silent);
-        // One body, whatever is said of its length, and nothing after it.
+        // One body, whatever the headers say about its length, and nothing after it.
         let (status, text) = browser.send(&format!(
             "POST /echo HTTP/1.1\r\nHost: {host}\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n\
              4\r\nbody\r\n0\r\n\r\n"
@@ -272,12 +272,12 @@ fn preview_sleeps_and_wakes() -> Result<(), libtest_mimic::Failed> {
         let mut answer = [0; 2];
         stream.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"UP");
-        // A request whose browser has gone does not.
+        // A request whose browser has disconnected does not.
         let mut gone = browser.connect();
         write!(gone.get_mut(), "GET /never HTTP/1.1\r\nHost: {}\r\n\r\n", browser.host).unwrap();
         drop((stream, gone));
         until("it sleeps", async || sandbox.status().await.unwrap() == Status::Sleeping).await;
-        // A request wakes it; its programs are gone.
+        // A request wakes it; its programs have ended.
         assert_eq!(browser.get("/echo").0, 502);
         assert_eq!(sandbox.status().await.unwrap(), Status::Running);
         server::start(&sandbox, "127.0.0.1:8080").await;
@@ -297,7 +297,7 @@ fn preview_outlives_its_provider() -> Result<(), libtest_mimic::Failed> {
         until("nobody listens", async || std::net::TcpStream::connect(("127.0.0.1", browser.port)).is_err())
             .await;
         let local = Local::new(state.path()).unwrap();
-        // Nobody has opened it yet, and it is there.
+        // It exists, although this provider has not opened it.
         assert_eq!(browser.get("/echo").0, 502);
         let sandbox = local.open(&id("a"), &settings()).await.unwrap().sandbox;
         server::start(&sandbox, "127.0.0.1:8080").await;
@@ -316,7 +316,7 @@ fn preview_of_two_providers() -> Result<(), libtest_mimic::Failed> {
         let theirs = other.open(&id("b"), &settings()).await.unwrap().sandbox;
         let there = Browser::new(&theirs.expose(8080).await.unwrap());
         assert_ne!(there.port, browser.port);
-        // The right name and token, at the program that does not run it.
+        // The right name and token, at the program that does not run the sandbox.
         let wrong = Browser { host: browser.host.clone(), port: there.port };
         let (status, text) = wrong.get("/echo");
         assert!(status == 503 && text.contains("another koze process"), "{text}");
@@ -351,7 +351,7 @@ fn preview_a_thousand_times() -> Result<(), libtest_mimic::Failed> {
             stream.read_exact(&mut echoed).unwrap();
             assert!(echoed.ends_with(body.as_bytes()), "{n}");
         }
-        // Two at once.
+        // Two programs at once.
         let at_once: Vec<_> = (0..8)
             .map(|_| {
                 let browser = Browser { host: browser.host.clone(), port: browser.port };
@@ -362,7 +362,7 @@ fn preview_a_thousand_times() -> Result<(), libtest_mimic::Failed> {
             thread.join().unwrap();
         }
         drop(stream);
-        // Other tests of this process open descriptors of their own: what leaks would be one a request.
+        // Other tests of this process open descriptors too; a leak would be one per request.
         let few = async || {
             let sockets = |inode: &str| inode.starts_with("socket:");
             let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
@@ -385,7 +385,7 @@ fn preview_of_a_killed_guest() -> Result<(), libtest_mimic::Failed> {
             std::thread::spawn(move || browser.get("/never"))
         };
         until("it has come", async || {
-            // Two connections to port 8080: the one that is open, and this.
+            // Two connections to port 8080: the open one, and this one.
             let connections = "grep -c ':1F90 [0-9A-F:]* 01 ' /proc/net/tcp || true";
             out(&sandbox, connections).await.parse::<u32>().unwrap() == 2
         })
@@ -404,7 +404,7 @@ fn preview_is_out_of_reach() -> Result<(), libtest_mimic::Failed> {
         server::inside(&one, "127.0.0.1:8080").await;
         let browser = Browser::new(&one.expose(8080).await.unwrap());
         assert_eq!(browser.get("/echo").0, 200, "the control");
-        // Neither directly nor through the proxy, by no name.
+        // Neither directly nor through the proxy, under any name.
         let host = &browser.host;
         let direct = format!("exec 3<>/dev/tcp/127.0.0.1/{}", browser.port);
         assert_ne!(two.exec(command(&["bash", "-c", &direct])).await.unwrap().exit_code, 0);
@@ -435,7 +435,7 @@ fn preview_passes_idle_connections() -> Result<(), libtest_mimic::Failed> {
         for _ in 0..3 {
             let stage = Stage::new();
             let browser = Browser::new(&stage.open("a").await.expose(8080).await.unwrap());
-            // Nothing listens there, and the preview says so.
+            // Nothing listens there, and the preview reports it.
             if server::passes_idle_ones(browser.port, || assert_eq!(browser.get("/").0, 502)) {
                 return;
             }
@@ -453,7 +453,7 @@ fn objects_pass_idle_connections() -> Result<(), libtest_mimic::Failed> {
             let worker = Browser::new(&format!("{}/", objects.url()));
             let token = objects.token();
             let request = format!("GET / HTTP/1.1\r\nkoze-token: {token}\r\nConnection: close\r\n\r\n");
-            // With the token, what is missing besides is named.
+            // With the token, other errors are reported in detail.
             if server::passes_idle_ones(worker.port, || assert_eq!(worker.send(&request).0, 400)) {
                 return;
             }

@@ -1,5 +1,5 @@
-//! The program that a sandbox is started with, which is a file of the host's user: a child of the guest is still that
-//! program when it becomes another, and `#!/proc/self/exe` leads there.
+//! The program that a sandbox is started with, which is a file of the host's user: until a child of the guest calls
+//! exec, it runs that program, and `#!/proc/self/exe` refers to it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -14,11 +14,11 @@ use koze_local::{LocalSandbox, Weakness};
 use crate::Test;
 use crate::stage::{Stage, at, command, is_root, out, put_probe, within};
 
-/// Makes this program one that does nothing for a while.
+/// The argument that makes this program wait.
 pub(crate) const LINGER: &str = "--linger";
-/// Makes this program one that looks for the program with the numbers that come next.
+/// The argument that makes this program look for the program with the given numbers.
 pub(crate) const WATCH: &str = "--watch-programs";
-/// How long is looked.
+/// How long it looks.
 const LOOKED: Duration = Duration::from_secs(3);
 
 pub(crate) const TESTS: &[Test] = &[
@@ -37,7 +37,7 @@ async fn plant(sandbox: &LocalSandbox) {
     sandbox.set_mode(at(SCRIPT), 0o755).await.unwrap();
 }
 
-/// Runs the script, and gives what became of it, and what somebody beside it saw.
+/// Runs the script. Returns its result, and what a concurrent observer saw.
 async fn run(sandbox: &LocalSandbox) -> (Output, String) {
     let host = fs::metadata(std::env::current_exe().unwrap()).unwrap();
     let (device, number) = (host.dev().to_string(), host.ino().to_string());
@@ -63,7 +63,7 @@ fn out_of_reach() -> Result<(), libtest_mimic::Failed> {
         plant(&sandbox).await;
         let (ran, seen) = run(&sandbox).await;
         assert_eq!((ran.exit_code, &*seen), (126, "nothing"), "the guest's program is for nobody else");
-        // Also if it goes on: it cannot be read, so only its own process can open it.
+        // Even then: it is not readable, so only its own process can open it.
         let stage = Stage::weakened(vec![Weakness::Rerun]);
         let sandbox = stage.open("a").await;
         plant(&sandbox).await;
@@ -84,14 +84,14 @@ fn in_reach() -> Result<(), libtest_mimic::Failed> {
         let (_, seen) = run(&sandbox).await;
         let after = fs::metadata(&program).unwrap();
         fs::set_permissions(&program, before.permissions()).unwrap();
-        // The file of root belongs to nobody inside.
+        // In the sandbox, root's file belongs to nobody.
         let (said, mode) =
             if is_root() { ("seen", before.mode()) } else { ("changed", before.mode() | 0o4000) };
         assert_eq!((&*seen, after.mode()), (said, mode), "an attempt that cannot succeed shows nothing");
     })
 }
 
-/// `bash` is looked for where the sandbox cannot write.
+/// `bash` is resolved where the sandbox cannot write.
 fn own_bash() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let (session, _state) = crate::api::session();
@@ -105,13 +105,13 @@ fn own_bash() -> Result<(), libtest_mimic::Failed> {
         assert!(!call(&format!("chmod 755 {SCRIPT}")).await.is_error);
         let ran = call("echo own; echo $0").await;
         assert!(ran.content.contains("own\\nbash"), "{}", ran.content);
-        // The control: a program of the sandbox's own is found by its name.
+        // The control: the sandbox's own programs are found by name.
         let ran = call("bash -c 'echo own'").await;
         assert!(ran.content.contains("taken"), "{}", ran.content);
     })
 }
 
-/// Sandboxes are copies of one process of this program's. Where that is killed, those there are go on, and so do new ones.
+/// Sandboxes are forked from a nursery. If it is killed, existing sandboxes continue, and new ones can be started.
 fn nursery() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -123,7 +123,8 @@ fn nursery() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Makes this program one that kills what is made ahead: in it, no other test takes that for a sandbox of its own meanwhile.
+/// The argument that makes this program kill the prepared copy. In a separate program, no other test uses that copy
+/// meanwhile.
 pub(crate) const AHEAD: &str = "--made-ahead";
 
 fn ahead() -> Result<(), libtest_mimic::Failed> {
@@ -131,8 +132,8 @@ fn ahead() -> Result<(), libtest_mimic::Failed> {
     if status.success() { Ok(()) } else { Err("see above".into()) }
 }
 
-/// The first process of the next sandbox waits in namespaces of its own, but for that of mounts: what is mounted until it is
-/// needed has to be seen. Where it is killed, the next sandbox is made without it.
+/// The prepared first process of the next sandbox waits in its namespaces, except the mount namespace: later mounts
+/// must be visible. If it is killed, the next sandbox is started without it.
 pub(crate) fn kill_what_is_made_ahead() -> ExitCode {
     let done = within(async {
         let stage = Stage::new();
@@ -163,7 +164,7 @@ pub(crate) fn kill_what_is_made_ahead() -> ExitCode {
     if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A child of this program, by its name.
+/// Returns a child of this program by name.
 fn child(name: &str) -> Option<u32> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -178,13 +179,14 @@ fn end(pid: u32) {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
 
-/// Stays for as long as somebody looks.
+/// Waits while the observer is running.
 pub(crate) fn linger() -> ExitCode {
     std::thread::sleep(LOOKED / 4);
     ExitCode::SUCCESS
 }
 
-/// Looks at what every process runs, for a while: says whether one runs the program, and whether its mode could be changed.
+/// Checks the program of every process for a while. Prints whether one runs the program, and whether its mode could be
+/// changed.
 pub(crate) fn watch() -> ExitCode {
     let numbers: Vec<u64> = std::env::args().skip(2).filter_map(|number| number.parse().ok()).collect();
     let start = Instant::now();

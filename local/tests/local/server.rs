@@ -1,5 +1,5 @@
-//! A small HTTP server, and a client that says what it is told byte by byte. The server runs in this process for what
-//! sandboxes reach, and in a sandbox, where this very program is copied to, for what is reached there.
+//! A small HTTP server, and a client that sends exact bytes. The server runs in this process as a target of egress, and
+//! in a sandbox, to which this program is copied, as a target of previews.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,9 +12,9 @@ use koze_local::LocalSandbox;
 
 use crate::stage::{at, out};
 
-/// Makes this program a server at the address named next.
+/// The argument that makes this program a server on the given address.
 pub(crate) const SERVER: &str = "--server";
-/// Longer than anything takes that is not stuck.
+/// A timeout that only stuck operations reach.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(crate) fn run() -> ExitCode {
@@ -24,7 +24,7 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A server in this process. It ends with it.
+/// Starts a server in this process.
 pub(crate) fn here() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,7 +32,7 @@ pub(crate) fn here() -> SocketAddr {
     address
 }
 
-/// A server in a sandbox, which goes on in the background.
+/// Starts a server in the background of a sandbox.
 pub(crate) async fn inside(sandbox: &LocalSandbox, address: &str) {
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     sandbox.write(at("/home/user/server"), program, How::Replace).await.unwrap();
@@ -40,7 +40,7 @@ pub(crate) async fn inside(sandbox: &LocalSandbox, address: &str) {
     start(sandbox, address).await;
 }
 
-/// The same where the program is there already.
+/// The same if the program was already copied.
 pub(crate) async fn start(sandbox: &LocalSandbox, address: &str) {
     let script = format!(
         "rm -f up; mkfifo up; ./server {SERVER} {address} > up 2> /dev/null & read line < up; echo $line"
@@ -63,14 +63,14 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     let head = head(&mut reader)?;
     let path = head.split([' ', '?']).nth(1).unwrap_or_default();
     match path {
-        // The head as it came, and the body.
+        // Echo the head and the body.
         "/echo" => {
             let body = body(&head, &mut reader)?;
             let text = [head.as_bytes(), &body].concat();
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", text.len())?;
             stream.write_all(&text)
         }
-        // Each line of the body when it has come.
+        // Echo each line of the body when it arrives.
         "/lines" => {
             write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
             while let Some(line) = chunk(&mut reader)? {
@@ -116,7 +116,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Everything up to the empty line, which is in it too.
+/// Reads up to and including the empty line.
 pub(crate) fn head(reader: &mut impl BufRead) -> std::io::Result<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -141,7 +141,7 @@ fn body(head: &str, reader: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// One chunk of a body; none at its end.
+/// Reads a chunk of a body. Returns `None` at its end.
 pub(crate) fn chunk(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     let mut line = String::new();
     reader.read_line(&mut line)?;
@@ -152,7 +152,7 @@ pub(crate) fn chunk(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>
     Ok((length > 0).then_some(chunk))
 }
 
-/// A connection to a preview: the address in its URL, and the host to ask for.
+/// A connection to a preview: the address in its URL, and the `Host` to send.
 pub(crate) struct Browser {
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -173,15 +173,15 @@ impl Browser {
         BufReader::new(stream)
     }
 
-    /// What is answered to a request: its status, and all of it.
+    /// Sends a request. Returns the status and the whole response.
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.host))
     }
 
-    /// What is answered to these bytes until the connection is closed.
+    /// Sends bytes. Returns the response until the connection is closed.
     pub(crate) fn send(&self, bytes: &str) -> (u16, String) {
         let mut stream = self.connect();
-        // It may answer before it has read all.
+        // It may respond before it has read everything.
         let _ = stream.get_mut().write_all(bytes.as_bytes());
         let mut text = Vec::new();
         let _ = stream.read_to_end(&mut text);
@@ -190,15 +190,15 @@ impl Browser {
     }
 }
 
-/// Opens connections that say nothing, has an honest client ask, and gives whether that was answered while the last of them
-/// were still waited for: the order says it, not the clock. Where a machine stands still for as long as a stranger is waited
-/// for, it says no, too.
+/// Opens idle connections, then sends an honest request. Returns whether it was answered while the last of them were
+/// still open, which depends on order and not on time. On a machine that stalls for the deadline of a connection, this
+/// returns false too.
 pub(crate) fn passes_idle_ones(port: u16, ask: impl Fn()) -> bool {
     const IDLE: usize = 300;
     let open = || TcpStream::connect(("127.0.0.1", port)).unwrap();
     let idle: Vec<TcpStream> = (0..IDLE).map(|_| open()).collect();
     ask();
-    // Those that are closed together with one that made way are closed by then.
+    // Connections that are closed together with an evicted one are closed by then.
     std::thread::sleep(Duration::from_secs(1));
     idle[IDLE - 50..].iter().all(|mut stream| {
         stream.set_nonblocking(true).unwrap();

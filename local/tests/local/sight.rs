@@ -1,4 +1,4 @@
-//! What a sandbox sees of the host and of others, and what its tools and errors tell.
+//! What a sandbox sees of the host and of other sandboxes, and what its tools and errors reveal.
 
 use koze_core::{Code, Sandbox};
 
@@ -18,7 +18,7 @@ fn host_files_are_out_of_sight() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
-        // The control: on the host it is there.
+        // The control: it exists on the host.
         assert!(std::fs::metadata("/etc/shadow").is_ok());
         let host = stage.state.path().to_str().unwrap();
         for path in [
@@ -58,7 +58,7 @@ fn host_files_are_out_of_sight() -> Result<(), libtest_mimic::Failed> {
             ];
             assert!(known.contains(&top), "{top}");
         }
-        // Nothing of the host's can be written.
+        // Nothing of the host is writable.
         for path in ["/usr/x", "/etc/passwd", "/bin/x", "/dev/x", "/proc/sys/kernel/core_pattern", "/x"] {
             assert_ne!(sh(&sandbox, &format!("echo x > {path}")).await.exit_code, 0, "{path}");
         }
@@ -80,7 +80,7 @@ fn others_are_out_of_sight() -> Result<(), libtest_mimic::Failed> {
         assert!(!seen.contains("9881") && !seen.contains("secret"), "{seen}");
         let count = out(&two, "ls -d /proc/[0-9]* | wc -l").await;
         assert!(count.parse::<u32>().unwrap() < 8, "{count}");
-        // Its host is not there either: the first process is the guest.
+        // Nor does it see its host: the first process is the guest.
         assert_eq!(out(&two, "cat /proc/self/status | grep NSpid | wc -w").await, "2");
     })
 }
@@ -120,7 +120,7 @@ fn its_own_loopback_is_up() -> Result<(), libtest_mimic::Failed> {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
         assert_eq!(out(&sandbox, "grep -c : /proc/net/dev").await, "1");
-        // Refused at once, where without an interface it would be out of reach.
+        // Refused at once; without an interface it would be unreachable.
         let connect = "exec 3<>/dev/tcp/127.0.0.1/9";
         let output = sandbox.exec(command(&["bash", "-c", connect])).await.unwrap();
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -141,7 +141,7 @@ fn the_guest_is_out_of_reach() -> Result<(), libtest_mimic::Failed> {
             "/proc/1/cwd/etc/passwd",
         ] {
             assert_ne!(sh(&sandbox, &format!("head -c 1 {path}")).await.exit_code, 0, "{path}");
-            // Nor with the guest's own hands.
+            // Nor through the guest itself.
             for path in [path.to_owned(), path.replace("/1/", "/self/")] {
                 let code = sandbox.read(at(&path), 0, 10).await.unwrap_err().code;
                 assert!(matches!(code, Code::PermissionDenied | Code::InvalidInput), "{path}: {code}");

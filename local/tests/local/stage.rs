@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared code of the tests.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -27,19 +27,19 @@ impl Stage {
         Stage { local: Local::new(state.path()).unwrap(), state }
     }
 
-    /// The same, where names lead to servers of the test.
+    /// The same, with names of test servers.
     pub(crate) fn with_names(names: HashMap<String, SocketAddr>) -> Self {
         let state = tempfile::tempdir().unwrap();
         Stage { local: Local::with_names(state.path(), names).unwrap(), state }
     }
 
-    /// The same, whose sandboxes lack some of their protections.
+    /// The same, with sandboxes that lack protections.
     pub(crate) fn weakened_with_names(names: HashMap<String, SocketAddr>, weak: Vec<Weakness>) -> Self {
         let state = tempfile::tempdir().unwrap();
         Stage { local: Local::weakened_with_names(state.path(), names, weak).unwrap(), state }
     }
 
-    /// A sandbox with the internet.
+    /// Opens a sandbox with internet access.
     pub(crate) async fn online(&self, name: &str, allowed: &[&str], denied: &[&str]) -> LocalSandbox {
         let mut settings = settings();
         settings.profile.internet = true;
@@ -48,18 +48,18 @@ impl Stage {
         self.local.open(&id(name), &settings).await.unwrap().sandbox
     }
 
-    /// One whose sandboxes lack some of their protections.
+    /// Creates one whose sandboxes lack protections.
     pub(crate) fn weakened(weak: Vec<Weakness>) -> Self {
         let state = tempfile::tempdir().unwrap();
         Stage { local: Local::weakened(state.path(), weak).unwrap(), state }
     }
 
-    /// The sandbox of a name, made if need be.
+    /// Opens the sandbox with this name.
     pub(crate) async fn open(&self, name: &str) -> LocalSandbox {
         self.local.open(&id(name), &settings()).await.unwrap().sandbox
     }
 
-    /// A sandbox with other limits.
+    /// Opens a sandbox with other limits.
     pub(crate) async fn sized(&self, memory_mib: u32, disk_mb: u32) -> LocalSandbox {
         let mut settings = settings();
         settings.profile.size = Size { memory_mib, disk_mb };
@@ -67,7 +67,8 @@ impl Stage {
     }
 }
 
-/// This program, started to be killed: with an argument that `main` knows, it calls [`host`], on the stage's state.
+/// Starts this program, to be killed later: with an argument that `main` recognizes, it calls [`host`] on the stage's
+/// state.
 pub(crate) fn victim(stage: &Stage, argument: &str) -> Child {
     let mut child = Process::new(std::env::current_exe().unwrap())
         .arg(argument)
@@ -79,7 +80,7 @@ pub(crate) fn victim(stage: &Stage, argument: &str) -> Child {
     child
 }
 
-/// What a [`victim`] does, with a provider on the state of whoever started it.
+/// Runs a [`victim`], with a provider on the state of the process that started it.
 pub(crate) fn host(work: impl AsyncFnOnce(Local)) -> ExitCode {
     let mut state = String::new();
     std::io::stdin().read_line(&mut state).unwrap();
@@ -120,15 +121,15 @@ pub(crate) fn command(argv: &[&str]) -> Command {
     }
 }
 
-/// What a shell runs after `sleep 1 &`, to go on when that runs: at first it is a copy of the shell.
+/// A shell command that follows `sleep 1 &` and continues once that runs: at first it is a copy of the shell.
 pub(crate) const STARTED: &str = "until grep -qx sleep /proc/$!/comm; do :; done";
 
-/// Runs a script, and gives all that came of it.
+/// Runs a script. Returns its complete output.
 pub(crate) async fn sh(sandbox: &LocalSandbox, script: &str) -> Output {
     sandbox.exec(command(&["sh", "-c", script])).await.unwrap()
 }
 
-/// The standard output of a script that must end well.
+/// Returns the standard output of a script, which must succeed.
 pub(crate) async fn out(sandbox: &LocalSandbox, script: &str) -> String {
     let output = sh(sandbox, script).await;
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -141,7 +142,7 @@ pub(crate) fn at(path: &str) -> Place<'_> {
     Place { root: "/", path }
 }
 
-/// Runs a test, which has a minute or two.
+/// Runs a test with a timeout of some minutes.
 pub(crate) fn within<F: Future<Output = ()>>(test: F) -> Result<(), libtest_mimic::Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime
@@ -149,8 +150,8 @@ pub(crate) fn within<F: Future<Output = ()>>(test: F) -> Result<(), libtest_mimi
         .map_err(|_| "took too long".into())
 }
 
-/// Puts this program into a sandbox. Copied there once more: a process that another test starts at this moment may have
-/// what is written open for an instant, and what somebody may write cannot be run.
+/// Puts this program into a sandbox. It is copied again there, because a process that another test is just starting may
+/// still have the file open for writing, which prevents its execution.
 pub(crate) async fn put_probe(sandbox: &LocalSandbox) {
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     sandbox.write(at("/home/user/written"), program, Write::Replace).await.unwrap();

@@ -19,7 +19,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("tools_at_most", at_most),
 ];
 
-/// An agent with a session on a provider of its own. The state directory goes with the stage.
+/// An agent with a session on its own provider. The stage holds the state directory.
 struct Agent {
     session: Session<Local>,
     _state: tempfile::TempDir,
@@ -92,7 +92,7 @@ fn files() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// A search that takes long holds up no other call, not even the end of its sandbox, and ends with its caller.
+/// A long search delays no other call, not even the destruction of its sandbox, and ends with its caller.
 fn glob_stops_nothing_else() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let session = std::sync::Arc::new(session());
@@ -120,7 +120,7 @@ fn glob_stops_nothing_else() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// What a model writes is data: no name or content of its is ever read by a shell of ours.
+/// Text from a model is data: koze's shell never interprets its names and content.
 fn injection() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let session = session();
@@ -170,7 +170,7 @@ fn sandboxes() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// So many at most, also where all are made at once.
+/// The maximum applies even if all are created at once.
 fn at_most() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let mut session = session();

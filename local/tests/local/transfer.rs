@@ -13,7 +13,7 @@ use koze_local::Local;
 use crate::Test;
 use crate::stage::{Stage, at, host, id, out, settings, sh, until, victim, within};
 
-/// Has this program transfer until it is killed.
+/// The argument that makes this program transfer until it is killed.
 pub(crate) const TRANSFERS: &str = "--transfers";
 
 pub(crate) const TESTS: &[Test] = &[
@@ -29,7 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("transfer_between_providers", between_providers),
 ];
 
-/// All there is to a tree, as text.
+/// Describes a tree as text.
 const SHOW: &str = "find . -printf '%P %y %m %l\\n' | LC_ALL=C sort | cat -v; find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | cat -v";
 
 fn the_same_tree() -> Result<(), libtest_mimic::Failed> {
@@ -49,7 +49,7 @@ fn the_same_tree() -> Result<(), libtest_mimic::Failed> {
             out(&to, "ls -A /workspace/new; stat -c %U:%G /workspace/new/e/none").await,
             "e\nuser:user"
         );
-        // A link that is named is followed; a file that is there is replaced.
+        // A link as the source is followed; an existing file is replaced.
         out(&from, "ln -s d/-rf named; ln -s d dir").await;
         assert_eq!(transfer(&from, "named", &to, "/workspace/new/e/none", false).await.unwrap(), 2);
         assert_eq!(
@@ -57,7 +57,7 @@ fn the_same_tree() -> Result<(), libtest_mimic::Failed> {
             "x\nregular file"
         );
         assert_eq!(transfer(&from, "dir", &to, "f", true).await.unwrap(), 3_000_008);
-        // In one sandbox, and into itself.
+        // Within one sandbox, and into itself.
         assert_eq!(transfer(&from, "d", &from, "d/sub/copy", true).await.unwrap(), 3_000_008);
         assert_eq!(
             out(&from, "ls -A d/sub d/sub/copy/sub").await,
@@ -82,7 +82,7 @@ fn many() -> Result<(), libtest_mimic::Failed> {
             out(&to, "find t -type f | wc -l; find t -type f | xargs cat | sort -n | uniq -c | wc -l").await,
             "2000\n100"
         );
-        // Too deep to be held open: said, and nothing is left.
+        // Too deep to hold open: it fails, and nothing is left.
         out(&from, "mkdir deep; cd deep; for i in $(seq 500); do mkdir d; cd d; done").await;
         let error = transfer(&from, "deep", &to, "deep", true).await.unwrap_err();
         assert_eq!(error.code, Code::TooLarge, "{error}");
@@ -90,7 +90,7 @@ fn many() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Files that grow, shrink, come and go while they are copied: what arrives is whole, and the copy comes to an end.
+/// Files that grow, shrink, appear and disappear during the copy: each arrives complete, and the copy ends.
 fn what_changes() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -113,8 +113,7 @@ fn what_changes() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// A program swaps a directory for a link to elsewhere, in the one sandbox and in the other: nothing comes from there,
-/// and nothing gets there.
+/// A program swaps a directory for a link to elsewhere, in either sandbox: nothing is copied from there or to there.
 fn links_that_change() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -137,7 +136,7 @@ fn links_that_change() -> Result<(), libtest_mimic::Failed> {
         }
         let mut done = 0;
         for n in 0..60 {
-            // Where the directory above is gone at that moment, it fails, and that is all.
+            // If the parent directory is missing at that moment, the copy fails, and nothing more.
             let path = format!("t/n{n}");
             done += u32::from(transfer(&from, "d", &to, &path, true).await.is_ok());
         }
@@ -149,7 +148,7 @@ fn links_that_change() -> Result<(), libtest_mimic::Failed> {
             swapping.await.unwrap();
         }
         assert!(done > 0);
-        // Under a link to elsewhere in its own sandbox a copy may land; that is what its owner asked for.
+        // A copy may end up behind a link within its own sandbox: that is what its owner created.
         let came = "cd /; find home tmp -type f -not -name ready -not -name stop | xargs cat | sort -u; find home tmp -name passwd";
         assert_eq!(out(&to, came).await, "inside");
     })
@@ -204,7 +203,7 @@ fn no_room() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Dropped at any moment, it leaves nothing behind, and no process.
+/// A copy that is dropped at any moment leaves neither files nor processes.
 fn given_up() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -217,7 +216,7 @@ fn given_up() -> Result<(), libtest_mimic::Failed> {
             }
         }
         until("nothing is left", async || out(&to, "ls -A").await.is_empty()).await;
-        // The guest, and the shell with what it runs.
+        // The guest, and the shell with its program.
         for sandbox in [&from, &to] {
             until("the guests are idle", async || out(sandbox, "ls -d /proc/[0-9]* | wc -l").await == "4")
                 .await;
@@ -226,13 +225,13 @@ fn given_up() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Who runs in a sandbox can stop what packs there, but the caller does not wait for it.
+/// Programs in a sandbox can stop the packing process, but the caller does not wait for it.
 fn stopped() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let (from, to) = (stage.open("from").await, stage.open("to").await);
         out(&from, "head -c 30000000 /dev/zero > large").await;
-        // The packer is a child of the first process that was not there before.
+        // The packing process is a new child of the first process.
         let stop = "known=$(echo /proc/[0-9]*); while :; do for p in /proc/[0-9]*; do case \" $known \" in *\" $p \"*) ;; *) \
             grep -qs '^PPid:.1$' $p/status && [ ${p#/proc/} != $$ ] && kill -STOP ${p#/proc/};; esac; done; done";
         out(&from, &format!("sh -c '{}' > /dev/null 2>&1 &", stop.replace('\'', "'\\''"))).await;
@@ -243,7 +242,7 @@ fn stopped() -> Result<(), libtest_mimic::Failed> {
                 answered = Some(error);
                 break;
             }
-            // It was done before it was found.
+            // It finished before it was found.
             to.remove(at(&format!("/home/user/copy{number}"))).await.unwrap();
         }
         let error = answered.expect("it was stopped once");
@@ -264,11 +263,11 @@ pub(crate) fn transfer_on() -> ExitCode {
     })
 }
 
-/// What a killed program leaves beside a place goes away with the next start of the sandbox.
+/// The staging files of a killed program are removed at the next start of the sandbox.
 fn killed() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
-        // Between two transfers there is nothing to leave: one of the kills is in the middle of one.
+        // Between two transfers nothing is left, so at least one kill must hit the middle of a transfer.
         let mut left = false;
         for _ in 0..20 {
             let mut child = victim(&stage, TRANSFERS);
@@ -287,12 +286,12 @@ fn killed() -> Result<(), libtest_mimic::Failed> {
             }
         }
         assert!(left, "no kill was in the middle");
-        // And one that is done is nobody's to take away.
+        // A completed transfer is not removed.
         let (from, to) = (stage.open("from").await, stage.open("to").await);
         assert_eq!(transfer(&from, "d/a", &to, "copy", false).await.unwrap(), 50 << 20);
         assert_eq!(notes(&stage), 0);
         drop((from, to));
-        // Nor do notes that nobody can read keep a sandbox from starting.
+        // Unreadable records do not keep a sandbox from starting.
         for sandbox in std::fs::read_dir(stage.state.path()).unwrap().flatten() {
             let notes = sandbox.path().join("passing");
             if notes.exists() {
@@ -309,17 +308,17 @@ fn killed() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// How many half transfers there are in the homes of all sandboxes, as the host sees them.
+/// Counts incomplete transfers in the homes of all sandboxes, from the host.
 fn beside(stage: &Stage) -> usize {
     in_sandboxes(stage, "files/home").filter(|name| name.starts_with(".koze-transfer-")).count()
 }
 
-/// How many paths are noted for the next start of a sandbox.
+/// Counts the recorded paths for the next start of a sandbox.
 fn notes(stage: &Stage) -> usize {
     in_sandboxes(stage, "passing").count()
 }
 
-/// What is in a directory of each sandbox's own on the host.
+/// Returns the content of one of each sandbox's own directories on the host.
 fn in_sandboxes(stage: &Stage, path: &'static str) -> impl Iterator<Item = String> {
     let sandboxes = std::fs::read_dir(stage.state.path()).unwrap().flatten();
     let files = sandboxes.filter_map(move |sandbox| std::fs::read_dir(sandbox.path().join(path)).ok());
@@ -336,7 +335,7 @@ fn between_providers() -> Result<(), libtest_mimic::Failed> {
         assert_eq!(transfer(&memory, "e", &local, "f", true).await.unwrap(), 3_000_000);
         let shown = out(&local, &format!("cd d; {SHOW}")).await;
         assert_eq!(out(&local, &format!("cd f; {SHOW}")).await, shown);
-        // More than the other holds.
+        // More than fits in the other.
         out(&local, "mkdir g; cp d/f g/a; head -c 17000000 /dev/zero > g/b").await;
         let error = transfer(&local, "g", &memory, "g", true).await.unwrap_err();
         assert_eq!(error.code, Code::TooLarge, "{error}");

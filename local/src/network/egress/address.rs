@@ -1,42 +1,42 @@
-//! Which addresses are on the internet, and which lead to something near this machine.
+//! Distinguishes public addresses from those that lead to this machine or its surroundings.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-/// Networks that no sandbox reaches: the first address, and how many bits of it count.
+/// Networks that no sandbox can reach: the first address, and the prefix length.
 const CLOSED: &[(Ipv4Addr, u32)] = &[
-    // This network, and "any address", which connects to this machine.
+    // This network, and the unspecified address, which connects to this machine.
     (Ipv4Addr::UNSPECIFIED, 8),
     // Private.
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
     (Ipv4Addr::new(192, 168, 0, 0), 16),
-    // Shared by the customers of a provider; some clouds have their metadata here.
+    // Shared address space of carriers (CGNAT); some clouds have their metadata here.
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     // Loopback.
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Link-local: the metadata of most clouds.
+    // Link-local, including the metadata of most clouds.
     (Ipv4Addr::new(169, 254, 0, 0), 16),
-    // Azure's agent of the virtual machine.
+    // Azure's virtual machine agent.
     (Ipv4Addr::new(168, 63, 129, 16), 32),
-    // Assigned by protocols, and once more metadata.
+    // Protocol assignments, which include metadata services.
     (Ipv4Addr::new(192, 0, 0, 0), 24),
-    // Relays to the other kind of address.
+    // 6to4 relays.
     (Ipv4Addr::new(192, 88, 99, 0), 24),
-    // Tests of networks.
+    // Benchmarking.
     (Ipv4Addr::new(198, 18, 0, 0), 15),
-    // Multicast; reserved, and broadcast.
+    // Multicast; reserved, including broadcast.
     (Ipv4Addr::new(224, 0, 0, 0), 4),
     (Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
 
 const CLOSED_6: &[(Ipv6Addr, u32)] = &[
-    // Discarded.
+    // Discard-only.
     (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64),
-    // Translated to IPv4 as a network of its own sees fit.
+    // Local-use NAT64.
     (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48),
-    // Teredo: an IPv4 address in disguise.
+    // Teredo, which embeds IPv4 addresses.
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32),
-    // Private: unique local, and what they were before.
+    // Private: unique local, and the former site-local.
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
     (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10),
     // Link-local.
@@ -45,7 +45,7 @@ const CLOSED_6: &[(Ipv6Addr, u32)] = &[
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8),
 ];
 
-/// Whether an address may be on the internet. Addresses of documentation are let through: some networks use them.
+/// Returns whether an address may be public. Documentation addresses are allowed, because some networks use them.
 pub(super) fn is_open(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_open_4(address),
@@ -66,8 +66,8 @@ fn within(address: Ipv6Addr, first: Ipv6Addr, bits: u32) -> bool {
     (address.to_bits() ^ first.to_bits()) >> (128 - bits) == 0
 }
 
-/// The addresses that a connection to this one may lead to: itself, and those of IPv4 that it holds. Rules about an
-/// address are compared with all of them, everywhere.
+/// Returns the addresses that a connection may lead to: the address itself, and the IPv4 addresses that it embeds.
+/// Rules about addresses are always compared with all of them.
 pub(super) fn forms(address: IpAddr) -> Vec<IpAddr> {
     let held = match address {
         IpAddr::V4(_) => Vec::new(),
@@ -76,17 +76,18 @@ pub(super) fn forms(address: IpAddr) -> Vec<IpAddr> {
     std::iter::once(address).chain(held.into_iter().map(IpAddr::V4)).collect()
 }
 
-/// The addresses of IPv4 that one of IPv6 holds. `KozeEgress` in a Worker does the same, on the same cases.
+/// Returns the IPv4 addresses that an IPv6 address embeds. `KozeEgress` in a Worker does the same, tested with the same
+/// cases.
 fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     let bytes = address.octets();
-    // Four bytes from one on, without the one in the middle, which is no part of an address (RFC 6052).
+    // Four bytes from an offset on, skipping the reserved byte in the middle (RFC 6052).
     let from = |first: usize| {
         let mut four = (first..16).filter(|at| *at != 8).map(|at| bytes[at]);
         Ipv4Addr::from(std::array::from_fn(|_| four.next().unwrap_or(0)))
     };
     let is_in = |first: [u16; 8], length| within(address, first.into(), length);
     let mut held = Vec::new();
-    // Compatible, mapped, translated, and NAT64.
+    // IPv4-compatible, IPv4-mapped, IPv4-translated, and NAT64.
     if is_in([0; 8], 96)
         || is_in([0, 0, 0, 0, 0, 0xffff, 0, 0], 96)
         || is_in([0, 0, 0, 0, 0xffff, 0, 0, 0], 96)
@@ -94,7 +95,7 @@ fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     {
         held.push(from(12));
     }
-    // NAT64 as a network of its own sees fit: by a prefix of any length that fits in.
+    // Local-use NAT64, with any prefix length that fits.
     if is_in([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48) {
         held.extend([from(6), from(7), from(9), from(12)]);
     }
@@ -102,7 +103,7 @@ fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     if is_in([0x2002, 0, 0, 0, 0, 0, 0, 0], 16) {
         held.push(from(2));
     }
-    // Teredo: the server, and the client with every bit turned round.
+    // Teredo: the server, and the client with all bits inverted.
     if is_in([0x2001, 0, 0, 0, 0, 0, 0, 0], 32) {
         held.extend([from(4), Ipv4Addr::from_bits(!from(12).to_bits())]);
     }
@@ -113,8 +114,8 @@ fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     held
 }
 
-/// Whether an address is one of this machine's own. Behind it everything listens that a firewall keeps from the
-/// internet, and such a connection would pass no firewall.
+/// Returns whether an address belongs to this machine. Such a connection would bypass its firewall, and reach services
+/// that the firewall protects.
 pub(super) fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
@@ -201,7 +202,7 @@ mod tests {
         }
     }
 
-    /// The cases that `KozeEgress` is tested with as well.
+    /// The cases that `KozeEgress` is tested with, too.
     #[test]
     fn addresses_that_hold_others() {
         let cases: serde_json::Value = serde_json::from_str(include_str!("addresses.json")).unwrap();

@@ -1,24 +1,24 @@
-//! The name that a client asks for when it begins TLS, read from its first message.
+//! Parses the server name from a TLS `ClientHello`.
 
 use super::host::Host;
 
-/// The most of a first message that is read, in bytes.
+/// The maximum length of a `ClientHello` that is read, in bytes.
 const LONGEST: usize = 64 << 10;
 
-/// What the first bytes of a client say.
+/// The first bytes of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Hello {
-    /// They are not those of TLS.
+    /// Not TLS.
     Other,
-    /// They begin TLS, and ask for no host by its name.
+    /// TLS without a server name.
     Nameless,
-    /// They begin TLS, and ask for this host.
+    /// TLS with this server name.
     Name(Host),
-    /// They begin TLS as no client should.
+    /// Malformed TLS.
     Odd,
 }
 
-/// Reads the first bytes; none while there are too few.
+/// Parses the first bytes. Returns `None` if more are needed.
 pub(super) fn read(bytes: &[u8]) -> Option<Hello> {
     let message = match message(bytes) {
         Message::Whole(message) => message,
@@ -36,7 +36,8 @@ enum Message {
     Other,
 }
 
-/// The first message of the handshake. It may come in several records, and after others that servers pass over.
+/// Extracts the first handshake message. It may be split over several records, and follow other records that servers
+/// ignore.
 fn message(bytes: &[u8]) -> Message {
     const CHANGE: u8 = 20;
     const ALERT: u8 = 21;
@@ -71,7 +72,7 @@ fn message(bytes: &[u8]) -> Message {
     }
 }
 
-/// The name in a first message; none where it is not one.
+/// Parses the server name of a `ClientHello`. Returns `None` if it is malformed.
 fn name(message: &[u8]) -> Option<Hello> {
     const SERVER_NAME: u16 = 0;
     const HOST_NAME: u8 = 0;
@@ -99,7 +100,7 @@ fn name(message: &[u8]) -> Option<Hello> {
         };
         names = behind;
         let text = std::str::from_utf8(take(&mut names, 2)?).ok()?;
-        // Of two names, a server may take another than the one that is judged.
+        // With two names, a server might use the one that was not checked.
         if found != Hello::Nameless || !names.is_empty() {
             return None;
         }
@@ -108,7 +109,7 @@ fn name(message: &[u8]) -> Option<Hello> {
     Some(found)
 }
 
-/// Takes what has its length in front, in so many bytes.
+/// Takes a value with a length prefix of `prefix` bytes.
 fn take<'a>(rest: &mut &'a [u8], prefix: usize) -> Option<&'a [u8]> {
     let (length, behind) = rest.split_at_checked(prefix)?;
     let length = length.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
@@ -126,7 +127,7 @@ mod tests {
         [&length[8 - prefix..], bytes].concat()
     }
 
-    /// The body of a first message with these extensions.
+    /// The body of a `ClientHello` with these extensions.
     fn body(extensions: &[u8]) -> Vec<u8> {
         [
             &[3, 3][..],
@@ -166,7 +167,7 @@ mod tests {
             assert_eq!(read(&one[..end]), None, "{end}");
         }
         assert_eq!(read(&[&one[..], b"more"].concat()), name);
-        // In pieces, and after records that change nothing.
+        // In pieces, and after records that are ignored.
         let pieces: Vec<u8> = whole.chunks(3).flat_map(|piece| record(22, piece)).collect();
         assert_eq!(read(&pieces), name);
         assert_eq!(read(&[record(21, &[1, 0]), record(20, &[1]), record(22, &[]), pieces].concat()), name);

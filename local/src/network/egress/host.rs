@@ -1,9 +1,9 @@
-//! The host that a request names.
+//! The host of a request.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A host: an address, or a name in lower case without a dot at its end.
+/// A host: an address, or a lowercase name without a trailing dot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Host {
     Address(IpAddr),
@@ -11,8 +11,8 @@ pub(super) enum Host {
 }
 
 impl Host {
-    /// Reads it as it stands in a URI; none where it is no host, or an address in an odd notation: `0x7f.1` and
-    /// `2130706433` are 127.0.0.1 to some and a name to others.
+    /// Parses the host of a URI. Returns `None` for invalid hosts and unusual notations of addresses: some programs
+    /// read `0x7f.1` and `2130706433` as 127.0.0.1, others as names.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if let Some(inner) = text.strip_prefix('[') {
             let address: Ipv6Addr = inner.strip_suffix(']')?.parse().ok()?;
@@ -31,7 +31,7 @@ impl Host {
     }
 }
 
-/// What no name ends in: it would be taken for an address.
+/// Returns whether a label is a number. No name may end in one, because it would be taken for an address.
 fn is_number(label: &str) -> bool {
     label.bytes().all(|byte| byte.is_ascii_digit())
         || label.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()))

@@ -1,4 +1,4 @@
-//! Where sandboxes went: a journal of a state directory. It has no URLs, and nothing of what was said.
+//! The egress journal of a state directory. It contains no URLs and no content.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,40 +15,40 @@ use super::host::Host;
 use super::policy::Refused;
 use koze_core::error::{Code, Error, Result};
 
-/// What was reached, and what was refused: apart, so that no number of refusals displaces what was reached.
+/// Separate files for allowed and denied attempts, so that denials cannot displace the others.
 const FILES: [&str; 2] = ["egress-reached.jsonl", "egress-refused.jsonl"];
-/// How long a file becomes, in bytes, before it takes the place of the one before it.
+/// The size at which a file is rotated, in bytes.
 const LONGEST: u64 = 512 << 10;
 
-/// One attempt of a sandbox to reach a host.
+/// An attempt of a sandbox to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Reached {
-    /// What tells it from the others.
+    /// Its unique ID.
     #[serde(default)]
     id: String,
-    /// When, in milliseconds since 1970.
+    /// Its time, in milliseconds since the epoch.
     pub time: u64,
     /// The session of the sandbox.
     pub session: String,
     /// The sandbox.
     pub sandbox: String,
-    /// The host that it named.
+    /// The requested host.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// The address that was connected to, or that was the last to be refused.
+    /// The address that was connected to, or the last one that was denied.
     pub address: Option<IpAddr>,
     /// The rule that decided.
     pub rule: String,
     /// Whether it was allowed.
     pub allowed: bool,
-    /// The server name that it asked for in TLS, within a tunnel.
+    /// The TLS server name that was requested within a tunnel.
     pub sni: Option<String>,
 }
 
 impl Reached {
-    /// Whether it asked for another host within the tunnel than the one that the tunnel leads to.
+    /// Returns whether the server name within the tunnel differs from the tunnel's host.
     pub fn is_fronted(&self) -> bool {
         self.sni.as_ref().is_some_and(|sni| *sni != self.host)
     }
@@ -67,7 +67,7 @@ impl Journal {
         Journal { state: state.to_owned(), session: session.to_owned(), sandbox: sandbox.to_owned() }
     }
 
-    /// An entry of now.
+    /// Creates an entry with the current time.
     pub(super) fn entry(&self, host: &Host, port: u16) -> Reached {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Reached {
@@ -84,8 +84,7 @@ impl Journal {
         }
     }
 
-    /// Notes an entry, or what more is known of it. Where that fails, the journal lacks it: a disk that is full ends no
-    /// connection.
+    /// Writes an entry, or an update of it. Errors are ignored: a full disk must not end connections.
     pub(super) async fn note(&self, entry: &Reached) {
         let file = self.state.join(FILES[usize::from(!entry.allowed)]);
         let Ok(mut line) = serde_json::to_vec(entry) else { return };
@@ -93,7 +92,7 @@ impl Journal {
         let _ = engine::block(move || append(&file, &line).map_err(|error| failed(&error))).await;
     }
 
-    /// Notes that something was refused.
+    /// Writes a denied entry.
     pub(super) async fn refused(&self, entry: &mut Reached, refused: &Refused) {
         entry.allowed = false;
         entry.rule.clone_from(&refused.rule);
@@ -101,7 +100,7 @@ impl Journal {
     }
 }
 
-/// The entries of the sandboxes of a state directory, the oldest first.
+/// Returns the entries of a state directory, oldest first.
 pub(in super::super::super) fn read(state: &Path) -> Result<Vec<Reached>> {
     let mut all: Vec<Reached> = Vec::new();
     for name in FILES {
@@ -111,12 +110,12 @@ pub(in super::super::super) fn read(state: &Path) -> Result<Vec<Reached>> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(failed(&error)),
             };
-            // A line that was cut, when the disk was full say, is left out.
+            // A truncated line, for example after a full disk, is skipped.
             for entry in text
                 .split(|byte| *byte == b'\n')
                 .filter_map(|line| serde_json::from_slice::<Reached>(line).ok())
             {
-                // What came to be known later replaces what was known at first. It comes soon after.
+                // An update replaces the entry. It follows soon after it.
                 match all.iter_mut().rev().take(LOOK_BACK).find(|known| known.id == entry.id) {
                     Some(known) => *known = entry,
                     None => all.push(entry),
@@ -128,14 +127,14 @@ pub(in super::super::super) fn read(state: &Path) -> Result<Vec<Reached>> {
     Ok(all)
 }
 
-/// How many entries there may be between two of one attempt.
+/// How many entries may be between an entry and its update.
 const LOOK_BACK: usize = 2000;
 
 fn append(path: &Path, line: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.append(true).create(true).mode(0o600);
     let mut file = options.open(path)?;
-    // Several programs may have this state directory.
+    // Several programs may use this state directory.
     rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
     if file.metadata()?.len() + line.len() as u64 > LONGEST && is_at(&file, path) {
         fs::rename(path, old(path))?;
@@ -144,14 +143,14 @@ fn append(path: &Path, line: &[u8]) -> io::Result<()> {
     file.write_all(line)
 }
 
-/// Whether a file is still the one at a path.
+/// Returns whether a path still names this file.
 fn is_at(file: &File, path: &Path) -> bool {
     let identity = |about: fs::Metadata| (about.dev(), about.ino());
     let same = file.metadata().and_then(|this| Ok(identity(this) == identity(fs::metadata(path)?)));
     same.unwrap_or(false)
 }
 
-/// The one before it.
+/// Returns the path of the rotated file.
 fn old(path: &Path) -> PathBuf {
     path.with_extension("1.jsonl")
 }

@@ -1,5 +1,5 @@
-//! A tunnel whose client is listened to until it is known which host it asks for. Until then, nothing of what it says goes
-//! on to the server; what the server says comes back all the time.
+//! Holds back what the client of a tunnel sends until its requested host is known and allowed. Data of the server is
+//! forwarded all the time.
 
 use std::io;
 use std::pin::Pin;
@@ -15,35 +15,35 @@ use super::journal::Reached;
 use super::policy::Refused;
 use super::reach::Reach;
 
-/// How much is read at once, in bytes.
+/// The size of one read, in bytes.
 const CHUNK: usize = 16 << 10;
 
-/// A client of a tunnel.
+/// The client of a tunnel.
 pub(super) struct Listening<S> {
     stream: S,
-    /// What it has said, and has not gone on.
+    /// The bytes that were received and not forwarded.
     held: Vec<u8>,
     at: usize,
     phase: Phase,
 }
 
 enum Phase {
-    /// What it says is not yet a whole message.
+    /// The message is incomplete.
     Listening(oneshot::Sender<Heard>),
-    /// It is being judged.
+    /// The message waits for a decision.
     Judged(oneshot::Receiver<()>),
-    /// It may go on.
+    /// Data is forwarded.
     Open,
 }
 
-/// What a client asks for, and the connection that waits for permission.
+/// The requested host, and a channel for the decision.
 pub(super) struct Heard {
     hello: Hello,
     go_on: oneshot::Sender<()>,
 }
 
 impl<S> Listening<S> {
-    /// A client, and where it is told what it asks for.
+    /// Wraps a client. Returns it with a channel that receives its requested host.
     pub(super) fn new(stream: S) -> (Self, oneshot::Receiver<Heard>) {
         let (tell, heard) = oneshot::channel();
         (Listening { stream, held: Vec::new(), at: 0, phase: Phase::Listening(tell) }, heard)
@@ -65,7 +65,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listening<S> {
                     ready!(Pin::new(&mut this.stream).poll_read(cx, &mut chunk))?;
                     this.held.extend_from_slice(chunk.filled());
                     let hello = hello::read(&this.held);
-                    // Who ends in the middle of it has asked for nothing.
+                    // A client that disconnects early has requested nothing.
                     let ended = chunk.filled().is_empty().then_some(Hello::Other);
                     let Some(hello) = hello.or(ended) else { continue };
                     let (go_on, gone_on) = oneshot::channel();
@@ -109,7 +109,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
     }
 }
 
-/// Who judges a tunnel to a host.
+/// Decides on a tunnel to a host.
 pub(super) struct Judge {
     pub(super) reach: Arc<Reach>,
     pub(super) host: Host,
@@ -117,7 +117,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    /// Judges what a client asks for once it is heard. Ends where that is refused, and else never.
+    /// Decides once the requested host is known. Completes only if it is denied.
     pub(super) async fn refuses(mut self, heard: oneshot::Receiver<Heard>) {
         let Ok(Heard { hello, go_on }) = heard.await else { return std::future::pending().await };
         if let Hello::Name(name) = &hello {

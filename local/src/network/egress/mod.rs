@@ -1,4 +1,4 @@
-//! The way out: an HTTP proxy in this program, which a sandbox reaches at a port of its own loopback, and nothing else.
+//! Egress: an HTTP proxy in this program, which a sandbox can reach only at a port of its own loopback interface.
 
 mod address;
 mod hello;
@@ -24,19 +24,18 @@ use super::accept;
 use koze_core::error::Result;
 use koze_core::provider::Profile;
 
-/// Where programs in a sandbox find the proxy.
+/// The port of the proxy in a sandbox.
 const PORT: u16 = 3128;
 
-/// Names that stand for servers of a test, and are neither looked up nor checked; without the feature `testing` there
-/// are none.
+/// Names of test servers, which are neither resolved nor checked. Empty without the feature `testing`.
 pub(in super::super) type Names = Arc<HashMap<String, SocketAddr>>;
 
-/// Whether the hosts of a profile can be read.
+/// Validates the hosts of a profile.
 pub(in super::super) fn check(profile: &Profile) -> Result<()> {
     Policy::of(profile).map(drop)
 }
 
-/// Opens the way out of a sandbox, if it is to have one. It closes when the sandbox ends.
+/// Starts the proxy of a sandbox if its profile allows egress. It stops with the sandbox.
 pub(in super::super) async fn open(
     running: &Running,
     profile: &Profile,
@@ -57,7 +56,7 @@ pub(in super::super) async fn open(
     Ok(())
 }
 
-/// What programs find in their environment where there is a way out. Each tool reads the spelling it knows.
+/// Returns the environment variables for the proxy. Tools differ in the spelling that they read.
 pub(in super::super) fn environment(profile: &Profile) -> Vec<(String, String)> {
     if !matches!(Policy::of(profile), Ok(Some(_))) {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Which hosts a sandbox may reach.
+//! The egress policy: the hosts that a sandbox may reach.
 
 use std::net::IpAddr;
 
@@ -7,18 +7,18 @@ use super::rule::Rule;
 use koze_core::error;
 use koze_core::provider::Profile;
 
-/// The hosts of a profile, as its class in a Worker has them: what is denied is denied, and what is allowed is reached
-/// also where the internet is off.
+/// The policy of a profile, with the same meaning as for its class in a Worker: denied hosts are denied, and allowed
+/// hosts can be reached even if internet access is off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Policy {
-    /// Empty means any.
+    /// If empty, any host is allowed.
     allowed: Vec<Rule>,
     denied: Vec<Rule>,
-    /// For the control runs of tests: rules are compared with what is written, and ports count for nothing.
+    /// For the controls of tests: rules are compared with the literal host only, and ports are ignored.
     weak: bool,
 }
 
-/// Why something cannot be reached: the rule, for the journal, and a sentence for the program that asked.
+/// Why a host is denied: the rule for the journal, and a message for the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) rule: String,
@@ -26,11 +26,11 @@ pub(super) struct Refused {
 }
 
 impl Policy {
-    /// The policy of a profile; none where nothing can be reached.
+    /// Returns the policy of a profile, or `None` if it allows no egress.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`](crate::Code::InvalidInput) where an entry is invalid: it would match nothing, and deny
-    /// nothing.
+    /// [`Code::InvalidInput`](crate::Code::InvalidInput) if an entry is invalid, because it would neither match nor
+    /// deny anything.
     pub(super) fn of(profile: &Profile) -> error::Result<Option<Self>> {
         let all = |hosts: &[String]| hosts.iter().map(|host| Rule::parse(host)).collect::<error::Result<_>>();
         let policy = Policy {
@@ -41,12 +41,12 @@ impl Policy {
         Ok((profile.internet || !policy.allowed.is_empty()).then_some(policy))
     }
 
-    /// The same without some of its protection: for the control runs of tests alone.
+    /// Weakens the policy, for the controls of tests only.
     pub(super) fn weakened(self, weak: bool) -> Self {
         Policy { weak, ..self }
     }
 
-    /// Judges a port of a host as a program names it. Returns the rule that allows it.
+    /// Checks a port of a host that a program requests. Returns the rule that allows it.
     pub(super) fn judge(&self, host: &Host, port: u16) -> Result<String, Refused> {
         if self.weak {
             let of = |rules: &[Rule]| rules.iter().any(|rule| rule.names(host));
@@ -72,13 +72,14 @@ impl Policy {
         Err(Refused { rule: "not in allowed_hosts".to_owned(), text })
     }
 
-    /// Judges an address that a host was found to have.
+    /// Checks an address that a host resolved to.
     pub(super) fn judge_found(&self, host: &Host, address: IpAddr, port: u16) -> Result<(), Refused> {
         if self.weak { Ok(()) } else { self.deny(host, &Host::Address(address), port) }
     }
 
-    /// Judges the name for which a program asks within a tunnel to a host. The tunnel is allowed to that host alone: a
-    /// server that several hosts share would give another of them. To an allowed address, any name may be asked for.
+    /// Checks the server name that a program requests within a tunnel to a host. The tunnel is allowed to that host
+    /// only, because a server that several hosts share would serve another of them. Within a tunnel to an allowed
+    /// address, any name may be requested.
     pub(super) fn judge_inner(&self, tunnel: &Host, inner: &Host, port: u16) -> Result<(), Refused> {
         if self.weak || tunnel == inner {
             return Ok(());
@@ -90,7 +91,7 @@ impl Policy {
         judged.map_err(|refused| Refused { rule: format!("server name: {}", refused.rule), ..refused })
     }
 
-    /// Whether an unknown name within a tunnel to a host must not be let through.
+    /// Returns whether an unknown server name within a tunnel must be rejected.
     pub(super) fn needs_name(&self, tunnel: &Host) -> bool {
         !self.weak && !self.allowed.is_empty() && matches!(tunnel, Host::Name(_))
     }
@@ -140,7 +141,7 @@ mod tests {
         assert_eq!(Policy::of(&profile(false, &[], &[])).unwrap(), None);
         assert_eq!(Policy::of(&profile(false, &[], &["a.example"])).unwrap(), None);
         assert!(reaches(&profile(true, &[], &[]), "any.example"));
-        // As in a Worker, hosts that are allowed are reached also where the rest is off.
+        // As in a Worker, allowed hosts can be reached even if internet access is off.
         let some = profile(false, &["a.example"], &[]);
         assert!(reaches(&some, "a.example") && !reaches(&some, "b.example"));
     }
@@ -208,7 +209,7 @@ mod tests {
             let weak = policy(&profile).weakened(true).judge(&Host::parse(host).unwrap(), port);
             assert_eq!(weak.is_ok(), host != "x.c.example", "{host} {port}");
         }
-        // Nothing is said of ports where no list of hosts is.
+        // Without lists of hosts, ports are not restricted.
         let all = self::profile(true, &[], &["a.example"]);
         for (host, port, wanted) in
             [("b.example", 22, true), ("a.example", 22, false), ("a.example", 443, false)]
@@ -241,7 +242,7 @@ mod tests {
         assert!(weak.judge(&mapped, 443).is_ok(), "the control");
         let found = policy(&profile).judge_found(&mapped, "198.51.100.1".parse().unwrap(), 443);
         assert!(found.is_ok(), "of another port");
-        // Names are not addresses: a rule for a name says nothing of what it leads to.
+        // A rule for a name does not apply to the addresses that it resolves to.
         let refused =
             policy(&profile).judge_found(&Host::Name("a.example".into()), "203.0.113.7".parse().unwrap(), 1);
         let text = "this sandbox may not reach a.example: `denied_hosts` lists its address 203.0.113.7";

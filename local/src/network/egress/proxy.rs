@@ -1,4 +1,4 @@
-//! The proxy: `CONNECT host:port`, and requests with the whole URL. Each request is checked, however many a connection has.
+//! The proxy: `CONNECT host:port`, and requests with an absolute URL. Each request of a connection is checked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use super::super::tunnel::tunnel;
 use super::listening::{Judge, Listening};
 use super::reach::Reach;
 
-/// How long nothing may move on a connection.
+/// The idle timeout of a connection.
 const IDLE: Duration = Duration::from_mins(10);
 
 /// Serves a connection of a program in the sandbox.
 pub(super) async fn serve(stream: TcpStream, proof: Proof, reach: Arc<Reach>) {
     http::serve(Idle::new(stream, IDLE), |request, after| {
-        // Nobody but the sandbox's programs comes here: one that asks for something may stay.
+        // Only programs in the sandbox can connect, so any request counts as proof.
         proof.give();
         let reach = Arc::clone(&reach);
         async move {
@@ -82,7 +82,7 @@ async fn forward(reach: &Reach, mut request: Request<Incoming>) -> Result<Respon
     Ok(http::pass_on(response, driver))
 }
 
-/// What the `Host` header is to say, which is a URL's host and port without the user before them; and the port.
+/// Returns the value of the `Host` header, a URL's host and port without user information, and the port.
 fn host_and_port(authority: &Authority) -> Option<(HeaderValue, u16)> {
     let text = authority.as_str();
     let host = text.rsplit_once('@').map_or(text, |(_, host)| host);

@@ -1,5 +1,4 @@
-//! From a host to a connection: the name is looked up once, its addresses are checked, and one of these very addresses
-//! is connected to.
+//! Connects to hosts: resolves the name once, checks its addresses, and connects to one of the checked addresses.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -17,14 +16,14 @@ use super::journal::{Journal, Reached};
 use super::policy::{Policy, Refused};
 use super::{Names, address};
 
-/// How long one address may take to answer, and a name to be looked up.
+/// The timeout for one address, and for a lookup.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most addresses of a name that are tried.
+/// The maximum number of addresses to try for a name.
 const TRIED: usize = 4;
-/// The most names of a sandbox that are looked up at once: each takes a thread, which files need too.
+/// The maximum number of concurrent lookups of a sandbox. Each takes a thread, which file operations need too.
 const LOOKUPS: usize = 8;
 
-/// What a sandbox reaches.
+/// Connects to the hosts that a sandbox may reach.
 pub(super) struct Reach {
     pub(super) policy: Policy,
     pub(super) journal: Journal,
@@ -36,7 +35,7 @@ pub(super) struct Reach {
 pub(super) struct Connected {
     pub(super) stream: TcpStream,
     pub(super) host: Host,
-    /// What the journal says of it.
+    /// Its journal entry.
     pub(super) entry: Reached,
 }
 
@@ -45,7 +44,7 @@ impl Reach {
         Reach { policy, journal, names, lookups: Arc::new(Semaphore::new(LOOKUPS)) }
     }
 
-    /// A connection to a host, if the sandbox may have it.
+    /// Connects to a host if the policy allows it.
     pub(super) async fn connect(&self, host: &str, port: u16) -> Result<Connected, Refusal> {
         let Some(host) = Host::parse(host) else {
             let text = format!(
@@ -128,7 +127,7 @@ impl Reach {
     }
 }
 
-/// Those of the addresses that a sandbox may reach.
+/// Returns the addresses that a sandbox may reach.
 fn open(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     addresses.retain(|at| address::is_open(at.ip()) && !address::is_own(at.ip()));
     addresses

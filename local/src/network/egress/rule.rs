@@ -1,4 +1,4 @@
-//! One entry of `allowed_hosts` or `denied_hosts`.
+//! An entry of `allowed_hosts` or `denied_hosts`.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use super::address;
 use super::host::Host;
 use koze_core::error::{Code, Error, Result};
 
-/// The ports of an entry of `allowed_hosts` that names none: those of HTTP and HTTPS.
+/// The ports of an entry of `allowed_hosts` without a port: those of HTTP and HTTPS.
 const USUAL: [u16; 2] = [80, 443];
 
-/// An entry: hosts, and a port where it names one.
+/// An entry: hosts, and an optional port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rule {
     hosts: Hosts,
     port: Option<u16>,
-    /// As it was written.
+    /// The original text.
     text: String,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Rule {
 enum Hosts {
     /// This host.
     One(Host),
-    /// All names that end so, the dot in front included: `.example.com`.
+    /// All names with this suffix, including the leading dot: `.example.com`.
     Below(String),
 }
 
@@ -55,17 +55,17 @@ impl Rule {
         }
     }
 
-    /// Whether it allows a port of a host.
+    /// Returns whether it allows a port of a host.
     pub(super) fn allows(&self, host: &Host, port: u16) -> bool {
         self.names(host) && self.port.map_or(USUAL.contains(&port), |only| only == port)
     }
 
-    /// Whether it denies a port of a host. An entry without a port denies them all.
+    /// Returns whether it denies a port of a host. An entry without a port denies all ports.
     pub(super) fn denies(&self, host: &Host, port: u16) -> bool {
         self.port.is_none_or(|only| only == port) && (self.names(host) || self.leads_to(host))
     }
 
-    /// Whether it is about a host, as that is written.
+    /// Returns whether it matches a host literally.
     pub(super) fn names(&self, host: &Host) -> bool {
         match (&self.hosts, host) {
             (Hosts::One(this), host) => this == host,
@@ -74,7 +74,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is about an address that another one leads to.
+    /// Returns whether it matches an address that the host leads to.
     fn leads_to(&self, host: &Host) -> bool {
         let (Hosts::One(Host::Address(this)), Host::Address(address)) = (&self.hosts, host) else {
             return false;
@@ -90,7 +90,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A port in decimal.
+/// Parses a decimal port.
 fn port(text: &str) -> Option<u16> {
     let decimal = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     decimal.then(|| text.parse().ok())?

@@ -1,30 +1,30 @@
-//! An input or an answer as it goes over the wire: what is JSON, then bytes as bytes.
+//! The wire format of inputs and results: JSON, followed by raw bytes.
 //!
 //! ```text
-//! length of the JSON, 4 bytes, the highest first ┃ JSON ┃ bytes
+//!     length of the JSON, 4 bytes, big-endian ┃ JSON ┃ bytes
 //! ```
 //!
-//! The bytes of an input are those of its field `bytes`. Those of an answer are of the fields that the JSON names, one
-//! after the other: `{"reply": …, "bytes": {"stdout": 5, "stderr": 0}}`.
+//! The bytes of an input are its field `bytes`. The JSON of a result lists the fields that its bytes belong to, in
+//! order: `{"reply": …, "bytes": {"stdout": 5, "stderr": 0}}`.
 
 use serde_json::{Map, Value, json};
 
 use koze_core::contract::{Failure, Reply};
 
-/// What a method gave: the value with nothing in its fields of bytes, and these by the names of the fields.
+/// A result of a method: the value with empty byte fields, and the bytes by field name.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) value: Value,
     pub(super) bytes: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// The JSON of a frame, and its bytes.
+/// Splits a frame into its JSON and its bytes.
 pub(super) fn read(frame: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = frame.split_first_chunk()?;
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)
 }
 
-/// The frame of an answer.
+/// Encodes a result.
 pub(super) fn write(answer: Result<Answer, Failure>) -> Vec<u8> {
     let (reply, bytes) = match answer {
         Ok(Answer { value, bytes }) => (Reply { ok: true, value: Some(value), error: None }, bytes),

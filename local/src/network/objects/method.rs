@@ -1,4 +1,4 @@
-//! The methods of the contract, each by what a local sandbox does.
+//! The methods of the contract, mapped to operations of a local sandbox.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub(super) async fn call(
             let Rename { from, to } = read(input)?;
             done(sandbox.rename(from.borrowed(), to.borrowed()).await)
         }
-        // The object remembers the port and makes its nonce: it is what requests come to.
+        // The object stores the port and creates its nonce, because requests arrive there.
         "kozeExpose" => done(exposable(&read(input)?)),
         other => Err(invalid(format!("the contract has no method `{other}`"))),
     }
@@ -81,7 +81,7 @@ async fn status(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer,
 async fn destroy(shared: &Shared, object: &Object, _: &Nothing) -> Result<Answer, Failure> {
     let Some(sandbox) = shared.find(object).await.map_err(failure)? else { return answer(&Done {}) };
     match sandbox.destroy().await {
-        // Somebody else was faster.
+        // It was already destroyed.
         Err(error) if error.code == Code::NotFound => answer(&Done {}),
         other => done(other),
     }
@@ -149,7 +149,7 @@ fn invalid(message: String) -> Failure {
     failure(Error::new(Code::InvalidInput, message))
 }
 
-/// How much was done is not known here, so nothing is said to be retryable.
+/// It is unknown how much was done, so no failure is retryable.
 pub(super) fn failure(error: Error) -> Failure {
     Failure { code: Reason::Code(error.code), message: error.message, retryable: false }
 }

@@ -1,12 +1,12 @@
-//! The Durable Objects of a Worker that runs on this machine: each is a sandbox here.
+//! A server that backs the Durable Objects of a local Worker with local sandboxes.
 //!
-//! `koze dev --local` runs the Worker in workerd with classes that answer the
-//! [contract](koze_core::contract) by requests to this server. It listens on 127.0.0.1, and answers who
-//! knows its token.
+//! `koze dev --local` runs the Worker in workerd with classes that implement the
+//! [contract](koze_core::contract) through requests to this server. It listens on 127.0.0.1 and requires a
+//! token.
 //!
-//! A request says in headers what it is: `koze-token`; `koze-object`, the class and the id of the object, `Class/id`; and
-//! either `koze-method`, a method of the contract, with input and answer as [`frame`] has them or as a [`stream`], or `koze-port`, whatever a
-//! client wants of a port of the sandbox.
+//! Headers describe a request: `koze-token`; `koze-object`, the class and the ID of the object as `Class/id`; and
+//! either `koze-method`, a method of the contract, whose input and result are encoded as a [`frame`] or as a
+//! [`stream`], or `koze-port`, for a client's request to a port of the sandbox.
 
 mod frame;
 mod method;
@@ -37,10 +37,10 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Profile, Provider};
 
-/// The most bytes of a request: a piece of a file, and what is said of it.
+/// The maximum size of a request: a piece of a file, and its metadata.
 const LARGEST_REQUEST: usize = LARGEST_PIECE as usize + (2 << 20);
 
-/// The server. Dropped, it ends; the sandboxes end with their [`Local`].
+/// The server. Dropping it stops it; the sandboxes stop with their [`Local`].
 #[derive(Debug)]
 pub struct Objects {
     shared: Arc<Shared>,
@@ -57,17 +57,17 @@ struct Shared {
     classes: RwLock<BTreeMap<String, Profile>>,
 }
 
-/// An object, as a request names it, and its sandbox.
+/// An object as a request names it, with its sandbox.
 struct Object {
     class: String,
     id: SandboxId,
 }
 
 impl Objects {
-    /// Serves the objects of a Worker as sandboxes of a session.
+    /// Starts a server that backs the objects of a Worker with sandboxes of a session.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where the system has no port left.
+    /// [`Code::Unavailable`] if no port is available.
     pub fn serve(provider: Local, session: SessionId) -> Result<Self> {
         let failed = |error: std::io::Error| {
             Error::new(
@@ -97,17 +97,17 @@ impl Objects {
         Ok(Objects { shared, address, serving })
     }
 
-    /// Where it listens.
+    /// Returns its URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What a request must have in `koze-token`.
+    /// Returns the required value of `koze-token`.
     pub fn token(&self) -> &str {
         &self.shared.token
     }
 
-    /// Has these classes from now on, each with its profile. Sandboxes that are there follow their profiles.
+    /// Sets the classes and their profiles. Existing sandboxes are updated to their profiles.
     ///
     /// # Errors
     /// As [`Local::refresh`].
@@ -167,7 +167,7 @@ impl Shared {
         self.pass(&object, port, request, after).await
     }
 
-    /// Passes a request of a client on to a port.
+    /// Forwards a client's request to a port.
     async fn pass(
         &self,
         object: &Object,
@@ -189,7 +189,7 @@ impl Shared {
         Port { sandbox, using, number: port }.pass(request, came, after).await
     }
 
-    /// The object of a name, where its class is one of the project's.
+    /// Parses the name of an object. Returns `None` if the project has no such class.
     fn object(&self, named: &str) -> Option<Object> {
         let (class, id) = named.split_once('/')?;
         let classes = self.classes.read().unwrap_or_else(PoisonError::into_inner);
@@ -197,7 +197,7 @@ impl Shared {
         if id.len() != 64 || !id.bytes().all(hexadecimal) || !classes.contains_key(class) {
             return None;
         }
-        // A name is shorter than an id, and says as much of one.
+        // A sandbox name is shorter than an object ID, so a digest is used.
         let digest = Sha256::digest(named.as_bytes());
         let name = digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
         let id = SandboxId { session: self.session.clone(), name: SandboxName::new(&name).ok()? };

@@ -1,4 +1,4 @@
-//! The methods whose body is a stream: a tree goes through as it comes, a small part of it at a time.
+//! The methods whose body is a stream. A tree passes through with bounded buffers.
 
 use futures_util::stream::unfold;
 use http_body_util::{BodyExt, StreamBody};
@@ -18,19 +18,19 @@ use super::{Object, Shared, framed, text};
 use koze_core::contract::{Failure, Pack, Path, Unpack, Unpacked};
 use koze_core::error::{Code, Error};
 
-/// The header that has what a method takes beside the stream: JSON, percent-encoded.
+/// The header with the rest of a method's input: percent-encoded JSON.
 const INPUT: &str = "koze-input";
-/// What an answer has that is a stream, and not a [`frame`].
+/// The header of a response that is a stream, not a [`frame`].
 const STREAM: &str = "koze-stream";
-/// How much goes from a pipe into a body at once.
+/// The size of one read from a pipe, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Whether a method is one of these.
+/// Returns whether a method uses a stream.
 pub(super) fn is_one(method: &str) -> bool {
     matches!(method, "kozePack" | "kozeUnpack")
 }
 
-/// Calls one.
+/// Calls a method.
 pub(super) async fn call(
     shared: &Shared,
     object: &Object,
@@ -45,7 +45,8 @@ pub(super) async fn call(
         return packed.unwrap_or_else(|failure| framed(frame::write(Err(failure))));
     }
     let done = unpack(shared, object, &input, &mut body).await;
-    // A connection that is closed with unread bytes loses its answer. The sender stops then.
+    // Read the rest, because closing a connection with unread bytes would discard the response. The sender stops once
+    // it has the response.
     tokio::spawn(async move { while matches!(body.frame().await, Some(Ok(_))) {} });
     framed(frame::write(done))
 }
@@ -56,7 +57,7 @@ async fn pack(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response
     let from = Path { root, path };
     let (pipe, outcome) = transfer::pack(&sandbox.0, from, except).await.map_err(failure)?;
     let mut pipe = Receiver::from_owned_fd(pipe).map_err(|error| no_pipe(&error))?;
-    // Where nothing comes, there is an error and no stream.
+    // If nothing arrives, there is an error instead of a stream.
     let first = next(&mut pipe).await;
     if first.is_empty() {
         return Err(failure(outcome.packed().await.err().unwrap_or_else(odd)));
@@ -66,7 +67,7 @@ async fn pack(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response
     Ok(response)
 }
 
-/// What comes from a pipe, as a body. One that breaks off is noticed by who reads it.
+/// Returns the output of a pipe as a body. Its reader detects an early end.
 fn stream(first: Bytes, pipe: Receiver, outcome: Outcome) -> Body {
     let parts = unfold((first, pipe, outcome), async |(first, mut pipe, outcome)| {
         let part = if first.is_empty() { next(&mut pipe).await } else { first };
@@ -75,10 +76,10 @@ fn stream(first: Bytes, pipe: Receiver, outcome: Outcome) -> Body {
     StreamBody::new(parts).boxed_unsync()
 }
 
-/// The next bytes; none at the end.
+/// Returns the next bytes; empty at the end.
 async fn next(pipe: &mut Receiver) -> Bytes {
     let mut bytes = Vec::with_capacity(PIECE);
-    // Of what fails, there is no more.
+    // An error ends the stream.
     let _ = pipe.read_buf(&mut bytes).await;
     bytes.into()
 }
@@ -97,7 +98,7 @@ async fn unpack(
     while let Some(Ok(frame)) = body.frame().await {
         let Ok(data) = frame.into_data() else { continue };
         if pipe.write_all(&data).await.is_err() {
-            // The guest has stopped reading, and says why.
+            // The guest has stopped reading, and returns the reason.
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! What a preview is called: `<port>-<name>-<token>.localhost`.
+//! The hostname of a preview: `<port>-<name>-<token>.localhost`.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use koze_core::error::{Code, Error, Result};
 
-/// So many random bytes are a token.
+/// The length of a token in bytes.
 const TOKEN: usize = 16;
 
-/// A preview, as its URL names it.
+/// The parsed hostname of a preview.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address<'a> {
     pub(super) port: u16,
@@ -18,7 +18,7 @@ pub(super) struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    /// Reads a `Host` header, which may end in a port. In lower case, as browsers write it.
+    /// Parses a `Host` header, which may include a port. It must be lowercase, as browsers send it.
     pub(super) fn parse(host: &'a str) -> Option<Self> {
         let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
         let label = name.strip_suffix('.').unwrap_or(name).strip_suffix(".localhost")?;
@@ -28,14 +28,14 @@ impl<'a> Address<'a> {
         Some(Address { port: decimal.then(|| port.parse().ok())??, name, token })
     }
 
-    /// The URL, where previews are served at `listening`. Its first label has at most 5 + 1 + 20 + 1 + 32 of the 63
-    /// bytes a label may have.
+    /// Returns the URL, given the port of the preview server. Its first label has at most 5 + 1 + 20 + 1 + 32 of the
+    /// allowed 63 bytes.
     pub(super) fn url(&self, listening: u16) -> String {
         format!("http://{}-{}-{}.localhost:{listening}/", self.port, self.name, self.token)
     }
 }
 
-/// A new token: 128 random bits in hexadecimal.
+/// Creates a token: 128 random bits in hexadecimal.
 pub(in super::super::super) fn token() -> Result<String> {
     let mut bytes = [0; TOKEN];
     let filled = getrandom(&mut bytes[..], GetRandomFlags::empty());

@@ -1,4 +1,4 @@
-//! From a browser to a server in a sandbox.
+//! Forwards requests of browsers to servers in sandboxes.
 
 use std::sync::{Arc, Weak};
 
@@ -46,21 +46,22 @@ async fn forward(
     to.pass(request, came, after).await
 }
 
-/// A port of a sandbox, which stays awake for it.
+/// A port of a sandbox. The sandbox stays awake while this exists.
 pub(in super::super) struct Port {
     pub(in super::super) sandbox: Arc<Inner>,
     pub(in super::super) using: Use,
     pub(in super::super) number: u16,
 }
 
-/// How a request came: the host it was sent to, and `http` or `https`.
+/// The origin of a request: the host it was sent to, and `http` or `https`.
 pub(in super::super) struct Came {
     pub(in super::super) host: HeaderValue,
     pub(in super::super) scheme: HeaderValue,
 }
 
 impl Port {
-    /// Passes a request on to what listens there, and what it answers back; a WebSocket goes on after the answer.
+    /// Forwards a request to the server on the port, and returns its response. A WebSocket continues after the
+    /// response.
     pub(in super::super) async fn pass(
         self,
         mut request: Request<Incoming>,
@@ -74,7 +75,7 @@ impl Port {
         let wanted = upgrade(request.headers());
         http::for_the_next(&mut request);
         let headers = request.headers_mut();
-        // As the browser sent it, and once.
+        // Exactly once, as the browser sent it.
         headers.insert(header::HOST, host.clone());
         headers.insert(HeaderName::from_static("x-forwarded-host"), host);
         headers.insert(HeaderName::from_static("x-forwarded-proto"), scheme);
@@ -114,7 +115,7 @@ impl Port {
     }
 }
 
-/// The one host that a request names; the whole URL, where it stands in the first line, comes before the header.
+/// Returns the host of a request. An absolute URL in the request line takes precedence over the header.
 fn host(request: &Request<Incoming>) -> Option<HeaderValue> {
     if let Some(authority) = request.uri().authority() {
         return HeaderValue::from_str(authority.as_str()).ok();
@@ -123,7 +124,7 @@ fn host(request: &Request<Incoming>) -> Option<HeaderValue> {
     all.next().filter(|_| all.next().is_none()).cloned()
 }
 
-/// The sandbox of an address. Who has no token learns nothing: not even whether there is such a name.
+/// Finds the sandbox of an address. Without the token, the response does not even reveal whether the name exists.
 async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<(Arc<Inner>, Use), Refusal> {
     let shared = shared.upgrade().ok_or_else(unknown)?;
     let registry = Arc::clone(&shared.registry);
@@ -138,10 +139,10 @@ async fn find(shared: Weak<Shared>, address: &Address<'_>) -> Result<(Arc<Inner>
     Ok((sandbox, using))
 }
 
-/// A connection to a port of a sandbox, which is woken where it sleeps.
+/// Connects to a port of a sandbox, and wakes the sandbox if it sleeps.
 async fn reach(sandbox: &Arc<Inner>, port: u16) -> Result<TcpStream, Refusal> {
     let waking = Arc::clone(sandbox);
-    // To its end, also where the browser gives up waiting.
+    // Completes even if the browser disconnects.
     let running = engine::run(async move { waking.wake().await }).await.map_err(unavailable)?;
     let connected = super::super::connect(&running, port).await;
     connected.map_err(|error| Refusal::new(StatusCode::BAD_GATEWAY, error.message))
@@ -161,7 +162,7 @@ fn unavailable(error: crate::Error) -> Refusal {
     }
 }
 
-/// Makes cookies those of the preview's own host: with a domain, they would reach all that is served below it.
+/// Restricts cookies to the preview's own host: with a domain, they would be sent to all its subdomains.
 fn for_this_host(headers: &mut HeaderMap) {
     let is_domain = |attribute: &[u8]| {
         let name = attribute.split(|byte| *byte == b'=').next().unwrap_or_default();
@@ -179,7 +180,7 @@ fn for_this_host(headers: &mut HeaderMap) {
     }
 }
 
-/// The protocol that is asked for or granted in place of HTTP.
+/// Returns the protocol of an upgrade.
 fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     let tokens = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let asked =

@@ -1,4 +1,4 @@
-//! The way in: ports of sandboxes, at names below `localhost` and one port of this machine's loopback.
+//! Previews: ports of sandboxes at subdomains of `localhost`, on one loopback port of this machine.
 
 pub(in super::super) mod address;
 pub(super) mod forward;
@@ -19,10 +19,10 @@ use super::super::engine::engine;
 use super::accept;
 use koze_core::error::{Code, Error, Result};
 
-/// How long a port that another program is about to let go of is waited for.
+/// How long to wait for a port that another program is about to release.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where previews are served, once one is asked for.
+/// The preview server, started with the first preview.
 #[derive(Debug, Default)]
 pub(in super::super) struct Previews(Mutex<Option<Listening>>);
 
@@ -30,7 +30,7 @@ pub(in super::super) struct Previews(Mutex<Option<Listening>>);
 struct Listening {
     port: u16,
     serving: JoinHandle<()>,
-    /// Locked while this program has the port that is remembered in it; none where another has.
+    /// A lock that is held while this program uses the stored port; `None` if another program does.
     _remembered: Option<File>,
 }
 
@@ -41,7 +41,7 @@ impl Drop for Listening {
 }
 
 impl Previews {
-    /// The URL of a port of a sandbox.
+    /// Returns the URL of a port of a sandbox.
     pub(in super::super) fn url(
         &self,
         shared: &Arc<Shared>,
@@ -52,7 +52,7 @@ impl Previews {
         Ok(Address { port, name, token }.url(self.serve(shared)?))
     }
 
-    /// Serves them, and gives the port. Waits for a port that is not free yet.
+    /// Starts the server, and returns its port. Waits for a port that is not free yet.
     pub(in super::super) fn serve(&self, shared: &Arc<Shared>) -> Result<u16> {
         let mut listening = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(listening) = &*listening {
@@ -74,8 +74,8 @@ impl Previews {
     }
 }
 
-/// Listens at the port that is remembered in the state directory, else at a free one, which is then remembered. Of
-/// several programs with one state directory the first does so, and the others take what is free.
+/// Listens on the port that is stored in the state directory, or on a free one, which is then stored. Among several
+/// programs with one state directory, the first uses the stored port, and the others use free ones.
 fn listen(state: &Path) -> io::Result<(TcpListener, Option<File>)> {
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let mut options = OpenOptions::new();

@@ -1,9 +1,9 @@
-//! Plain system calls with arguments that do nothing: one that gets as far as to be told so was let through.
+//! System calls with harmless arguments. If the kernel rejects the arguments, the filter has let the call through.
 #![allow(unsafe_code, reason = "system calls by their number")]
 
 use std::io;
 
-/// A system call, and what a sandbox has to lack for it to get through.
+/// A system call, and the protections that prevent it.
 pub(crate) struct Call {
     pub(crate) name: &'static str,
     pub(crate) needs: Needs,
@@ -11,10 +11,10 @@ pub(crate) struct Call {
     arguments: [libc::c_long; 5],
 }
 
-/// What a call asks of the caller.
+/// The privileges that a call requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Needs {
-    /// Nothing: but for the filter, it gets through.
+    /// None: only the filter prevents it.
     Nothing,
     /// Capabilities in the user namespace.
     Capabilities,
@@ -28,7 +28,7 @@ const fn call(name: &'static str, needs: Needs, number: libc::c_long, arguments:
 
 const NONE: libc::c_long = -1;
 
-/// Zero is no address that anything lies at, and minus one no descriptor.
+/// Address zero is unmapped, and descriptor -1 is invalid.
 pub(crate) const CALLS: &[Call] = &[
     call("call_ptrace", Needs::Nothing, libc::SYS_ptrace, [16, 0, 0, 0, 0]),
     call("call_process_vm_readv", Needs::Nothing, libc::SYS_process_vm_readv, [1, 0, 0, 0, 0]),

@@ -30,7 +30,7 @@ pub(super) fn hard_link(target: &Target) -> io::Result<()> {
         fs::hard_link(target.dir.join("open"), &to)?;
         fs::remove_file(to)
     };
-    // Beside it, where a file of the same disk could be linked to; and at home.
+    // Next to the file, where a link on the same disk is possible; and in the home.
     link(&target.dir).or_else(|_| link(Path::new("/home/user")))
 }
 
@@ -38,7 +38,7 @@ pub(super) fn socket(target: &Target) -> io::Result<()> {
     UnixStream::connect(target.dir.join("socket")).map(drop)
 }
 
-/// Any of these opens, to read.
+/// Succeeds if any of the paths can be opened for reading.
 fn any(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<()> {
     let mut last = nothing("there is none");
     for path in paths {
@@ -78,7 +78,7 @@ pub(super) fn sys(_: &Target) -> io::Result<()> {
     if fs::read_dir("/sys")?.next().is_some() { Ok(()) } else { Err(nothing("it is empty")) }
 }
 
-/// Opens to write, and writes nothing.
+/// Opens a file for writing, and writes nothing.
 fn writable(path: &Path) -> bool {
     OpenOptions::new().write(true).open(path).is_ok()
 }
@@ -89,7 +89,8 @@ pub(super) fn proc_sys(_: &Target) -> io::Result<()> {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => left.push(entry.path()),
-                // Of the sandbox's own processes; opened by anybody, and written with a right that nobody has.
+                // About the sandbox's own processes: anybody can open it, but writing requires a privilege that nobody
+                // has.
                 _ if entry.path() == Path::new("/proc/sys/kernel/ns_last_pid") => {}
                 _ if writable(&entry.path()) => return Ok(()),
                 _ => {}
@@ -116,7 +117,7 @@ pub(super) fn kernel(_: &Target) -> io::Result<()> {
     .map(PathBuf::from))
 }
 
-/// What is mounted is the sandbox's own, and no directory of the host's beside.
+/// Checks that only the sandbox's own directories are mounted writable.
 pub(super) fn mounts(_: &Target) -> io::Result<()> {
     const OWN: &[&str] = &["/home/user", "/workspace", "/tmp", "/mnt/user-data", "/proc"];
     const BELOW: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/dev"];
@@ -125,14 +126,14 @@ pub(super) fn mounts(_: &Target) -> io::Result<()> {
         let mut fields = line.split(' ').skip(4);
         let (point, options) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         let below = |top: &&str| point == *top || point.starts_with(&format!("{top}/"));
-        // What covers parts of it, to read.
+        // Read-only mounts that cover parts of it.
         let covers = point.starts_with("/proc/") && options.split(',').any(|option| option == "ro");
         point != "/" && !OWN.contains(&point) && !BELOW.iter().any(below) && !covers
     });
     odd.map(drop).ok_or_else(|| nothing("all of it is the sandbox's own"))
 }
 
-/// The host's programs, and what the kernel runs of them.
+/// The host's programs, and those that the kernel runs.
 pub(super) fn usr(_: &Target) -> io::Result<()> {
     let path = format!("/usr/koze-{}", std::process::id());
     File::create(&path)?;
@@ -141,7 +142,7 @@ pub(super) fn usr(_: &Target) -> io::Result<()> {
 
 pub(super) fn descriptors(target: &Target) -> io::Result<()> {
     let open: Vec<PathBuf> = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.path()).collect();
-    // The three every program has may be anything.
+    // The standard streams may be anything.
     let own = |path: &PathBuf| ["0", "1", "2"].iter().any(|own| path.ends_with(own));
     let found = open.iter().filter(|path| !own(path)).any(|path| holds_secret(path, target).is_ok());
     if found { Ok(()) } else { Err(nothing("none leads to it")) }

@@ -1,4 +1,4 @@
-//! What a file of the host is known by: its mode, owner, times and extended attributes.
+//! Metadata of the host's files: mode, owner, times and extended attributes.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,7 +10,7 @@ use rustix::fs::{Timespec, Timestamps, UTIME_NOW, XattrFlags};
 
 use super::{Target, nothing};
 
-/// Below these all is the host's, and a path or two of each are tried.
+/// Directories of the host, in which some paths are tried.
 const DIRECTORIES: &[&str] = &["/dev", "/usr", "/usr/bin", "/usr/lib", "/etc", "/etc/ssl"];
 const PER_DIRECTORY: usize = 200;
 
@@ -19,7 +19,7 @@ pub(super) fn change(_: &Target) -> io::Result<()> {
     let below = DIRECTORIES.iter().flat_map(fs::read_dir).flat_map(|all| all.flatten().take(PER_DIRECTORY));
     for path in streams.chain(below.map(|entry| entry.path()).filter(|path| !own(path))) {
         let Ok(about) = fs::metadata(&path) else { continue };
-        // A pipe is of this call alone.
+        // A pipe belongs to this call only.
         let pipe = about.file_type().is_fifo() || about.file_type().is_socket();
         if !pipe && changed(&path, &about) {
             eprintln!("{} was changed", path.display());
@@ -29,13 +29,13 @@ pub(super) fn change(_: &Target) -> io::Result<()> {
     Err(nothing("none can be changed"))
 }
 
-/// What is the sandbox's own after all.
+/// Returns whether a file belongs to the sandbox.
 fn own(path: &Path) -> bool {
     let real = fs::canonicalize(path).unwrap_or_default();
     ["/proc", "/dev/pts", "/dev/shm", "/tmp"].iter().any(|own| real.starts_with(own))
 }
 
-/// Sets what is there once more, so that nothing is different for it.
+/// Sets the current values again, so that nothing changes.
 fn changed(path: &Path, about: &fs::Metadata) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let now = Timestamps { last_access: now, last_modification: now };

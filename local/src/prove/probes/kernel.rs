@@ -1,4 +1,4 @@
-//! What the kernel could be asked for.
+//! Requests to the kernel.
 #![allow(unsafe_code, reason = "system calls that have no safe form")]
 
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ fn done(result: libc::c_long) -> io::Result<()> {
     if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Puts an empty file system over `/mnt`, which goes with the sandbox.
+/// Mounts an empty file system on `/mnt`, which disappears with the sandbox.
 pub(super) fn mount(_: &Target) -> io::Result<()> {
     use rustix::mount::{MountFlags, mount};
     Ok(mount("tmpfs", "/mnt/user-data", "tmpfs", MountFlags::empty(), None)?)
@@ -22,16 +22,16 @@ pub(super) fn remount(_: &Target) -> io::Result<()> {
 }
 
 pub(super) fn unshare_user(_: &Target) -> io::Result<()> {
-    // SAFETY: this program has one thread, and goes on to say what came of it.
+    // SAFETY: this program is single-threaded, and continues only to print the result.
     done(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) }.into())
 }
 
 pub(super) fn clone_user(_: &Target) -> io::Result<()> {
     let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWNET | libc::SIGCHLD;
-    // SAFETY: without a stack of its own and without CLONE_VM the copy goes on here, and ends at once.
+    // SAFETY: without CLONE_VM and without its own stack, the copy continues here, and exits at once.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     if pid == 0 {
-        // SAFETY: ends the copy.
+        // SAFETY: exits the copy.
         unsafe { libc::_exit(0) }
     }
     done(pid)
@@ -51,7 +51,7 @@ pub(super) fn host_name(_: &Target) -> io::Result<()> {
     Ok(rustix::system::sethostname(b"taken")?)
 }
 
-/// Asks for a correction of nothing at all, which needs the right to correct.
+/// Requests an empty adjustment of the clock, which requires the privilege to adjust it.
 pub(super) fn time(_: &Target) -> io::Result<()> {
     // SAFETY: zeros are a valid timex; the kernel reads and writes it.
     let state = unsafe {
@@ -62,14 +62,15 @@ pub(super) fn time(_: &Target) -> io::Result<()> {
     done(state.into())
 }
 
-/// A letter as if somebody had typed it.
+/// Injects a character as terminal input.
 pub(super) fn terminal(_: &Target) -> io::Result<()> {
     let _ = rustix::process::setsid();
     let ours = OpenOptions::new().read(true).write(true).open("/dev/ptmx")?;
     let unlocked: libc::c_int = 0;
-    // SAFETY: the first takes a signal, the second reads a number, the next two take one, the last reads a letter.
+    // SAFETY: the first request takes a signal, the second reads a number, the next two take one, the last reads a
+    // character.
     unsafe {
-        // What becomes of the terminal in the end is no matter.
+        // The state of the terminal afterward does not matter.
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
         done(libc::ioctl(ours.as_raw_fd(), libc::TIOCSPTLCK, &raw const unlocked).into())?;
         let theirs = libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, libc::O_RDWR | libc::O_NOCTTY);
@@ -80,24 +81,24 @@ pub(super) fn terminal(_: &Target) -> io::Result<()> {
 }
 
 pub(super) fn shared_memory(target: &Target) -> io::Result<()> {
-    // SAFETY: looks for a segment, and maps it nowhere.
+    // SAFETY: looks up a segment without mapping it.
     done(unsafe { libc::shmget(target.memory, 1, 0o400) }.into())
 }
 
-/// `getpid` by its number of the x32 kind: a copy of this program that is not killed for it got through.
+/// Calls `getpid` by its x32 number. If the copy of this program is not killed, the call got through.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn x32(_: &Target) -> io::Result<()> {
-    // SAFETY: the copy makes system calls alone.
+    // SAFETY: the copy makes only system calls.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // SAFETY: the kernel knows the call or does not; the copy ends either way.
+        // SAFETY: the call may be unknown to the kernel; the copy exits either way.
         unsafe {
             libc::syscall(0x4000_0000 + libc::SYS_getpid);
             libc::_exit(0)
         }
     }
     let mut status = 0;
-    // SAFETY: waits for the copy, whose status is written where it is told.
+    // SAFETY: waits for the copy, whose status is written to a valid variable.
     done(unsafe { libc::waitpid(pid, &raw mut status, 0) }.into())?;
     if libc::WIFEXITED(status) { Ok(()) } else { Err(nothing("it was killed for it")) }
 }

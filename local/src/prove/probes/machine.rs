@@ -1,4 +1,4 @@
-//! What all of a machine shares: disk, counters, and what the kernel tells of it.
+//! Machine-wide resources: disk, counters, and information from the kernel.
 #![allow(unsafe_code, reason = "system calls that have no safe form")]
 
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, Protocol, SocketType};
 
 use super::{Target, nothing};
 
-/// Within the limit, so that the watch lets it be.
+/// Within the disk limit, so that the watch does not react.
 const ALLOCATED: i64 = 50_000_000;
 
 fn allocate(with: impl FnOnce(&File) -> libc::c_int) -> io::Result<()> {
@@ -30,7 +30,7 @@ pub(super) fn fallocate(_: &Target) -> io::Result<()> {
     allocate(|file| unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, ALLOCATED) })
 }
 
-/// `FS_IOC_RESVSP64`, which the kernel has for every file system.
+/// `FS_IOC_RESVSP64`, which the kernel supports for every file system.
 pub(super) fn reserve(_: &Target) -> io::Result<()> {
     /// `struct space_resv`.
     #[repr(C)]
@@ -45,11 +45,11 @@ pub(super) fn reserve(_: &Target) -> io::Result<()> {
     }
     let space =
         Space { kind: 0, whence: 0, start: 0, length: ALLOCATED, system: 0, process: 0, rest: [0; 4] };
-    // SAFETY: the descriptor is open, and the kernel reads as many bytes as the structure has.
+    // SAFETY: the descriptor is open, and the kernel reads the size of the structure.
     allocate(|file| unsafe { libc::ioctl(file.as_raw_fd(), 0x4030_582a, &raw const space) })
 }
 
-/// More than half of what a user of the host usually has.
+/// Takes more than half of a host user's usual limit.
 pub(super) fn inotify(_: &Target) -> io::Result<()> {
     let host = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances")?;
     let host: usize = host.trim().parse().map_err(io::Error::other)?;
@@ -59,7 +59,7 @@ pub(super) fn inotify(_: &Target) -> io::Result<()> {
     Ok(all.map(drop)?)
 }
 
-/// All but what shows the interfaces of the sandbox's own network.
+/// All protocols except the one that lists the sandbox's own interfaces.
 pub(super) fn netlink(_: &Target) -> io::Result<()> {
     assert!(rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None).is_ok());
     let mut last = Err(nothing("there is no other"));
@@ -73,7 +73,7 @@ pub(super) fn netlink(_: &Target) -> io::Result<()> {
     last
 }
 
-/// What the kernel tells of keys, of how it was started, of its devices.
+/// Reads the kernel's information about keys, its command line and devices.
 pub(super) fn told(_: &Target) -> io::Result<()> {
     const FILES: &[&str] =
         &["keys", "key-users", "cmdline", "config.gz", "interrupts", "timer_list", "sched_debug"];
@@ -90,11 +90,11 @@ pub(super) fn told(_: &Target) -> io::Result<()> {
     Err(nothing("nothing is told"))
 }
 
-/// The kernel goes by the limit of core files where it hands them to a program: with 0 it does, with 1 it does not.
+/// The kernel passes core dumps to a helper program with a limit of 0, but not with 1.
 pub(super) fn core(_: &Target) -> io::Result<()> {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let mut now = libc::rlimit { rlim_cur: 9, rlim_max: 9 };
-    // SAFETY: reads a limit from where it is told, and writes one there.
+    // SAFETY: the kernel reads one limit and writes another, both in valid variables.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         libc::prlimit(0, libc::RLIMIT_CORE, &raw const none, &raw mut now);

@@ -1,5 +1,5 @@
-//! Attempts to get at something from inside a sandbox. They are run by this very program, which is put into the sandbox:
-//! each prints whether what it wanted was there to be taken.
+//! Escape attempts from inside a sandbox. This same program is copied into the sandbox and runs them. Each prints
+//! whether it succeeded.
 
 mod calls;
 mod files;
@@ -15,25 +15,25 @@ use std::process::ExitCode;
 
 pub(crate) use calls::{CALLS, Needs};
 
-/// Makes this program one that makes an attempt: its name and the target come next.
+/// The argument that makes this program run an attempt; the name and the target follow.
 pub(crate) const PROBE: &str = "--koze-probe";
 
-/// What there is to take, on the host.
+/// The targets of attempts on the host.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     /// A directory with a file `secret` to read, a file `open` that everybody may write, and a listening socket `socket`.
     pub(crate) dir: PathBuf,
-    /// What stands in each secret.
+    /// The content of each secret.
     pub(crate) secret: String,
-    /// A secret of another sandbox, where it lies on the host.
+    /// The host path of a secret of another sandbox.
     pub(crate) neighbour: PathBuf,
     /// A port of the host's loopback interface on which something listens.
     pub(crate) port: u16,
     /// An abstract socket on which something listens.
     pub(crate) abstract_name: String,
-    /// A process of the user who the sandbox's user is on the host.
+    /// A process of the sandbox's host user.
     pub(crate) victim: i32,
-    /// Shared memory of System V's kind.
+    /// A System V shared memory segment.
     pub(crate) memory: i32,
     /// A variable of the host program's environment.
     pub(crate) variable: String,
@@ -67,10 +67,10 @@ impl Target {
     }
 }
 
-/// An attempt: well, where it has got what it wanted.
+/// An attempt. `Ok` means that it succeeded.
 pub(crate) type Attempt = fn(&Target) -> io::Result<()>;
 
-/// All attempts but the plain system calls.
+/// All attempts except the system calls.
 pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("read_host_file", files::read),
     ("write_host_file", files::write),
@@ -118,7 +118,7 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("x32_calls", kernel::x32),
 ];
 
-/// Makes the attempt that the arguments name.
+/// Runs the attempt that the arguments name.
 pub(crate) fn run() -> ExitCode {
     let mut arguments = std::env::args().skip(2);
     let name = arguments.next().unwrap_or_default();
@@ -133,7 +133,7 @@ pub(crate) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What an attempt that found nothing gives.
+/// Returns the error of an attempt that found nothing.
 fn nothing(what: &str) -> io::Error {
     io::Error::other(what)
 }

@@ -27,7 +27,7 @@ pub(super) fn abstract_socket(target: &Target) -> io::Result<()> {
     UnixStream::connect_addr(&UnixAddr::from_abstract_name(&target.abstract_name)?).map(drop)
 }
 
-/// `AF_VSOCK`, for one, leads past every network namespace.
+/// `AF_VSOCK`, for example, is not confined by network namespaces.
 pub(super) fn families(_: &Target) -> io::Result<()> {
     let plain = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
     let mut last = Ok(());

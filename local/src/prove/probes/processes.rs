@@ -8,7 +8,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 use super::{Target, nothing};
 
-/// The guest: whoever has started this program.
+/// Returns the guest: the parent of this program.
 fn guest() -> String {
     let parent = rustix::process::getppid().map_or(1, Pid::as_raw_pid);
     format!("/proc/{parent}")
@@ -19,7 +19,7 @@ pub(super) fn see(target: &Target) -> io::Result<()> {
     if line.starts_with(b"sleep\0") { Ok(()) } else { Err(nothing("another process has its number")) }
 }
 
-/// A signal that does nothing to who gets it: to stop what is to go on is enough to have won.
+/// Sends a harmless signal: SIGCONT to a running process.
 pub(super) fn signal(target: &Target) -> io::Result<()> {
     see(target)?;
     let victim = Pid::from_raw(target.victim).ok_or_else(|| nothing("it has none"))?;
@@ -31,7 +31,7 @@ pub(super) fn environment_of_victim(target: &Target) -> io::Result<()> {
     fs::read(format!("/proc/{}/environ", target.victim)).map(drop)
 }
 
-/// In this program's environment, or in that of any process it may look into.
+/// Searches this program's environment, and that of every accessible process.
 pub(super) fn environment(target: &Target) -> io::Result<()> {
     let wanted = format!("{}=", target.variable);
     let processes = fs::read_dir("/proc")?.flatten().map(|entry| entry.path().join("environ"));
@@ -58,7 +58,7 @@ pub(super) fn guest_root(_: &Target) -> io::Result<()> {
     fs::read_dir(format!("{}/root", guest())).map(drop)
 }
 
-/// A program of root's that the kernel would run as root.
+/// Runs a set-user-ID program of root.
 pub(super) fn setuid(_: &Target) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     if rustix::thread::no_new_privs()? {
