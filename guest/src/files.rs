@@ -120,26 +120,26 @@ pub(crate) fn create(place: &Place) -> Result<(OwnedFd, Pending), Fault> {
 
 /// Creates an unnamed file next to the path, for bytes to append that do not fit in memory. If the user may not create
 /// files there, it is in `/tmp`.
-pub(crate) fn nameless(place: &Place) -> Result<File, Fault> {
+pub(crate) fn unnamed(place: &Place) -> Result<File, Fault> {
     let (directory, ..) = beside(place)?;
-    nameless_in(&directory, place).or_else(|fault| {
+    unnamed_in(&directory, place).or_else(|fault| {
         let scratch = Place { root: "/".to_owned(), path: "/tmp".to_owned() };
         match place::directory(&scratch) {
-            Ok(directory) if fault.why == Code::PermissionDenied => nameless_in(&directory, place),
+            Ok(directory) if fault.why == Code::PermissionDenied => unnamed_in(&directory, place),
             _ => Err(fault),
         }
     })
 }
 
-fn nameless_in(directory: &At, place: &Place) -> Result<File, Fault> {
-    let nameless = || {
+fn unnamed_in(directory: &At, place: &Place) -> Result<File, Fault> {
+    let unnamed = || {
         let name = unused()?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&directory.descriptor, &name, flags, Mode::RUSR | Mode::WUSR)?;
         rustix::fs::unlinkat(&directory.descriptor, &name, AtFlags::empty())?;
         Ok(File::from(file))
     };
-    nameless().map_err(|error: io::Error| fault(&error, &place.path))
+    unnamed().map_err(|error: io::Error| fault(&error, &place.path))
 }
 
 /// Returns the directory of a file to write, its name there, and its permission bits.

@@ -81,18 +81,18 @@ pub(crate) fn kill_all() {
 }
 
 /// A received signal.
-pub(crate) struct Came {
+pub(crate) struct ReceivedSignal {
     /// Its number.
     pub(crate) number: libc::c_int,
     code: libc::c_int,
     sender: u32,
 }
 
-impl Came {
+impl ReceivedSignal {
     /// Returns whether the signal comes from the container runtime, not from a process in the container. The kernel
     /// reports process ID 0 for a sender outside the PID namespace. `sigqueue` can forge any value, so such signals do
     /// not count.
-    pub(crate) fn counts(&self) -> bool {
+    pub(crate) fn is_from_outside(&self) -> bool {
         std::process::id() != 1
             || self.code == libc::SI_KERNEL
             || (self.code == libc::SI_USER && self.sender == 0)
@@ -100,7 +100,7 @@ impl Came {
 }
 
 /// Reads the received signals.
-pub(crate) fn came(descriptor: &OwnedFd) -> Vec<Came> {
+pub(crate) fn received_signals(descriptor: &OwnedFd) -> Vec<ReceivedSignal> {
     let mut all = Vec::new();
     let mut one = [0; size_of::<libc::signalfd_siginfo>()];
     while rustix::io::read(descriptor, &mut one).is_ok_and(|read| read == one.len()) {
@@ -108,7 +108,11 @@ pub(crate) fn came(descriptor: &OwnedFd) -> Vec<Came> {
         let offset = std::mem::offset_of!(libc::signalfd_siginfo, ssi_code);
         let sender = std::mem::offset_of!(libc::signalfd_siginfo, ssi_pid);
         let signal = number(std::mem::offset_of!(libc::signalfd_siginfo, ssi_signo));
-        all.push(Came { number: signal, code: number(offset), sender: number(sender).cast_unsigned() });
+        all.push(ReceivedSignal {
+            number: signal,
+            code: number(offset),
+            sender: number(sender).cast_unsigned(),
+        });
     }
     all
 }

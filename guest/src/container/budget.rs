@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::frame::Broken;
+use super::frame::Violation;
 
 /// The limit in bytes. The class makes 56 calls at once, which buffer at most 28 MiB.
 const MOST: usize = 64 << 20;
@@ -18,10 +18,10 @@ impl Held {
     ///
     /// # Errors
     /// If the limit is exceeded. The connection that sent them is then closed.
-    pub fn more(&mut self, bytes: usize) -> Result<(), Broken> {
+    pub fn more(&mut self, bytes: usize) -> Result<(), Violation> {
         if HELD.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST {
             HELD.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(Broken("too much data is waiting to be sent"));
+            return Err(Violation("too much data is waiting to be sent"));
         }
         self.0 += bytes;
         Ok(())

@@ -7,31 +7,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::call::Call;
-use super::frame::{self, Broken, Decoder, Kind, encode};
+use super::frame::{self, Decoder, Kind, Violation, encode};
 use super::link::Link;
 use super::request::{PROTOCOL, Request, Welcome};
 use super::streams::Stopped;
-use super::table::{Asked, Table};
-use super::{Guest, door, work};
+use super::table::{NewCall, Table};
+use super::{Guest, accept, work};
 
 /// The maximum number of calls of a connection that run at once.
-const AT_WORK: usize = 64;
+const MAX_RUNNING: usize = 64;
 /// The maximum number of calls that may wait to run, cancelled ones included.
-const WAITING: usize = 1024;
+const MAX_WAITING: usize = 1024;
 
 /// A connection.
 pub(super) struct Connection {
     guest: Arc<Guest>,
     pub(super) link: Arc<Link>,
     table: Mutex<Table>,
-    desk: Mutex<Desk>,
+    queue: Mutex<Queue>,
     over: AtomicBool,
 }
 
 #[derive(Default)]
-struct Desk {
+struct Queue {
     working: usize,
-    waiting: VecDeque<Asked>,
+    waiting: VecDeque<NewCall>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -45,14 +45,14 @@ impl Connection {
             guest,
             link,
             table: Mutex::default(),
-            desk: Mutex::default(),
+            queue: Mutex::default(),
             over: AtomicBool::new(false),
         }
     }
 
     /// Serves the connection until it ends.
     pub(super) fn serve(self: &Arc<Self>, decoder: Decoder, protocol: u32) {
-        let served = door::settle(self.link.socket()).map_err(io::Error::from).and_then(|()| {
+        let served = accept::configure(self.link.socket()).map_err(io::Error::from).and_then(|()| {
             let welcome = Welcome { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION") };
             let text = serde_json::to_vec(&welcome)?;
             self.link.send(&encode(0, Kind::Welcome, &text)).map_err(|_| io::ErrorKind::BrokenPipe)?;
@@ -66,17 +66,17 @@ impl Connection {
         }
         self.over.store(true, Ordering::Release);
         lock(&self.table).stop();
-        lock(&self.desk).waiting.clear();
+        lock(&self.queue).waiting.clear();
         self.link.close();
     }
 
     fn read(self: &Arc<Self>, mut decoder: Decoder) -> io::Result<()> {
-        let broken = |Broken(rule)| io::Error::new(io::ErrorKind::InvalidData, rule);
+        let violation = |Violation(rule)| io::Error::new(io::ErrorKind::InvalidData, rule);
         loop {
-            while let Some(frame) = decoder.next().map_err(broken)? {
-                let asked = lock(&self.table).take(&frame).map_err(broken)?;
-                if let Some(asked) = asked {
-                    self.asked(asked).map_err(broken)?;
+            while let Some(frame) = decoder.next().map_err(violation)? {
+                let call = lock(&self.table).take(&frame).map_err(violation)?;
+                if let Some(call) = call {
+                    self.start(call).map_err(violation)?;
                 }
             }
             let mut socket = self.link.socket();
@@ -92,44 +92,41 @@ impl Connection {
 
     /// Runs a call, now or when its turn comes. This thread only reads: if it sent, it could wait for a peer that in
     /// turn waits for it to read.
-    fn asked(self: &Arc<Self>, asked: Asked) -> Result<(), Broken> {
-        if asked.request == Ok(Request::KillAll {}) {
+    fn start(self: &Arc<Self>, call: NewCall) -> Result<(), Violation> {
+        if call.request == Ok(Request::KillAll {}) {
             // Neither queued nor handed to a new thread: this must work when the sandbox is out of processes.
             self.guest.programs.kill_all();
         }
-        let mut desk = lock(&self.desk);
-        if desk.working < AT_WORK {
-            desk.working += 1;
-            drop(desk);
+        let mut queue = lock(&self.queue);
+        if queue.working < MAX_RUNNING {
+            queue.working += 1;
+            drop(queue);
             let connection = Arc::clone(self);
-            self.guest.pool.run(move || connection.work(asked));
+            self.guest.pool.run(move || connection.work(call));
             return Ok(());
         }
-        if desk.waiting.len() >= WAITING {
-            return Err(Broken("too many calls at once"));
+        if queue.waiting.len() >= MAX_WAITING {
+            return Err(Violation("too many calls at once"));
         }
-        desk.waiting.push_back(asked);
+        queue.waiting.push_back(call);
         Ok(())
     }
 
     /// Works on a call, and then on waiting calls.
-    fn work(self: &Arc<Self>, first: Asked) {
+    fn work(self: &Arc<Self>, first: NewCall) {
         let mut next = Some(first);
-        while let Some(asked) = next {
-            let call = Call { number: asked.call, streams: asked.streams, link: Arc::clone(&self.link) };
-            let given_up = call.streams.stopped() || self.over.load(Ordering::Acquire);
-            let answer = if given_up {
-                Err(Stopped)
-            } else {
-                work::work(&self.guest, &call, asked.request, asked.held)
-            };
+        while let Some(next_call) = next {
+            let NewCall { call: number, request, streams, held } = next_call;
+            let call = Call { number, streams, link: Arc::clone(&self.link) };
+            let canceled = call.streams.stopped() || self.over.load(Ordering::Acquire);
+            let answer = if canceled { Err(Stopped) } else { work::work(&self.guest, &call, request, held) };
             // Before the peer receives the answer: frames that it sends from then on are late, and not a violation.
             lock(&self.table).over(call.number);
             let _ = answer.and_then(|done| call.answer(done));
-            let mut desk = lock(&self.desk);
-            next = desk.waiting.pop_front();
+            let mut queue = lock(&self.queue);
+            next = queue.waiting.pop_front();
             if next.is_none() {
-                desk.working -= 1;
+                queue.working -= 1;
             }
         }
     }

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_has_the_last_word() {
+    fn variables_of_a_call_take_precedence() {
         let environment = Environment(vec![("A".into(), "1".into()), ("B".into(), "2".into())]);
         let all = environment.with(vec![("B".into(), "3".into()), ("C".into(), String::new())]);
         let all: Vec<_> =

@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::Guest;
-use super::bell::Bell;
 use super::budget::Held;
 use super::call::{Call, End};
 use super::drain::Drain;
 use super::request::{Exec, LARGEST_OUTPUT};
+use super::wakeup::Wakeup;
 use crate::message::{Code, Fault};
 use crate::output::Kept;
 use crate::process::Streams;
@@ -94,15 +94,15 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
         Fault::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
     };
     let limit = max_output.min(LARGEST_OUTPUT) as usize;
-    let bell = Arc::new(Bell::new().map_err(failed)?);
+    let wakeup = Arc::new(Wakeup::new().map_err(failed)?);
     let (mut stdout, out) = Stream::new(limit).map_err(failed)?;
     let (mut stderr, err) = Stream::new(limit).map_err(failed)?;
     let env = guest.environment.with(env);
     let streams = Streams::output(vec![out, err])?;
-    let running = guest.programs.start(&argv, &cwd, &env, streams, Arc::clone(&bell))?;
+    let running = guest.programs.start(&argv, &cwd, &env, streams, Arc::clone(&wakeup))?;
     // A program may run for long; these are no longer needed.
     drop((argv, env, held));
-    call.streams.ring_when_stopped(&bell);
+    call.streams.notify_when_stopped(&wakeup);
 
     let mut buffer = vec![0; PIECE];
     let mut until = Instant::now().checked_add(Duration::from_millis(timeout_ms));
@@ -125,7 +125,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
             until = Some(Instant::now() + PATIENCE);
             continue;
         }
-        wait(&mut stdout, &mut stderr, &bell, until, &mut buffer);
+        wait(&mut stdout, &mut stderr, &wakeup, until, &mut buffer);
     };
     let (stdout, stderr) =
         (stdout.finish(&mut buffer, &guest.drain), stderr.finish(&mut buffer, &guest.drain));
@@ -138,14 +138,20 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
     }
 }
 
-/// Waits for output, the bell or the deadline, and reads one piece of each readable stream.
-fn wait(stdout: &mut Stream, stderr: &mut Stream, bell: &Bell, until: Option<Instant>, buffer: &mut [u8]) {
+/// Waits for output, the wakeup or the deadline, and reads one piece of each readable stream.
+fn wait(
+    stdout: &mut Stream,
+    stderr: &mut Stream,
+    wakeup: &Wakeup,
+    until: Option<Instant>,
+    buffer: &mut [u8],
+) {
     let left = until.map(|until| until.saturating_duration_since(Instant::now()));
     // A timeout that is too long for the kernel means no timeout.
     let timeout = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
     let flags = |open| if open { PollFlags::IN } else { PollFlags::empty() };
     let mut ready = [
-        PollFd::from_borrowed_fd(bell.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(wakeup.as_fd(), PollFlags::IN),
         PollFd::from_borrowed_fd(stdout.pipe.as_fd(), flags(stdout.open)),
         PollFd::from_borrowed_fd(stderr.pipe.as_fd(), flags(stderr.open)),
     ];
@@ -163,7 +169,7 @@ fn wait(stdout: &mut Stream, stderr: &mut Stream, bell: &Bell, until: Option<Ins
         return;
     }
     if !ready[0].revents().is_empty() {
-        bell.hush();
+        wakeup.reset();
     }
     for stream in [stdout, stderr] {
         if stream.open {

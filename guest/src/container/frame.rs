@@ -71,17 +71,17 @@ impl<'a> Frame<'a> {
     ///
     /// # Errors
     /// If the payload is empty.
-    pub fn stream(&self) -> Result<(u8, &'a [u8]), Broken> {
-        let (stream, rest) = self.payload.split_first().ok_or(Broken("a frame has no stream"))?;
+    pub fn stream(&self) -> Result<(u8, &'a [u8]), Violation> {
+        let (stream, rest) = self.payload.split_first().ok_or(Violation("a frame has no stream"))?;
         Ok((*stream, rest))
     }
 }
 
 /// A violation of the protocol, with the broken rule. It ends the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Broken(pub &'static str);
+pub struct Violation(pub &'static str);
 
-impl fmt::Display for Broken {
+impl fmt::Display for Violation {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(self.0)
     }
@@ -173,24 +173,24 @@ impl Decoder {
     /// # Errors
     /// If the bytes are not a valid frame.
     #[expect(clippy::should_implement_trait, reason = "the frame borrows from the decoder")]
-    pub fn next(&mut self) -> Result<Option<Frame<'_>>, Broken> {
+    pub fn next(&mut self) -> Result<Option<Frame<'_>>, Violation> {
         let (start, end) = (self.start, self.end);
         let Some(prefix) = self.buffer[start..end].first_chunk() else { return Ok(None) };
         let length = u32::from_le_bytes(*prefix) as usize;
         if length > self.longest {
-            return Err(Broken("a frame is too long"));
+            return Err(Violation("a frame is too long"));
         }
         if length < HEAD - 4 {
-            return Err(Broken("a frame is too short"));
+            return Err(Violation("a frame is too short"));
         }
         if end - start < length + 4 {
             return Ok(None);
         }
         self.start += length + 4;
         let frame = &self.buffer[start + 4..start + 4 + length];
-        let (call, rest) = frame.split_first_chunk().ok_or(Broken("a frame is too short"))?;
-        let (kind, payload) = rest.split_first().ok_or(Broken("a frame is too short"))?;
-        let kind = *KINDS.get(usize::from(*kind)).ok_or(Broken("a frame has an unknown kind"))?;
+        let (call, rest) = frame.split_first_chunk().ok_or(Violation("a frame is too short"))?;
+        let (kind, payload) = rest.split_first().ok_or(Violation("a frame is too short"))?;
+        let kind = *KINDS.get(usize::from(*kind)).ok_or(Violation("a frame has an unknown kind"))?;
         Ok(Some(Frame { call: u32::from_le_bytes(*call), kind, payload }))
     }
 }
@@ -204,7 +204,11 @@ mod tests {
     use super::*;
 
     /// Decodes bytes that arrive in pieces of these lengths, in turn.
-    fn decoded(bytes: &[u8], pieces: &[usize], longest: usize) -> Result<Vec<(u32, Kind, Vec<u8>)>, Broken> {
+    fn decoded(
+        bytes: &[u8],
+        pieces: &[usize],
+        longest: usize,
+    ) -> Result<Vec<(u32, Kind, Vec<u8>)>, Violation> {
         let mut decoder = Decoder::new(longest);
         let (mut all, mut rest, mut pieces) = (Vec::new(), bytes, pieces.iter().cycle());
         while !rest.is_empty() {
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn as_the_table_says() {
+    fn frames_match_the_table() {
         assert_eq!(encode(7, Kind::Cancel, &[]), [5, 0, 0, 0, 7, 0, 0, 0, 7]);
         assert_eq!(data_head(0x0102_0304, 2, 3), [9, 0, 0, 0, 4, 3, 2, 1, 4, 2]);
         for (number, kind) in (0..).zip(KINDS) {
@@ -284,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_are_none() {
+    fn invalid_lengths() {
         for length in [0, 1, 4, u32::try_from(LONGEST).unwrap() + 1, u32::MAX] {
             let mut bytes = length.to_le_bytes().to_vec();
             bytes.extend([0; 16]);
@@ -298,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_end_in_a_piece_that_is_shorter() {
+    fn texts_end_in_a_short_piece() {
         for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5] {
             let text: Vec<u8> = (0..=255).cycle().take(length).collect();
             let frames = decoded(&encode_text(3, Kind::Request, &text), &[1 << 20], LONGEST).unwrap();

@@ -3,7 +3,7 @@
 //! Of the image it needs at most `/proc`, `/dev/null` and `/etc/passwd`: no shell and no library. Its threads:
 //!
 //! - the first thread reaps processes and handles the signals that stop the container;
-//! - one thread holds the connections that have not authenticated yet (`door`);
+//! - one thread holds the connections that have not authenticated yet (`accept`);
 //! - one thread drains the output of background programs (`drain`);
 //! - the others serve one connection or work on one call each (`pool`). Everything that takes long runs there.
 //!
@@ -14,25 +14,25 @@
 //! is sound with several threads. The guest itself is never forked for a program. All its descriptors are
 //! close-on-exec.
 
-mod bell;
+mod accept;
 mod beside;
 mod budget;
 mod call;
 mod connection;
-mod door;
 mod drain;
 mod environment;
 mod exec;
 pub mod frame;
+mod harden;
 mod link;
 mod pool;
 mod programs;
 pub mod request;
-mod shut;
-mod stage;
+mod staging;
 pub mod streams;
 pub mod table;
 mod token;
+mod wakeup;
 mod work;
 
 use std::collections::VecDeque;
@@ -47,17 +47,17 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use self::bell::Bell;
 use self::beside::Ready;
 use self::connection::Connection;
 use self::drain::Drain;
 use self::environment::Environment;
 use self::frame::Decoder;
+use self::harden::Weak;
 use self::link::Link;
 use self::pool::Pool;
 use self::programs::{Programs, Running};
-use self::shut::Weak;
 use self::token::Token;
+use self::wakeup::Wakeup;
 use crate::message::Fault;
 use crate::process::Streams;
 use crate::sys;
@@ -129,8 +129,8 @@ impl Guest {
 
 /// Runs `koze-guest`.
 pub fn main() -> ExitCode {
-    let weak = Weak::asked_for();
-    let hidden = shut::memory(weak);
+    let weak = Weak::from_environment();
+    let hidden = harden::memory(weak);
     // SAFETY: this is the only thread, it holds no pointer into the environment, and it has opened no descriptor.
     #[allow(unsafe_code, reason = "explained above")]
     let token = unsafe {
@@ -195,13 +195,13 @@ enum Start {
 
 fn run(token: Token, start: Start) -> Result<(), Failed> {
     let at = |what| move |error| (what, error);
-    shut::signals();
+    harden::signals();
     // Next to another first process the guest keeps its capabilities: programs that the other process starts in the
     // sandbox have them anyway.
-    let (mut heard, mut own) = (vec![libc::SIGCHLD], vec![token::VARIABLE, LISTEN, shut::WEAK]);
+    let (mut heard, mut own) = (vec![libc::SIGCHLD], vec![token::VARIABLE, LISTEN, harden::WEAK]);
     match &start {
         Start::First { weak, .. } => {
-            shut::capabilities(*weak).map_err(at("cannot give up capabilities"))?;
+            harden::capabilities(*weak).map_err(at("cannot give up capabilities"))?;
             heard.extend([libc::SIGTERM, libc::SIGINT]);
         }
         Start::Beside(_) => {
@@ -240,10 +240,10 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
     };
     let port = listener.local_addr().map_err(at("cannot listen"))?.port();
     let ends = ready.is_none();
-    let door = Arc::clone(&guest);
+    let acceptor = Arc::clone(&guest);
     std::thread::Builder::new()
-        .name("door".into())
-        .spawn(move || door::serve(&listener, &door))
+        .name("accept".into())
+        .spawn(move || accept::serve(&listener, &acceptor))
         .map_err(at(threads))?;
     if let Some(ready) = ready {
         ready.listens(port);
@@ -258,7 +258,7 @@ fn listener(any: bool) -> io::Result<TcpListener> {
         let text = format!("{LISTEN} is an address and a port, such as 127.0.0.1:0");
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })?;
-    let listener = door::open(address, any)?;
+    let listener = accept::open(address, any)?;
     say(&format!("listens at {}", listener.local_addr()?));
     Ok(listener)
 }
@@ -281,9 +281,9 @@ fn begin(guest: &Guest, argv: Vec<OsString>) -> Option<Arc<Running>> {
             .into_iter()
             .collect::<Result<Vec<_>, _>>()?;
         let env = guest.environment.with(Vec::new());
-        let bell = Arc::new(Bell::new()?);
+        let wakeup = Arc::new(Wakeup::new()?);
         let streams = Streams::output(output).map_err(|fault| io::Error::other(fault.text))?;
-        guest.programs.start(&argv, &cwd, &env, streams, bell).map_err(|fault| io::Error::other(fault.text))
+        guest.programs.start(&argv, &cwd, &env, streams, wakeup).map_err(|fault| io::Error::other(fault.text))
     })();
     match started {
         Ok(running) => Some(running),
@@ -306,8 +306,9 @@ fn first(guest: &Arc<Guest>, signals: &OwnedFd, entrypoint: Option<&Running>, en
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let came = sys::came(signals);
-        let stop = ends && came.iter().any(|signal| signal.number != libc::SIGCHLD && signal.counts());
+        let came = sys::received_signals(signals);
+        let stop =
+            ends && came.iter().any(|signal| signal.number != libc::SIGCHLD && signal.is_from_outside());
         guest.programs.reap();
         if let Some(code) = running.and_then(|running| running.code.get()) {
             running = None;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::process::Pid;
 
-use super::bell::Bell;
+use super::wakeup::Wakeup;
 use crate::message::Fault;
 use crate::process::{self, Streams};
 use crate::sys;
@@ -18,8 +18,8 @@ pub(super) struct Running {
     pid: Pid,
     /// Its exit code, after it has exited.
     pub(super) code: OnceLock<i32>,
-    /// Rings when it exits.
-    bell: Arc<Bell>,
+    /// Notifies when it exits.
+    wakeup: Arc<Wakeup>,
 }
 
 /// All running programs.
@@ -40,11 +40,11 @@ impl Programs {
         cwd: &str,
         env: &[(OsString, OsString)],
         streams: Streams,
-        bell: Arc<Bell>,
+        wakeup: Arc<Wakeup>,
     ) -> Result<Arc<Running>, Fault> {
         let mut all = self.running();
         let pid = process::start(argv, cwd, env, streams)?;
-        let running = Arc::new(Running { pid, code: OnceLock::new(), bell });
+        let running = Arc::new(Running { pid, code: OnceLock::new(), wakeup });
         all.insert(pid, Arc::clone(&running));
         Ok(running)
     }
@@ -84,7 +84,7 @@ impl Programs {
             let Some(code) = code else { continue };
             if let Some(running) = all.remove(&pid) {
                 let _ = running.code.set(code);
-                running.bell.ring();
+                running.wakeup.notify();
             }
         }
     }

@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::bell::Bell;
 use super::budget::Held;
-use super::frame::{Broken, CREDIT};
+use super::frame::{CREDIT, Violation};
+use super::wakeup::Wakeup;
 
 /// How many bytes are consumed before credit for them is granted again: a quarter of the initial credit.
 const GIVE_BACK: u32 = CREDIT / 4;
@@ -20,7 +20,7 @@ pub struct Stopped;
 pub struct Streams {
     state: Mutex<State>,
     changed: Condvar,
-    bell: OnceLock<Arc<Bell>>,
+    wakeup: OnceLock<Arc<Wakeup>>,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Streams {
             credit: [CREDIT; 2],
             stopped: false,
         };
-        Streams { state: Mutex::new(state), changed: Condvar::new(), bell: OnceLock::new() }
+        Streams { state: Mutex::new(state), changed: Condvar::new(), wakeup: OnceLock::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -64,12 +64,14 @@ impl Streams {
     ///
     /// # Errors
     /// If the stream does not exist or has ended, or the data exceeds the credit.
-    pub fn arrived(&self, stream: u8, bytes: &[u8]) -> Result<(), Broken> {
+    pub fn arrived(&self, stream: u8, bytes: &[u8]) -> Result<(), Violation> {
         let mut state = self.state();
         state.open(stream)?;
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        state.room =
-            state.room.checked_sub(length).ok_or(Broken("received more data than credit was granted for"))?;
+        state.room = state
+            .room
+            .checked_sub(length)
+            .ok_or(Violation("received more data than credit was granted for"))?;
         state.held.more(bytes.len())?;
         state.arrived.extend(bytes);
         self.changed.notify_all();
@@ -80,7 +82,7 @@ impl Streams {
     ///
     /// # Errors
     /// If it is already complete, or not a stream of this call.
-    pub fn ended(&self, stream: u8) -> Result<(), Broken> {
+    pub fn ended(&self, stream: u8) -> Result<(), Violation> {
         let mut state = self.state();
         state.open(stream)?;
         state.ended = true;
@@ -92,11 +94,11 @@ impl Streams {
     ///
     /// # Errors
     /// If the credit overflows, or the guest does not send on this stream.
-    pub fn credit(&self, stream: u8, bytes: u32) -> Result<(), Broken> {
+    pub fn credit(&self, stream: u8, bytes: u32) -> Result<(), Violation> {
         let mut state = self.state();
         let credit = outgoing(stream).and_then(|index| state.credit.get_mut(index));
-        let credit = credit.ok_or(Broken("received credit for a stream that the guest does not send"))?;
-        *credit = credit.checked_add(bytes).ok_or(Broken("received more credit than can be counted"))?;
+        let credit = credit.ok_or(Violation("received credit for a stream that the guest does not send"))?;
+        *credit = credit.checked_add(bytes).ok_or(Violation("received more credit than can be counted"))?;
         self.changed.notify_all();
         Ok(())
     }
@@ -105,9 +107,9 @@ impl Streams {
     pub fn stop(&self) {
         self.state().stopped = true;
         self.changed.notify_all();
-        // A bell that is set later checks the state itself.
-        if let Some(bell) = self.bell.get() {
-            bell.ring();
+        // A wakeup that is set later checks the state itself.
+        if let Some(wakeup) = self.wakeup.get() {
+            wakeup.notify();
         }
     }
 
@@ -116,11 +118,11 @@ impl Streams {
         self.state().stopped
     }
 
-    /// Rings this bell when the call is stopped, or at once if it already is.
-    pub fn ring_when_stopped(&self, bell: &Arc<Bell>) {
-        let _ = self.bell.set(Arc::clone(bell));
+    /// Notifies this wakeup when the call is stopped, or at once if it already is.
+    pub fn notify_when_stopped(&self, wakeup: &Arc<Wakeup>) {
+        let _ = self.wakeup.set(Arc::clone(wakeup));
         if self.stopped() {
-            bell.ring();
+            wakeup.notify();
         }
     }
 
@@ -161,11 +163,11 @@ impl Streams {
 }
 
 impl State {
-    fn open(&self, stream: u8) -> Result<(), Broken> {
+    fn open(&self, stream: u8) -> Result<(), Violation> {
         if stream != 0 || !self.takes {
-            return Err(Broken("received data for a stream that the call does not have"));
+            return Err(Violation("received data for a stream that the call does not have"));
         }
-        if self.ended { Err(Broken("received data after the end of its stream")) } else { Ok(()) }
+        if self.ended { Err(Violation("received data after the end of its stream")) } else { Ok(()) }
     }
 }
 
@@ -179,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credit_is_what_may_come() {
+    fn data_is_limited_by_credit() {
         let streams = Streams::new(true);
         let piece = vec![7; CREDIT as usize / 2];
         streams.arrived(0, &piece).unwrap();
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_the_end() {
+    fn nothing_follows_the_end_of_a_stream() {
         let streams = Streams::new(true);
         streams.arrived(0, b"ab").unwrap();
         streams.ended(0).unwrap();
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken() {
+    fn waiting_threads_are_woken() {
         let streams = Arc::new(Streams::new(true));
         streams.sent(1, CREDIT as usize);
         let waiting = |work: fn(&Streams) -> Result<usize, Stopped>| {
@@ -235,15 +237,15 @@ mod tests {
         streams.arrived(0, b"xy").unwrap();
         assert_eq!(takes.join().unwrap(), Ok(2));
         let takes = waiting(|streams| streams.take(&mut [0; 4]).map(|(length, _)| length));
-        let bell = Arc::new(Bell::new().unwrap());
-        streams.ring_when_stopped(&bell);
+        let wakeup = Arc::new(Wakeup::new().unwrap());
+        streams.notify_when_stopped(&wakeup);
         streams.stop();
         assert_eq!(takes.join().unwrap(), Err(Stopped));
-        assert_eq!(rustix::io::read(&*bell, &mut [0; 8]), Ok(8));
-        let late = Arc::new(Bell::new().unwrap());
+        assert_eq!(rustix::io::read(&*wakeup, &mut [0; 8]), Ok(8));
+        let late = Arc::new(Wakeup::new().unwrap());
         let stopped = Streams::new(false);
         stopped.stop();
-        stopped.ring_when_stopped(&late);
+        stopped.notify_when_stopped(&late);
         assert_eq!(rustix::io::read(&*late, &mut [0; 8]), Ok(8));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::budget::Held;
-use super::frame::{Broken, Frame, Kind, PIECE};
+use super::frame::{Frame, Kind, PIECE, Violation};
 use super::request::{self, Request};
 use super::streams::Streams;
 use crate::message::{Code, Fault};
@@ -14,7 +14,7 @@ const MOST: usize = 1024;
 
 /// A complete request.
 #[derive(Debug)]
-pub struct Asked {
+pub struct NewCall {
     /// The number of its call.
     pub call: u32,
     /// The request, or why it is invalid.
@@ -46,67 +46,70 @@ impl Table {
     ///
     /// # Errors
     /// If the frame violates the protocol. The connection then ends.
-    pub fn take(&mut self, frame: &Frame<'_>) -> Result<Option<Asked>, Broken> {
+    pub fn take(&mut self, frame: &Frame<'_>) -> Result<Option<NewCall>, Violation> {
         match frame.kind {
             Kind::Request => return self.request(frame.call, frame.payload),
             Kind::Data => {
                 let (stream, bytes) = frame.stream()?;
                 if bytes.len() > PIECE {
-                    return Err(Broken("a frame has too much data"));
+                    return Err(Violation("a frame has too much data"));
                 }
                 if let Some(streams) = self.working(frame.call)? {
                     streams.arrived(stream, bytes)?;
                 }
             }
             Kind::End => {
-                let (stream, []) = frame.stream()? else { return Err(Broken("an end frame is too long")) };
+                let (stream, []) = frame.stream()? else { return Err(Violation("an end frame is too long")) };
                 if let Some(streams) = self.working(frame.call)? {
                     streams.ended(stream)?;
                 }
             }
             Kind::Credit => {
                 let (stream, bytes) = frame.stream()?;
-                let bytes = bytes.try_into().map_err(|_| Broken("credit is not a number of four bytes"))?;
+                let bytes =
+                    bytes.try_into().map_err(|_| Violation("credit is not a number of four bytes"))?;
                 if let Some(streams) = self.working(frame.call)? {
                     streams.credit(stream, u32::from_le_bytes(bytes))?;
                 }
             }
             Kind::Cancel => {
                 if !frame.payload.is_empty() {
-                    return Err(Broken("a cancel frame is too long"));
+                    return Err(Violation("a cancel frame is too long"));
                 }
                 self.known(frame.call)?;
                 if let Some(Open::Working(streams)) = self.open.remove(&frame.call) {
                     streams.stop();
                 }
             }
-            Kind::Hello => return Err(Broken("received a second hello")),
-            Kind::Welcome | Kind::Answer => return Err(Broken("received a frame that only the guest sends")),
+            Kind::Hello => return Err(Violation("received a second hello")),
+            Kind::Welcome | Kind::Answer => {
+                return Err(Violation("received a frame that only the guest sends"));
+            }
         }
         Ok(None)
     }
 
-    fn request(&mut self, call: u32, piece: &[u8]) -> Result<Option<Asked>, Broken> {
+    fn request(&mut self, call: u32, piece: &[u8]) -> Result<Option<NewCall>, Violation> {
         if piece.len() > PIECE {
-            return Err(Broken("a part of a request is too long"));
+            return Err(Violation("a part of a request is too long"));
         }
         // The call stays in the table, so that it is stopped with the others.
         if let Some(Open::Working(_)) = self.open.get(&call) {
-            return Err(Broken("a call was started twice"));
+            return Err(Violation("a call was started twice"));
         }
         let (mut text, mut held) = match self.open.remove(&call) {
             Some(Open::Asking(text, held)) => (text, held),
             _ if call <= self.highest => {
-                return Err(Broken("the number of a call is not greater than the previous ones"));
+                return Err(Violation("the number of a call is not greater than the previous ones"));
             }
-            _ if self.open.len() >= MOST => return Err(Broken("too many calls at once")),
+            _ if self.open.len() >= MOST => return Err(Violation("too many calls at once")),
             _ => {
                 self.highest = call;
                 (Vec::new(), Held::default())
             }
         };
         if text.len() + piece.len() > request::LONGEST {
-            return Err(Broken("a request is too long"));
+            return Err(Violation("a request is too long"));
         }
         held.more(piece.len())?;
         text.extend_from_slice(piece);
@@ -121,25 +124,25 @@ impl Table {
         let takes = matches!(request, Ok(Request::Write(_) | Request::Unpack(_)) | Err(_));
         let streams = Arc::new(Streams::new(takes));
         self.open.insert(call, Open::Working(Arc::clone(&streams)));
-        Ok(Some(Asked { call, request, streams, held }))
+        Ok(Some(NewCall { call, request, streams, held }))
     }
 
     /// Returns the streams of a running call, or `None` if it is finished.
-    fn working(&self, call: u32) -> Result<Option<&Arc<Streams>>, Broken> {
+    fn working(&self, call: u32) -> Result<Option<&Arc<Streams>>, Violation> {
         self.known(call)?;
         match self.open.get(&call) {
             Some(Open::Working(streams)) => Ok(Some(streams)),
             Some(Open::Asking(..)) => {
-                Err(Broken("received a frame before the request of its call was complete"))
+                Err(Violation("received a frame before the request of its call was complete"))
             }
             None => Ok(None),
         }
     }
 
-    fn known(&self, call: u32) -> Result<(), Broken> {
+    fn known(&self, call: u32) -> Result<(), Violation> {
         // 0 is the handshake, which is complete.
         if call == 0 || call > self.highest {
-            return Err(Broken("received a frame before the request of its call"));
+            return Err(Violation("received a frame before the request of its call"));
         }
         Ok(())
     }
@@ -171,11 +174,11 @@ mod tests {
     const STAT: &[u8] = br#"{"stat":{"root":"/","path":"/x"}}"#;
 
     /// Processes frames. Returns the requests, or the rule that was broken.
-    fn play(frames: &[Vec<u8>]) -> Result<Vec<Asked>, Broken> {
+    fn play(frames: &[Vec<u8>]) -> Result<Vec<NewCall>, Violation> {
         play_on(&mut Table::default(), frames)
     }
 
-    fn play_on(table: &mut Table, frames: &[Vec<u8>]) -> Result<Vec<Asked>, Broken> {
+    fn play_on(table: &mut Table, frames: &[Vec<u8>]) -> Result<Vec<NewCall>, Violation> {
         let mut decoder = Decoder::new(LONGEST);
         let mut all = Vec::new();
         for bytes in frames.concat().chunks(4096) {
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_from_its_request_to_its_end() {
+    fn a_complete_call() {
         let end = encode(1, Kind::End, &[0]);
         let asked = play(&[ask(1, WRITE), data(1, b"abc"), data(1, b""), end, credit(1, 1, 5)]).unwrap();
         let [asked] = &asked[..] else { panic!("{asked:?}") };
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_is_ignored() {
+    fn late_frames_are_ignored() {
         let mut table = Table::default();
         play_on(&mut table, &[ask(1, WRITE), ask(2, WRITE)]).unwrap();
         table.over(1);
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_answered() {
+    fn invalid_requests_are_answered() {
         let deep = format!("{}{}", "[".repeat(60_000), "]".repeat(60_000));
         for text in [&b""[..], b"{", b"\xff", b"null", br#"{"format":{}}"#, deep.as_bytes()] {
             let asked = play(&[encode_text(1, Kind::Request, text), data(1, b"a")]).unwrap();

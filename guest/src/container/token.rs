@@ -2,7 +2,7 @@
 //!
 //! Programs in the sandbox must not obtain it, neither as the guest's own user nor as root. It is in the environment
 //! until the guest runs its first lines; no other process runs by then. The guest wipes it from the memory that the
-//! kernel shows as `/proc/1/environ`, and protects its memory as a whole ([`shut`](super::shut)).
+//! kernel shows as `/proc/1/environ`, and protects its memory as a whole ([`harden`](super::harden)).
 #![allow(unsafe_code, reason = "the memory of the environment has no safe API")]
 
 use std::ffi::{CStr, c_char};
@@ -10,7 +10,7 @@ use std::ptr;
 
 use subtle::ConstantTimeEq;
 
-use super::shut::Weak;
+use super::harden::Weak;
 
 /// The environment variable that contains it.
 pub(super) const VARIABLE: &str = "KOZE_GUEST_TOKEN";
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_token_and_no_other() {
+    fn only_the_right_token() {
         let token = Token([b'a'; LENGTH]);
         assert!(token.is(&[b'a'; LENGTH]));
         for place in 0..LENGTH {

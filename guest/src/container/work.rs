@@ -11,7 +11,7 @@ use super::call::{Call, End, Reader, Writer};
 use super::exec::exec;
 use super::frame::PIECE;
 use super::request::{Done, Exec, Listed, MakeLink, Pack, Read, Rename, Request, SetMode, Write};
-use super::stage::Stage;
+use super::staging::Staging;
 use super::streams::Stopped;
 use crate::files::{self, Made};
 use crate::message::{Code, Fault, Place};
@@ -133,20 +133,20 @@ fn replace(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
 /// Appends to a file, all bytes or none, after all of them have arrived.
 fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     let failed = |error: io::Error| fault(&error, &place.path);
-    let (mut stage, mut buffer) = (Stage::new(place), vec![0; PIECE]);
+    let (mut staging, mut buffer) = (Staging::new(place), vec![0; PIECE]);
     loop {
         let length = call.take(&mut buffer)?;
         if length == 0 {
             break;
         }
-        stage.put(&buffer[..length])?;
+        staging.push(&buffer[..length])?;
     }
     // Different paths may name the same file, so there is one writer at a time.
     let _one = guest.one_writer();
     let (file, made) = files::append(place)?;
     let mut file = File::from(file);
     let before = file.metadata().map_err(failed)?.len();
-    if let Err(error) = stage.pour(&mut file) {
+    if let Err(error) = staging.append_to(&mut file) {
         // Some of the bytes may have been written.
         let _ = file.set_len(before);
         return Err(failed(error).into());

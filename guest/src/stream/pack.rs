@@ -18,7 +18,7 @@ use crate::tree;
 /// Why packing stopped.
 enum Stop {
     /// The reader is gone. It reports the reason itself.
-    Deaf,
+    ReaderGone,
     Fault(Fault),
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn pack(place: &Place, except: &str, to: impl Write) -> Result<(), Fa
         pack.file(OsStr::new(""), File::from(again(&at, OFlags::RDONLY, place)?))
     };
     match packed.and_then(|()| pack.record(&Record::End)).and_then(|()| pack.flush()) {
-        Ok(()) | Err(Stop::Deaf) => Ok(()),
+        Ok(()) | Err(Stop::ReaderGone) => Ok(()),
         Err(Stop::Fault(fault)) => {
             // The answer to this call reports it too, but the receiver may have no other way to learn of it.
             let _ = pack.failed(&fault);
@@ -98,15 +98,15 @@ impl<W: Write> Pack<'_, W> {
         for _ in 0..TURNS {
             let Some(open) = self.open.last() else { break };
             match look(open.directory.as_fd(), name) {
-                Ok(Found::File(file)) => return self.file(name, file),
-                Ok(Found::Directory(directory, mode)) => {
+                Ok(Opened::File(file)) => return self.file(name, file),
+                Ok(Opened::Directory(directory, mode)) => {
                     return self.directory(name.to_owned(), directory, mode);
                 }
-                Ok(Found::Link(target)) => {
+                Ok(Opened::Link(target)) => {
                     self.count(name)?;
                     return self.record(&Record::Link { name: name.as_bytes().to_vec(), target });
                 }
-                Ok(Found::Other) => {
+                Ok(Opened::Other) => {
                     let text = format!(
                         "{} cannot be copied: it is not a file, directory or symbolic link",
                         self.path(name)
@@ -156,17 +156,17 @@ impl<W: Write> Pack<'_, W> {
             };
             let length = u32::try_from(read).unwrap_or_default().to_le_bytes();
             self.buffer[..HEAD].copy_from_slice(&length);
-            self.out.write_all(&self.buffer[..HEAD + read]).map_err(|_| Stop::Deaf)?;
+            self.out.write_all(&self.buffer[..HEAD + read]).map_err(|_| Stop::ReaderGone)?;
             left -= read as u64;
         }
         self.in_file = false;
-        self.out.write_all(&[0; HEAD]).map_err(|_| Stop::Deaf)
+        self.out.write_all(&[0; HEAD]).map_err(|_| Stop::ReaderGone)
     }
 
     /// Ends the stream with a failure record.
     fn failed(&mut self, fault: &Fault) -> Result<(), Stop> {
         if self.in_file {
-            self.out.write_all(&FAILED.to_le_bytes()).map_err(|_| Stop::Deaf)?;
+            self.out.write_all(&FAILED.to_le_bytes()).map_err(|_| Stop::ReaderGone)?;
         }
         let cut = fault.text.floor_char_boundary(REASON);
         self.record(&Record::Failed(Fault::new(fault.why, &fault.text[..cut])))?;
@@ -175,11 +175,11 @@ impl<W: Write> Pack<'_, W> {
 
     fn record(&mut self, record: &Record) -> Result<(), Stop> {
         let bytes = message::encode(0, record).map_err(|error| fault(&error, self.top))?;
-        self.out.write_all(&bytes).map_err(|_| Stop::Deaf)
+        self.out.write_all(&bytes).map_err(|_| Stop::ReaderGone)
     }
 
     fn flush(&mut self) -> Result<(), Stop> {
-        self.out.flush().map_err(|_| Stop::Deaf)
+        self.out.flush().map_err(|_| Stop::ReaderGone)
     }
 
     fn count(&mut self, name: &OsStr) -> Result<(), Stop> {
@@ -198,7 +198,7 @@ impl<W: Write> Pack<'_, W> {
     }
 }
 
-enum Found {
+enum Opened {
     File(File),
     Directory(OwnedFd, u32),
     Link(Vec<u8>),
@@ -206,7 +206,7 @@ enum Found {
 }
 
 /// Opens an entry of a directory.
-fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Found> {
+fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Opened> {
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -215,16 +215,16 @@ fn look(directory: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Found> {
             if FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) != FileType::RegularFile {
                 return Err(Errno::INVAL);
             }
-            Ok(Found::File(File::from(file)))
+            Ok(Opened::File(File::from(file)))
         }
         FileType::Directory => {
             let opened = rustix::fs::openat(directory, name, flags | OFlags::DIRECTORY, Mode::empty())?;
             let mode = rustix::fs::fstat(&opened)?.st_mode & 0o7777;
-            Ok(Found::Directory(opened, mode))
+            Ok(Opened::Directory(opened, mode))
         }
         FileType::Symlink => {
-            Ok(Found::Link(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()))
+            Ok(Opened::Link(rustix::fs::readlinkat(directory, name, Vec::new())?.into_bytes()))
         }
-        _ => Ok(Found::Other),
+        _ => Ok(Opened::Other),
     }
 }

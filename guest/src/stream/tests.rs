@@ -46,7 +46,7 @@ fn made(dir: &Path, bytes: &[u8]) -> Result<u64, Fault> {
 }
 
 #[test]
-fn cut_anywhere_it_is_nothing() {
+fn a_truncated_stream_creates_nothing() {
     let dir = TempDir::new().unwrap();
     let bytes = stream(dir.path());
     assert_eq!(made(dir.path(), &bytes), Ok(70_000));
@@ -56,7 +56,7 @@ fn cut_anywhere_it_is_nothing() {
 }
 
 #[test]
-fn its_sender_says_why() {
+fn a_failure_record_carries_the_reason() {
     let dir = TempDir::new().unwrap();
     let failed = record(&Record::Failed(Fault::new(Code::PermissionDenied, "no")));
     let file = record(&Record::File { name: b"f".to_vec(), mode: 0o644 });
@@ -101,7 +101,7 @@ impl std::io::Read for Endless<'_> {
 }
 
 #[test]
-fn names_without_an_end_are_too_many() {
+fn endless_records_exceed_the_limit() {
     let dir = TempDir::new().unwrap();
     let begun = directory("");
     // The limit is reached because each entry counts against it.

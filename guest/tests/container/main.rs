@@ -11,9 +11,9 @@ mod image;
 mod probes;
 mod programs;
 mod stage;
-mod strangers;
 mod streams;
 mod token;
+mod unauthenticated;
 
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         hostile::TESTS,
         image::TESTS,
         programs::TESTS,
-        strangers::TESTS,
+        unauthenticated::TESTS,
         streams::TESTS,
         token::TESTS,
     ];

@@ -12,10 +12,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("exit_codes", exit_codes),
     ("input_and_environment", input_and_environment),
     ("what_an_image_does_not_say", defaults),
-    ("what_cannot_start", what_cannot_start),
+    ("programs_that_cannot_start", programs_that_cannot_start),
     ("output_is_kept_within_its_limit", output),
     ("timeouts_leave_no_process", timeouts),
-    ("background_lives_on", background),
+    ("background_processes_keep_running", background),
     ("zombies_are_reaped", zombies),
     ("kill_all", kill_all),
     ("kill_all_where_it_is_not_first", kill_all_as_any_process),
@@ -76,7 +76,7 @@ fn defaults() {
     assert_eq!(String::from_utf8(own.out).unwrap(), format!("PATH={path}\nHOME=/root\n"));
 }
 
-fn what_cannot_start() {
+fn programs_that_cannot_start() {
     let stage = Stage::new();
     let client = stage.client();
     let why = |argv: &[&str], cwd: &str| {

@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_hello_in_pieces", in_pieces),
     ("who_says_nothing_has_little_time", slow),
     ("the_oldest_stranger_makes_room", oldest_goes),
-    ("a_thousand_strangers", thousand),
+    ("a_thousand_unauthenticated_connections", thousand),
     ("the_oldest_of_nine_connections_ends", nine),
 ];
 

@@ -15,7 +15,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use crate::sys;
 
 /// The capabilities that are kept.
-const STAY: CapabilitySet = CapabilitySet::CHOWN
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
@@ -42,7 +42,7 @@ pub(super) struct Weak {
 
 impl Weak {
     /// Reads the environment variable `KOZE_GUEST_WEAK`.
-    pub(super) fn asked_for() -> Self {
+    pub(super) fn from_environment() -> Self {
         let asked =
             if cfg!(debug_assertions) { std::env::var(WEAK).unwrap_or_default() } else { String::new() };
         let names = |name| asked.split(',').any(|word| word == name);
@@ -72,7 +72,7 @@ pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
     }
     for number in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << number);
-        if STAY.contains(capability) {
+        if KEPT.contains(capability) {
             continue;
         }
         match rustix::thread::remove_capability_from_bounding_set(capability) {
@@ -91,8 +91,8 @@ pub(super) fn capabilities(weak: Weak) -> io::Result<()> {
     rustix::thread::clear_ambient_capability_set()?;
     let now = rustix::thread::capabilities(None)?;
     let sets = CapabilitySets {
-        effective: now.effective & STAY,
-        permitted: now.permitted & STAY,
+        effective: now.effective & KEPT,
+        permitted: now.permitted & KEPT,
         inheritable: CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, sets)?;

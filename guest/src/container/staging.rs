@@ -16,7 +16,7 @@ const ALWAYS: usize = PIECE;
 static STAGED: AtomicUsize = AtomicUsize::new(0);
 
 /// The bytes that have arrived for the file at a place.
-pub(super) struct Stage<'a> {
+pub(super) struct Staging<'a> {
     place: &'a Place,
     memory: Vec<u8>,
     /// How many of its bytes count against [`MOST`].
@@ -24,20 +24,20 @@ pub(super) struct Stage<'a> {
     file: Option<File>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Staging<'a> {
     pub(super) fn new(place: &'a Place) -> Self {
-        Stage { place, memory: Vec::new(), counted: 0, file: None }
+        Staging { place, memory: Vec::new(), counted: 0, file: None }
     }
 
     /// Adds bytes that have arrived.
-    pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.memory.extend_from_slice(bytes);
         if self.has_room() {
             return Ok(());
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(files::nameless(self.place)?),
+            none => none.insert(files::unnamed(self.place)?),
         };
         file.write_all(&self.memory).map_err(|error| fault(&error, &self.place.path))?;
         self.memory = Vec::new();
@@ -46,7 +46,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Appends all bytes to a file.
-    pub(super) fn pour(mut self, to: &mut File) -> io::Result<()> {
+    pub(super) fn append_to(mut self, to: &mut File) -> io::Result<()> {
         if let Some(mut file) = self.file.take() {
             file.rewind()?;
             let mut buffer = vec![0; PIECE];
@@ -79,7 +79,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-impl Drop for Stage<'_> {
+impl Drop for Staging<'_> {
     fn drop(&mut self) {
         self.count(0);
     }
@@ -90,25 +90,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_comes_back_from_wherever_it_waited() {
+    fn appends_from_memory_and_from_a_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let place = Place { root: "/".into(), path: path.to_str().unwrap().into() };
         for pieces in [0, 1, 3, 2 * MOST / PIECE] {
             std::fs::write(&path, "before").unwrap();
-            let mut stages = [Stage::new(&place), Stage::new(&place)];
+            let mut stagings = [Staging::new(&place), Staging::new(&place)];
             let mut expected = b"before".to_vec();
             for number in 0..pieces {
                 let piece = vec![u8::try_from(number % 256).unwrap(); PIECE];
-                for stage in &mut stages {
-                    stage.put(&piece).unwrap();
+                for staging in &mut stagings {
+                    staging.push(&piece).unwrap();
                 }
                 expected.extend(piece);
             }
-            let in_files = stages.iter().filter(|stage| stage.file.is_some()).count();
+            let in_files = stagings.iter().filter(|staging| staging.file.is_some()).count();
             assert_eq!(in_files, if pieces > 3 { 2 } else { 0 });
-            let [stage, other] = stages;
-            stage.pour(&mut File::options().append(true).open(&path).unwrap()).unwrap();
+            let [staging, other] = stagings;
+            staging.append_to(&mut File::options().append(true).open(&path).unwrap()).unwrap();
             assert!(std::fs::read(&path).unwrap() == expected, "{pieces}");
             drop(other);
             assert_eq!(STAGED.load(Ordering::Relaxed), 0);

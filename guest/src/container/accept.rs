@@ -18,18 +18,18 @@ use super::frame::{Decoder, Frame, Kind, PORT};
 use super::request::Hello;
 
 /// The maximum number of unauthenticated connections.
-const MOST: usize = 16;
+const MAX_PENDING: usize = 16;
 /// The time that a connection has to authenticate.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest hello, in bytes.
-const LONGEST: usize = 1024;
+const MAX_HELLO: usize = 1024;
 /// The backlog of the listening socket.
-const WAITING: i32 = 128;
+const BACKLOG: i32 = 128;
 /// How long to wait before accepting again when file descriptors or memory run out.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection that has not authenticated.
-struct Stranger {
+struct Unauthenticated {
     socket: TcpStream,
     decoder: Decoder,
     until: Instant,
@@ -37,13 +37,13 @@ struct Stranger {
 }
 
 /// The state of a handshake.
-enum Seen {
+enum Handshake {
     /// The hello is incomplete.
-    Waits,
+    Incomplete,
     /// The token was right. `u32` is the protocol version of the peer.
-    Known(u32),
+    Accepted(u32),
     /// The peer sent anything else, or disconnected.
-    Gone,
+    Rejected,
 }
 
 /// Opens the listening socket: at `at`, or else at the guest's own port on all addresses. With `any` it falls back to a
@@ -78,40 +78,46 @@ fn listening(at: SocketAddr) -> io::Result<TcpListener> {
     }
     sockopt::set_socket_reuseaddr(&socket, true)?;
     bind(&socket, &at)?;
-    listen(&socket, WAITING)?;
+    listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }
 
 /// Accepts connections until the guest exits.
 pub(super) fn serve(listener: &TcpListener, guest: &Arc<Guest>) {
-    let mut strangers: Vec<Stranger> = Vec::new();
+    let mut pending: Vec<Unauthenticated> = Vec::new();
     loop {
-        let (new, ready) = wait(listener, &strangers);
+        let (new, ready) = wait(listener, &pending);
         let now = Instant::now();
         let mut ready = ready.into_iter();
-        let all = std::mem::take(&mut strangers);
-        for mut stranger in all {
-            let seen =
-                if ready.next().unwrap_or_default() { look(&mut stranger, guest) } else { Seen::Waits };
-            match seen {
-                Seen::Waits if now < stranger.until => strangers.push(stranger),
-                Seen::Waits | Seen::Gone => {}
-                Seen::Known(protocol) => guest.connected(stranger.socket, stranger.decoder, protocol),
+        let all = std::mem::take(&mut pending);
+        for mut connection in all {
+            let handshake = if ready.next().unwrap_or_default() {
+                read_hello(&mut connection, guest)
+            } else {
+                Handshake::Incomplete
+            };
+            match handshake {
+                Handshake::Incomplete if now < connection.until => pending.push(connection),
+                Handshake::Incomplete | Handshake::Rejected => {}
+                Handshake::Accepted(protocol) => {
+                    guest.connected(connection.socket, connection.decoder, protocol);
+                }
             }
         }
         if new {
-            take(listener, &mut strangers);
+            accept_pending(listener, &mut pending);
         }
     }
 }
 
 /// Waits for an event. Returns whether a connection is pending, and which of the unauthenticated ones are readable.
-fn wait(listener: &TcpListener, strangers: &[Stranger]) -> (bool, Vec<bool>) {
-    let first = strangers.iter().map(|stranger| stranger.until).min();
+fn wait(listener: &TcpListener, pending: &[Unauthenticated]) -> (bool, Vec<bool>) {
+    let first = pending.iter().map(|connection| connection.until).min();
     let left = first.map(|until| until.saturating_duration_since(Instant::now()));
     // One millisecond more, so that the deadline has passed on wakeup.
     let timeout = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
-    let all = [listener.as_fd()].into_iter().chain(strangers.iter().map(|stranger| stranger.socket.as_fd()));
+    let all =
+        [listener.as_fd()].into_iter().chain(pending.iter().map(|connection| connection.socket.as_fd()));
     let mut all: Vec<_> = all.map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)).collect();
     if poll(&mut all, timeout.as_ref()).is_err() {
         return (false, Vec::new());
@@ -121,9 +127,9 @@ fn wait(listener: &TcpListener, strangers: &[Stranger]) -> (bool, Vec<bool>) {
 }
 
 /// Accepts pending connections.
-fn take(listener: &TcpListener, strangers: &mut Vec<Stranger>) {
+fn accept_pending(listener: &TcpListener, pending: &mut Vec<Unauthenticated>) {
     // A bounded number at a time, so that existing connections get their turn.
-    for _ in 0..MOST {
+    for _ in 0..MAX_PENDING {
         let (socket, peer) = match listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -139,42 +145,42 @@ fn take(listener: &TcpListener, strangers: &mut Vec<Stranger>) {
         if socket.set_nonblocking(true).is_err() {
             continue;
         }
-        if strangers.len() >= MOST {
+        if pending.len() >= MAX_PENDING {
             // The oldest are at the front.
-            let leaves = strangers.iter().position(|stranger| stranger.inside).unwrap_or(0);
-            strangers.remove(leaves);
+            let leaves = pending.iter().position(|connection| connection.inside).unwrap_or(0);
+            pending.remove(leaves);
         }
         let peer = peer.ip().to_canonical();
         let own = socket.local_addr().is_ok_and(|own| own.ip().to_canonical() == peer);
-        let (inside, until) = (own || peer.is_loopback(), Instant::now() + PATIENCE);
-        strangers.push(Stranger { socket, decoder: Decoder::new(LONGEST), until, inside });
+        let (inside, until) = (own || peer.is_loopback(), Instant::now() + TIMEOUT);
+        pending.push(Unauthenticated { socket, decoder: Decoder::new(MAX_HELLO), until, inside });
     }
 }
 
-fn look(stranger: &mut Stranger, guest: &Guest) -> Seen {
-    let read = match stranger.socket.read(stranger.decoder.space()) {
-        Ok(0) => return Seen::Gone,
+fn read_hello(connection: &mut Unauthenticated, guest: &Guest) -> Handshake {
+    let read = match connection.socket.read(connection.decoder.space()) {
+        Ok(0) => return Handshake::Rejected,
         Ok(read) => read,
         Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-            return Seen::Waits;
+            return Handshake::Incomplete;
         }
-        Err(_) => return Seen::Gone,
+        Err(_) => return Handshake::Rejected,
     };
-    stranger.decoder.filled(read);
-    match stranger.decoder.next() {
+    connection.decoder.filled(read);
+    match connection.decoder.next() {
         Ok(Some(Frame { call: 0, kind: Kind::Hello, payload })) => {
             match serde_json::from_slice::<Hello>(payload) {
-                Ok(hello) if guest.token.is(hello.token.as_bytes()) => Seen::Known(hello.protocol),
-                _ => Seen::Gone,
+                Ok(hello) if guest.token.is(hello.token.as_bytes()) => Handshake::Accepted(hello.protocol),
+                _ => Handshake::Rejected,
             }
         }
-        Ok(None) => Seen::Waits,
-        Ok(Some(_)) | Err(_) => Seen::Gone,
+        Ok(None) => Handshake::Incomplete,
+        Ok(Some(_)) | Err(_) => Handshake::Rejected,
     }
 }
 
 /// Configures an authenticated connection: no delay on sending, and keepalive to detect a peer that vanished.
-pub(super) fn settle(socket: &TcpStream) -> Result<(), Errno> {
+pub(super) fn configure(socket: &TcpStream) -> Result<(), Errno> {
     /// The idle time before the first keepalive probe, and the time between probes.
     const QUIET: Duration = Duration::from_secs(15);
     /// The number of probes.
