@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::{Code, Error, Result};
-use crate::handle::{Handle, Life, Observed};
+use crate::handle::{Handle, Lifecycle, Observed};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::profiles::Profiles;
 use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
@@ -187,7 +187,7 @@ impl<P: Provider> Session<P> {
         };
         opened.sandbox.destroy().await?;
         if let Some(observed) = self.handles().remove(&name).and_then(|observed| observed.upgrade()) {
-            observed.set_life(Life::Destroyed);
+            observed.set_lifecycle(Lifecycle::Destroyed);
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl<P: Provider> Session<P> {
         // Forget sandboxes without handles. A sandbox that was destroyed elsewhere gets a new handle.
         handles.retain(|_, observed| observed.strong_count() > 0);
         let there = handles.get(&name).and_then(Weak::upgrade);
-        let there = there.filter(|observed| observed.state().status != Life::Destroyed);
+        let there = there.filter(|observed| observed.state().status != Lifecycle::Destroyed);
         let observed = there.unwrap_or_else(|| Arc::new(Observed::default()));
         handles.insert(name.clone(), Arc::downgrade(&observed));
         drop(handles);

@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
-use koze_core::handle::Life;
+use koze_core::handle::Lifecycle;
 use koze_core::provider::memory::Memory;
 use koze_core::provider::{Profile, Size};
 use koze_core::{Code, Run, SessionId};
@@ -47,15 +47,15 @@ fn the_same_name_is_the_same_sandbox() {
 }
 
 #[test]
-fn a_destroyed_one_stays_so() {
+fn a_destroyed_sandbox_stays_destroyed() {
     run(async {
         let session = session();
         let (one, two) = (session.get("a").await.unwrap(), session.get("a").await.unwrap());
         one.write_file("f", "1").await.unwrap();
         let tool = two.tool("read_file").unwrap();
-        assert_eq!(two.state().await.unwrap().status, Life::Running);
+        assert_eq!(two.state().await.unwrap().status, Lifecycle::Running);
         one.destroy().await.unwrap();
-        assert_eq!(two.state().await.unwrap().status, Life::Destroyed);
+        assert_eq!(two.state().await.unwrap().status, Lifecycle::Destroyed);
         for result in
             [two.read_file("f").await.map(drop), two.destroy().await, two.write_file("f", "2").await]
         {
@@ -67,13 +67,13 @@ fn a_destroyed_one_stays_so() {
         // One of the same name is another.
         let again = session.get("a").await.unwrap();
         assert_eq!(code(again.read_file("f").await), Code::NotFound);
-        assert_eq!(again.state().await.unwrap().status, Life::Running);
-        assert_eq!(two.state().await.unwrap().status, Life::Destroyed);
+        assert_eq!(again.state().await.unwrap().status, Lifecycle::Running);
+        assert_eq!(two.state().await.unwrap().status, Lifecycle::Destroyed);
     });
 }
 
 #[test]
-fn tools_of_one_sandbox_name_none() {
+fn tools_of_one_sandbox_take_no_sandbox() {
     run(async {
         let session = session();
         let sandbox = session.get("a").await.unwrap();
@@ -103,7 +103,7 @@ fn tools_of_one_sandbox_name_none() {
 }
 
 #[test]
-fn tools_of_a_pool_are_all_eight() {
+fn a_session_has_all_eight_tools() {
     run(async {
         let session = session();
         let tools = session.tools();
@@ -167,7 +167,7 @@ async fn next<T>(stream: &mut (impl Stream<Item = T> + Unpin)) -> Option<T> {
 }
 
 #[test]
-fn a_file_is_watched_before_it_is_there_and_after() {
+fn a_file_is_watched_before_it_exists_and_after() {
     run(async {
         let session = session();
         let sandbox = session.get("a").await.unwrap();
@@ -210,7 +210,7 @@ fn a_file_is_watched_as_json() {
 }
 
 #[test]
-fn who_subscribes_hears_of_the_end() {
+fn subscribers_learn_of_the_end() {
     run(async {
         let session = session();
         let sandbox = session.get("a").await.unwrap();
@@ -221,7 +221,7 @@ fn who_subscribes_hears_of_the_end() {
             json!({ "status": "running", "history": [], "preview_url": null })
         );
         session.destroy("a").await.unwrap();
-        assert_eq!(next(&mut states).await.map(|state| state.status), Some(Life::Destroyed));
+        assert_eq!(next(&mut states).await.map(|state| state.status), Some(Lifecycle::Destroyed));
         assert_eq!(next(&mut states).await, None);
     });
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::SandboxClass;
 use crate::provider::cloudflare::CloudflareSandbox;
 use koze_core::error::Result;
-use koze_core::handle::{LARGEST, Life, Observed, State, whole};
+use koze_core::handle::{LARGEST, Lifecycle, Observed, State, whole};
 use koze_core::path::{HOME, absolute, anywhere};
 use koze_core::sandbox::{Output, Sandbox, Write};
 use koze_core::shell;
@@ -123,7 +123,7 @@ impl<S: SandboxClass> Stub<S> {
     pub async fn state(&self) -> Result<State> {
         let status = match self.sandbox.status().await {
             Ok(status) => status.into(),
-            Err(error) if error.code == crate::Code::NotFound => Life::Destroyed,
+            Err(error) if error.code == crate::Code::NotFound => Lifecycle::Destroyed,
             Err(error) => return Err(error),
         };
         Ok(State { status, ..self.observed.state() })

@@ -24,6 +24,6 @@ fn constants<S: SandboxClass>(_: &S) -> [&'static str; 4] {
 }
 
 #[test]
-fn the_attribute_is_what_one_would_write() {
+fn the_attribute_matches_a_handwritten_implementation() {
     assert_eq!(constants(&Interpreter), constants(&ByHand));
 }

@@ -14,7 +14,7 @@ use futures_util::stream::unfold;
 
 #[doc(hidden)]
 pub use self::state::Observed;
-pub use self::state::{Life, Ran, State};
+pub use self::state::{Lifecycle, Ran, State};
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxName;
 use crate::path::{HOME, absolute, anywhere};
@@ -77,7 +77,7 @@ impl<P: Provider> Handle<P> {
     /// # Errors
     /// [`Code::NotFound`] if it was destroyed.
     pub fn sandbox(&self) -> Result<&P::Sandbox> {
-        if self.observed.state().status == Life::Destroyed {
+        if self.observed.state().status == Lifecycle::Destroyed {
             return Err(Error::new(Code::NotFound, format!("the sandbox `{}` was destroyed", self.name)));
         }
         Ok(&self.sandbox)
@@ -156,7 +156,7 @@ impl<P: Provider> Handle<P> {
                 );
                 if changed {
                     let state = states.borrow_and_update().clone();
-                    let more = (state.status != Life::Destroyed).then_some((handle, states));
+                    let more = (state.status != Lifecycle::Destroyed).then_some((handle, states));
                     return Some((state, more));
                 }
                 // A provider that does not answer now may answer later.
@@ -175,16 +175,16 @@ impl<P: Provider> Handle<P> {
     }
 
     /// Asks the provider whether the sandbox runs.
-    async fn look(&self) -> Result<Life> {
+    async fn look(&self) -> Result<Lifecycle> {
         if self.sandbox().is_err() {
-            return Ok(Life::Destroyed);
+            return Ok(Lifecycle::Destroyed);
         }
-        let life = match self.session.find(&self.name).await? {
+        let lifecycle = match self.session.find(&self.name).await? {
             Some(opened) => opened.sandbox.status().await?.into(),
-            None => Life::Destroyed,
+            None => Lifecycle::Destroyed,
         };
-        self.observed.set_life(life);
-        Ok(life)
+        self.observed.set_lifecycle(lifecycle);
+        Ok(lifecycle)
     }
 }
 

@@ -16,7 +16,7 @@ const TEXT: usize = 8 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct State {
     /// Whether it runs, sleeps or is destroyed.
-    pub status: Life,
+    pub status: Lifecycle,
     /// The last 50 commands, newest last.
     pub history: VecDeque<Ran>,
     /// The last URL that `browse` returned.
@@ -26,7 +26,7 @@ pub struct State {
 /// Whether a sandbox runs, sleeps or is destroyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Life {
+pub enum Lifecycle {
     /// It is running.
     Running,
     /// It is asleep and wakes with the next call. Local sandboxes keep their files; files in containers are deleted.
@@ -35,11 +35,11 @@ pub enum Life {
     Destroyed,
 }
 
-impl From<Status> for Life {
+impl From<Status> for Lifecycle {
     fn from(status: Status) -> Self {
         match status {
-            Status::Running => Life::Running,
-            Status::Sleeping => Life::Sleeping,
+            Status::Running => Lifecycle::Running,
+            Status::Sleeping => Lifecycle::Sleeping,
         }
     }
 }
@@ -66,7 +66,7 @@ pub struct Observed(watch::Sender<State>);
 impl Default for Observed {
     /// Creates the state of a sandbox that runs.
     fn default() -> Self {
-        let state = State { status: Life::Running, history: VecDeque::new(), preview_url: None };
+        let state = State { status: Lifecycle::Running, history: VecDeque::new(), preview_url: None };
         Observed(watch::Sender::new(state))
     }
 }
@@ -107,13 +107,13 @@ impl Observed {
     }
 
     /// Records whether the sandbox runs. A destroyed sandbox stays destroyed and has no URL.
-    pub fn set_life(&self, life: Life) {
+    pub fn set_lifecycle(&self, lifecycle: Lifecycle) {
         self.0.send_if_modified(|state| {
-            if state.status == life || state.status == Life::Destroyed {
+            if state.status == lifecycle || state.status == Lifecycle::Destroyed {
                 return false;
             }
-            state.status = life;
-            if life == Life::Destroyed {
+            state.status = lifecycle;
+            if lifecycle == Lifecycle::Destroyed {
                 state.preview_url = None;
             }
             true

@@ -6,7 +6,7 @@ use futures_util::stream::unfold;
 use futures_util::{Stream, StreamExt as _};
 use serde::de::DeserializeOwned;
 
-use super::{Handle, Life, whole};
+use super::{Handle, Lifecycle, whole};
 use crate::error::{Code, Error, Result};
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
@@ -77,9 +77,9 @@ impl<P: Provider> Watch<P> {
                 sleep(PERIOD).await;
             }
             let now = match self.handle.look().await {
-                Ok(Life::Destroyed) => return None,
+                Ok(Lifecycle::Destroyed) => return None,
                 // Nothing in it runs that could change the file.
-                Ok(Life::Sleeping) if self.last != Last::Unknown => continue,
+                Ok(Lifecycle::Sleeping) if self.last != Last::Unknown => continue,
                 Ok(_) => match whole(&self.handle.sandbox, &self.path, LARGEST).await {
                     Ok(content) => Last::Content(content),
                     Err(error) if error.code == Code::NotFound => Last::Nothing,
@@ -96,7 +96,7 @@ impl<P: Provider> Watch<P> {
                 Last::Failed(error) => return Some(Err(error.clone())),
                 Last::Nothing if matches!(before, Last::Content(_)) => {
                     // It may have gone with the sandbox.
-                    if matches!(self.handle.look().await, Ok(Life::Destroyed)) {
+                    if matches!(self.handle.look().await, Ok(Lifecycle::Destroyed)) {
                         return None;
                     }
                     return Some(Err(Error::new(Code::NotFound, format!("`{}` has gone", self.path))));

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_files_is_said() {
+    fn the_fate_of_files_is_documented() {
         let said = |files| server(files).instructions.unwrap();
         assert!(said(Files::Kept).contains("its files are kept"));
         assert!(said(Files::Lost).contains("its files are deleted"));

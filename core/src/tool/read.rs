@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_json_is_read_as_ever() {
+    fn json_is_parsed_as_usual() {
         for text in [
             r#"{"a":{"b":[1,-2,3.5,1e300,18446744073709551615,"ä\u0000\ud83d\ude00",null,true,{"b":1}]},"b":{}}"#,
             "[]",

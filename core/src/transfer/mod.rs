@@ -51,41 +51,41 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
     let path = format!("{parent}/.koze-transfer-{}", uuid::Uuid::new_v4().simple());
     // If recording fails, a crash may leave a partial copy, which is no reason not to copy.
     let _ = to.record_staging(&path).await;
-    let mut beside = Beside { sandbox: Some(to.clone()), path };
+    let mut staging = Staging { sandbox: Some(to.clone()), path };
     let copied = async {
-        let bytes = from.copy_to(anywhere(from_path), to, anywhere(&beside.path)).await?;
-        to.rename(anywhere(&beside.path), anywhere(to_path)).await?;
+        let bytes = from.copy_to(anywhere(from_path), to, anywhere(&staging.path)).await?;
+        to.rename(anywhere(&staging.path), anywhere(to_path)).await?;
         // Without a file at the path, a remaining record is harmless.
-        let _ = to.forget_staging(&beside.path).await;
+        let _ = to.forget_staging(&staging.path).await;
         Ok(bytes)
     };
     let copied: Result<u64> = copied.await;
     if copied.is_err() {
-        take_away(to, &beside.path).await;
+        remove_staging(to, &staging.path).await;
     }
-    beside.sandbox = None;
-    copied.map_err(|error| Error { message: error.message.replace(&beside.path, to_path), ..error })
+    staging.sandbox = None;
+    copied.map_err(|error| Error { message: error.message.replace(&staging.path, to_path), ..error })
 }
 
 /// A staging path. Dropping it before the rename removes what is there.
-struct Beside<T: Sandbox> {
+struct Staging<T: Sandbox> {
     sandbox: Option<T>,
     path: String,
 }
 
-impl<T: Sandbox> Drop for Beside<T> {
+impl<T: Sandbox> Drop for Staging<T> {
     fn drop(&mut self) {
         if let Some(sandbox) = self.sandbox.take() {
             let path = std::mem::take(&mut self.path);
             detach(async move {
-                take_away(&sandbox, &path).await;
+                remove_staging(&sandbox, &path).await;
             });
         }
     }
 }
 
 /// Removes the staging path if it exists. Errors are ignored.
-async fn take_away<T: Sandbox>(sandbox: &T, path: &str) {
+async fn remove_staging<T: Sandbox>(sandbox: &T, path: &str) {
     let gone = sandbox.remove(anywhere(path)).await;
     // A sandbox that does not answer removes it at its next start.
     if !matches!(gone, Err(Error { code: Code::Unavailable, .. })) {

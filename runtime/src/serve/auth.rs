@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_token_nobody_may_call() {
+    fn calls_require_a_token() {
         let long = format!("{{\"a\": \"{ONE}\", \"b\": \"{ONE}\"}}");
         for (one, several, what) in [
             (None, None, "wrangler secret put KOZE_TOKEN"),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tenant_knows_the_secret_of_all() {
+    fn the_signing_secret_depends_on_all_tokens() {
         let several = "{\"a\": \"fedcba9876543210\"}";
         let both = Tokens::read(Some(ONE), Some(several)).unwrap();
         for alone in [Tokens::read(Some(ONE), None).unwrap(), Tokens::read(None, Some(several)).unwrap()] {

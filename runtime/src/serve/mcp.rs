@@ -112,7 +112,7 @@ pub(super) async fn answer<F: Families>(
         Ok(Said::Ask(ask)) => ask,
         Ok(Said::Cancelled(id)) => {
             if let Some(call) = client.map(|client| call_name(client, &id)) {
-                give_up(&session(None), &call).await;
+                cancel(&session(None), &call).await;
             }
             return Ok(answer::respond(202, String::new(), [])?);
         }
@@ -140,8 +140,8 @@ fn call_name(client: &str, id: &RequestId) -> String {
 }
 
 /// Cancels a call. A cancellation gets no response; failures are logged.
-async fn give_up(session: &Session<Cloudflare>, call: &str) {
-    if let Err(error) = session.provider().give_up(session.id(), call).await {
+async fn cancel(session: &Session<Cloudflare>, call: &str) {
+    if let Err(error) = session.provider().cancel(session.id(), call).await {
         console_error!("koze: a canceled call may still run: {error}");
     }
 }
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_and_what_is_not() {
+    fn requests_and_notifications() {
         let read = |text: &str| {
             read(text.as_bytes()).map(|said| match said {
                 Said::Ask(ask) => Some((ask.method, ask.id.to_string())),

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_out_of_a_root() {
+    fn no_path_escapes_its_root() {
         let mut tree = Tree::new();
         tree.write(at("/tmp/secret"), b"s", Write::Replace).unwrap();
         tree.make_link(at("/workspace/out"), "../tmp").unwrap();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_limit() {
+    fn total_size_is_limited() {
         let mut tree = Tree::new();
         tree.write(at("/tmp/a"), &vec![0; LIMIT], Write::Replace).unwrap();
         assert_eq!(code(tree.write(at("/tmp/b"), b"1", Write::Replace)), Code::TooLarge);

@@ -227,7 +227,7 @@ mod tests {
 
     /// Reading on from the end of each part returns the whole file, whatever it contains.
     #[test]
-    fn what_is_cut_comes_with_the_next_parts() {
+    fn cut_characters_come_with_the_next_part() {
         const MOST: usize = 4096;
         for pattern in [&b"a"[..], b"\n", b"\0", "\"\\\u{1f600}é\r\u{7}".as_bytes(), b"\xff\0x"] {
             let file = pattern.repeat(9000 / pattern.len());

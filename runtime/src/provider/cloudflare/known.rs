@@ -56,7 +56,7 @@ pub(super) fn forget(id: &SandboxId) {
 }
 
 /// Returns whether a use should be recorded now. The caller then records it.
-pub(super) fn is_to_be_noted(id: &SandboxId, now: u64) -> bool {
+pub(super) fn should_record_use(id: &SandboxId, now: u64) -> bool {
     let mut sandboxes = sandboxes();
     let Some(known) = sandboxes.get_mut(id) else { return false };
     let due = now.saturating_sub(known.noted) >= NOTE;
@@ -74,13 +74,13 @@ mod tests {
     fn a_use_is_noted_once_a_minute() {
         let session = SessionId::new("known", "noted").unwrap();
         let id = SandboxId { session, name: SandboxName::new("a").unwrap() };
-        assert!(get(&id).is_none() && !is_to_be_noted(&id, NOTE));
+        assert!(get(&id).is_none() && !should_record_use(&id, NOTE));
         remember(&id, 1, Some(5), 7);
         assert_eq!(get(&id), Some(Known { class: 1, sleep_after_ms: Some(5), noted: 7 }));
         assert_eq!(of_session(&id.session), [(id.name.clone(), 1)]);
         assert!(of_session(&SessionId::new("known", "other").unwrap()).is_empty());
-        assert!(!is_to_be_noted(&id, 6 + NOTE));
-        assert!(is_to_be_noted(&id, 7 + NOTE) && !is_to_be_noted(&id, 8 + NOTE));
+        assert!(!should_record_use(&id, 6 + NOTE));
+        assert!(should_record_use(&id, 7 + NOTE) && !should_record_use(&id, 8 + NOTE));
         forget(&id);
         assert!(get(&id).is_none());
     }

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_label() {
+    fn invalid_labels() {
         for text in ["", "a", &"a".repeat(27), &"A".repeat(26), &"1".repeat(26), &"é".repeat(13)] {
             assert!(!is_one(text), "{text}");
         }

@@ -107,7 +107,7 @@ impl Cloudflare {
         self.changed(|shared| shared.at_most = sandboxes)
     }
 
-    /// Names the call that programs belong to, so that [`give_up`](Cloudflare::give_up) can cancel it. The name must be
+    /// Names the call that programs belong to, so that [`cancel`](Cloudflare::cancel) can cancel it. The name must be
     /// unique within the session.
     #[must_use]
     pub fn with_call(self, name: impl Into<String>) -> Self {
@@ -125,7 +125,7 @@ impl Cloudflare {
     ///
     /// # Errors
     /// The errors of the registry, and of sandboxes that do not answer.
-    pub fn give_up(&self, session: &SessionId, call: &str) -> impl Future<Output = Result<()>> + MaybeSend {
+    pub fn cancel(&self, session: &SessionId, call: &str) -> impl Future<Output = Result<()>> + MaybeSend {
         SendFuture::new(async move {
             let sandboxes = match self.registry(session) {
                 Some(registry) => {
@@ -138,7 +138,7 @@ impl Cloudflare {
             let cancel = contract::Cancel { call: call.to_owned() };
             let each = sandboxes.into_iter().map(async |(name, class)| {
                 let id = SandboxId { session: session.clone(), name };
-                self.object(&id, class)?.cancel(&cancel, HEARS).await.map_err(Error::from)
+                self.object(&id, class)?.cancel(&cancel, CANCEL_TIMEOUT).await.map_err(Error::from)
             });
             join_all(each).await.into_iter().try_for_each(|told| told.map(drop))
         })
@@ -216,7 +216,7 @@ impl Cloudflare {
         class: usize,
         sleep_after_ms: Option<u32>,
     ) -> Result<(Object, usize, bool)> {
-        let _leave = opens::wait(&id.session.key(), self.shared.limits, WITHIN).await?;
+        let _permit = opens::wait(&id.session.key(), self.shared.limits, WITHIN).await?;
         let registry = self.registry(&id.session);
         let (mut class, mut sleep_after_ms, mut entered) = (class, sleep_after_ms, false);
         if let Some(registry) = &registry {
@@ -256,7 +256,7 @@ impl Cloudflare {
     }
 
     /// Records in the registry that a sandbox is used. A failure does not affect the sandbox.
-    async fn note_use(&self, id: &SandboxId) {
+    async fn record_use(&self, id: &SandboxId) {
         if let Some(registry) = self.registry(&id.session) {
             let _ = registry.used(&id.name, now()).await;
         }
@@ -351,7 +351,7 @@ impl Provider for Cloudflare {
 }
 
 /// The timeout of a cancellation, which starts nothing.
-const HEARS: Duration = Duration::from_secs(20);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum idle time of a container, whatever the request says.
 const LONGEST_SLEEP: Duration = Duration::from_hours(24 * 30);

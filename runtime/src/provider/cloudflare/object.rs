@@ -39,7 +39,7 @@ pub(super) enum Refused {
     /// The class does not support streams, or not of this kind.
     Unstreamed,
     /// Nothing was done, but the stream is consumed: start over.
-    Again(Error),
+    Retry(Error),
     /// An error for the caller.
     Error(Error),
 }
@@ -52,7 +52,7 @@ impl From<Refused> for Error {
         match refused {
             Refused::Unopened => Error::new(Code::NotFound, "the sandbox was destroyed"),
             Refused::Unstreamed => Error::new(Code::Unsupported, "the sandbox does not support streams"),
-            Refused::Again(error) | Refused::Error(error) => error,
+            Refused::Retry(error) | Refused::Error(error) => error,
         }
     }
 }
@@ -135,7 +135,7 @@ impl Object {
                 Reason::Code(code) => code,
             };
             if retryable && method == TAKES_A_STREAM {
-                return Err(Refused::Again(Error::new(code, message)));
+                return Err(Refused::Retry(Error::new(code, message)));
             }
             if !retryable || now().saturating_add(millis(wait)) >= until {
                 return Err(Refused::Error(Error::new(code, message)));

@@ -37,7 +37,7 @@ static QUEUE: Mutex<Queue> = Mutex::new(Queue::new());
 
 /// A permit to open a sandbox. Dropping it releases the permit.
 #[derive(Debug)]
-pub(super) struct Leave {
+pub(super) struct Permit {
     number: u64,
 }
 
@@ -45,11 +45,11 @@ pub(super) struct Leave {
 ///
 /// # Errors
 /// [`Code::Unavailable`] after `within`.
-pub(super) async fn wait(session: &str, limits: Limits, within: Duration) -> Result<Leave> {
+pub(super) async fn wait(session: &str, limits: Limits, within: Duration) -> Result<Permit> {
     let until = now().saturating_add(millis(within));
     let number = with(|queue| queue.enter(session, now()));
     // Dropping this removes the request from the queue.
-    let leave = Leave { number };
+    let permit = Permit { number };
     while !with(|queue| queue.admit(number, session, limits, now())) {
         if now() >= until {
             let message = "too many sandboxes are being created at once: try again later";
@@ -57,10 +57,10 @@ pub(super) async fn wait(session: &str, limits: Limits, within: Duration) -> Res
         }
         sleep(LOOK).await;
     }
-    Ok(leave)
+    Ok(permit)
 }
 
-impl Drop for Leave {
+impl Drop for Permit {
     fn drop(&mut self) {
         with(|queue| queue.leave(self.number));
     }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_wants_much_keeps_nobody_else_waiting() {
+    fn a_greedy_session_does_not_block_others() {
         let (mut queue, all) = each(&["greedy", "greedy", "greedy", "greedy", "greedy", "other"]);
         let admitted: Vec<bool> = all[..5].iter().map(|waiter| queue.admits(*waiter, 0)).collect();
         assert_eq!(admitted.iter().filter(|admitted| **admitted).count(), 2);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_is_left_out() {
+    fn gone_requests_are_skipped() {
         let (mut queue, all) = each(&["1", "2", "3", "4", "5"]);
         for waiter in &all[..3] {
             assert!(queue.admits(*waiter, 0));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_held_up_is_where_it_was() {
+    fn delayed_requests_regain_their_position() {
         let (mut queue, all) = each(&["1", "2", "3", "4", "5", "6"]);
         for waiter in &all[..3] {
             assert!(queue.admits(*waiter, 0));

@@ -207,7 +207,7 @@ mod tests {
 
     /// Changing any character invalidates a token.
     #[test]
-    fn a_token_is_all_that_was_given_or_nothing() {
+    fn a_changed_token_is_rejected() {
         let key = Key::new("a secret of the tests");
         let url = url(&key, "example.com", 8080).unwrap();
         let host = url.strip_prefix("https://").unwrap().strip_suffix('/').unwrap();
@@ -222,7 +222,7 @@ mod tests {
 
     /// Earlier versions issued only a signature, over the same data without a nonce.
     #[test]
-    fn a_url_without_a_nonce_is_none() {
+    fn a_url_without_a_nonce_is_rejected() {
         let key = Key::new("a secret of the tests");
         let length = ("SHELL_SANDBOX".len() as u64).to_be_bytes();
         let signed = [&length, b"SHELL_SANDBOX".as_slice(), LABEL.as_bytes(), &8080_u16.to_be_bytes()];
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_nonce() {
+    fn invalid_nonces() {
         let previews = Previews::new(Key::new("a secret of the tests"), "https", "example.com");
         let preview = previews.of("SHELL_SANDBOX", LABEL.to_owned(), 8080).unwrap();
         for nonce in ["", "abcdefg23", "abcdefg2345", "ABCDEFG234", "abcdefg231", "abcdefg23é", "a.evil.exa"]
@@ -253,14 +253,14 @@ mod tests {
 
     /// A port is rejected by its class, not here.
     #[test]
-    fn a_port_that_some_classes_need() {
+    fn a_port_that_some_classes_reserve() {
         let key = Key::new("a secret of the tests");
         assert!(url(&key, "example.com", 3000).unwrap().starts_with("https://3000-"));
         assert!(Address::parse(&format!("3000-{LABEL}-{LABEL}.example.com")).is_some());
     }
 
     #[test]
-    fn what_is_no_preview() {
+    fn invalid_preview_hosts() {
         let good = format!("8080-{LABEL}-{LABEL}.example.com");
         assert!(Address::parse(&good).is_some());
         for host in [

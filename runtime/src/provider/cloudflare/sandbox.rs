@@ -75,8 +75,8 @@ impl CloudflareSandbox {
     /// The same, with the original refusal.
     pub(super) async fn ask<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Answer<T> {
         let answer = match &self.origin {
-            Origin::Session(member) if known::is_to_be_noted(&member.id, now()) => {
-                join(call(&self.object), member.provider.note_use(&member.id)).await.0
+            Origin::Session(member) if known::should_record_use(&member.id, now()) => {
+                join(call(&self.object), member.provider.record_use(&member.id)).await.0
             }
             _ => call(&self.object).await,
         };

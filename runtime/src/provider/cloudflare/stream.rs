@@ -43,7 +43,7 @@ pub(super) async fn copy(
             Ok(unpacked) => return Ok(Some(unpacked.bytes)),
             Err(Refused::Unstreamed) => return Ok(None),
             Err(Refused::Unopened) if now() < until => object = to.open().await?,
-            Err(Refused::Again(_)) if now().saturating_add(millis(wait)) < until => {
+            Err(Refused::Retry(_)) if now().saturating_add(millis(wait)) < until => {
                 sleep(jittered(wait)).await;
                 wait = (wait * 2).min(BACKOFF.1);
             }

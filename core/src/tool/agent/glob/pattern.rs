@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern() {
+    fn invalid_patterns() {
         let deep = format!("{}a{}", "{".repeat(2000), "}".repeat(2000));
         for pattern in
             ["[", "[a", "[]", "[!]", "[!", "[b-a]", "[a-", "{a", "{{a}", "a}", "{a}}", "a\\", &deep]
