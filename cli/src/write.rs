@@ -123,7 +123,7 @@ pub fn apply(dir: &Path, changes: &[Change]) -> Result<(), Failed> {
     let steps: Vec<Step> = staged.into_iter().map(Staged::into_step).collect();
     take(dir, &steps, journal).inspect_err(|failed| {
         if failed.written.is_empty() {
-            give_up(dir, &steps, journal);
+            abort(dir, &steps, journal);
             remove_empty(&made);
         }
     })
@@ -205,7 +205,7 @@ fn take(dir: &Path, steps: &[Step], journal: bool) -> Result<(), Failed> {
 }
 
 /// Undoes the staging, so that nothing is changed.
-fn give_up(dir: &Path, steps: &[Step], journal: bool) {
+fn abort(dir: &Path, steps: &[Step], journal: bool) {
     if journal {
         let _ = journal::remove(dir);
     }

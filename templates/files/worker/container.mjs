@@ -66,7 +66,7 @@ export class Container {
   #guest;
 
   /** The connection attempt in progress, if any. @type {Promise<Connection> | undefined} */
-  #reaching;
+  #connecting;
 
   /** The stop in progress, if any. @type {Promise<void> | undefined} */
   #stopping;
@@ -114,7 +114,7 @@ export class Container {
 
   /** Returns the guest, starting a container if none runs. @returns {Promise<Connection>} */
   guest() {
-    return soon(this.#reach(), REACH_MS, notUp);
+    return soon(this.#connection(), REACH_MS, notUp);
   }
 
   /** Stops the container if it runs. */
@@ -124,7 +124,7 @@ export class Container {
   }
 
   /** Cancels a start in progress, because the sandbox is being destroyed. Stop the container afterward. */
-  giveUp() {
+  cancelStart() {
     this.#destroyed++;
   }
 
@@ -138,18 +138,18 @@ export class Container {
     this.#end = this.#container.monitor().then(() => ended(undefined), ended);
   }
 
-  async #reach() {
+  async #connection() {
     if (this.#guest && this.#container.running) return this.#guest;
     // Concurrent callers wait for the first one, and retry if its failure may be temporary.
-    const guest = await this.#reaching?.catch((error) => {
+    const guest = await this.#connecting?.catch((error) => {
       if (error instanceof Fault && !error.retryable) throw error;
     });
     if (guest) return guest;
-    this.#reaching ??= this.#connect().finally(() => (this.#reaching = undefined));
-    return this.#reaching;
+    this.#connecting ??= this.#establish().finally(() => (this.#connecting = undefined));
+    return this.#connecting;
   }
 
-  async #connect() {
+  async #establish() {
     const destroyed = this.#destroyed;
     await this.#stopping;
     let guest = await this.#reconnect();
@@ -220,7 +220,7 @@ export class Container {
 
   /** Connects to the guest and sets up the container. @param {string} token @param {number} within */
   async #meet(token, within) {
-    const guest = await this.#knock(token, within);
+    const guest = await this.#dial(token, within);
     try {
       if (!this.#furnished) await this.#furnish(guest);
     } catch (error) {
@@ -231,7 +231,7 @@ export class Container {
   }
 
   /** Connects to the guest, retrying until it answers. @param {string} token @param {number} within */
-  async #knock(token, within) {
+  async #dial(token, within) {
     const until = Date.now() + within;
     for (let wait = BACKOFF_MS; ; wait = Math.min(2 * wait, 1000)) {
       try {

@@ -5,7 +5,7 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { askedPort, newNonce } from "./calls.mjs";
-import { GivenUp, Waiting } from "./waiting.mjs";
+import { Canceled, Waiting } from "./waiting.mjs";
 
 /** @import { Cancel, Contract, Done, Entries, Exec, Expose, Exposed, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
 /** @import { Pack, Packed, Path, Piece, Read, Rename, Reply, SetMode, Stat, State } from "./contract" */
@@ -71,7 +71,7 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<Reply<Done>>}
    */
   async kozeCancel({ call }) {
-    this.#waiting.giveUp(call);
+    this.#waiting.cancel(call);
     return { ok: true, value: {} };
   }
 
@@ -178,7 +178,7 @@ export class KozeSandbox extends DurableObject {
         if (!response.ok) return failed(await response.text());
         return answer(await response.arrayBuffer());
       } catch {
-        if (given.reason instanceof GivenUp) return failed(given.reason.message);
+        if (given.reason instanceof Canceled) return failed(given.reason.message);
         return failed("the copy is incomplete: its sandbox, or `koze dev`, has ended");
       } finally {
         // The reply may arrive before the whole stream was read. Stop sending the rest.
@@ -286,7 +286,7 @@ export class KozeSandbox extends DurableObject {
       if (!response.ok) return failed(await response.text());
       return answer(await response.arrayBuffer());
     } catch {
-      if (signal?.reason instanceof GivenUp) return failed(signal.reason.message);
+      if (signal?.reason instanceof Canceled) return failed(signal.reason.message);
       return failed(GONE);
     }
   }

@@ -170,7 +170,7 @@ export class KozeSandbox extends DurableObject {
   async kozeDestroy(_) {
     return this.#calls.answer(async () => {
       // Do this first: calls that arrive meanwhile open another sandbox.
-      this.#container.giveUp();
+      this.#container.cancelStart();
       await this.#calls.forget();
       await this.#container.stop();
       return {};

@@ -6,7 +6,7 @@ import { Fault, LARGEST_PIECE, log, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Lost, Refused } from "./guest.mjs";
 import { Trees, dropped } from "./trees.mjs";
-import { GivenUp, Waiting } from "./waiting.mjs";
+import { Canceled, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
 /** @import { Calls } from "./calls.mjs" */
@@ -59,7 +59,7 @@ export class Operations {
 
   /** @param {koze.Cancel} input @returns {koze.Reply<koze.Done>} */
   cancel({ call }) {
-    this.#waiting.giveUp(call);
+    this.#waiting.cancel(call);
     return { ok: true, value: {} };
   }
 
@@ -182,7 +182,7 @@ export function known(error) {
   if (error instanceof Refused && WORDS.has(error.why)) {
     return new Fault(/** @type {koze.Code} */ (error.why), error.message);
   }
-  if (error instanceof GivenUp) return new Fault("unavailable", error.message);
+  if (error instanceof Canceled) return new Fault("unavailable", error.message);
   if (!(error instanceof Lost)) return undefined;
   log(error);
   if (!error.left) return notUp();

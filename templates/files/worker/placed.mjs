@@ -41,7 +41,7 @@ export class Placed {
   #guest;
 
   /** The connection attempt in progress, if any. @type {Promise<Connection> | undefined} */
-  #reaching;
+  #connecting;
 
   /** How often the sandbox was destroyed. */
   #destroyed = 0;
@@ -56,12 +56,12 @@ export class Placed {
   async guest() {
     if (this.#guest && this.#ctx.container?.running) return this.#guest;
     // Callers that come meanwhile wait with the first, and retry where its failure may be over.
-    const guest = await this.#reaching?.catch((error) => {
+    const guest = await this.#connecting?.catch((error) => {
       if (!(error instanceof Fault) || !error.retryable) throw error;
     });
     if (guest) return guest;
-    this.#reaching ??= this.#reach().finally(() => (this.#reaching = undefined));
-    return this.#reaching;
+    this.#connecting ??= this.#connect().finally(() => (this.#connecting = undefined));
+    return this.#connecting;
   }
 
   /** Cancels a start in progress, because the sandbox is being destroyed. */
@@ -71,10 +71,10 @@ export class Placed {
     await this.#ctx.storage.delete(GUEST);
   }
 
-  async #reach() {
+  async #connect() {
     const destroyed = this.#destroyed;
     const started = await this.#host.wake();
-    const guest = (started ? undefined : await this.#back()) ?? (await this.#put());
+    const guest = (started ? undefined : await this.#reconnect()) ?? (await this.#start());
     if (this.#destroyed !== destroyed) {
       // A sandbox that was destroyed meanwhile must not be there for the next one.
       guest.end("the sandbox was destroyed");
@@ -89,14 +89,14 @@ export class Placed {
   }
 
   /** Connects to the guest that was started before, unless it is gone or belongs to another koze version. */
-  async #back() {
+  async #reconnect() {
     const { token, port } = /** @type {any} */ (await this.#ctx.storage.get(GUEST)) ?? {};
     if (typeof token !== "string" || !Number.isInteger(port)) return undefined;
     return this.#open(token, port, BACK_MS).catch((error) => log(error));
   }
 
   /** Writes the guest into the container and starts it. */
-  async #put() {
+  async #start() {
     const token = [...crypto.getRandomValues(new Uint8Array(32))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
     const program = await unpacked(PROGRAM);
     let said = "";
@@ -121,14 +121,14 @@ export class Placed {
         continue;
       }
       await this.#ctx.storage.put(GUEST, { token, port: Number(port) });
-      return this.#knock(token, Number(port));
+      return this.#dial(token, Number(port));
     }
     log(new Error(`the guest does not start in the container:\n${said}`));
     throw new Fault("unsupported", "koze's guest does not start in the sandbox's image: see the Worker's log");
   }
 
   /** Connects to a guest that listens, retrying until it answers. @param {string} token @param {number} port */
-  async #knock(token, port) {
+  async #dial(token, port) {
     const until = Date.now() + START_MS;
     for (let wait = BACKOFF_MS; ; wait *= 2) {
       try {

@@ -10,7 +10,7 @@ const SOON_MS = 500;
 const REMEMBERED = 100;
 
 /** The call was cancelled. */
-export class GivenUp extends Error {
+export class Canceled extends Error {
   constructor() {
     super("the call was canceled, and its program killed");
   }
@@ -33,7 +33,7 @@ export class Waiting {
    */
   async during({ call, waiting }, work) {
     const controller = new AbortController();
-    if (call && this.#early.delete(call)) controller.abort(new GivenUp());
+    if (call && this.#early.delete(call)) controller.abort(new Canceled());
     const all = (call && this.#running.get(call)) || new Set();
     if (call) this.#running.set(call, all.add(controller));
     const follow = async () => {
@@ -42,7 +42,7 @@ export class Waiting {
       } catch {
         // The caller is gone.
       }
-      controller.abort(new GivenUp());
+      controller.abort(new Canceled());
     };
     const timer = waiting ? setTimeout(follow, SOON_MS) : null;
     try {
@@ -55,9 +55,9 @@ export class Waiting {
   }
 
   /** Cancels the calls with a name: the pending ones, or else the next one. @param {string} call */
-  giveUp(call) {
+  cancel(call) {
     const all = this.#running.get(call);
-    if (all) return all.forEach((controller) => controller.abort(new GivenUp()));
+    if (all) return all.forEach((controller) => controller.abort(new Canceled()));
     this.#early.add(call);
     const [oldest] = this.#early;
     if (this.#early.size > REMEMBERED && oldest !== undefined) this.#early.delete(oldest);
