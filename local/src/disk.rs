@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_hides() {
+    fn everything_is_counted() {
         let scratch = tempfile::tempdir().unwrap();
         let mut path = scratch.path().join("top");
         fs::create_dir(&path).unwrap();

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn users_are_nobody_elses() {
+    fn each_sandbox_has_its_own_user() {
         let host = users("         0          0 4294967295\n");
         assert_eq!(host.windows()[0], WINDOWS[0]);
         for taken in [0, 50, 100_000, 165_535, 2_010_000_007, 2_050_000_001] {

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_stays_as_it_is() {
+    fn the_copy_is_unchanged() {
         let copy = GuestProgram::get().unwrap();
         let seals = rustix::fs::fcntl_get_seals(copy.0.as_fd()).unwrap();
         assert!(seals.contains(SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL));

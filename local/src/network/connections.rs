@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn three_hundred_idle_ones_keep_nobody_waiting() {
+    fn three_hundred_idle_connections_block_nobody() {
         run(async {
             let (mut connections, open) = (Connections::new(8), Arc::new(AtomicUsize::new(0)));
             for _ in 0..300 {
@@ -175,7 +175,7 @@ mod tests {
 
     /// The control: if idle connections count as proven, there is no room.
     #[test]
-    fn control_idle_ones_that_need_no_proof_keep_everybody_waiting() {
+    fn control_idle_connections_without_proof_block_everybody() {
         run(async {
             let (mut connections, open) = (Connections::new(8), Arc::new(AtomicUsize::new(0)));
             for _ in 0..8 {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_is_listed_no_more() {
+    fn ended_connections_are_removed() {
         run(async {
             let mut connections = Connections::new(8);
             for _ in 0..100 {

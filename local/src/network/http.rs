@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_about_the_connection_stays_there() {
+    fn hop_by_hop_headers_are_removed() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("connection", "keep-alive, X-Mine"),

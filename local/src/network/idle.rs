@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_when_nothing_moves_and_not_before() {
+    fn ends_only_after_the_idle_timeout() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let (here, mut there) = tokio::io::duplex(64);

@@ -129,7 +129,7 @@ impl Prover {
     /// Runs an attempt and its control, without changing the host.
     pub async fn prove(&mut self, name: &str) -> Verdict {
         let verdict = tokio::time::timeout(PATIENCE, async {
-            if let Err(taken) = self.shut(name).await? {
+            if let Err(taken) = self.run_protected(name).await? {
                 return Ok(Verdict::Open(taken));
             }
             if needs_root(name) && !is_root() {
@@ -139,7 +139,7 @@ impl Prover {
                 let text = "it was refused, but its control would change something of the host's";
                 return Ok(Verdict::NotTestable(text.to_owned()));
             }
-            Ok::<_, Fault>(match self.open(name).await? {
+            Ok::<_, Fault>(match self.run_control(name).await? {
                 Ok(()) => Verdict::Held,
                 Err(said) => {
                     let text = format!("it was refused, but without koze's protection, too ({said})");
@@ -158,7 +158,7 @@ impl Prover {
     ///
     /// # Errors
     /// If it cannot be run.
-    pub async fn shut(&mut self, name: &str) -> Result<Result<(), String>, Fault> {
+    pub async fn run_protected(&mut self, name: &str) -> Result<Result<(), String>, Fault> {
         let said = self.attempt(name).await?;
         let target = &self.scene.target;
         if !said.starts_with("refused: ") || said.contains(&target.secret) {
@@ -185,7 +185,7 @@ impl Prover {
     ///
     /// # Errors
     /// If it cannot be run.
-    pub async fn open(&mut self, name: &str) -> Result<Result<(), String>, Fault> {
+    pub async fn run_control(&mut self, name: &str) -> Result<Result<(), String>, Fault> {
         let target = self.scene.target.clone();
         let weak = match attempt::control(name) {
             None => return Err(format!("`{name}` has no control").into()),

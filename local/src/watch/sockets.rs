@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_is_seen() {
+    fn buffered_data_is_measured() {
         let kernel = socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,

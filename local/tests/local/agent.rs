@@ -18,8 +18,8 @@ const KEY: &str = "a-key-that-nobody-sees";
 pub(crate) const TESTS: &[Test] = &[
     ("agent_calls_tools", calls_tools),
     ("agent_stops_after_so_many_steps", stops_after_so_many_steps),
-    ("agent_says_why_it_ends", says_why_it_ends),
-    ("agent_tries_again_and_not_for_ever", tries_again_and_not_for_ever),
+    ("agent_says_why_it_ends", reports_why_it_ends),
+    ("agent_tries_again_and_not_for_ever", retries_a_limited_number_of_times),
 ];
 
 /// A response of the server: status and body.
@@ -203,7 +203,7 @@ fn stops_after_so_many_steps() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn says_why_it_ends() -> Result<(), libtest_mimic::Failed> {
+fn reports_why_it_ends() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let cut = json!([{ "type": "text", "text": "It is" }]);
         for (answer, why) in [
@@ -224,7 +224,7 @@ fn says_why_it_ends() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn tries_again_and_not_for_ever() -> Result<(), libtest_mimic::Failed> {
+fn retries_a_limited_number_of_times() -> Result<(), libtest_mimic::Failed> {
     within(async {
         for status in [429, 500, 529] {
             let played = play(vec![(status, json!({ "error": { "message": "later" } }))]);

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use koze_core::handle::Life;
+use koze_core::handle::Lifecycle;
 use koze_core::{Code, Run};
 use koze_core::{Profiles, Session};
 use koze_local::Local;
@@ -15,7 +15,7 @@ use crate::stage::{Stage, id, settings, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("api_run", run),
-    ("api_run_given_up", run_given_up),
+    ("api_run_given_up", canceled_run),
     ("api_handle", handle),
     ("api_history", history),
     ("api_sleeps", sleeps),
@@ -61,7 +61,7 @@ fn run() -> Result<(), libtest_mimic::Failed> {
 }
 
 /// If the caller stops waiting, the command is killed and the sandbox destroyed, even while it is being created.
-fn run_given_up() -> Result<(), libtest_mimic::Failed> {
+fn canceled_run() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let (session, state) = session();
         for wait in [0, 1, 2, 3, 5, 10, 50, 300] {
@@ -129,11 +129,11 @@ fn sleeps() -> Result<(), libtest_mimic::Failed> {
         let sandbox = session.get("a").await.unwrap();
         sandbox.exec("true").await.unwrap();
         let mut states = pin!(sandbox.subscribe());
-        while states.next().await.unwrap().status != Life::Sleeping {}
+        while states.next().await.unwrap().status != Lifecycle::Sleeping {}
         sandbox.exec("true").await.unwrap();
-        assert_eq!(sandbox.state().await.unwrap().status, Life::Running);
+        assert_eq!(sandbox.state().await.unwrap().status, Lifecycle::Running);
         sandbox.destroy().await.unwrap();
-        while states.next().await.unwrap().status != Life::Destroyed {}
+        while states.next().await.unwrap().status != Lifecycle::Destroyed {}
         assert!(states.next().await.is_none());
     })
 }

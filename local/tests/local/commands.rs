@@ -10,11 +10,11 @@ use crate::stage::{STARTED, Stage, at, command, out, sh, until, within};
 pub(crate) const TESTS: &[Test] = &[
     ("exit_codes", exit_codes),
     ("input_and_environment", input_and_environment),
-    ("what_cannot_start", what_cannot_start),
+    ("programs_that_cannot_start", programs_that_cannot_start),
     ("arguments_are_data", arguments_are_data),
     ("timeout_kills_all", timeout_kills_all),
     ("cancelled_is_killed", cancelled_is_killed),
-    ("background_lives_on", background_lives_on),
+    ("background_processes_keep_running", background_processes_keep_running),
     ("output_is_bounded", output_is_bounded),
     ("bytes_stay_bytes", bytes_stay_bytes),
     ("many_at_once", many_at_once),
@@ -59,7 +59,7 @@ fn input_and_environment() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn what_cannot_start() -> Result<(), libtest_mimic::Failed> {
+fn programs_that_cannot_start() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
@@ -145,7 +145,7 @@ fn cancelled_is_killed() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn background_lives_on() -> Result<(), libtest_mimic::Failed> {
+fn background_processes_keep_running() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;

@@ -12,17 +12,17 @@ use crate::server;
 use crate::stage::{Stage, command, id, out, settings, sh, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("egress_is_off_unless_asked_for", egress_is_off_unless_asked_for),
+    ("egress_is_off_by_default", egress_is_off_by_default),
     ("egress_by_policy", egress_by_policy),
-    ("egress_keeps_off_what_is_near", egress_keeps_off_what_is_near),
+    ("egress_to_nearby_addresses_is_denied", egress_to_nearby_addresses_is_denied),
     ("egress_to_ports", egress_to_ports),
     ("egress_to_denied_addresses", egress_to_denied_addresses),
     ("egress_tunnels", egress_tunnels),
-    ("egress_of_other_names_in_tunnels", egress_of_other_names_in_tunnels),
+    ("egress_to_another_name_in_a_tunnel", egress_to_another_name_in_a_tunnel),
     ("egress_is_in_the_journal", egress_is_in_the_journal),
-    ("egress_passes_on_what_it_should", egress_passes_on_what_it_should),
+    ("egress_forwards_requests", egress_forwards_requests),
     ("egress_checks_each_request", egress_checks_each_request),
-    ("egress_of_odd_programs", egress_of_odd_programs),
+    ("egress_of_misbehaving_programs", egress_of_misbehaving_programs),
     ("egress_for_common_programs", egress_for_common_programs),
     ("egress_ends_with_the_sandbox", egress_ends_with_the_sandbox),
     ("egress_a_thousand_times", egress_a_thousand_times),
@@ -50,7 +50,7 @@ fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
-fn egress_is_off_unless_asked_for() -> Result<(), libtest_mimic::Failed> {
+fn egress_is_off_by_default() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = stage();
         let off = stage.open("off").await;
@@ -121,7 +121,7 @@ fn egress_by_policy() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn egress_keeps_off_what_is_near() -> Result<(), libtest_mimic::Failed> {
+fn egress_to_nearby_addresses_is_denied() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = stage();
         let sandbox = stage.online("a", &[], &[]).await;
@@ -238,7 +238,7 @@ fn hello(name: &str) -> String {
 }
 
 /// A tunnel to one host in which another is requested is closed before any byte reaches the server.
-fn egress_of_other_names_in_tunnels() -> Result<(), libtest_mimic::Failed> {
+fn egress_to_another_name_in_a_tunnel() -> Result<(), libtest_mimic::Failed> {
     within(async {
         for (weak, allowed, denied, inner, wanted) in [
             (false, &["origin.example", "api.example"][..], &[][..], "origin.example", true),
@@ -357,7 +357,7 @@ fn egress_tunnels() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn egress_passes_on_what_it_should() -> Result<(), libtest_mimic::Failed> {
+fn egress_forwards_requests() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = stage();
         let sandbox = stage.online("a", &[], &[]).await;
@@ -421,7 +421,7 @@ fn egress_checks_each_request() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn egress_of_odd_programs() -> Result<(), libtest_mimic::Failed> {
+fn egress_of_misbehaving_programs() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = stage();
         let sandbox = stage.online("a", &[], &[]).await;

@@ -8,7 +8,8 @@ use libtest_mimic::{Failed, Trial};
 use crate::Test;
 use crate::stage::{is_root, within};
 
-pub(crate) const TESTS: &[Test] = &[("a_proof_says_what_is_open", a_proof_says_what_is_open)];
+pub(crate) const TESTS: &[Test] =
+    &[("a_proof_reports_missing_protections", a_proof_reports_missing_protections)];
 
 /// Returns all attempts. A control that requires root is left out for other users, with a message.
 pub(crate) fn trials(kind: &str) -> Vec<Trial> {
@@ -27,14 +28,18 @@ pub(crate) fn trials(kind: &str) -> Vec<Trial> {
 
 fn shut(name: &str) -> Result<(), Failed> {
     proved(async |mut prover| {
-        assert_eq!(prover.shut(name).await?, Ok(()), "{name}");
+        assert_eq!(prover.run_protected(name).await?, Ok(()), "{name}");
         Ok(())
     })
 }
 
 fn open(name: &str) -> Result<(), Failed> {
     proved(async |mut prover| {
-        assert_eq!(prover.open(name).await?, Ok(()), "{name}: an attempt that cannot succeed shows nothing");
+        assert_eq!(
+            prover.run_control(name).await?,
+            Ok(()),
+            "{name}: an attempt that cannot succeed shows nothing"
+        );
         Ok(())
     })
 }
@@ -47,7 +52,7 @@ fn proved(work: impl AsyncFnOnce(Prover) -> Result<(), Fault>) -> Result<(), Fai
 }
 
 /// The control of `koze doctor --prove` itself: for a sandbox that lacks a protection, it must not report success.
-fn a_proof_says_what_is_open() -> Result<(), Failed> {
+fn a_proof_reports_missing_protections() -> Result<(), Failed> {
     within(async {
         let dir = tempfile::tempdir().unwrap();
         let mut prover =

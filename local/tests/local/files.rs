@@ -12,11 +12,11 @@ use crate::stage::{Stage, at, command, out, sh, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("write_read_stat", write_read_stat),
-    ("names_of_every_kind", names_of_every_kind),
+    ("unusual_names", unusual_names),
     ("links", links),
     ("directories", directories),
     ("moves", moves),
-    ("what_is_no_file", what_is_no_file),
+    ("not_a_file", not_a_file),
     ("modes", modes),
     ("appends_are_whole", appends_are_whole),
     ("replaced_in_one_step", replaced_in_one_step),
@@ -59,7 +59,7 @@ fn write_read_stat() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn names_of_every_kind() -> Result<(), libtest_mimic::Failed> {
+fn unusual_names() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
@@ -176,7 +176,7 @@ fn moves() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn what_is_no_file() -> Result<(), libtest_mimic::Failed> {
+fn not_a_file() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;

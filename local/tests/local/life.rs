@@ -25,7 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("forbidden_namespaces", forbidden_namespaces),
     ("sleeps_and_wakes", sleeps_and_wakes),
     ("destroyed", destroyed),
-    ("destroyed_whatever_is_in_it", destroyed_whatever_is_in_it),
+    ("destroyed_with_any_content", destroyed_with_any_content),
     ("ends_with_its_provider", ends_with_its_provider),
     ("killed_supervisor_leaves_nothing", killed_supervisor_leaves_nothing),
     ("two_providers", two_providers),
@@ -244,7 +244,7 @@ fn destroyed() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn destroyed_whatever_is_in_it() -> Result<(), libtest_mimic::Failed> {
+fn destroyed_with_any_content() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;

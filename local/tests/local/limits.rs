@@ -26,8 +26,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("memory_hog", memory_hog),
     ("hidden_memory_hog", hidden_memory_hog),
     ("memory_hog_that_cannot_be_dumped", undumpable_memory_hog),
-    ("who_blinds_the_watch_is_ended", who_blinds_the_watch_is_ended),
-    ("control_who_blinds_the_watch_goes_on", who_blinds_the_watch_goes_on),
+    ("overloading_the_watch_is_fatal", overloading_the_watch_is_fatal),
+    ("control_who_blinds_the_watch_goes_on", overloading_the_watch_succeeds_without_a_budget),
     ("socket_memory_hog", socket_memory_hog),
     ("control_socket_memory_unseen", socket_memory_unseen),
     ("a_tree_without_an_end", a_tree_without_an_end),
@@ -128,7 +128,7 @@ async fn blinding(stage: &Stage, seconds: &str) -> koze_core::sandbox::Output {
     bad.exec(command(&["/home/user/probe", DESCRIPTORS, seconds])).await.unwrap()
 }
 
-fn who_blinds_the_watch_is_ended() -> Result<(), libtest_mimic::Failed> {
+fn overloading_the_watch_is_fatal() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let ended = blinding(&Stage::new(), FOR_GOOD).await;
         assert_eq!(ended.exit_code, 137, "{ended:?}");
@@ -142,7 +142,7 @@ fn who_blinds_the_watch_is_ended() -> Result<(), libtest_mimic::Failed> {
 }
 
 /// Without a budget, the watch checks all of them, however long that takes.
-fn who_blinds_the_watch_goes_on() -> Result<(), libtest_mimic::Failed> {
+fn overloading_the_watch_succeeds_without_a_budget() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let ended = blinding(&Stage::weakened(vec![Weakness::Budget]), FOR_A_WHILE).await;
         assert_eq!(ended.exit_code, 0, "{ended:?}");

@@ -7,13 +7,13 @@ use crate::Test;
 use crate::stage::{Stage, out, sh, within};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("disk_is_taken_by_writing", disk_is_taken_by_writing),
+    ("disk_is_allocated_by_writing", disk_is_allocated_by_writing),
     ("core_files_stay_off", core_files_stay_off),
     ("namespaces_are_refused_by_the_kernel_itself", kernel_refuses_namespaces),
 ];
 
 /// Programs allocate space by writing, and calls that free space are allowed.
-fn disk_is_taken_by_writing() -> Result<(), libtest_mimic::Failed> {
+fn disk_is_allocated_by_writing() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let sandbox = Stage::new();
         let sandbox = sandbox.open("a").await;

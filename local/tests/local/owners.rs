@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("each_sandbox_is_a_user_of_its_own", own_user),
     ("control_sandboxes_share_a_user", shared_user),
     ("the_user_of_a_sandbox_stays", user_stays),
-    ("sandboxes_of_before_get_a_user", users_of_before),
+    ("sandboxes_of_before_get_a_user", users_of_earlier_versions),
     ("what_is_transferred_is_the_receivers", transferred),
 ];
 
@@ -96,7 +96,7 @@ fn user_stays() -> Result<(), libtest_mimic::Failed> {
 }
 
 /// Their files are given to the new user, including links and inaccessible directories, but not the targets of links.
-fn users_of_before() -> Result<(), libtest_mimic::Failed> {
+fn users_of_earlier_versions() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let foreign = tempfile::tempdir().unwrap();
         let secret = foreign.path().join("secret");

@@ -18,8 +18,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("preview_hides_the_rest", preview_hides_the_rest),
     ("preview_streams", preview_streams),
     ("preview_upgrades", preview_upgrades),
-    ("preview_of_odd_servers", preview_of_odd_servers),
-    ("preview_of_odd_browsers", preview_of_odd_browsers),
+    ("preview_of_misbehaving_servers", preview_of_misbehaving_servers),
+    ("preview_of_misbehaving_clients", preview_of_misbehaving_clients),
     ("preview_sleeps_and_wakes", preview_sleeps_and_wakes),
     ("preview_outlives_its_provider", preview_outlives_its_provider),
     ("preview_of_two_providers", preview_of_two_providers),
@@ -192,7 +192,7 @@ fn upgraded(browser: &Browser, along: &str) -> std::io::BufReader<std::net::TcpS
     stream
 }
 
-fn preview_of_odd_servers() -> Result<(), libtest_mimic::Failed> {
+fn preview_of_misbehaving_servers() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
@@ -211,7 +211,7 @@ fn preview_of_odd_servers() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-fn preview_of_odd_browsers() -> Result<(), libtest_mimic::Failed> {
+fn preview_of_misbehaving_clients() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;

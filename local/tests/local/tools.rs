@@ -12,7 +12,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("tools_shell", shell),
     ("tools_time_out", time_out),
     ("tools_files", files),
-    ("tools_glob_stops_nothing_else", glob_stops_nothing_else),
+    ("tools_glob_stops_nothing_else", glob_blocks_nothing_else),
     ("tools_injection", injection),
     ("tools_transfer", transfer),
     ("tools_sandboxes", sandboxes),
@@ -93,7 +93,7 @@ fn files() -> Result<(), libtest_mimic::Failed> {
 }
 
 /// A long search delays no other call, not even the destruction of its sandbox, and ends with its caller.
-fn glob_stops_nothing_else() -> Result<(), libtest_mimic::Failed> {
+fn glob_blocks_nothing_else() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let session = std::sync::Arc::new(session());
         let long = "a".repeat(195);

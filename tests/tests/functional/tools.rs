@@ -56,7 +56,7 @@ fn each_dialect_has_its_own_keys() {
 }
 
 #[test]
-fn a_toolset_is_one_that_the_project_serves() {
+fn a_toolset_must_be_served_by_the_project() {
     let project = two();
     let listed_of = |toolset| listed(&project.koze(&["tools", "--tools", toolset]));
     assert_eq!(listed_of("agent"), listed(&project.koze(&["tools"])));

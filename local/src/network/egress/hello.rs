@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_tls_and_what_is_odd() {
+    fn not_tls_and_malformed_tls() {
         for other in [&b"GET / HTTP/1.1"[..], b"SSH-2.0-x", &[22, 2], &[23, 3, 3, 0, 1, 0], &[0]] {
             assert_eq!(read(other), Some(Hello::Other), "{other:?}");
         }

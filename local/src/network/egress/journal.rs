@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_an_end_and_refusals_displace_nothing() {
+    fn the_size_is_bounded_and_denials_displace_nothing() {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::new(state.path(), "s", "a");
         let host = Host::Name("a.example".into());

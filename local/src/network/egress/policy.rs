@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn off_unless_asked_for() {
+    fn off_by_default() {
         assert_eq!(Policy::of(&profile(false, &[], &[])).unwrap(), None);
         assert_eq!(Policy::of(&profile(false, &[], &["a.example"])).unwrap(), None);
         assert!(reaches(&profile(true, &[], &[]), "any.example"));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_disguise() {
+    fn embedded_addresses() {
         let profile = profile(true, &[], &["203.0.113.7", "198.51.100.1:80"]);
         let cases: serde_json::Value = serde_json::from_str(include_str!("addresses.json")).unwrap();
         let denied: Host = Host::parse("203.0.113.7").unwrap();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host() {
+    fn invalid_hosts() {
         for host in [
             "",
             "*",

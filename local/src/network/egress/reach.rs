@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_mixed_addresses_the_open_ones_are_left() {
+    fn closed_addresses_are_filtered_out() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
         let mixed = vec![at("127.0.0.1:80"), at("192.0.2.1:80"), at("[::1]:80"), at("169.254.169.254:80")];
         assert_eq!(open(mixed), [at("192.0.2.1:80")]);

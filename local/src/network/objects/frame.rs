@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_never_text() {
+    fn bytes_stay_bytes_in_frames() {
         let bytes = vec![("stdout", vec![0, 255, b'"']), ("stderr", vec![])];
         let frame = write(Ok(Answer { value: json!({ "exitCode": 0 }), bytes }));
         let (json, bytes) = read(&frame).unwrap();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame() {
+    fn invalid_frames() {
         for bad in [&b""[..], b"\0\0\0", b"\0\0\0\x03{}", b"\xff\xff\xff\xff{}"] {
             assert_eq!(read(bad), None, "{bad:?}");
         }

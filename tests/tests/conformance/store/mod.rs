@@ -8,10 +8,10 @@ use koze_core::{Provider, SessionId};
 use libtest_mimic::{Failed, Trial};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    let mut trials = vec![Trial::test("stores_do_what_they_promise", memory).with_kind("memory")];
+    let mut trials = vec![Trial::test("stores_follow_their_contract", memory).with_kind("memory")];
     #[cfg(target_os = "linux")]
     trials.extend([
-        Trial::test("stores_do_what_they_promise", local::promises).with_kind("local"),
+        Trial::test("stores_follow_their_contract", local::promises).with_kind("local"),
         Trial::test("stores_survive_a_restart", local::restart).with_kind("local"),
         Trial::test("stores_of_two_programs_are_one", local::programs).with_kind("local"),
     ]);

@@ -38,13 +38,13 @@ export const cases = {
     await refused(s.exec(["true"], { env: [["", ""]] }), "invalid_input");
   },
 
-  async "the port of the guest is no preview"(s) {
+  async "the port of the guest cannot be exposed"(s) {
     await refused(s.expose(5693), "invalid_input");
     const response = await fetch(s.url("/"), { headers: { "koze-port": "5693" } });
     assert.equal(response.status, 404);
   },
 
-  async "an egress policy lets through what it says"(s) {
+  async "an egress policy is enforced"(s) {
     const server = http.createServer((request, response) => {
       if (request.url === "/moved") response.writeHead(302, { location: "http://denied.example/" });
       response.end(`${request.method} ${request.url}`);
@@ -79,7 +79,7 @@ export const cases = {
     }
   },
 
-  async "nobody in a sandbox gets at what its guest wants to be told"(s) {
+  async "programs in a sandbox cannot obtain the guest's token"(s) {
     const script = `
       env; cat /proc/*/environ; tr '\\0' '\\n' </proc/1/cmdline; ls -la /proc/1/fd /.koze; cat /proc/1/mem`;
     const { stdout, stderr } = await s.exec(["bash", "-c", script], { maxOutput: 8 << 20 });
@@ -94,7 +94,7 @@ export const lives = {
   ...shared(allLives),
   ...treeLives,
 
-  async "port 3000, which only the SDK needs, is one as any other"(s) {
+  async "port 3000, which only the SDK reserves, can be exposed"(s) {
     const server = `require("http").createServer((q, r) => r.end("three")).listen(3000, "127.0.0.1", () =>
       require("fs").writeFileSync("/home/user/up", ""));`;
     await s.open(null);
@@ -138,7 +138,7 @@ export const lives = {
     assert.equal(s.engine.starts(id), 3);
   },
 
-  async "a sandbox sleeps in its time where its object has ended"(s) {
+  async "a sandbox sleeps on time without its object"(s) {
     await s.open(3000);
     const id = await s.id();
     await s.write("/home/user/file", "scratch");
@@ -151,14 +151,14 @@ export const lives = {
     assert.equal(s.engine.starts(id), 2);
   },
 
-  async "a sandbox does not sleep while a call is under way"(s) {
+  async "a sandbox does not sleep during a call"(s) {
     await s.open(1000);
     await s.write("/home/user/file", "kept");
     assert.equal(await s.sh("sleep 4; cat file"), "kept");
     assert.equal(s.engine.starts(await s.id()), 1);
   },
 
-  async "a container that ends while nobody asks is a sandbox that sleeps"(s) {
+  async "a container that ends while idle counts as asleep"(s) {
     await s.open();
     const id = await s.id();
     await s.write("/home/user/file", "scratch");
@@ -183,7 +183,7 @@ export const lives = {
     assert.equal(await s.sh("echo mended"), "mended\n");
   },
 
-  async "an image that is never run is unavailable as soon as that is known"(s) {
+  async "an image that cannot start is reported early"(s) {
     await s.open();
     const id = await s.id();
     s.engine.refuse(id, "start", 500, 1e6);
@@ -193,7 +193,7 @@ export const lives = {
     assert.equal(await s.sh("echo mended"), "mended\n");
   },
 
-  async "a name that is in use for a while is waited for"(s) {
+  async "a start waits for a container name in use"(s) {
     await s.open();
     const id = await s.id();
     await s.sh("true");
@@ -208,7 +208,7 @@ export const lives = {
     assert.equal(lines(join(s.engine.shared(id), "count")), 2);
   },
 
-  async "a start that fails is made again"(s) {
+  async "a failed start is retried"(s) {
     await s.open();
     const id = await s.id();
     s.engine.refuse(id, "start", 500, 3);
@@ -216,7 +216,7 @@ export const lives = {
     assert.equal(s.engine.relent(id), 0);
   },
 
-  async "a container that is killed as it starts has another come"(s) {
+  async "a container that is killed while it starts is replaced"(s) {
     await s.open();
     const id = await s.id();
     // More often than an image that cannot start would end.
@@ -230,7 +230,7 @@ export const lives = {
     assert.equal(lines(join(s.engine.shared(id), "count")), 1);
   },
 
-  async "a sandbox that is destroyed while it cannot start is started no more"(s) {
+  async "a destroyed sandbox is not started again"(s) {
     await s.open();
     const id = await s.id();
     s.engine.refuse(id, "start", 500, 1e6);
@@ -280,7 +280,7 @@ export const lives = {
     await net.destroy();
   },
 
-  async "a connection that nobody needs is closed, and made again"(s) {
+  async "an idle connection is closed and reopened"(s) {
     await s.open();
     await s.write("/home/user/file", "kept");
     await sleep(7000);
@@ -288,7 +288,7 @@ export const lives = {
     assert.equal(s.engine.starts(await s.id()), 1);
   },
 
-  async "an object that ends in the middle does nothing twice, and finds its container again"(s) {
+  async "an object that ends during a call repeats nothing and finds its container"(s) {
     await s.open();
     const id = await s.id();
     await s.write("/home/user/file", "kept");
@@ -304,7 +304,7 @@ export const lives = {
     await eventually("its end", async () => !(await s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).includes("sleep 1000 "));
   },
 
-  async "a container that is killed in the middle does nothing twice"(s) {
+  async "a container that is killed during a call repeats nothing"(s) {
     await s.open();
     const id = await s.id();
     await s.sh("true");
@@ -318,7 +318,7 @@ export const lives = {
     assert.equal(s.engine.starts(id), 2);
   },
 
-  async "a guest that is killed in the middle takes its container along"(s) {
+  async "a guest that is killed ends its container"(s) {
     await s.open();
     const id = await s.id();
     await s.sh("true");
@@ -329,7 +329,7 @@ export const lives = {
     assert.equal(await s.sh("echo again"), "again\n");
   },
 
-  async "a guest that is stopped is given up, and its container with it"(s) {
+  async "an unresponsive guest is replaced with its container"(s) {
     await s.open();
     const id = await s.id();
     await s.sh("true");
@@ -344,7 +344,7 @@ export const lives = {
     assert.equal(s.engine.starts(id), 2);
   },
 
-  async "a guest that goes on after a while is found again"(s) {
+  async "a guest that resumes is found again"(s) {
     await s.open();
     const id = await s.id();
     await s.write("/home/user/file", "kept");
@@ -356,7 +356,7 @@ export const lives = {
     assert.equal(s.engine.starts(id), 1);
   },
 
-  async "a guest that does not know the object makes room for another"(s) {
+  async "a guest with another token is replaced"(s) {
     await s.open();
     const id = await s.id();
     await s.write("/home/user/file", "here");
@@ -366,7 +366,7 @@ export const lives = {
     assert.equal(s.engine.starts(id), 2);
   },
 
-  async "a container of which nothing is known makes room for another"(s) {
+  async "an unknown container is replaced"(s) {
     await s.open();
     const id = await s.id();
     await s.sh("true");
@@ -376,7 +376,7 @@ export const lives = {
     assert.equal(s.engine.starts(id), 2);
   },
 
-  async "a guest that breaks the rules is left, and nothing done twice"(s) {
+  async "a guest that violates the protocol is disconnected, and nothing is repeated"(s) {
     await s.open();
     const id = await s.id();
     for (const mode of ["garbage", "astray", "flood", "babble"]) {
@@ -392,7 +392,7 @@ export const lives = {
     }
   },
 
-  async "what a guest says in other words is an error"(s) {
+  async "an answer of the wrong type is an error"(s) {
     await s.open();
     const id = await s.id();
     s.engine.run(id, () => fake("liar"));
@@ -406,7 +406,7 @@ export const lives = {
     await refused(s.stat("/"), "internal");
   },
 
-  async "what was asked is asked once, where no answer comes"(s) {
+  async "a request without an answer is sent once"(s) {
     await s.open();
     const id = await s.id();
     s.engine.run(id, () => fake("silent"));
@@ -419,7 +419,7 @@ export const lives = {
     assert.equal(of('"exec"'), 1);
   },
 
-  async "who never says hello is not waited for longer than a call takes"(s) {
+  async "a guest without a handshake times out"(s) {
     await s.open();
     s.engine.run(await s.id(), () => fake("mute"));
     const start = performance.now();
@@ -427,7 +427,7 @@ export const lives = {
     assert.ok(performance.now() - start < 58_000);
   },
 
-  async "what is no guest is no guest"(s) {
+  async "another server is not taken for a guest"(s) {
     await s.open();
     const id = await s.id();
     s.engine.run(id, () => fake("web"));
@@ -438,7 +438,7 @@ export const lives = {
     assert.equal(await s.sh("echo again"), "again\n");
   },
 
-  async "a guest of another koze is known by its first word, and makes room for one of this"(s) {
+  async "a guest of another koze version is detected and replaced"(s) {
     await s.open();
     const id = await s.id();
     s.engine.run(id, () => fake("newer"));

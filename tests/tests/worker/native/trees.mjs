@@ -37,7 +37,7 @@ export const cases = {
     assert.deepEqual(await s.copy(`${dir}/a/none`, `${dir}/none`), { bytes: 0 });
   },
 
-  async "two thousand files go in two calls"(s, dir) {
+  async "two thousand files are copied in two calls"(s, dir) {
     await s.sh(`mkdir ${dir}/t; cd ${dir}/t; for d in {1..20}; do mkdir $d; for f in {1..100}; do echo $d/$f >$d/$f; done; done`);
     const { bytes } = await s.copy(`${dir}/t`, `${dir}/u`);
     assert.equal(await s.sh(`diff -r ${dir}/t ${dir}/u && find ${dir}/u -type f | wc -l; cat ${dir}/u/*/* | wc -c`), `2000\n${bytes}\n`);
@@ -57,7 +57,7 @@ export const cases = {
     await s.sh(`rm -r ${dir}`);
   },
 
-  async "what cannot be read is told by its sender"(s, dir) {
+  async "the sender reports unreadable files"(s, dir) {
     await s.sh(`cd ${dir}; mkdir -p t; head -c 200000 /dev/zero >t/a; mkfifo t/pipe`);
     assert.match((await refused(s.copy(`${dir}/t`, `${dir}/x`), "unsupported")).text, /t\/pipe/);
     await refused(s.copy(`${dir}/none`, `${dir}/x`), "not_found");
@@ -70,13 +70,13 @@ export const cases = {
     assert.equal((await s.stat(`${dir}/t/a`)).size, 200_000);
   },
 
-  async "a file that cannot be read in its middle is told by its sender"(s, dir) {
+  async "the sender reports a read error in the middle of a file"(s, dir) {
     // The kernel rejects reading it, because its first bytes are not mapped.
     await refused(s.copy("/proc/self/mem", `${dir}/x`), "permission_denied");
     assert.deepEqual(await left(s, dir), []);
   },
 
-  async "where there is no room nothing is left"(s, dir) {
+  async "a copy that does not fit leaves nothing"(s, dir) {
     await s.sh(`mkdir ${dir}/t; for n in 1 2 3; do head -c 600000 /dev/zero >${dir}/t/$n; done`);
     await refused(s.copy(`${dir}/t`, "/small/t"), "too_large");
     assert.equal(await s.sh("ls -A /small"), "");
@@ -84,7 +84,7 @@ export const cases = {
     await s.sh("rm /small/one");
   },
 
-  async "a stream of anybody's does no harm"(s, dir) {
+  async "an untrusted stream does no harm"(s, dir) {
     const top = directory("");
     const hostile = {
       "a name that leads up": [top, file("../up", "x"), up, end],
@@ -126,7 +126,7 @@ export const cases = {
     assert.deepEqual(await left(s, dir), ["in", "t"]);
   },
 
-  async "a stream without an end comes to one"(s, dir) {
+  async "an endless stream ends"(s, dir) {
     // An endless number of names, until the disk is full: partial data is deleted.
     const many = Array.from({ length: 4000 }, (_, n) => directory(`${n}`)).flatMap((one) => [one, up]);
     const endless = Buffer.concat([directory("a"), ...many, up]);
@@ -138,7 +138,7 @@ export const cases = {
     assert.deepEqual(await left(s, dir), []);
   },
 
-  async "a copy that is given up goes away"(s, dir) {
+  async "a canceled copy is removed"(s, dir) {
     await s.sh(`mkdir ${dir}/t; head -c 1000000 /dev/zero >${dir}/t/file`);
     const begun = Buffer.concat([directory(""), record(1, text("a"), MODE)]);
     const piece = Buffer.concat([u32(1000), Buffer.alloc(1000)]);
@@ -157,7 +157,7 @@ export const cases = {
 
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
 export const lives = {
-  async "a tree goes to another sandbox"(s, _, stage) {
+  async "a tree is copied to another sandbox"(s, _, stage) {
     await s.open();
     await s.sh("mkdir -p t/d; head -c 3000000 /dev/urandom >t/d/file; ln -s d t/l");
     const other = stage.sandbox("copies-to", { variant: s.variant });
@@ -169,7 +169,7 @@ export const lives = {
     await other.destroy();
   },
 
-  async "a sandbox that ends while it is copied from leaves nothing"(s, _, stage) {
+  async "a copy whose source ends leaves nothing"(s, _, stage) {
     await s.open();
     const other = stage.sandbox("copies-from-the-dead", { variant: s.variant });
     await other.open();
@@ -188,7 +188,7 @@ export const lives = {
     await other.destroy();
   },
 
-  async "a sandbox that ends while it is copied to ends the copy"(s, _, stage) {
+  async "a copy whose target ends fails"(s, _, stage) {
     await s.open();
     const id = await s.id();
     await s.sh("mkdir -p t; truncate -s 40G t/file");

@@ -46,14 +46,14 @@ function bounded(text, limit) {
 
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
 export const cases = {
-  async "an output is what was printed"(s) {
+  async "an output is exact"(s) {
     const done = await s.exec(["bash", "-c", "printf 'one\\n\\n'; echo two >&2; exit 3"]);
     assert.deepEqual([String(done.stdout), String(done.stderr), done.exitCode, done.timedOut], ["one\n\n", "two\n", 3, false]);
     assert.equal(await s.sh("printf x"), "x");
     assert.equal(await s.sh(":"), "");
   },
 
-  async "a program may be done at once"(s) {
+  async "a program may exit at once"(s) {
     for (let turn = 0; turn < 20; turn += 1) {
       const done = await s.exec(["true"], { timeoutMs: 5000 });
       assert.deepEqual([done.exitCode, done.timedOut], [0, false]);
@@ -70,7 +70,7 @@ export const cases = {
     assert.equal((await s.exec(["bash", "-c", "kill -TERM $$"])).exitCode, 143);
   },
 
-  async "each program starts anew"(s, dir) {
+  async "each program has a fresh environment"(s, dir) {
     assert.equal(await s.sh("cd /usr && export LEFT=1 && pwd"), "/usr\n");
     assert.equal(await s.sh("pwd; echo $LEFT"), "/home/user\n\n");
     for (const name of NASTY.filter((name) => name.trim() === name)) {
@@ -132,7 +132,7 @@ export const cases = {
     assert.equal((await s.exec(["bash", "-c", "exit 127"])).exitCode, 127);
   },
 
-  async "a program ends in its time, with all that came of it"(s, dir) {
+  async "a timeout kills a program with its descendants"(s, dir) {
     // A process with its own group, one with its own session, and an orphan.
     const command = `
       echo begun; echo partly >&2
@@ -151,7 +151,7 @@ export const cases = {
     assert.equal(await s.sh(alive), "");
   },
 
-  async "a program that was given up is killed, with all that came of it"(s, dir) {
+  async "a canceled program is killed with its descendants"(s, dir) {
     // One whose client is gone, and some that are cancelled by name.
     const command = (name) => `
       (setsid bash -c 'echo $$ >${dir}/${name}-gone; exec sleep 1000' &)
@@ -189,7 +189,7 @@ export const cases = {
     assert.equal(await s.sh("echo $((6 * 7))"), "42\n");
   },
 
-  async "what is left in the background lives on"(s, dir) {
+  async "background processes keep running"(s, dir) {
     const command = `(until [ -e ${dir}/go ]; do sleep 0.05; done; head -c 40M /dev/zero && echo more >&2 && echo alive >${dir}/said) & echo begun`;
     assert.equal(await s.sh(command, { timeoutMs: 3000 }), "begun\n");
     await s.write(`${dir}/go`, "");
@@ -208,7 +208,7 @@ export const cases = {
     assert.ok(made.every(Boolean));
   },
 
-  async "one that prints much holds up nobody else"(s) {
+  async "a program with much output blocks no other"(s) {
     const much = s.exec(["bash", "-c", "head -c 300000000 /dev/zero"], { maxOutput: 8 << 20 });
     for (let n = 0; n < 20; n++) assert.equal(await s.sh(`echo ${n}`), `${n}\n`);
     assert.equal((await much).stdout.length, 8 << 20);
@@ -263,7 +263,7 @@ export const cases = {
     await s.remove(`${dir}/large`);
   },
 
-  async "a file is replaced in one step and keeps its mode"(s, dir) {
+  async "a file is replaced atomically and keeps its mode"(s, dir) {
     await s.write(`${dir}/file`, "old");
     await s.setMode(`${dir}/file`, 0o750);
     await s.sh(`exec 9<file; ln file other`, { workingDir: dir });
@@ -281,7 +281,7 @@ export const cases = {
     assert.equal(await s.sh("ls -A | grep -c koze || true", { workingDir: dir }), "0\n");
   },
 
-  async "what does not fit leaves a file as it was"(s) {
+  async "a failed write leaves a file unchanged"(s) {
     await s.write("/small/replaced", "old");
     await s.write("/small/appended", "old");
     await refused(s.write("/small/replaced", Buffer.alloc(2 << 20)), "too_large");
@@ -292,7 +292,7 @@ export const cases = {
     await s.sh("rm /small/*");
   },
 
-  async "bytes are appended together"(s, dir) {
+  async "bytes are appended atomically"(s, dir) {
     assert.deepEqual(await s.write(`${dir}/log`, "first\n", { append: true }), { size: 6 });
     const parts = Array.from({ length: 6 }, (_, index) => Buffer.alloc(1 << 20, String(index)));
     await Promise.all(parts.map((part) => s.write(`${dir}/log`, part, { append: true })));
@@ -303,7 +303,7 @@ export const cases = {
     await s.remove(`${dir}/log`);
   },
 
-  async "files are refused for what they are"(s, dir) {
+  async "operations on the wrong file type fail"(s, dir) {
     await s.write(`${dir}/file`, "");
     await refused(s.read(`${dir}/missing`), "not_found");
     await refused(s.read(dir), "is_directory");
@@ -323,7 +323,7 @@ export const cases = {
     assert.equal(String(await s.read("/dev/tcp/127.0.0.1/3000")), "a file");
   },
 
-  async "directories are listed with what is in them"(s, dir) {
+  async "directories are listed"(s, dir) {
     await s.write(`${dir}/file`, "12345");
     await s.makeDir(`${dir}/sub`);
     await s.makeLink(`${dir}/link`, "to where\nnothing is");
@@ -342,7 +342,7 @@ export const cases = {
     assert.equal((await s.stat(`${dir}/sub/..`)).kind, "directory");
   },
 
-  async "directories, links and modes are made"(s, dir) {
+  async "directories, links and modes are created"(s, dir) {
     await s.makeDir(`${dir}/a/b/c`);
     await s.makeDir(`${dir}/a/b/c`);
     assert.equal((await s.stat(`${dir}/a/b/c`)).mode, 0o755);
@@ -360,7 +360,7 @@ export const cases = {
     await refused(s.setMode(`${dir}/file`, 0o10000), "invalid_input");
   },
 
-  async "things are taken away"(s, dir) {
+  async "files and directories are removed"(s, dir) {
     await s.write(`${dir}/kept/file`, "kept");
     await s.makeLink(`${dir}/link`, "kept");
     await s.remove(`${dir}/link`);
@@ -376,7 +376,7 @@ export const cases = {
     await refused(s.remove("/usr/bin/bash"), "permission_denied");
   },
 
-  async "things are moved"(s, dir) {
+  async "files and directories are renamed"(s, dir) {
     await s.write(`${dir}/one`, "1");
     await s.write(`${dir}/two`, "2");
     await s.rename(`${dir}/one`, `${dir}/two`);
@@ -403,7 +403,7 @@ export const cases = {
     assert.equal((await s.stat(`${dir}/heavy`)).size, 2 << 20);
   },
 
-  async "nothing leads out of a root"(s, dir) {
+  async "no path escapes its root"(s, dir) {
     const root = `${dir}/root`;
     await s.write(`${dir}/secret`, "secret");
     await s.write(`${root}/in/file`, "inside");
@@ -438,7 +438,7 @@ export const cases = {
     assert.deepEqual((await s.list(dir)).map(({ name }) => name).sort(), ["root", "root-link", "secret"]);
   },
 
-  async "nobody is let in by the class but to ports that were exposed"(s, dir, stage) {
+  async "the class forwards requests only to exposed ports"(s, dir, stage) {
     const server = `
       const http = require("http"), crypto = require("crypto");
       http.createServer((q, r) => {
@@ -500,7 +500,7 @@ export const cases = {
 
 /** Cases that each get their own sandbox, which is not open yet. */
 export const lives = {
-  async "a program has its time, whatever is killed beside it"(s) {
+  async "a program keeps its timeout when others are killed"(s) {
     await s.open();
     // A program in the sandbox may wait for the timeout, too.
     const command = `
@@ -547,7 +547,7 @@ export const lives = {
     await s.destroy();
   },
 
-  async "the URL of a port is of no use for another sandbox of the name"(s) {
+  async "the URL of a port does not work for a later sandbox of that name"(s) {
     // Without a container, an authenticated request is told that the sandbox sleeps.
     const ask = async (/** @type {Record<string, string>} */ headers) => (await fetch(s.url("/"), { headers })).status;
     await s.open();
@@ -577,7 +577,7 @@ export const lives = {
     assert.deepEqual([await ask(first), await ask(next)], [404, 503]);
   },
 
-  async "a port that an earlier koze opened is opened again"(s) {
+  async "a port that an earlier koze opened can be opened again"(s) {
     const ask = async (/** @type {Record<string, string>} */ headers) => (await fetch(s.url("/"), { headers })).status;
     await s.remember({ sleepAfterMs: null, ports: [8080, 8081] });
     await s.abort();
@@ -591,7 +591,7 @@ export const lives = {
     assert.equal(await ask({ ...headers, "koze-port": "8081" }), 404);
   },
 
-  async "a sandbox is there again at once"(s) {
+  async "a destroyed sandbox can be created again at once"(s) {
     await s.open();
     await s.sh("true");
     // Without a pause in which the object could notice the end of the previous container.
@@ -600,7 +600,7 @@ export const lives = {
     }
   },
 
-  async "a sandbox sleeps when it was idle for as long as it was opened for"(s) {
+  async "a sandbox sleeps after the idle time of its opening"(s) {
     await s.open(2000);
     await s.sh("true");
     await eventually("sleep", async () => (await s.status()).status === "sleeping");
@@ -615,7 +615,7 @@ export const lives = {
     await refused(s.read("/etc/passwd"), "unavailable", true);
   },
 
-  async "a container that ends leaves open what was done"(s) {
+  async "a call is not repeated when its container ends"(s) {
     await s.open();
     const id = await s.id();
     await s.sh("true");
@@ -655,7 +655,7 @@ export const lives = {
     await eventually("the end of all that ran", async () => !(await s.sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).includes("sleep 1000"));
   },
 
-  async "a name may be odd"(s, _, stage) {
+  async "an object may have any name"(s, _, stage) {
     const odd = stage.sandbox("a b/../c ü'$(x)", { variant: s.variant });
     await odd.open();
     assert.equal(await odd.sh("echo there"), "there\n");

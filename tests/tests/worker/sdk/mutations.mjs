@@ -41,49 +41,49 @@ const waiting = (name, from, to, fails) => ({ name, file: "waiting.mjs", from, t
 const calls = (name, from, to, fails) => ({ name, file: "calls.mjs", from, to, fails });
 const entry = (name, from, to, fails) => ({ name, file: "worker.mjs", from, to, fails });
 
-const OPENING = "the URL of a port is of no use for another sandbox of the name";
+const OPENING = "the URL of a port does not work for a later sandbox of that name";
 
 export const mutations = [
   // These hang, so they start first.
-  sdk("never-asleep", `asked == null ? this.#sleepAfter : asked / 1000`, `this.#sleepAfter`, "a sandbox sleeps when it was idle for as long as it was opened for"),
-  sdk("asleep-at-work", `if (this.#busy) this`, `if (false) this`, "a sandbox does not sleep while a call is under way"),
+  sdk("never-asleep", `asked == null ? this.#sleepAfter : asked / 1000`, `this.#sleepAfter`, "a sandbox sleeps after the idle time of its opening"),
+  sdk("asleep-at-work", `if (this.#busy) this`, `if (false) this`, "a sandbox does not sleep during a call"),
   // Programs.
-  naive("newline-lost", "kozeExec", NAIVE_EXEC, "an output is what was printed"),
+  naive("newline-lost", "kozeExec", NAIVE_EXEC, "an output is exact"),
   naive("bytes-lost", "kozeExec", NAIVE_EXEC, "an output may be any bytes"),
   naive("names-unescaped", "kozeExec", NAIVE_EXEC, "variables arrive as they are, and no others"),
-  naive("time-not-kept", "kozeExec", NAIVE_EXEC, "a program ends in its time, with all that came of it"),
+  naive("time-not-kept", "kozeExec", NAIVE_EXEC, "a timeout kills a program with its descendants"),
   naive("output-unbounded", "kozeExec", NAIVE_EXEC, "an output is bounded"),
-  naive("nothing-reaped", "kozeExec", NAIVE_EXEC, "what has ended is gone, and nothing waits for it"),
+  naive("nothing-reaped", "kozeExec", NAIVE_EXEC, "exited processes are reaped"),
   sdk("home-of-the-user", `{ HOME, ...this.envVars`, `{ ...this.envVars`, "programs and tools have one home, also those of root"),
-  waiting("given-up-and-goes-on", `all.forEach((controller) => controller.abort(new GivenUp()))`, `undefined`, "a program that was given up is killed, with all that came of it"),
+  waiting("canceled-and-goes-on", `all.forEach((controller) => controller.abort(new Canceled()))`, `undefined`, "a canceled program is killed with its descendants"),
   // Files.
   naive("binary-as-base64", "kozeRead", NAIVE_READ, "files hold any bytes"),
   naive("32-MiB", "kozeRead", NAIVE_READ, "files may be large"),
-  naive("append-over-all", "kozeWrite", NAIVE_APPEND, "bytes are appended together"),
-  naive("file-by-file", "kozePack", UNSTREAMED, "a tree goes to another sandbox as one stream"),
+  naive("append-over-all", "kozeWrite", NAIVE_APPEND, "bytes are appended atomically"),
+  naive("file-by-file", "kozePack", UNSTREAMED, "a tree is copied to another sandbox as one stream"),
   // The guest.
   placed("left-behind", `; rm -f "$p"`, ``, "nothing is left behind"),
-  placed("put-once", `BACK_MS).catch((error) => log(error))`, `BACK_MS)`, "a sandbox lives on where a program kills all that runs"),
-  placed("put-each-time", `await this.#ctx.storage.put(GUEST, `, `void (`, "an object that comes after another finds the guest that is there"),
-  placed("put-anywhere", `if (port === undefined) {`, `if (false) {`, "an image that takes no program is told so"),
-  sdk("guest-port-exposed", `taken: [CONTROL_PORT, PORT]`, `taken: [CONTROL_PORT]`, "the port of the guest is no preview"),
+  placed("put-once", `BACK_MS).catch((error) => log(error))`, `BACK_MS)`, "a sandbox survives a program that kills all processes"),
+  placed("put-each-time", `await this.#ctx.storage.put(GUEST, `, `void (`, "a later object finds the running guest"),
+  placed("put-anywhere", `if (port === undefined) {`, `if (false) {`, "an image in which the guest cannot run is reported"),
+  sdk("guest-port-exposed", `taken: [CONTROL_PORT, PORT]`, `taken: [CONTROL_PORT]`, "the port of the guest cannot be exposed"),
   // The object.
   calls("never-unopened", `if (!this.memory) throw`, `if (false) throw`, "a sandbox is opened, and destroyed"),
   sdk("not-forgotten", `, this.#calls.forget()]`, `]`, "a sandbox is opened, and destroyed"),
-  sdk("own-fetch", `const fetch = (request) => Sandbox.prototype.fetch.call(this, request);`, `const fetch = (request) => this.fetch(request);`, "an output is what was printed"),
-  sdk("control-port-open", `if (!port) return`, `if (!port) return super.fetch(request);\n    if (!port) return`, "nobody is let in by the class but to ports that were exposed"),
-  calls("any-port", `askedPort(request, this.memory?.nonces)`, `Number(request.headers.get("koze-port"))`, "nobody is let in by the class but to ports that were exposed"),
-  sdk("control-port-exposed", `taken: [CONTROL_PORT, PORT]`, `taken: [PORT]`, "nobody is let in by the class but to ports that were exposed"),
-  calls("headers-passed", `headers.delete(name)`, `void name`, "nobody is let in by the class but to ports that were exposed"),
-  sdk("address-told", `if (response.status === 500 && `, `if (false && `, "nobody is let in by the class but to ports that were exposed"),
-  calls("loose-port", `/^[1-9][0-9]{3,4}$/.test(header) ? Number(header) : 0`, `Number.parseInt(header)`, "nobody is let in by the class but to ports that were exposed"),
-  calls("domain-passed", `|| !/^\\s*domain\\s*(=|$)/i.test(part)`, `|| true`, "nobody is let in by the class but to ports that were exposed"),
-  sdk("answer-as-it-is", `return answered(response)`, `return response`, "nobody is let in by the class but to ports that were exposed"),
+  sdk("own-fetch", `const fetch = (request) => Sandbox.prototype.fetch.call(this, request);`, `const fetch = (request) => this.fetch(request);`, "an output is exact"),
+  sdk("control-port-open", `if (!port) return`, `if (!port) return super.fetch(request);\n    if (!port) return`, "the class forwards requests only to exposed ports"),
+  calls("any-port", `askedPort(request, this.memory?.nonces)`, `Number(request.headers.get("koze-port"))`, "the class forwards requests only to exposed ports"),
+  sdk("control-port-exposed", `taken: [CONTROL_PORT, PORT]`, `taken: [PORT]`, "the class forwards requests only to exposed ports"),
+  calls("headers-passed", `headers.delete(name)`, `void name`, "the class forwards requests only to exposed ports"),
+  sdk("address-told", `if (response.status === 500 && `, `if (false && `, "the class forwards requests only to exposed ports"),
+  calls("loose-port", `/^[1-9][0-9]{3,4}$/.test(header) ? Number(header) : 0`, `Number.parseInt(header)`, "the class forwards requests only to exposed ports"),
+  calls("domain-passed", `|| !/^\\s*domain\\s*(=|$)/i.test(part)`, `|| true`, "the class forwards requests only to exposed ports"),
+  sdk("answer-as-it-is", `return answered(response)`, `return response`, "the class forwards requests only to exposed ports"),
   calls("any-opening", `isOpen && crypto.subtle.timingSafeEqual(given, nonce)`, `nonce.length`, OPENING),
   calls("one-nonce", `BASE32[byte & 31]`, `BASE32[byte & 0]`, OPENING),
   calls("a-nonce-each-time", `if (known) return`, `if (false) return`, OPENING),
-  calls("nonces-expected", `...(memory.nonces ?? [])`, `...memory.nonces`, "a port that an earlier koze opened is opened again"),
-  calls("without-a-word", `error ?? new Error`, `true ? error : new Error`, "what the platform throws without a word is in the log as such"),
+  calls("nonces-expected", `...(memory.nonces ?? [])`, `...memory.nonces`, "a port that an earlier koze opened can be opened again"),
+  calls("without-a-word", `error ?? new Error`, `true ? error : new Error`, "an empty exception of the platform is logged"),
   // The settings of the attribute.
   entry("variables-missing", `Object.assign(this.envVars, `, `void (`, "the network is what the attribute says"),
 ];

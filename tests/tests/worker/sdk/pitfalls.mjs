@@ -10,7 +10,7 @@ const GUESTS = `guests=(); for one in /proc/[0-9]*; do
 
 /** Cases that each get their own sandbox, which is not open yet. */
 export const pitfalls = {
-  async "a command that clears /tmp keeps its answer, and so do those beside it"(s) {
+  async "a command that clears /tmp breaks no call"(s) {
     await s.open();
     const beside = s.sh("echo begun; sleep 2; echo done");
     const bytes = Buffer.alloc(4 << 20, "x");
@@ -37,7 +37,7 @@ export const pitfalls = {
     assert.equal(await s.sh("echo $HOME", { env: [["HOME", "/elsewhere"]] }), "/elsewhere\n");
   },
 
-  async "what has ended is gone, and nothing waits for it"(s) {
+  async "exited processes are reaped"(s) {
     await s.open();
     const pid = (await s.sh("sleep 1000 & echo $!")).trim();
     const command = `kill ${pid}; for ((turn = 0; turn < 200; turn++)); do kill -0 ${pid} || { echo gone; exit; }; sleep 0.05; done`;
@@ -50,7 +50,7 @@ export const pitfalls = {
     await eventually("the end of all of them", async () => (await s.sh(left)) === "");
   },
 
-  async "a sandbox lives on where a program kills all that runs"(s) {
+  async "a sandbox survives a program that kills all processes"(s) {
     await s.open();
     await s.write("/home/user/file", "kept");
     assert.equal(await s.sh("trap '' TERM HUP; kill -TERM -1; kill -HUP -1; kill -INT -1; echo on"), "on\n");
@@ -67,7 +67,7 @@ export const pitfalls = {
     await eventually("another container", () => s.read("/home/user/file").then(() => false, (error) => error.code === "not_found"));
   },
 
-  async "an object that comes after another finds the guest that is there"(s) {
+  async "a later object finds the running guest"(s) {
     await s.open();
     const count = `${GUESTS}; echo \${#guests[*]}:\${guests[*]}`;
     const first = await s.sh(count);
@@ -84,7 +84,7 @@ export const pitfalls = {
     assert.equal(await s.sh("ls"), "kept\n");
   },
 
-  async "a program that takes the guest's port holds nobody up"(s) {
+  async "a program on the guest's port blocks no call"(s) {
     await s.open();
     const squat = `const net = require("net");
       const take = () => net.createServer((socket) => socket.on("error", () => {})).on("error", () => setTimeout(take, 5))
@@ -98,7 +98,7 @@ export const pitfalls = {
     assert.equal((await s.stat("/home/user/taken")).kind, "file");
   },
 
-  async "a sandbox does not sleep while a call is under way"(s) {
+  async "a sandbox does not sleep during a call"(s) {
     await s.open(1000);
     await s.write("/home/user/file", "kept");
     assert.equal(await s.sh("sleep 4; cat file"), "kept");
@@ -123,7 +123,7 @@ export const pitfalls = {
     assert.equal(await s.sh("ls /home/user"), "");
   },
 
-  async "a tree goes to another sandbox as one stream"(s, _, stage) {
+  async "a tree is copied to another sandbox as one stream"(s, _, stage) {
     await s.open();
     const other = stage.sandbox("tree", { variant: s.variant });
     await other.open();
@@ -135,19 +135,19 @@ export const pitfalls = {
     await other.destroy();
   },
 
-  async "an image that takes no program is told so"(s) {
+  async "an image in which the guest cannot run is reported"(s) {
     await s.open();
     s.engine.seal(await s.id());
     assert.match((await refused(s.exec(["true"]), "unsupported")).text, /guest does not start in the sandbox's image/);
   },
 
-  async "the port of the guest is no preview"(s) {
+  async "the port of the guest cannot be exposed"(s) {
     await s.open();
     await refused(s.expose(5693), "invalid_input");
     assert.equal((await fetch(s.url("/"), { headers: { "koze-port": "5693" } })).status, 404);
   },
 
-  async "what the platform throws without a word is in the log as such"(s, _, stage) {
+  async "an empty exception of the platform is logged"(s, _, stage) {
     const { log } = await import(stage.module(s.variant, "calls.mjs"));
     const [before, said] = [console.error, []];
     console.error = (...all) => said.push(all.map(String).join(" "));

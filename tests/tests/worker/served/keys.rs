@@ -54,7 +54,7 @@ fn commands_run_by_key() {
 }
 
 #[test]
-fn a_destroyed_sandbox_is_created_anew() {
+fn a_destroyed_sandbox_is_created_again() {
     let host = Host::start();
     let at = "key=a&path=f";
     host.own("write", at, "kept").expect("a file");

@@ -44,7 +44,7 @@ export class Plain extends DurableObject {
 
   /** @param {contract.Cancel} input @returns {Promise<contract.Reply<contract.Done>>} */
   async kozeCancel({ call }) {
-    this.waited.giveUp(call);
+    this.waited.cancel(call);
     return done({});
   }
 

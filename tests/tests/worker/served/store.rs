@@ -3,7 +3,7 @@
 use super::host::Host;
 
 #[test]
-fn stores_do_what_they_promise() {
+fn stores_follow_their_contract() {
     let host = Host::with_bucket();
     assert_eq!(host.own("store", "session=a", ""), Ok("8 cases".into()));
     // The cases leave nothing behind.
