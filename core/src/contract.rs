@@ -37,7 +37,7 @@ macro_rules! contract_methods {
             /// are killed, and the method returns `unavailable`.
             exec "kozeExec" Exec, waiting => Output;
             /// Cancels the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and
-            /// what they have created is removed. A call that arrives later is cancelled on arrival. Cancelling starts
+            /// what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
             /// nothing, and succeeds for finished calls.
             cancel "kozeCancel" Cancel => Done;
             /// Reads part of a file: at most `limit` bytes from `offset`, fewer only at the end of the file.
@@ -66,7 +66,7 @@ macro_rules! contract_methods {
             pack "kozePack" Pack => Packed;
             /// Creates the files of a stream at a path that does not exist, with missing parent directories. They are
             /// created completely or not at all, including permission bits, links and empty directories. The stream is
-            /// read to its end, or cancelled.
+            /// read to its end, or canceled.
             ///
             /// `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
             unpack "kozeUnpack" Unpack, stream "ReadableStream<Uint8Array>", waiting => Unpacked;
@@ -171,7 +171,7 @@ pub struct Exec {
     pub timeout_ms: u32,
     /// How many bytes of each stream are kept: the first and the last ones, with a mark between them that counts too.
     pub max_output: u32,
-    /// The name of the call, by which it can be cancelled, or `null`.
+    /// The name of the call, by which it can be canceled, or `null`.
     pub call: Option<String>,
 }
 

@@ -48,11 +48,11 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     /// Runs a program until it exits or its timeout expires.
     fn exec(&self, command: Command) -> impl Future<Output = Result<Output>> + MaybeSend;
 
-    /// Starts a program that runs on after this call, as a process. At most 64 run in a sandbox at once.
+    /// Starts a program that keeps running after this call, as a process. At most 64 run in a sandbox at once.
     ///
     /// # Errors
-    /// As [`exec`](Self::exec); and [`Code::Unavailable`](crate::Code::Unavailable) if too many run, or if their buffers
-    /// have more than 32 MiB.
+    /// As [`exec`](Self::exec); and [`Code::Unavailable`](crate::Code::Unavailable) if too many run, or if their
+    /// buffers exceed 32 MiB in total.
     fn start(&self, program: Program) -> impl Future<Output = Result<Self::Process>> + MaybeSend;
 
     /// Returns the process with this ID, if it runs or is kept. Does not start the sandbox.

@@ -14,14 +14,14 @@ pub async fn sleep(time: Duration) {
     gloo_timers::future::sleep(time).await;
 }
 
-/// Milliseconds since 1970. In a Worker, time stands still between two things that are waited for.
+/// Returns the milliseconds since 1970. In a Worker, time does not advance between two awaits.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     millis(since)
 }
 
-/// Milliseconds since 1970. In a Worker, time stands still between two things that are waited for.
+/// Returns the milliseconds since 1970. In a Worker, time does not advance between two awaits.
 #[cfg(target_arch = "wasm32")]
 pub fn now() -> u64 {
     // A whole number of milliseconds below 2^53.

@@ -31,8 +31,8 @@ pub enum Request {
         /// The number of its request.
         exec: u64,
     },
-    /// Start a program that runs on. Three descriptors come along, for its standard input, output and error.
-    /// [`Answer::Done`] once it runs; then [`Answer::Ended`] with the other number.
+    /// Start a process. Three descriptors are passed with the request, for its standard input, output and error.
+    /// Returns [`Answer::Done`] once it runs, and later [`Answer::Ended`] with the other number.
     Start {
         /// As in [`Request::Exec`].
         argv: Vec<String>,
@@ -40,20 +40,20 @@ pub enum Request {
         cwd: String,
         /// As in [`Request::Exec`].
         env: Vec<(String, String)>,
-        /// Whether its standard input is a terminal, which is to be its own.
+        /// Whether its standard input is a terminal, which becomes its controlling terminal.
         terminal: bool,
-        /// The number of the answer that says that it has ended.
+        /// The number of the answer that reports its end.
         ends: u64,
     },
-    /// Send a signal to the process group of a program; KILL to all that came of it. [`Answer::Done`], also where it has
-    /// ended.
+    /// Send a signal to the process group of a program; SIGKILL goes to all its descendants. Returns [`Answer::Done`],
+    /// even if it has ended.
     Signal {
-        /// The number that its end will have.
+        /// The number of the answer that reports its end.
         ends: u64,
         /// The signal.
         signal: i32,
     },
-    /// Open a pseudoterminal. [`Answer::Terminal`], with the descriptors of both sides.
+    /// Open a pseudoterminal. Returns [`Answer::Terminal`] with the descriptors of both sides.
     Terminal {
         /// Its rows.
         rows: u16,
@@ -126,7 +126,7 @@ pub enum Answer {
     /// The same for a file that did not exist before: the host must follow with [`Request::Commit`] or
     /// [`Request::Abort`].
     Made,
-    /// The terminal is open: the descriptor of who looks at it comes along, then that of programs.
+    /// The terminal is open. The descriptor of the controlling side is passed first, then that of programs.
     Terminal,
     /// The operation succeeded.
     Done,

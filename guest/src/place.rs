@@ -154,8 +154,8 @@ fn confine(at: At, place: &Place) -> Result<At, Fault> {
     if inside(&at.real, &place.root)? { Ok(at) } else { Err(escape(place)) }
 }
 
-/// Whether it is the guest's own memory, environment or the like: what it opens there it may read and write. Every one of
-/// its threads is there by a number of its own.
+/// Returns whether a path is in `/proc` of the guest itself, which may read and write its own memory and environment.
+/// Each of its threads has its own number there.
 fn of_the_guest(at: &At) -> bool {
     if at.real.starts_with(b"/proc/1/") {
         return true;

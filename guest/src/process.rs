@@ -20,7 +20,7 @@ const ROUNDS: usize = 64;
 /// The standard streams of a program.
 #[derive(Debug)]
 pub(crate) struct Streams {
-    /// Without one, it reads nothing.
+    /// `None` means an empty standard input.
     stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
@@ -28,7 +28,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Standard output and error, and nothing to read.
+    /// Standard output and error; standard input is empty.
     pub(crate) fn output(descriptors: Vec<OwnedFd>) -> Result<Self, Fault> {
         let Ok([stdout, stderr]) = <[OwnedFd; 2]>::try_from(descriptors) else {
             return Err(Fault::new(Code::Internal, "a program needs two file descriptors"));
@@ -36,7 +36,7 @@ impl Streams {
         Ok(Streams { stdin: None, stdout, stderr, terminal: false })
     }
 
-    /// All three, of a terminal or not.
+    /// All three streams, and whether they are a terminal.
     pub(crate) fn all(descriptors: Vec<OwnedFd>, terminal: bool) -> Result<Self, Fault> {
         let Ok([stdin, stdout, stderr]) = <[OwnedFd; 3]>::try_from(descriptors) else {
             return Err(Fault::new(Code::Internal, "a process needs three file descriptors"));
@@ -123,7 +123,7 @@ pub(crate) fn kill_tree(root: Pid) {
     let _ = rustix::process::kill_process(root, Signal::KILL);
 }
 
-/// Sends a signal to the group of a program that was not reaped yet; KILL to all that came of it.
+/// Sends a signal to the group of a program that has not been reaped; SIGKILL goes to all its descendants.
 pub(crate) fn signal(root: Pid, number: i32) -> Result<(), Fault> {
     let Some(signal) = Signal::from_named_raw(number) else {
         return Err(Fault::new(Code::InvalidInput, format!("there is no signal {number}")));
@@ -131,7 +131,7 @@ pub(crate) fn signal(root: Pid, number: i32) -> Result<(), Fault> {
     if signal == Signal::KILL {
         kill_tree(root);
     } else {
-        // One that has just ended may have left no group.
+        // A program that has just exited may have left no group.
         let _ = rustix::process::kill_process_group(root, signal);
     }
     Ok(())

@@ -1,25 +1,25 @@
-//! What a process has written, kept within a bound for readers that come later: one rule, wherever the process runs.
+//! The recorded output of a process, bounded, for later readers. The same rule applies wherever the process runs.
 
 use std::collections::VecDeque;
 
-/// What a part counts beside its bytes.
+/// The overhead that a part counts in addition to its bytes.
 const PART: usize = 16;
 
-/// The output of a process. A cursor is the number of bytes before it, of all streams together.
+/// The output of a process. A cursor is a position: the number of preceding bytes over all streams.
 #[derive(Debug)]
 pub struct Recording {
     limit: usize,
     drop_oldest: bool,
     bytes: VecDeque<u8>,
     parts: VecDeque<Part>,
-    /// The cursor of the first byte that is kept, and that after the last one.
+    /// The cursors of the first kept byte, and after the last one.
     start: u64,
     end: u64,
-    /// The furthest cursor that a reader has come back with: it has all before that.
+    /// The highest cursor that a reader has read from, which acknowledges everything before it.
     passed: u64,
 }
 
-/// Bytes of one stream that follow each other.
+/// Consecutive bytes of one stream.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     stream: u8,
@@ -27,25 +27,26 @@ struct Part {
     end: u64,
 }
 
-/// What a reader gets.
+/// A piece of the recording for a reader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Piece {
-    /// Streams and their bytes.
+    /// The bytes, by stream.
     pub parts: Vec<(u8, Vec<u8>)>,
     /// The cursor after them.
     pub next: u64,
-    /// How many bytes before them are not kept any more.
+    /// The number of preceding bytes that were dropped.
     pub dropped: u64,
 }
 
 impl Recording {
-    /// Keeps so many bytes, and drops the oldest for new ones, or has the program wait until they were read.
+    /// Creates a recording of at most `limit` bytes. When it is full, it drops the oldest bytes or makes the program
+    /// wait for readers.
     pub fn new(limit: usize, drop_oldest: bool) -> Self {
         let (bytes, parts) = (VecDeque::new(), VecDeque::new());
         Recording { limit, drop_oldest, bytes, parts, start: 0, end: 0, passed: 0 }
     }
 
-    /// How many bytes can be added now.
+    /// Returns how many bytes can be added now.
     pub fn room(&self) -> usize {
         if self.drop_oldest {
             return self.limit - PART;
@@ -53,7 +54,7 @@ impl Recording {
         self.limit.saturating_sub(PART + self.cost(self.passed))
     }
 
-    /// Adds bytes. Where the program is to wait for readers, and there was no room, more than the limit is kept.
+    /// Adds bytes. If the program should wait for readers and there is no room, more than the limit is kept.
     pub fn push(&mut self, stream: u8, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -81,7 +82,7 @@ impl Recording {
         }
     }
 
-    /// What follows a cursor, `limit` bytes at most. None where the cursor lies beyond the end.
+    /// Returns at most `limit` bytes after a cursor, or `None` if the cursor is beyond the end.
     pub fn read(&mut self, cursor: u64, limit: usize) -> Option<Piece> {
         if cursor > self.end {
             return None;
@@ -102,29 +103,29 @@ impl Recording {
         Some(piece)
     }
 
-    /// The cursor after the last byte.
+    /// Returns the cursor after the last byte.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// How much of the limit is used.
+    /// Returns how much of the limit is used.
     pub fn held(&self) -> usize {
         self.cost(self.start)
     }
 
-    /// The first part that has something behind a cursor.
+    /// Returns the index of the first part with bytes after a cursor.
     fn first_part(&self, cursor: u64) -> usize {
         self.parts.partition_point(|part| part.end <= cursor)
     }
 
-    /// What counts of the bytes from a cursor on.
+    /// Returns how much the bytes after a cursor count.
     fn cost(&self, from: u64) -> usize {
         let from = from.max(self.start);
         distance(from, self.end) + PART * (self.parts.len() - self.first_part(from))
     }
 }
 
-/// The bytes between two cursors, both of which are kept.
+/// Returns the number of bytes between two cursors, which are both kept.
 fn distance(from: u64, to: u64) -> usize {
     usize::try_from(to - from).unwrap_or(usize::MAX)
 }
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(recording.read(5, 1), Some(Piece { parts: vec![], next: 5, dropped: 0 }));
         assert_eq!(recording.read(6, 1), None);
         assert_eq!(recording.read(u64::MAX, 1), None);
-        // The first reader may come again.
+        // The first reader may read again.
         assert_eq!(recording.read(0, usize::MAX).map(|piece| piece.next), Some(5));
     }
 
@@ -166,7 +167,7 @@ mod tests {
         assert!(recording.room() >= 1000 - PART);
         recording.push(1, &vec![b'y'; recording.room()]);
         assert!(recording.held() <= 4096);
-        // What koze itself has to say is never in the way.
+        // koze's own messages never block.
         recording.push(2, b"koze: killed");
         assert_eq!(recording.read(1000, 1).unwrap().dropped, 0);
         // The other reader is told.
@@ -178,7 +179,7 @@ mod tests {
     fn the_oldest_go_first() {
         let mut recording = Recording::new(4096, true);
         for number in 0..10_000_u32 {
-            // Parts that alternate count more than their bytes.
+            // Alternating parts count more than their bytes.
             let stream = u8::try_from(number % 2).unwrap() + 1;
             recording.push(stream, &number.to_le_bytes());
             assert!(recording.held() <= 4096);

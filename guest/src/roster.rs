@@ -1,26 +1,26 @@
-//! The processes that are known, and which of those that have ended go first when there are too many: one rule, wherever
-//! they run.
+//! The list of known processes, and which ended ones are removed when there are too many. The same rule applies
+//! wherever they run.
 
 use std::sync::Arc;
 
 use crate::message::{Code, Fault};
 
-/// How many processes run at once.
+/// The maximum number of running processes.
 pub const RUNNING: usize = 64;
-/// How many are kept that have ended.
+/// The maximum number of ended processes that are kept.
 pub const ENDED: usize = 64;
-/// How many bytes the buffers of all have together: those that run count whole, those that have ended what they hold.
+/// The maximum size of all buffers in bytes: a running process counts its whole buffer, an ended one only its content.
 pub const BUFFERS: usize = 32 << 20;
 
-/// A process, as far as its room goes.
+/// The memory accounting of a process.
 pub trait Member {
-    /// The room of its buffer. Once it has ended, and nothing writes into it any more, what it holds.
+    /// Returns the size of its buffer, or of its content once it has ended and its streams are closed.
     fn held(&self) -> usize;
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     fn ended(&self) -> bool;
 }
 
-/// All processes that are known, the oldest first.
+/// All known processes, oldest first.
 #[derive(Debug)]
 pub struct Roster<T>(Vec<(String, Arc<T>)>);
 
@@ -31,11 +31,11 @@ impl<T> Default for Roster<T> {
 }
 
 impl<T: Member> Roster<T> {
-    /// Makes room for one more, with a buffer of so many bytes. Gives those that had to go for it, the oldest that have
-    /// ended.
+    /// Makes room for one more process with the given buffer size. Returns the ended processes that were removed,
+    /// oldest first.
     ///
     /// # Errors
-    /// [`Code::Unavailable`] where those that run leave no room.
+    /// [`Code::Unavailable`] if the running processes leave no room.
     pub fn admit(&mut self, buffer: usize) -> Result<Vec<Arc<T>>, Fault> {
         let running = || self.0.iter().filter(|(_, one)| !one.ended());
         if running().count() >= RUNNING {
@@ -61,17 +61,17 @@ impl<T: Member> Roster<T> {
         }
     }
 
-    /// Adds one.
+    /// Adds a process.
     pub fn insert(&mut self, id: String, process: Arc<T>) {
         self.0.push((id, process));
     }
 
-    /// The one with this id.
+    /// Returns the process with this ID.
     pub fn get(&self, id: &str) -> Option<&Arc<T>> {
         self.0.iter().find(|(known, _)| known == id).map(|(_, process)| process)
     }
 
-    /// All of them.
+    /// Returns all processes.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Arc<T>)> {
         self.0.iter().map(|(id, process)| (id.as_str(), process))
     }
@@ -124,7 +124,7 @@ mod tests {
         }
         assert!(roster.iter().count() <= ENDED + 1);
         assert!(roster.get("0").is_none() && roster.get("199").is_some());
-        // One that is large takes the room of many.
+        // A large buffer takes the room of many.
         assert!(add(&mut roster, 200, BUFFERS - 5).unwrap() > 50);
         assert!(roster.iter().count() <= 6);
         assert_eq!(add(&mut roster, 201, 6).unwrap_err().why, Code::Unavailable);

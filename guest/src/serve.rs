@@ -170,7 +170,7 @@ impl Guest {
         self.send(number, &answer.unwrap_or_else(Answer::Failed), &[])
     }
 
-    /// Signals a program by the number that its end has.
+    /// Signals a program, identified by the number of its end.
     fn signal(&self, ends: u64, signal: i32) -> Result<Answer, Fault> {
         match self.running.iter().find(|(_, number)| **number == ends) {
             Some((pid, _)) => process::signal(*pid, signal).map(|()| Answer::Done),
@@ -178,7 +178,7 @@ impl Guest {
         }
     }
 
-    /// Kills what a call has started.
+    /// Kills the program or the work of a call.
     fn kill(&self, call: u64) {
         if let Some((pid, _)) = self.running.iter().find(|(_, number)| **number == call) {
             process::kill_tree(*pid);

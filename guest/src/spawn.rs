@@ -20,7 +20,7 @@ pub(crate) struct Program<'a, T> {
     pub(crate) env: &'a [(T, T)],
     /// Its standard input, output and error.
     pub(crate) streams: [BorrowedFd<'a>; 3],
-    /// Whether standard input is a terminal that is to control its session.
+    /// Whether standard input becomes the controlling terminal of its session.
     pub(crate) terminal: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Pseudoterminals of the sandbox's own.
+//! Pseudoterminals inside the sandbox.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::message::{Code, Fault};
 
-/// Opens one. The first descriptor is for who looks at it and types, and does not block; the second is for programs.
+/// Opens a pseudoterminal. The first descriptor is the controlling side, which is non-blocking; the second is for
+/// programs.
 pub(crate) fn open(rows: u16, columns: u16) -> Result<[OwnedFd; 2], Fault> {
     let opened = (|| {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
@@ -24,7 +25,7 @@ pub(crate) fn open(rows: u16, columns: u16) -> Result<[OwnedFd; 2], Fault> {
         rustix::io::Errno::NOENT => {
             Fault::new(Code::Unsupported, "the sandbox has no pseudoterminals: /dev/ptmx does not exist")
         }
-        // The second where many are just being closed.
+        // The second error occurs while many are being closed.
         rustix::io::Errno::NOSPC | rustix::io::Errno::AGAIN => {
             Fault::new(Code::Unavailable, "the sandbox has too many terminals")
         }
@@ -32,7 +33,7 @@ pub(crate) fn open(rows: u16, columns: u16) -> Result<[OwnedFd; 2], Fault> {
     })
 }
 
-/// Sets the size of one, and has its programs told.
+/// Sets the size of a terminal, and notifies its programs.
 pub(crate) fn resize(outside: &OwnedFd, rows: u16, columns: u16) -> rustix::io::Result<()> {
     tcsetwinsize(outside, Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
 }

@@ -28,7 +28,7 @@ pub(super) fn claim(directory: &Path) -> Result<File> {
     }
 }
 
-/// The error of a sandbox that another program runs.
+/// Returns the error for a sandbox that another program runs.
 pub(super) fn elsewhere() -> Error {
     let text = "another koze process on this machine runs this sandbox; use that process, or end it";
     Error::new(Code::Unavailable, text)

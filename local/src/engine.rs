@@ -32,12 +32,12 @@ pub(super) async fn run<T: Send + 'static>(
     engine()?.spawn(work).await.map_err(|error| Error::new(Code::Internal, error.to_string()))?
 }
 
-/// Runs work for as long as the caller waits for it.
+/// Runs a future until the caller drops it.
 pub(super) async fn run_while_waited<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     let mut all = JoinSet::new();
-    // Dropped with its set, a task ends.
+    // Dropping the set aborts the task.
     all.spawn_on(work, engine()?);
     let done = all.join_next().await.unwrap_or_else(|| Ok(Err(super::running::gone())));
     done.map_err(|error| Error::new(Code::Internal, error.to_string()))?

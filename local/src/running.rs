@@ -139,7 +139,7 @@ impl Running {
         Ok(coming)
     }
 
-    /// Where an answer will come that follows another one.
+    /// A channel for an answer that follows another one.
     pub(super) fn expect(&self, number: u64) -> Result<oneshot::Receiver<Received<Answer>>> {
         let (answer, coming) = oneshot::channel();
         match lock(&self.wire.waiting).as_mut() {
@@ -149,7 +149,7 @@ impl Running {
         Ok(coming)
     }
 
-    /// It will not come.
+    /// Stops waiting for an answer.
     pub(super) fn expect_no_more(&self, number: u64) {
         if let Some(waiting) = lock(&self.wire.waiting).as_mut() {
             waiting.remove(&number);
@@ -239,7 +239,7 @@ impl Running {
         self.call_with(request, &[]).await
     }
 
-    /// The same, with descriptors.
+    /// The same with descriptors.
     pub(super) async fn call_with(
         &self,
         request: &Request,
@@ -280,7 +280,7 @@ impl Wire {
                 Ok(Some(received)) => {
                     let asked =
                         lock(&self.waiting).as_mut().and_then(|waiting| waiting.remove(&received.number));
-                    // The guest's ready message has no receiver, nor has the answer of a cancelled call.
+                    // The guest's ready message has no receiver, nor has the answer of a canceled call.
                     if let Some(asked) = asked {
                         let _ = asked.send(received);
                     }

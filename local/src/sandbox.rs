@@ -128,7 +128,7 @@ impl Inner {
         Ok(running)
     }
 
-    /// The running sandbox, if it runs in this program.
+    /// Returns the running sandbox, if it runs in this program.
     async fn awake(&self) -> Result<Option<Arc<Running>>> {
         match &*self.state.lock().await {
             State::Awake(running) if !running.ended() => return Ok(Some(Arc::clone(running))),
@@ -139,7 +139,7 @@ impl Inner {
         if claimed(&self.directory) { Err(elsewhere()) } else { Ok(None) }
     }
 
-    /// The variables of its programs, with those of a call.
+    /// Returns the environment of its programs, with the variables of a call.
     fn environment(&self, call: &[(String, String)]) -> Vec<(String, String)> {
         let mut env = layout::environment();
         if self.weak.has(&Weakness::Environment) {

@@ -1,4 +1,4 @@
-//! A process of a sandbox: a program that runs on after the call that started it.
+//! A process of a sandbox: a program that keeps running after the call that started it.
 
 use std::fmt;
 use std::future::Future;
@@ -44,8 +44,8 @@ pub trait Process: Clone + MaybeSend + MaybeSync + 'static {
         wait: Duration,
     ) -> impl Future<Output = Result<ProcessOutput>> + MaybeSend;
 
-    /// Sends a signal to its process group. [`Signal::Kill`] kills it and all processes that came of it, other groups and
-    /// sessions included. Does nothing if it has ended.
+    /// Sends a signal to its process group. [`Signal::Kill`] kills it and all its descendants, including those in other
+    /// groups and sessions. Does nothing if it has ended.
     fn signal(&self, signal: Signal) -> impl Future<Output = Result<()>> + MaybeSend;
 
     /// Sets the size of its terminal, and tells its foreground programs (`SIGWINCH`).
@@ -172,7 +172,7 @@ pub enum Stdio {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overflow {
     /// The program waits until a reader has read enough. No output is lost unless a reader is further behind the foremost
-    /// one than the buffer holds; it is told.
+    /// one than the buffer holds; that reader is told.
     Block,
     /// The oldest output is dropped. Readers that were too slow are told how much.
     DropOldest,

@@ -1,22 +1,22 @@
-//! A copy over nothing but the core operations: what every sandbox can do.
+//! Copies with the basic operations, which every sandbox supports.
 
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Entry, Kind, Place, Sandbox, Stat, Write};
 
-/// How much is on its way at once, in bytes.
+/// The size of one piece in bytes.
 const PIECE: u64 = 1024 * 1024;
 
-/// How many files and directories one transfer copies.
+/// The maximum number of files and directories of a transfer.
 const MOST: usize = 1_000_000;
 
-/// Copies a file or tree to a place where nothing is, and returns the bytes of its files.
+/// Copies a file or tree to a path that does not exist. Returns the total size of its files.
 pub async fn copy<S: Sandbox, T: Sandbox>(
     from: &S,
     source: Place<'_>,
     to: &T,
     target: Place<'_>,
 ) -> Result<u64> {
-    // Read whole before the first byte is written, so that a copy into itself comes to an end.
+    // List the whole tree before writing, so that a copy into itself ends.
     let tree = entries(from, source).await?;
     let under = |place: Place<'_>, entry: &str| match entry {
         "" => place.path.to_owned(),
@@ -37,14 +37,15 @@ pub async fn copy<S: Sandbox, T: Sandbox>(
             }
         }
     }
-    // At the end, and the deepest first: a directory may be one that nothing can be written to.
+    // Set modes last, deepest first: a directory may be read-only.
     for (entry, stat) in tree.iter().rev().filter(|(_, stat)| stat.kind == Kind::Directory) {
         to.set_mode(Place { path: &under(target, entry), ..target }, stat.mode).await?;
     }
     Ok(bytes)
 }
 
-/// The paths below a place, each with a slash in front, directories before what is in them; the first is the place itself.
+/// Returns the paths below a place, each with a leading slash, directories before their content. The first is the place
+/// itself.
 async fn entries<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<Vec<(String, Stat)>> {
     let mut stat = sandbox.stat(place).await?;
     if let Kind::Link(_) = stat.kind {

@@ -12,7 +12,7 @@ use crate::message::Fault;
 /// Why work on a call ends early.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The call was cancelled, or its connection is closed.
+    /// The call was canceled, or its connection is closed.
     Stopped,
     /// The operation failed.
     Fault(Fault),

@@ -16,7 +16,7 @@ use super::{Guest, accept, work};
 
 /// The maximum number of calls of a connection that run at once.
 const MAX_RUNNING: usize = 64;
-/// The maximum number of calls that may wait to run, cancelled ones included.
+/// The maximum number of calls that may wait to run, canceled ones included.
 const MAX_WAITING: usize = 1024;
 
 /// A connection.

@@ -1,4 +1,4 @@
-//! Runs one program until it exits, times out, or its call is cancelled.
+//! Runs one program until it exits, times out, or its call is canceled.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -75,9 +75,9 @@ usage: koze-guest [-- PROGRAM ARGUMENT...]
        koze-guest --beside
        koze-guest --version
 
-The first process of a container of koze, which the container's Durable Object talks to.
-PROGRAM is the image's own entrypoint; it runs beside.
-With --beside, the container has another first process: the guest runs in the background, and its port is printed.
+The first process of a sandbox's container. The container's Durable Object connects to it.
+PROGRAM is the image's own entrypoint, which runs next to the guest.
+With --beside, the container has another first process: the guest runs in the background and prints its port.
 ";
 
 /// The state that all threads share.

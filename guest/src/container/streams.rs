@@ -11,7 +11,7 @@ use super::wakeup::Wakeup;
 /// How many bytes are consumed before credit for them is granted again: a quarter of the initial credit.
 const GIVE_BACK: u32 = CREDIT / 4;
 
-/// The call was cancelled, or its connection is closed. Work on it stops without an answer.
+/// The call was canceled, or its connection is closed. Work on it stops without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped;
 

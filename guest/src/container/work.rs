@@ -18,7 +18,7 @@ use crate::message::{Code, Fault, Place};
 use crate::place::fault;
 use crate::stream;
 
-/// Executes the request of a call and returns its answer, unless the call was cancelled. `held` accounts for the memory
+/// Executes the request of a call and returns its answer, unless the call was canceled. `held` accounts for the memory
 /// of the request.
 pub(super) fn work(
     guest: &Guest,
@@ -159,7 +159,7 @@ fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
 /// Sends the entries one by one, because a directory may have any number of them.
 fn list(call: &Call, place: &Place) -> Result<Done, End> {
     let mut to = Writer::new(call, 1);
-    // Only sending can fail, if the call was cancelled; serializing strings and numbers cannot.
+    // Only sending can fail, if the call was canceled; serializing strings and numbers cannot.
     let stopped = |_| End::Stopped;
     let mut between = "[";
     files::each(place, |entry| {
@@ -187,7 +187,7 @@ fn unpack(call: &Call, place: &Place) -> Result<Done, End> {
     Ok(Done::Size { size })
 }
 
-/// A stream that ends early is an error, unless the call was cancelled.
+/// A stream that ends early is an error, unless the call was canceled.
 fn stopped_or(call: &Call, fault: Fault) -> End {
     if call.streams.stopped() { End::Stopped } else { End::Fault(fault) }
 }

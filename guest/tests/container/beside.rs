@@ -6,9 +6,9 @@ use crate::stage::{How, Stage};
 
 pub(crate) const TESTS: &[Test] = &[
     ("beside_another_first_process", beside),
-    ("beside_another_nothing_is_left_unreaped", reaps),
-    ("beside_another_signals_do_not_end_it", signals),
-    ("beside_another_it_says_why_it_does_not_start", fails),
+    ("beside_another_orphans_are_reaped", reaps),
+    ("beside_another_signals_are_ignored", signals),
+    ("beside_another_reports_why_it_does_not_start", fails),
 ];
 
 /// Starts a guest from a shell that is the first process and does not wait for it.

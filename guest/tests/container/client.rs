@@ -117,7 +117,7 @@ impl Client {
                     }
                     other => panic!("the guest sends no {other:?}"),
                 };
-                // A cancelled call gets no further events.
+                // A canceled call gets no further events.
                 if let Some(to) = known.lock().unwrap().as_ref().and_then(|calls| calls.get(&call)) {
                     let _ = to.send(event);
                 }
@@ -211,7 +211,7 @@ impl Call<'_> {
             while credit < piece.len() {
                 match self.next() {
                     Some(Event::Credit(more)) => credit += more as usize,
-                    // The call was already answered or cancelled.
+                    // The call was already answered or canceled.
                     other => return self.early.borrow_mut().extend(other),
                 }
             }

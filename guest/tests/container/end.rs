@@ -10,13 +10,13 @@ use crate::client::{exec, until};
 use crate::stage::{How, Stage};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("signals_from_outside_end_it", signals),
-    ("signals_from_inside_do_not", signals_from_inside),
-    ("an_entrypoint_runs_beside", entrypoint),
-    ("an_entrypoint_may_end_by_itself", entrypoint_ends),
+    ("signals_from_outside_stop_it", signals),
+    ("signals_from_inside_are_ignored", signals_from_inside),
+    ("an_entrypoint_runs_next_to_the_guest", entrypoint),
+    ("an_entrypoint_may_exit", entrypoint_ends),
     ("an_entrypoint_that_does_not_start", entrypoint_fails),
     ("arguments", arguments),
-    ("what_it_says_without_a_token", no_token),
+    ("without_a_token", no_token),
 ];
 
 fn signals() {

@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("long_lists", long_lists),
     ("make_set_move_remove", make_set_move_remove),
     ("move_between_mounts", move_between_mounts),
-    ("paths_that_are_refused", refused),
+    ("rejected_paths", refused),
     ("long_requests_and_long_paths", long_requests),
     ("big_files_in_little_memory", big_files),
     ("appends_are_whole", appends_are_whole),

@@ -10,9 +10,9 @@ use crate::client::{Client, at, connect, exec, hello, read, until, write};
 use crate::stage::{Stage, TOKEN};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("rules_that_are_broken", rules),
+    ("protocol_violations", rules),
     ("garbage", garbage),
-    ("json_that_is_hostile", json_bombs),
+    ("hostile_json", json_bombs),
     ("memory_is_bounded", memory),
     ("another_protocol", another_protocol),
 ];

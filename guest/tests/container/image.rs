@@ -11,10 +11,10 @@ use crate::client::{at, exec, write};
 use crate::stage::{How, Stage, is_root};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("an_image_of_nothing_but_the_guest", nothing_else),
+    ("an_image_with_only_the_guest", nothing_else),
     ("a_container_without_proc", no_proc),
     ("the_committed_guest_is_of_this_version", committed),
-    ("a_plain_user", plain_user),
+    ("an_unprivileged_user", plain_user),
 ];
 
 /// Returns the guest that `koze build` adds to images.

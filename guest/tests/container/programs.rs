@@ -11,15 +11,15 @@ use crate::stage::{How, Stage, is_root};
 pub(crate) const TESTS: &[Test] = &[
     ("exit_codes", exit_codes),
     ("input_and_environment", input_and_environment),
-    ("what_an_image_does_not_say", defaults),
+    ("defaults_of_the_environment", defaults),
     ("programs_that_cannot_start", programs_that_cannot_start),
     ("output_is_kept_within_its_limit", output),
     ("timeouts_leave_no_process", timeouts),
     ("background_processes_keep_running", background),
     ("zombies_are_reaped", zombies),
     ("kill_all", kill_all),
-    ("kill_all_where_it_is_not_first", kill_all_as_any_process),
-    ("when_it_is_full_of_processes", full),
+    ("kill_all_as_an_ordinary_process", kill_all_as_any_process),
+    ("at_the_process_limit", full),
 ];
 
 fn code(client: &Client, argv: &[&str]) -> Value {

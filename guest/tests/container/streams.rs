@@ -12,12 +12,12 @@ use crate::stage::{Stage, names};
 
 pub(crate) const TESTS: &[Test] = &[
     ("many_calls_at_once", many),
-    ("more_calls_than_are_worked_on", more_than_are_worked_on),
-    ("who_does_not_read_blocks_nobody", credit),
-    ("credit_is_given_for_what_was_used", credit_for_writes),
+    ("more_calls_than_run_at_once", more_than_are_worked_on),
+    ("a_client_that_does_not_read_blocks_no_other", credit),
+    ("credit_is_granted_for_consumed_data", credit_for_writes),
     ("cancel_in_the_middle_of_each_kind", cancelled),
     ("connection_lost_in_the_middle_of_each_kind", lost),
-    ("answered_calls_ignore_what_comes_late", late),
+    ("answered_calls_ignore_late_frames", late),
 ];
 
 fn many() {

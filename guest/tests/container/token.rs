@@ -15,7 +15,7 @@ use crate::stage::{How, Stage, TOKEN, is_root};
 
 pub(crate) const TESTS: &[Test] = &[
     ("token_in_the_environment", || attempt("environment", "memory,environment")),
-    ("token_in_the_environment_once_it_is_wiped", wiped),
+    ("token_in_the_wiped_environment", wiped),
     ("token_in_the_memory", || attempt("memory", "memory")),
     ("token_in_the_memory_by_process_vm_readv", || attempt("vm_readv", "memory")),
     ("token_by_ptrace", || attempt("ptrace", "memory")),

@@ -12,13 +12,13 @@ use crate::client::{Client, closes, connect, exec, hello, until};
 use crate::stage::{Stage, TOKEN};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("a_wrong_token_is_not_answered", wrong_token),
-    ("who_says_something_else_is_not_answered", something_else),
+    ("a_wrong_token_gets_no_answer", wrong_token),
+    ("other_first_frames_get_no_answer", something_else),
     ("a_hello_in_pieces", in_pieces),
-    ("who_says_nothing_has_little_time", slow),
-    ("the_oldest_stranger_makes_room", oldest_goes),
+    ("idle_connections_time_out", slow),
+    ("the_oldest_unauthenticated_connection_is_dropped", oldest_goes),
     ("a_thousand_unauthenticated_connections", thousand),
-    ("the_oldest_of_nine_connections_ends", nine),
+    ("the_oldest_of_nine_connections_is_closed", nine),
 ];
 
 fn wrong_token() {

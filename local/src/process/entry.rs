@@ -1,4 +1,4 @@
-//! A process, as the host keeps it.
+//! The host's record of a process.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,46 +12,46 @@ use super::output::{STDERR, STDOUT};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{Chunk, Exit, ProcessId, ProcessInfo, ProcessOutput, Stream};
 
-/// A process that runs, or has ended and is kept.
+/// A process that runs, or that has ended and is kept.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) id: ProcessId,
     program: String,
-    /// The number that its end has for the guest.
+    /// The call number with which the guest reports its end.
     pub(super) ends: u64,
     buffer: usize,
     pub(super) has_terminal: bool,
     state: Mutex<State>,
-    /// Tells readers: there is output, or it has ended.
+    /// Notifies readers of output, or of its end.
     pub(super) news: watch::Sender<()>,
-    /// Tells those who follow its streams: there is room, or it has ended.
+    /// Notifies the tasks that read its streams of room, or of its end.
     pub(super) demand: watch::Sender<()>,
-    /// None once it is closed.
+    /// `None` once it is closed.
     pub(super) input: AsyncMutex<Option<Input>>,
 }
 
 #[derive(Debug)]
 struct State {
     recording: Recording,
-    /// How many streams may still have something that it wrote before it ended.
+    /// The number of streams that may still contain output from before its end.
     unsettled: usize,
-    /// How many streams something in the sandbox has open.
+    /// The number of streams that are still open in the sandbox.
     open: usize,
     exit: Option<Exit>,
-    /// Why it was killed, where that is not to be seen from its exit code.
+    /// Why it was killed, if its exit code does not tell.
     note: Option<String>,
-    /// The cursor after all that it wrote, once that is known.
+    /// The cursor after all its output, once known.
     settled: Option<u64>,
     terminal: Option<Arc<OwnedFd>>,
     fate: Fate,
 }
 
-/// Whether anybody can ask for it.
+/// Whether it can be looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Yes.
+    /// It can.
     Known,
-    /// It had to make room for another one.
+    /// It was removed to make room for another one.
     Forgotten,
     /// Its sandbox has ended.
     Gone,
@@ -104,7 +104,7 @@ impl Entry {
         }
     }
 
-    /// How it ended, once it has.
+    /// Returns how it ended, if it has.
     pub(super) fn exit(&self) -> Option<Exit> {
         self.state().exit
     }
@@ -113,7 +113,7 @@ impl Entry {
         self.state().fate
     }
 
-    /// Whether nobody can ask for it any more.
+    /// Returns whether it can no longer be looked up.
     pub(super) fn check(&self) -> Result<()> {
         match self.fate() {
             Fate::Known => Ok(()),
@@ -125,18 +125,18 @@ impl Entry {
         self.state().terminal.clone()
     }
 
-    /// How much of its output can be taken now.
+    /// Returns how much output can be added now.
     pub(super) fn room(&self) -> usize {
         self.state().recording.room()
     }
 
-    /// Takes output.
+    /// Adds output.
     pub(super) fn push(&self, stream: u8, bytes: &[u8]) {
         self.state().recording.push(stream, bytes);
         self.news.send_replace(());
     }
 
-    /// What follows a cursor, if there is anything to say.
+    /// Returns what follows a cursor, if there is anything to report.
     pub(super) fn read(&self, cursor: u64, limit: usize) -> Result<ProcessOutput> {
         let mut state = self.state();
         let Some(piece) = state.recording.read(cursor, limit) else {
@@ -157,7 +157,7 @@ impl Entry {
         Ok(ProcessOutput { chunks, next: piece.next, dropped: piece.dropped, exit })
     }
 
-    /// One of its streams has nothing left of what it wrote before it ended.
+    /// Marks one of its streams as drained of output from before its end.
     pub(super) fn settle(&self) {
         let mut state = self.state();
         state.unsettled -= 1;
@@ -166,7 +166,7 @@ impl Entry {
         self.news.send_replace(());
     }
 
-    /// It has ended, and perhaps was killed for a reason.
+    /// Marks it as ended, with the reason if it was killed for one.
     pub(super) fn ended(&self, code: i32, note: Option<String>) {
         let mut state = self.state();
         state.exit = Some(Exit { code });
@@ -176,19 +176,19 @@ impl Entry {
         self.tell();
     }
 
-    /// It has ended with its sandbox.
+    /// Marks it as ended with its sandbox.
     pub(super) fn gone(&self) {
         self.state().fate = Fate::Gone;
         self.tell();
     }
 
-    /// Others need its room.
+    /// Removes it to make room for others.
     pub(super) fn forget(&self) {
         self.state().fate = Fate::Forgotten;
         self.tell();
     }
 
-    /// Nothing has one of its streams open any more.
+    /// Marks one of its streams as closed.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.open -= 1;
@@ -225,7 +225,7 @@ impl Member for Entry {
     }
 }
 
-/// What an operation on a process gets that nobody knows any more.
+/// Returns the error for an unknown process.
 pub(super) fn not_found() -> Error {
     let message =
         "the process does not exist: it ended with its sandbox, or others needed its room after it had ended";

@@ -1,4 +1,4 @@
-//! A process, as callers have it.
+//! A caller's handle to a process.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,12 +17,12 @@ use koze_core::sandbox::process::{
     BUFFER, Exit, Process, ProcessId, ProcessOutput, Program, Signal, check_size,
 };
 
-/// How long the end of standard input waits for what was written before.
+/// How long closing standard input waits for earlier writes.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A time that is too long to be reckoned with: a year.
+/// A deadline that is never reached: one year.
 const FAR: Duration = Duration::from_hours(365 * 24);
 
-/// A process of a sandbox of this machine. It ends with the sandbox, not with this.
+/// A process of a sandbox on this machine. It ends with the sandbox, not when this is dropped.
 #[derive(Debug, Clone)]
 pub struct LocalProcess {
     id: ProcessId,
@@ -66,8 +66,7 @@ impl LocalProcess {
         Ok(entry)
     }
 
-    /// Does something with the process, which counts as a use of the sandbox meanwhile. Where the caller gives up waiting, it
-    /// ends.
+    /// Runs an operation on the process, which counts as a use of the sandbox. It stops if the caller drops the future.
     async fn with<T, F>(&self, work: impl FnOnce(Arc<Entry>) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -138,7 +137,7 @@ impl Process for LocalProcess {
             let message = "the process has no terminal: start it with one to give it a size";
             return Err(Error::new(Code::InvalidInput, message));
         }
-        // One that nothing has open any more has nobody who looks at its size.
+        // A terminal that is no longer open needs no size.
         let Some(terminal) = entry.terminal() else { return Ok(()) };
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(terminal, size).map_err(|error| {

@@ -1,4 +1,4 @@
-//! What is written to a process.
+//! The standard input of a process.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::entry::Entry;
 use crate::engine::engine;
 use koze_core::error::{Code, Error, Result};
 
-/// What a terminal takes for the end of input, unless a program has told it otherwise.
+/// The terminal's end-of-file character, unless a program has changed it.
 const END_OF_FILE: &[u8] = b"\x04";
 
-/// The end of a pipe or terminal that a process reads from.
+/// The host's end of the pipe or terminal that a process reads from.
 #[derive(Debug)]
 pub(super) struct Input(AsyncFd<Arc<OwnedFd>>);
 
@@ -37,11 +37,11 @@ impl Input {
     }
 }
 
-/// Writes for as long as the time lasts. Gives how many bytes were taken.
+/// Writes until the deadline. Returns how many bytes were taken.
 pub(super) async fn write(entry: &Entry, bytes: &[u8], wait: Duration) -> Result<usize> {
     let until = Instant::now() + wait;
     let mut news = entry.news.subscribe();
-    // One after the other: what two write at once would be mixed.
+    // One writer at a time, so that concurrent writes do not mix.
     let Ok(input) = timeout_at(until, entry.input.lock()).await else { return Ok(0) };
     let input = input.as_ref().ok_or_else(closed)?;
     let mut taken = 0;
@@ -72,7 +72,7 @@ pub(super) async fn write(entry: &Entry, bytes: &[u8], wait: Duration) -> Result
     Ok(taken)
 }
 
-/// Closes it. What a terminal is told comes after what was typed before.
+/// Closes it. On a terminal, the end-of-file character follows earlier input.
 pub(super) async fn close(entry: &Entry, wait: Duration) -> Result<()> {
     entry.check()?;
     if !entry.has_terminal {

@@ -1,5 +1,5 @@
-//! Processes of a sandbox: programs that run on after the call that started them. What they write is kept here, in the host:
-//! a program in the sandbox cannot change it.
+//! Processes of a sandbox: programs that keep running after the call that started them. Their output is kept here on
+//! the host, where programs in the sandbox cannot change it.
 
 mod entry;
 mod handle;
@@ -24,14 +24,14 @@ use super::running::{Running, error};
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{Overflow, ProcessId, ProcessInfo, Program, Stdio};
 
-/// What programs on a terminal find it to be.
+/// The value of `TERM` for programs on a terminal.
 const TERM: (&str, &str) = ("TERM", "xterm-256color");
 
-/// The processes of a sandbox that runs.
+/// The processes of a running sandbox.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     roster: Mutex<Roster<Entry>>,
-    /// One starts at a time: two could otherwise take the same room.
+    /// Serializes starts, so that two cannot take the same room.
     starting: AsyncMutex<()>,
 }
 
@@ -40,7 +40,7 @@ impl Processes {
         self.roster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that run or are kept, the oldest first.
+    /// All running and kept processes, oldest first.
     pub(super) fn list(&self) -> Vec<ProcessInfo> {
         self.roster().iter().map(|(_, entry)| entry.info()).collect()
     }
@@ -50,7 +50,7 @@ impl Processes {
     }
 }
 
-/// The standard streams of a process: ours, and its own.
+/// The standard streams of a process: the host's ends and its own.
 struct Streams {
     input: Input,
     sources: Vec<Source>,
@@ -58,8 +58,8 @@ struct Streams {
     inside: Vec<OwnedFd>,
 }
 
-/// Starts a process. To be called on the engine, and to be waited for: the room of a process that nobody knows of would
-/// stay taken.
+/// Starts a process. Call this on the engine, and run it to completion: the room of an unknown process would never be
+/// released.
 async fn start(running: &Arc<Running>, program: Program, env: Vec<(String, String)>) -> Result<Arc<Entry>> {
     program.check()?;
     let processes = &running.processes;
@@ -117,7 +117,7 @@ fn pipes() -> Result<Streams> {
     open().map_err(|error| no_stream(&error))
 }
 
-/// A terminal of the sandbox's own. This process is not one of its programs, and it is none of this process's.
+/// Opens a terminal inside the sandbox. It is never the controlling terminal of this process.
 async fn open_terminal(running: &Running, rows: u16, columns: u16) -> Result<Streams> {
     let opened = running.call(&Request::Terminal { rows, columns }).await?;
     let (Answer::Terminal, Ok([outside, inside])) =
@@ -126,7 +126,7 @@ async fn open_terminal(running: &Running, rows: u16, columns: u16) -> Result<Str
         return Err(files::odd());
     };
     let open = || -> std::io::Result<Streams> {
-        // One descriptor is watched once.
+        // A descriptor can be registered only once.
         let input = Input::new(outside.try_clone()?)?;
         let outside = Arc::new(outside);
         let sources = vec![Source::new(STDOUT, Arc::clone(&outside))?];

@@ -1,4 +1,4 @@
-//! What a process writes, until nothing has its streams open any more.
+//! Reads the output of a process until its streams are closed.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
@@ -17,13 +17,13 @@ use super::super::running::Running;
 use super::entry::{Entry, Fate};
 use crate::engine::engine;
 
-/// The streams, as they are numbered in what is kept.
+/// The numbers of the streams in the recording.
 pub(super) const STDOUT: u8 = 1;
 pub(super) const STDERR: u8 = 2;
 
-/// How much is read at once.
+/// The size of one read, in bytes.
 const PIECE: usize = 16 << 10;
-/// The exit code of a program that was killed.
+/// The exit code of a killed program.
 const KILLED: i32 = 137;
 
 /// A stream of a process.
@@ -41,16 +41,16 @@ impl Source {
         Ok(Source { stream, descriptor: watched(descriptor, Interest::READABLE)? })
     }
 
-    /// Waits until there may be something to read.
+    /// Waits until the stream may be readable.
     async fn ready(&self) {
         if let Ok(mut ready) = self.descriptor.readable().await {
-            // What was there before is asked for next, and the kernel says when there is more.
+            // Existing output is read next, and the kernel reports new output.
             ready.clear_ready();
         }
     }
 }
 
-/// Takes what a stream has, for as long as anything in the sandbox has it open.
+/// Reads a stream as long as it is open in the sandbox.
 pub(super) async fn follow(entry: Arc<Entry>, source: Source, running: Weak<Running>) {
     let mut demand = entry.demand.subscribe();
     let mut buffer = vec![0; PIECE];
@@ -62,7 +62,7 @@ pub(super) async fn follow(entry: Arc<Entry>, source: Source, running: Weak<Runn
         }
         let room = entry.room().min(PIECE);
         if room == 0 {
-            // The entry is held here: the sender lives.
+            // The entry is held here, so the sender exists.
             let _ = demand.changed().await;
             continue;
         }
@@ -71,7 +71,7 @@ pub(super) async fn follow(entry: Arc<Entry>, source: Source, running: Weak<Runn
             Ok(0) => break,
             Ok(read) => {
                 entry.push(source.stream, &buffer[..read]);
-                // The other stream, and other sandboxes, have their turn.
+                // Yield to the other stream and to other sandboxes.
                 tokio::task::yield_now().await;
             }
             Err(Errno::INTR) => {}
@@ -85,7 +85,7 @@ pub(super) async fn follow(entry: Arc<Entry>, source: Source, running: Weak<Runn
                     _ = demand.changed() => {}
                 }
             }
-            // A terminal that nothing has open any more.
+            // The terminal is no longer open in the sandbox.
             Err(_) => break,
         }
     }
@@ -94,7 +94,7 @@ pub(super) async fn follow(entry: Arc<Entry>, source: Source, running: Weak<Runn
     }
     entry.close();
     if entry.has_terminal {
-        // What looks at the terminal, too: it goes away with the last descriptor.
+        // Also drop the host's end of the terminal, which is freed with its last descriptor.
         drop(source);
         entry.input.lock().await.take();
         return;
@@ -104,7 +104,7 @@ pub(super) async fn follow(entry: Arc<Entry>, source: Source, running: Weak<Runn
         && let Some(pipe) = Arc::into_inner(source.descriptor.into_inner())
         && let Ok(pipe) = Receiver::from_owned_fd(pipe)
     {
-        // What is left in the background goes on writing, and would die of a closed pipe.
+        // Background processes may go on writing, and a closed pipe would kill them.
         running.background.drain(pipe);
     }
 }

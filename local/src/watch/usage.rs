@@ -154,7 +154,7 @@ pub(super) fn memory(all: &[u32], memory_files: u64, budget: &mut Budget) -> Res
                 private += (number(&text, "Pss_Anon:") + number(&text, "SwapPss:")) << 10;
                 shared += number(&text, "Pss_Shmem:") << 10;
             }
-            // What hides how much of it is shared counts in full.
+            // If the shared part is unknown, the whole mapping counts.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 private += resident(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default());
             }

@@ -18,8 +18,8 @@ const KEY: &str = "a-key-that-nobody-sees";
 pub(crate) const TESTS: &[Test] = &[
     ("agent_calls_tools", calls_tools),
     ("agent_stops_after_so_many_steps", stops_after_so_many_steps),
-    ("agent_says_why_it_ends", reports_why_it_ends),
-    ("agent_tries_again_and_not_for_ever", retries_a_limited_number_of_times),
+    ("agent_reports_why_it_ends", reports_why_it_ends),
+    ("agent_retries_a_limited_number_of_times", retries_a_limited_number_of_times),
 ];
 
 /// A response of the server: status and body.

@@ -15,7 +15,7 @@ use crate::stage::{Stage, id, settings, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("api_run", run),
-    ("api_run_given_up", canceled_run),
+    ("api_run_canceled", canceled_run),
     ("api_handle", handle),
     ("api_history", history),
     ("api_sleeps", sleeps),

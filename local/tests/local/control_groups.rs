@@ -16,13 +16,13 @@ pub(crate) const GROUP: &str = "--alone-in-a-group";
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_supervisor_that_is_alone_moves_to_a_leaf", leaf),
-    ("a_supervisor_that_is_not_alone_moves_nobody", not_alone),
-    ("a_scope_of_systemd_is_a_group_of_our_own", scope),
-    ("programs_are_killed_before_the_host_s", killed_first),
-    ("control_programs_are_killed_as_late_as_the_host_s", killed_as_late),
+    ("a_supervisor_that_is_not_alone_moves_no_process", not_alone),
+    ("a_systemd_scope_is_used_as_a_delegated_group", scope),
+    ("programs_are_killed_before_those_of_the_host", killed_first),
+    ("control_programs_have_the_oom_priority_of_the_host", killed_as_late),
     ("processors_are_limited_by_the_kernel", processors),
-    ("many_spinners_run_behind_the_host", spinners),
-    ("control_many_spinners_run_beside_the_host", spinners_beside),
+    ("many_busy_loops_yield_to_the_host", spinners),
+    ("control_many_busy_loops_compete_with_the_host", spinners_beside),
 ];
 
 /// Finds a version 2 mount with a free controller: the machine may use the others in version 1.
@@ -224,7 +224,7 @@ async fn spins_at(stage: &Stage, mark: &str, priority: &str, looks: usize) -> bo
 fn spinners() -> Result<(), libtest_mimic::Failed> {
     within(async {
         if is_root() {
-            eprintln!("many_spinners_run_behind_the_host shows nothing as root: the kernel may limit them");
+            eprintln!("many_busy_loops_yield_to_the_host shows nothing as root: the kernel may limit them");
         } else {
             assert!(spins_at(&Stage::new(), "spinners-behind", "19", 300).await);
         }

@@ -34,10 +34,10 @@ const SOCKET: &str = "/home/user/socket";
 const READY: &str = "/home/user/ready";
 
 pub(crate) const TESTS: &[Test] = &[
-    ("what_is_left_behind_costs_no_more_than_it_may", bounded),
-    ("control_what_is_left_behind_takes_all_descriptors", unbounded),
-    ("what_is_in_flight_costs_no_more_than_it_may", bounded_in_flight),
-    ("control_what_is_in_flight_takes_all_descriptors", unbounded_in_flight),
+    ("background_pipes_are_bounded", bounded),
+    ("control_background_pipes_take_all_descriptors", unbounded),
+    ("pipes_in_flight_are_bounded", bounded_in_flight),
+    ("control_pipes_in_flight_take_all_descriptors", unbounded_in_flight),
 ];
 
 fn bounded() -> Result<(), libtest_mimic::Failed> {

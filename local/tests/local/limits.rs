@@ -27,14 +27,17 @@ pub(crate) const TESTS: &[Test] = &[
     ("hidden_memory_hog", hidden_memory_hog),
     ("memory_hog_that_cannot_be_dumped", undumpable_memory_hog),
     ("overloading_the_watch_is_fatal", overloading_the_watch_is_fatal),
-    ("control_who_blinds_the_watch_goes_on", overloading_the_watch_succeeds_without_a_budget),
+    (
+        "control_overloading_the_watch_succeeds_without_a_budget",
+        overloading_the_watch_succeeds_without_a_budget,
+    ),
     ("socket_memory_hog", socket_memory_hog),
     ("control_socket_memory_unseen", socket_memory_unseen),
     ("a_tree_without_an_end", a_tree_without_an_end),
     ("disk_filler", disk_filler),
     ("nameless_disk_filler", nameless_disk_filler),
     ("one_long_file", one_long_file),
-    ("empty_files_are_not_for_nothing", empty_files),
+    ("empty_files_count", empty_files),
 ];
 
 /// Another sandbox must not be affected.

@@ -9,7 +9,7 @@ use crate::stage::{Stage, out, sh, within};
 pub(crate) const TESTS: &[Test] = &[
     ("disk_is_allocated_by_writing", disk_is_allocated_by_writing),
     ("core_files_stay_off", core_files_stay_off),
-    ("namespaces_are_refused_by_the_kernel_itself", kernel_refuses_namespaces),
+    ("namespaces_are_denied_by_the_kernel_itself", kernel_refuses_namespaces),
 ];
 
 /// Programs allocate space by writing, and calls that free space are allowed.

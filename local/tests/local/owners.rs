@@ -15,11 +15,11 @@ use crate::stage::{Stage, at, id, is_root, out, settings, within};
 const FORMER: u32 = 100_000;
 
 pub(crate) const TESTS: &[Test] = &[
-    ("each_sandbox_is_a_user_of_its_own", own_user),
+    ("each_sandbox_has_its_own_user", own_user),
     ("control_sandboxes_share_a_user", shared_user),
-    ("the_user_of_a_sandbox_stays", user_stays),
-    ("sandboxes_of_before_get_a_user", users_of_earlier_versions),
-    ("what_is_transferred_is_the_receivers", transferred),
+    ("the_user_of_a_sandbox_does_not_change", user_stays),
+    ("sandboxes_of_earlier_versions_get_a_user", users_of_earlier_versions),
+    ("transferred_files_belong_to_the_receiver", transferred),
 ];
 
 /// Returns the directories of the sandboxes in a state directory, and the owners of their homes.

@@ -1,4 +1,4 @@
-//! Processes, where this machine can show more than `tests/tests/conformance/process` does on every host.
+//! Processes: tests that are specific to local sandboxes, beyond `tests/tests/conformance/process`.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use koze_core::{Code, Provider, Sandbox};
 use crate::Test;
 use crate::stage::{Stage, host, id, out, settings, sh, until, victim, within};
 
-/// Makes this program one that starts a process, says its ID, and waits to be killed.
+/// The argument that makes this program start a process, print its ID, and wait to be killed.
 pub(crate) const HOST: &str = "--processes";
 
 pub(crate) const TESTS: &[Test] = &[
@@ -50,7 +50,7 @@ async fn all<P: Process>(process: &P) -> (String, Exit) {
     }
 }
 
-/// No more than run at once, and those that are refused leave nothing behind.
+/// The number of running processes is limited, and rejected ones leave nothing behind.
 fn starts_at_once() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -75,7 +75,7 @@ fn starts_at_once() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// The oldest of those that have ended go, and never one that runs.
+/// The oldest ended processes are removed, but never a running one.
 fn makes_room() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -93,12 +93,12 @@ fn makes_room() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// What a forgotten process has left in the background goes on writing, and does not die of it.
+/// Background processes of a removed process keep running.
 fn forgotten() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
-        // It writes more than the buffer and a pipe hold, and stands still until it is forgotten.
+        // It writes more than the buffer and a pipe hold, and blocks until the process is removed.
         let script_text = "(seq 100000; echo over > over) & exit 0";
         let first = sandbox.start(Program { buffer: 4096, ..script(script_text) }).await.unwrap();
         first.wait(LONG).await.unwrap();
@@ -124,9 +124,9 @@ fn buffers() -> Result<(), libtest_mimic::Failed> {
         assert!(error.message.contains("33554432 bytes"), "{error}");
         running[0].signal(Signal::Terminate).await.unwrap();
         running[0].wait(LONG).await.unwrap();
-        // Its streams end a moment after it, and with them its room.
+        // Its streams close a moment after its end, which releases its room.
         until("there is room", async || sandbox.start(large("true")).await.is_ok()).await;
-        // One that has ended has no more than it wrote; while its child writes on, all of its buffer.
+        // An ended process counts only its output; while its child can write, its whole buffer counts.
         for process in &running[1..] {
             process.signal(Signal::Kill).await.unwrap();
             process.wait(LONG).await.unwrap();
@@ -147,7 +147,7 @@ fn ends_with_sleep() -> Result<(), libtest_mimic::Failed> {
         short.sleep_after = Duration::from_secs(1);
         let sandbox = stage.local.open(&id("a"), &short).await.unwrap().sandbox;
         let process = sandbox.start(script("exec sleep 1000")).await.unwrap();
-        // A reader that waits is a use of the sandbox, a process is not.
+        // A waiting reader is a use of the sandbox; a process is not.
         let waited = process.read(0, 1, Duration::from_secs(3)).await.unwrap();
         assert_eq!((waited.next, waited.exit), (0, None));
         until("it sleeps", async || sandbox.status().await.unwrap() == koze_core::sandbox::Status::Sleeping)
@@ -163,7 +163,7 @@ fn ends_with_sleep() -> Result<(), libtest_mimic::Failed> {
         ] {
             assert_eq!(error.unwrap_err().code, Code::NotFound);
         }
-        // None of this has started it, and what starts it does not bring them back.
+        // None of this has started the sandbox, and starting it does not restore the processes.
         assert_eq!(sandbox.status().await.unwrap(), koze_core::sandbox::Status::Sleeping);
         out(&sandbox, "true").await;
         assert!(sandbox.process(process.id()).await.unwrap().is_none());
@@ -212,7 +212,7 @@ fn ends_with_its_supervisor() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// That is for that program to say.
+/// Only that program can answer.
 fn of_another_program() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -225,7 +225,7 @@ fn of_another_program() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// A reader that nobody waits for ends, and keeps no sandbox awake.
+/// An abandoned read ends, and does not keep the sandbox awake.
 fn cancelled_reads() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -240,7 +240,7 @@ fn cancelled_reads() -> Result<(), libtest_mimic::Failed> {
             read.abort();
             assert!(read.await.unwrap_err().is_cancelled());
         }
-        // One that was cancelled while it waited to write lets others write.
+        // A write that was canceled while it waited does not block others.
         let full = sandbox.start(script("exec sleep 1000")).await.unwrap();
         let write = full.write_stdin(vec![0; 1 << 20], LONG * 60);
         assert!(tokio::time::timeout(Duration::from_millis(200), write).await.is_err());
@@ -266,7 +266,7 @@ fn killed_by_the_watch() -> Result<(), libtest_mimic::Failed> {
     })
 }
 
-/// Its terminal is one of the sandbox's own: the host has none of that name, and nothing can be typed into it.
+/// The terminal belongs to the sandbox: the host has none of that name, and nothing can be typed into it.
 fn terminal() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -300,13 +300,13 @@ ls /dev/pts";
             .collect();
         let expected = format!("/dev/pts/0\r\n2\r\n{refused}No such file or directory\r\n0  ptmx\r\n");
         assert_eq!((text, exit), (expected, Exit { code: 0 }));
-        // One that is left open is no other process's.
+        // An open terminal is not shared with another process.
         let other = sandbox.start(script("tty; ls -l /proc/self/fd | grep -c pts; true")).await.unwrap();
         assert_eq!(all(&other).await.0, "not a tty\n0\n");
     })
 }
 
-/// They end with their process, and are the sandbox's own.
+/// Terminals end with their process, and belong to the sandbox.
 fn terminals() -> Result<(), libtest_mimic::Failed> {
     within(async {
         let stage = Stage::new();
@@ -317,7 +317,7 @@ fn terminals() -> Result<(), libtest_mimic::Failed> {
             assert_eq!(all(&process).await.1, Exit { code: 3 });
         }
         until("they are gone", async || out(&sandbox, "ls /dev/pts").await == "ptmx").await;
-        // Programs that take them all leave none.
+        // Programs can use up all terminals.
         let hold = "python3 -c 'import os
 held = []
 try:
@@ -332,7 +332,7 @@ os.read(0, 1)'";
         assert_eq!(all(&sandbox.start(drop_oldest).await.unwrap()).await.0, "pipes\n");
         holder.signal(Signal::Kill).await.unwrap();
         holder.wait(LONG).await.unwrap();
-        // The kernel takes a moment to close them all.
+        // The kernel needs a moment to close them.
         until("there are terminals", async || {
             sandbox.start(Program { stdio, ..script("true") }).await.is_ok()
         })

@@ -25,8 +25,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("escape_by_the_program_of_the_guest", out_of_reach),
     ("control_by_the_program_of_the_guest", in_reach),
     ("a_bash_of_the_sandbox_is_not_run_by_tools", own_bash),
-    ("what_sandboxes_are_copied_from_may_end", nursery),
-    ("what_is_made_ahead_sees_the_hosts_mounts_and_may_end", ahead),
+    ("the_nursery_may_be_killed", nursery),
+    ("the_prepared_copy_sees_new_mounts_and_may_be_killed", ahead),
 ];
 
 const SCRIPT: &str = "/home/user/.local/bin/bash";

@@ -17,13 +17,13 @@ use crate::stage::{Stage, at, host, id, out, settings, sh, until, victim, within
 pub(crate) const TRANSFERS: &str = "--transfers";
 
 pub(crate) const TESTS: &[Test] = &[
-    ("transfer_is_the_same_tree", the_same_tree),
+    ("transfer_keeps_the_tree", the_same_tree),
     ("transfer_of_many", many),
-    ("transfer_of_what_changes", what_changes),
+    ("transfer_of_changing_files", what_changes),
     ("transfer_of_links_that_change", links_that_change),
-    ("transfer_of_what_cannot_be", what_cannot_be),
-    ("transfer_to_where_no_room_is", no_room),
-    ("transfer_that_is_given_up", given_up),
+    ("transfer_of_unsupported_files", what_cannot_be),
+    ("transfer_without_space", no_room),
+    ("transfer_that_is_canceled", given_up),
     ("transfer_that_is_stopped", stopped),
     ("transfer_whose_program_is_killed", killed),
     ("transfer_between_providers", between_providers),

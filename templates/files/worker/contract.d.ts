@@ -21,7 +21,7 @@ export interface Contract {
   kozeExec(input: Exec, waiting?: () => Promise<unknown>): Promise<Reply<Output>>;
   /**
    * Cancels the calls of `kozeExec` and `kozeUnpack` with this name: their programs are killed as above, and
-   * what they have created is removed. A call that arrives later is cancelled on arrival. Cancelling starts
+   * what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
    * nothing, and succeeds for finished calls.
    */
   kozeCancel(input: Cancel): Promise<Reply<Done>>;
@@ -72,7 +72,7 @@ export interface Contract {
   /**
    * Creates the files of a stream at a path that does not exist, with missing parent directories. They are
    * created completely or not at all, including permission bits, links and empty directories. The stream is
-   * read to its end, or cancelled.
+   * read to its end, or canceled.
    *
    * `waiting` is as for `kozeExec`. When its promise settles, the stream and its sender end as well.
    */
@@ -158,7 +158,7 @@ timeoutMs: number,
  */
 maxOutput: number, 
 /**
- * The name of the call, by which it can be cancelled, or `null`.
+ * The name of the call, by which it can be canceled, or `null`.
  */
 call: string | null, };
 

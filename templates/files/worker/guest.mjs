@@ -318,7 +318,7 @@ export class Connection {
   }
 
   /**
-   * Sends a stream until it or the call ends. If the call ends first, the stream is cancelled.
+   * Sends a stream until it or the call ends. If the call ends first, the stream is canceled.
    *
    * @param {number} number
    * @param {Call} call
@@ -395,7 +395,7 @@ export class Connection {
     }
     if (number === 0 || number >= this.#next) throw new Error(`nothing has the number ${number}`);
     const call = this.#calls.get(number);
-    // The call was cancelled, or it was a probe.
+    // The call was canceled, or it was a probe.
     if (!call) return;
     if (kind === KIND.answer) return this.#answered(call, said);
     const stream = said[0] ?? 0;

@@ -62,7 +62,7 @@ export class KozeSandbox extends DurableObject {
    */
   kozeExec(input, waiting) {
     const { call } = input;
-    // The server kills the program when its request is cancelled.
+    // The server kills the program when its request is canceled.
     return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeExec", input, { signal }));
   }
 

@@ -40,7 +40,7 @@ export class Trees {
 
   /**
    * Starts to pack a file or tree, and returns the stream once its first bytes have arrived. Packing ends with the
-   * stream, or when the stream is cancelled.
+   * stream, or when the stream is canceled.
    *
    * @param {koze.Pack} input
    * @returns {Promise<koze.Packed>}
@@ -59,7 +59,7 @@ export class Trees {
   }
 
   /**
-   * Unpacks a stream atomically. The stream is closed or cancelled in any case.
+   * Unpacks a stream atomically. The stream is closed or canceled in any case.
    *
    * @param {koze.Unpack} input
    * @param {ReadableStream<Uint8Array>} stream

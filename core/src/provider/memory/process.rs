@@ -1,4 +1,4 @@
-//! The type of processes where there are none.
+//! The process type of a provider that cannot run programs.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::sandbox::process::{Exit, Process, ProcessId, ProcessOutput, Signal};
 
-/// A process of a sandbox in memory. There are none, because such a sandbox cannot run programs.
+/// A process of a sandbox in memory. It has no values, because such a sandbox cannot run programs.
 #[derive(Debug, Clone)]
 pub struct MemoryProcess(Infallible);
 
