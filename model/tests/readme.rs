@@ -19,7 +19,7 @@ fn the_pages_list_every_key() {
         if std::env::var_os("KOZE_BLESS").is_some() {
             std::fs::write(path, format!("{}{table}{}", &text[..start], &text[end..])).unwrap();
         } else {
-            assert_eq!(&text[start..end], table, "{page}: run with KOZE_BLESS=1 to write the table anew");
+            assert_eq!(&text[start..end], table, "{page}: run with KOZE_BLESS=1 to update the table");
         }
     }
 }

@@ -16,7 +16,7 @@ const UNSEEN: &[&str] = &["k008-not-a-sandbox-file.rs"];
 
 /// Rules of the model that no case can show, and why.
 const NOT_OF_THE_MACRO: &[(&str, &str)] = &[
-    ("K001", "what is no Rust is rustc's to report: there is no item for a macro"),
+    ("K001", "rustc reports invalid Rust: there is no item for a macro"),
     ("K002", "a file without the attribute never calls the macro"),
     ("K018", "a warning, which a macro has no way to give"),
     ("K022", "rustc takes a `cfg` away, or the item with it, before it calls the macro"),

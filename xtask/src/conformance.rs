@@ -48,6 +48,6 @@ fn capability(word: &str) -> std::result::Result<Capability, String> {
     let found = Capability::ALL.into_iter().find(|capability| name(capability) == word.to_lowercase());
     found.ok_or_else(|| {
         let all: Vec<String> = Capability::ALL.iter().map(name).collect();
-        format!("there is none of this name: take one of {}", all.join(", "))
+        format!("no capability has this name: use one of {}", all.join(", "))
     })
 }

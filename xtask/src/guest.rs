@@ -52,7 +52,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     } else if same && recorded.trim_end() == compiler {
         eprintln!("guest: {BINARY} is what its source builds, {size}");
     } else {
-        fs::create_dir_all(root.join(BINARY).parent().ok_or("the program lies in no directory")?)?;
+        fs::create_dir_all(root.join(BINARY).parent().ok_or("the path of the program has no directory")?)?;
         fs::write(root.join(BINARY), &bytes)?;
         fs::write(root.join(PACKED), packed(&bytes)?)?;
         fs::write(root.join(COMPILER), format!("{compiler}\n"))?;

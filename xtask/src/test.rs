@@ -82,7 +82,7 @@ fn cargo(root: &Path) -> Result<Command> {
 /// Returns the directory of this program, where cargo puts the others, too.
 fn beside() -> Result<PathBuf> {
     let this = std::env::current_exe()?;
-    Ok(this.parent().ok_or("this program lies nowhere")?.to_owned())
+    Ok(this.parent().ok_or("the path of this program has no directory")?.to_owned())
 }
 
 fn run_one(cargo: &mut Command) -> Result<u8> {

@@ -58,7 +58,7 @@ fn node(dir: &Path) -> Check {
     let local = modules(dir).map(|modules| modules.join(".bin/node")).find(|node| node.is_file());
     let program = local.unwrap_or_else(|| PathBuf::from("node"));
     let Some(said) = said(Command::new(&program).arg("--version")) else {
-        return Check::error("node", "there is none", help);
+        return Check::error("node", "not found", help);
     };
     match Version::parse(said.trim_start_matches('v')) {
         Ok(version) if version >= NODE => Check::ok("node", version.to_string()),

@@ -101,7 +101,7 @@ impl<B: Backend> ServerHandler for Server<B> {
             result = call => Ok(result.into()),
             () = Self::tell_progress(&context) => unreachable!("it runs without a time limit"),
             // Dropping the call cancels it. Nobody reads the response.
-            () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),
+            () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was canceled", None)),
         }
     }
 }

@@ -242,7 +242,7 @@ koze_model::rule_table! {
         "K074" Error NoNativeImage { class: String, base: String }
             format!("`{class}` has no image: with `backend = \"native\"` there is no default image")
             => format!("set `image` to any Linux image, such as `image = \"debian:12-slim\"` or `image = \"python:3.12-slim\"`, or add `{base}.Dockerfile` next to the source file"),
-            eg r#"#[sandbox(backend = "native")]   // and no Dockerfile beside the source"#;
+            eg r#"#[sandbox(backend = "native")]   // and no Dockerfile next to the source"#;
         /// The backend of a class was changed in the source only.
         "K075" Error BackendChanged { class: String, name: String, from: String, to: Backend }
             format!("`{class}` was built with the backend `{from}`, but its attribute now says `{to}`")
@@ -252,7 +252,7 @@ koze_model::rule_table! {
         "K076" Error GuestIgnored { pattern: String, guest: String }
             format!("`{pattern}` excludes `{guest}`, which the image's build copies into the image")
             => format!("add a line `!/{guest}` after it"),
-            eg "*   # the only line of src/server/.dockerignore, beside shell.Dockerfile";
+            eg "*   # the only line of src/server/.dockerignore, next to shell.Dockerfile";
         /// The lines that install koze's guest cannot be appended to a Dockerfile.
         "K077" Error BadDockerfile { message: String }
             message

@@ -125,7 +125,7 @@ impl Backend for InProcess {
             if now.offer.offering.holds() {
                 break;
             }
-            // Discard answers to calls that were cancelled meanwhile.
+            // Discard answers to calls that were canceled meanwhile.
             while now.offerings.try_recv().is_ok() {}
             let asked = wire::send(&mut *now.write.lock().await, &Answer::Changed).await;
             // If `koze mcp` is gone, this ends, too.

@@ -104,7 +104,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "entrypoint",
         example: "entrypoint = [\"node\", \"server.js\"]",
-        meaning: "a program of the image that runs beside the guest, with `backend = \"native\"`",
+        meaning: "a program of the image that runs next to the guest, with `backend = \"native\"`",
     },
     Key {
         name: "renamed_from",

@@ -33,7 +33,7 @@ fn as_committed() {
         return;
     }
     let there = fs_err::read_to_string(path).unwrap_or_default();
-    assert_eq!(there, text, "run with KOZE_BLESS=1 to write the file anew");
+    assert_eq!(there, text, "run with KOZE_BLESS=1 to update the file");
 }
 
 fn definitions() -> Vec<Definition> {

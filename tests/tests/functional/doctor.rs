@@ -81,7 +81,7 @@ fn a_machine_without_tools_and_an_outdated_project() {
     warning  module        `src/lib.rs` does not declare `mod generated;`
                            run `koze init`, which declares it
     ok       flags         `nodejs_compat` is on
-    error    node          there is none
+    error    node          not found
                            wrangler needs Node 22.12.0 or newer: install it, or run `npm install --save-dev node@22`
     error    wrangler      not installed in this project
                            run `npm install --save-dev wrangler`

@@ -212,7 +212,7 @@ fn its_storage_is_deleted_on_request() {
     assert!(!project.read("src/generated/mod.rs").contains("KozeSessions"));
     assert!(!project.read("koze.lock").contains("[registry]"));
     assert!(project.koze(&["build"]).stdout.contains("nothing to do"));
-    // Enabled again, it is created anew.
+    // If it is enabled again, it is created again.
     ask(&project);
     assert_eq!(project.koze(&["build"]).code, 0);
     assert!(project.read("wrangler.jsonc").contains("KOZE_SESSIONS"));

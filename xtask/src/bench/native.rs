@@ -34,7 +34,8 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     let mut node = Command::new(tests.join("node_modules/.bin/node"));
     node.arg("bench/native.mjs").arg(project.dir()).arg(&image.0).arg(&engine.sidecar().0);
     node.arg(if quick { "5" } else { "25" }).current_dir(&tests).envs(engine.env());
-    let mut report = Report::of("Sandboxes in containers, beside the platform's `exec` in the same one");
+    let mut report =
+        Report::of("Sandboxes in containers, compared with the platform's `exec` in the same one");
     report.add(&process::stdout(&mut node, "run `cargo xtask setup`")?)?;
     Ok(report)
 }

@@ -115,7 +115,7 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "Whole processes, spawn to exit, interleaved; {} {} with {} cores. Times in ms.\n\
-             A size of 1000×5 has five named environments. `ratio` is the median over that of the peer in the same runs: `{}`, or `{}` where it stands below.\n",
+             A size of 1000×5 has five named environments. `ratio` is the median over that of the peer in the same runs: `{}`, or `{}` if stated below.\n",
             std::env::consts::OS,
             std::env::consts::ARCH,
             self.cores,

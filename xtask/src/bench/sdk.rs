@@ -26,10 +26,10 @@ pub(super) fn run(root: &Path, koze: &Path, image: Option<&str>, quick: bool) ->
     let about = match &official {
         Some((engine, image)) => {
             node.arg(&image.0).arg(&engine.sidecar().0).envs(engine.env());
-            "The backend `sdk` over the official server, beside a Worker by hand over the same class"
+            "The backend `sdk` over the official server, compared with a handwritten Worker over the same class"
         }
         None => {
-            "The backend `sdk` over the stand-in of the tests, beside a Worker by hand over the same class"
+            "The backend `sdk` over the stand-in of the tests, compared with a handwritten Worker over the same class"
         }
     };
     let mut report = Report::of(about);

@@ -105,7 +105,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "\nA tool call in workerd, beside a Worker written by hand over the same class, interleaved. Medians in µs.\n\
+            "\nA tool call in workerd, compared with a handwritten Worker over the same class, interleaved. Medians in µs.\n\
              `http` is a route of the Worker, by hand without any library; `mcp` is the Model Context Protocol over HTTP, by hand \
              with its official SDK.\n"
         )?;

@@ -91,7 +91,7 @@ impl CloudflareSandbox {
         &self.object
     }
 
-    /// Returns the name of the call that this sandbox is used for, by which it can be cancelled.
+    /// Returns the name of the call that this sandbox is used for, by which it can be canceled.
     pub(super) fn call_name(&self) -> Option<String> {
         match &self.origin {
             Origin::Key => None,

@@ -1,5 +1,5 @@
-//! What processes must do on every provider that runs programs. The Worker of the tests contains a copy of this file, in
-//! which `koze_core` is `koze`.
+//! The required behavior of processes on every provider that runs programs. The Worker of the tests contains a copy of
+//! this file, in which `koze_core` is `koze`.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use koze_core::sandbox::process::{
 };
 use koze_core::{Code, Result, Sandbox};
 
-/// Long enough for anything that must happen.
+/// A generous timeout for expected events.
 const LONG: Duration = Duration::from_mins(1);
-/// Long enough to see that nothing happens.
+/// How long to wait to see that nothing happens.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Runs all cases on a sandbox, which is destroyed in the end. Returns the number of cases.
@@ -53,7 +53,7 @@ fn on_terminal(script: &str) -> Program {
     Program { stdio: Stdio::Terminal { rows: 24, columns: 80 }, ..sh(script) }
 }
 
-/// All that a process writes.
+/// The complete output of a process.
 #[derive(Debug, Default)]
 pub(crate) struct All {
     pub(crate) stdout: Vec<u8>,
@@ -81,7 +81,7 @@ impl All {
     }
 }
 
-/// What `seq` prints.
+/// Returns the output of `seq`.
 fn numbers(last: u32) -> String {
     (1..=last).flat_map(|number| [number.to_string(), "\n".to_owned()]).collect()
 }
@@ -137,7 +137,7 @@ async fn input<S: Sandbox>(sandbox: &S) -> Result<()> {
     let error = process.write_stdin(b"x".to_vec(), LONG).await.expect_err("it is closed");
     assert_eq!(error.code, Code::InvalidInput, "{error}");
     process.close_stdin().await?;
-    // A program that reads nothing takes what a pipe holds, and the rest is not lost but not taken.
+    // A program that reads nothing accepts what a pipe holds; the rest is reported as not taken.
     let process = sandbox.start(sh("read go; wc -c")).await?;
     let much = [b"go\n".to_vec(), vec![b'x'; 1 << 20]].concat();
     let mut taken = process.write_stdin(much.clone(), Duration::ZERO).await?;
@@ -159,7 +159,7 @@ async fn signals<S: Sandbox>(sandbox: &S) -> Result<()> {
         assert_eq!(process.wait(Duration::ZERO).await?, None);
         process.signal(signal).await?;
         assert_eq!(process.wait(LONG).await?, Some(Exit { code }), "{signal:?}");
-        // It has ended: that is no error, and hits nobody else.
+        // Signaling an ended process is not an error, and affects no other process.
         process.signal(Signal::Kill).await?;
     }
     let process =
@@ -171,7 +171,7 @@ async fn signals<S: Sandbox>(sandbox: &S) -> Result<()> {
     process.signal(Signal::Continue).await?;
     let all = all(&process, 100).await?;
     assert_eq!((all.out(), all.exit), ("up\nheard\n".into(), Some(Exit { code: 5 })));
-    // All that came of it, in a session of its own too.
+    // All its descendants, including one in its own session.
     let process = sandbox.start(sh("setsid sleep 98765 & echo up; wait")).await?;
     until(&process, "up").await?;
     process.signal(Signal::Kill).await?;
@@ -182,7 +182,7 @@ async fn signals<S: Sandbox>(sandbox: &S) -> Result<()> {
     Ok(())
 }
 
-/// A slow reader slows the program down, and loses nothing.
+/// A slow reader slows the program down, and loses no output.
 async fn backpressure<S: Sandbox>(sandbox: &S) -> Result<()> {
     let script = "seq 50000; seq 50000 >&2; echo over > /tmp/koze-over";
     let process =
@@ -210,7 +210,7 @@ async fn drop_oldest<S: Sandbox>(sandbox: &S) -> Result<()> {
     Ok(())
 }
 
-/// A program that prints forever, and nobody reads.
+/// A program prints forever without a reader.
 async fn nobody_reads<S: Sandbox>(sandbox: &S) -> Result<()> {
     let blocked = sandbox.start(program(&["yes"])).await?;
     let dropped = sandbox.start(Program { overflow: Overflow::DropOldest, ..program(&["yes"]) }).await?;
@@ -219,7 +219,7 @@ async fn nobody_reads<S: Sandbox>(sandbox: &S) -> Result<()> {
     for process in [blocked, dropped] {
         process.signal(Signal::Kill).await?;
         assert_eq!(process.wait(LONG).await?, Some(Exit { code: 137 }));
-        // To the very end, whatever is still in pipes.
+        // Up to the end, including data in pipes.
         let read = all(&process, 1 << 20).await?;
         assert_eq!(read.exit, Some(Exit { code: 137 }));
         assert!(!read.stdout.is_empty());
@@ -252,7 +252,7 @@ async fn two_readers<S: Sandbox>(sandbox: &S) -> Result<()> {
     let (one, two) = (one?, two?);
     assert!(one.stdout == two.stdout && one.stdout.ends_with(b"x20000\n"));
     assert_eq!((one.dropped, two.dropped), (0, 0));
-    // With less room, the one that is behind is told.
+    // With a smaller buffer, the slower reader is told what it missed.
     let process = sandbox.start(Program { buffer: 4096, ..sh("seq 20000") }).await?;
     let first = all(&process, 4096).await?;
     assert_eq!((first.dropped, first.stdout.len()), (0, 108_894));
@@ -284,13 +284,13 @@ async fn long_polls<S: Sandbox>(sandbox: &S) -> Result<()> {
     let nothing = process.read(0, 100, SHORT).await?;
     assert_eq!((nothing.next, nothing.exit), (0, None));
     assert_eq!(nothing, process.read(0, 100, Duration::ZERO).await?);
-    // Two wait for it, and both get it.
+    // Two readers wait, and both get the output.
     let written = process.write_stdin(b"this\n".to_vec(), LONG);
     let ((one, two), written) =
         join(join(process.read(0, 100, LONG), process.read(0, 100, LONG)), written).await;
     assert_eq!((&one?.chunks[0].bytes[..], written?), (&b"got this\n"[..], 5));
     assert_eq!(two?.next, 9);
-    // The end wakes those who wait, too.
+    // The end wakes waiting readers too.
     let (end, (exit, written)) =
         join(process.read(9, 100, LONG), join(process.wait(LONG), process.write_stdin(b"\n".to_vec(), LONG)))
             .await;
@@ -301,13 +301,13 @@ async fn long_polls<S: Sandbox>(sandbox: &S) -> Result<()> {
     Ok(())
 }
 
-/// A process that has the pipes open does not hold up the end.
+/// A background process with open pipes does not delay the end.
 async fn background<S: Sandbox>(sandbox: &S) -> Result<()> {
     let process = sandbox.start(sh("(sleep 2; echo late) & echo early; exit 6")).await?;
     assert_eq!(process.wait(LONG).await?, Some(Exit { code: 6 }));
     let early = all(&process, 100).await?;
     assert_eq!((early.out(), early.exit), ("early\n".into(), Some(Exit { code: 6 })));
-    // What comes later can still be read.
+    // Later output can still be read.
     let mut later = early;
     while !later.out().contains("late") {
         let output = process.read(later.next, 100, SHORT).await?;
@@ -344,7 +344,7 @@ async fn terminal<S: Sandbox>(sandbox: &S) -> Result<()> {
     let mut other = on_terminal("echo $TERM");
     other.env = vec![("TERM".into(), "dumb".into())];
     assert_eq!(all(&sandbox.start(other).await?, 100).await?.out(), "dumb\r\n");
-    // The end of input, and what is left of much output.
+    // The end of input, and the rest of a large output.
     let process = sandbox.start(on_terminal("cat; seq 20000")).await?;
     process.close_stdin().await?;
     process.wait(LONG).await?;
@@ -363,17 +363,17 @@ async fn resized<S: Sandbox>(sandbox: &S) -> Result<()> {
     process.resize(40, 132).await?;
     let read = all(&process, 1000).await?;
     assert_eq!((&*read.out(), read.exit), ("up\r\n40 132\r\n", Some(Exit { code: 0 })));
-    // Nobody has the terminal open any more.
+    // The terminal is no longer open.
     process.resize(10, 10).await
 }
 
 async fn job_control<S: Sandbox>(sandbox: &S) -> Result<()> {
-    // What is typed reaches the program in the foreground.
+    // Input reaches the foreground program.
     let process = sandbox.start(on_terminal("echo up; cat")).await?;
     until(&process, "up").await?;
     process.write_stdin(b"\x03".to_vec(), LONG).await?;
     assert_eq!(process.wait(LONG).await?, Some(Exit { code: 130 }));
-    // The terminal is that of its own session alone.
+    // The terminal controls only its own session.
     let process = sandbox
         .start(on_terminal(
             "echo into > /dev/tty; setsid sh -c 'echo none > /dev/tty' 2>/dev/null || echo refused",
@@ -388,7 +388,7 @@ async fn job_control<S: Sandbox>(sandbox: &S) -> Result<()> {
 async fn destroyed<S: Sandbox>(sandbox: &S) -> Result<()> {
     let process = sandbox.start(program(&["sleep", "1000"])).await?;
     let (read, gone) = join(process.read(0, 100, LONG), async {
-        // The read is under way by then.
+        // The read is in progress by then.
         sandbox.start(sh("sleep 0.3")).await?.wait(LONG).await?;
         sandbox.destroy().await
     })

@@ -147,7 +147,7 @@ export const cases = {
     await s.cancel("slow");
     assert.match((await slow).text, /canceled/);
     await eventually("its end", async () => (await s.list(`${dir}/in`)).length === 0);
-    // A call that arrives after its cancellation is cancelled immediately.
+    // A call that arrives after its cancellation is canceled immediately.
     await s.cancel("early");
     await refused(s.copy(`${dir}/t`, `${dir}/in/late`, { call: "early" }), "unavailable");
     assert.deepEqual(await left(s, `${dir}/in`), []);

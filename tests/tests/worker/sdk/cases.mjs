@@ -152,7 +152,7 @@ export const cases = {
   },
 
   async "a canceled program is killed with its descendants"(s, dir) {
-    // One whose client is gone, and some that are cancelled by name.
+    // One whose client is gone, and some that are canceled by name.
     const command = (name) => `
       (setsid bash -c 'echo $$ >${dir}/${name}-gone; exec sleep 1000' &)
       sleep 1000 & echo $! >${dir}/${name}-child

@@ -64,7 +64,7 @@ export default {
     }
     if (path[0] === "id") return new Response(stub.id.toString());
     if (path[0] === "copy") return copy(stub, env, JSON.parse(await request.text(), unpack));
-    // This call is cancelled only with its own client.
+    // This call is canceled only with its own client.
     const more = path[0] === "kozeExec" ? [() => new Promise(() => {})] : [];
     const reply = await stub[path[0]](JSON.parse(await request.text(), unpack), ...more).catch((error) => ({ thrown: String(error) }));
     return Response.json(pack(reply));

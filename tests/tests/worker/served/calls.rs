@@ -162,10 +162,10 @@ fn a_sandbox_is_destroyed() {
         assert!(!read("b").0);
         let (code, refused) = (404, "there is no sandbox `a` in this session".to_owned());
         assert_eq!(destroy("s", "a").refusal(), (code, "not_found".to_owned(), refused));
-        assert!(read("a").0, "it is there anew, and has no files");
+        assert!(read("a").0, "it was created again, without files");
         assert_eq!(destroy("s", "A").refusal().0, 400);
         assert_eq!(host.send("DELETE", "/sessions/s/sandboxes/b", &[], b"").status, 401);
-        assert!(!read("b").0, "who has no token destroys nothing");
+        assert!(!read("b").0, "a request without a token destroys nothing");
     }
 }
 

@@ -63,11 +63,11 @@ pub(super) fn ends(host: &Host, session: &str, sandbox: &str) -> String {
     value["stdout"].as_str().expect("a text").to_owned()
 }
 
-/// Checks that a result says that its call was cancelled.
+/// Checks that a result says that its call was canceled.
 #[track_caller]
 fn was_cancelled(result: &Value) {
     let text = result["content"][0]["text"].as_str().unwrap_or_default();
-    assert!(result["isError"] == true && text == "unavailable: the call was given up", "{result}");
+    assert!(result["isError"] == true && text == "unavailable: the call was canceled", "{result}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_client_of_the_protocol_cancels_its_own_call() {
             one.cancel(&json!(7));
             was_cancelled(&call.join().expect("a result"));
         });
-        let said = "seven begun, nine begun, nine done, seven given up";
+        let said = "seven begun, nine begun, nine done, seven canceled";
         assert_eq!(ends(&host, "s", "x"), said);
         // The cancellation arrives before its call.
         one.cancel(&json!("early"));
@@ -101,7 +101,7 @@ fn a_client_of_the_protocol_cancels_its_own_call() {
         assert_eq!(one.shell(&json!("next"), "x", "wait next 1")["isError"], false);
         assert_eq!(
             ends(&host, "s", "x"),
-            format!("{said}, early begun, early given up, next begun, next done")
+            format!("{said}, early begun, early canceled, next begun, next done")
         );
     }
 }
@@ -134,14 +134,14 @@ fn a_program_ends_when_its_client_is_gone() {
         };
         eventually("it runs", || ends().ends_with("begun"));
         hang_up(stream);
-        eventually("it is given up", || ends().ends_with("given up"));
+        eventually("it is canceled", || ends().ends_with("canceled"));
     }
 }
 
 #[test]
 fn dropping_a_call_cancels_it() {
     let host = Host::start();
-    assert_eq!(host.own("drop", "key=a", "wait dropped 60000"), Ok("dropped begun, dropped given up".into()));
+    assert_eq!(host.own("drop", "key=a", "wait dropped 60000"), Ok("dropped begun, dropped canceled".into()));
     // A call that is awaited continues, however long it takes.
     assert_eq!(host.own("exec", "key=b", "wait long 2000"), Ok("0 waited".into()));
     assert_eq!(host.own("exec", "key=b", "ends"), Ok("0 long begun, long done".into()));

@@ -49,7 +49,7 @@ export class Plain extends DurableObject {
   }
 
   /**
-   * Waits until it is cancelled, or for some time.
+   * Waits until it is canceled, or for some time.
    * @param {contract.Exec} input @param {(() => Promise<unknown>) | undefined} waiting @param {string} named @param {number} ms
    */
   async wait({ call }, waiting, named, ms) {
@@ -60,7 +60,7 @@ export class Plain extends DurableObject {
         signal.addEventListener("abort", () => done());
         setTimeout(done, ms);
       });
-      this.ends.push(`${named} ${signal.aborted ? "given up" : "done"}`);
+      this.ends.push(`${named} ${signal.aborted ? "canceled" : "done"}`);
       return signal.aborted;
     });
   }
@@ -80,7 +80,7 @@ export class Plain extends DurableObject {
         case "wait": {
           const [named = "", ms] = words;
           const up = await this.wait(input, waiting, named, Number(ms));
-          return up ? failed("unavailable", "the call was given up") : output("waited");
+          return up ? failed("unavailable", "the call was canceled") : output("waited");
         }
         case "ends":
           return output(this.ends.join(", "));

@@ -80,11 +80,11 @@ async fn by_key<S: SandboxClass>(
             for _ in 0..50 {
                 Delay::from(Duration::from_millis(100)).await;
                 let ends = String::from_utf8_lossy(&sandbox.exec("ends").await?.stdout).into_owned();
-                if ends.contains("given up") {
+                if ends.contains("canceled") {
                     return Ok(ends);
                 }
             }
-            Ok("it was never given up".to_owned())
+            Ok("it was never canceled".to_owned())
         }
         "healthy" => Ok(sandbox.is_healthy().await.to_string()),
         "read" => Ok(String::from_utf8_lossy(&sandbox.read_file(path).await?).into_owned()),
