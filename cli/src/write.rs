@@ -79,9 +79,11 @@ impl Change {
 }
 
 /// A failed write.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("not all files were written")]
 pub struct Failed {
     /// The error of the operating system, with the file's name.
+    #[source]
     pub error: io::Error,
     /// The files that were written before, as paths in messages.
     pub written: Vec<String>,
@@ -163,7 +165,7 @@ fn prepare<'a>(change: &'a Change, made: &mut Vec<PathBuf>) -> io::Result<Staged
     // A rename would replace a file that its owner made read-only.
     if present.as_ref().is_some_and(Permissions::readonly) {
         let denied = io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only");
-        return Err(disk::named("write", &change.path, &denied));
+        return Err(disk::named("write", &change.path, denied));
     }
     let Some(after) = &change.after else {
         return Ok(Staged { change, file: None });

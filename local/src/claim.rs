@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Claims a sandbox for this program. Two programs would run the same files with processes that do not see each other.
 pub(super) fn claim(directory: &Path) -> Result<File> {
     let until = Instant::now() + PATIENCE;
-    let lock = File::create(directory.join("lock")).map_err(|error| state_failed(&error))?;
+    let lock = File::create(directory.join("lock")).map_err(state_failed)?;
     loop {
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(lock),
@@ -23,7 +23,7 @@ pub(super) fn claim(directory: &Path) -> Result<File> {
                 std::thread::sleep(Duration::from_millis(10));
             }
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(elsewhere()),
-            Err(error) => return Err(state_failed(&error.into())),
+            Err(error) => return Err(state_failed(error.into())),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn engine() -> Result<&'static Handle> {
 pub(super) async fn run<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
-    engine()?.spawn(work).await.map_err(|error| Error::new(Code::Internal, error.to_string()))?
+    engine()?.spawn(work).await.map_err(broken)?
 }
 
 /// Runs a future until the caller drops it.
@@ -45,5 +45,10 @@ pub(super) async fn run_while_waited<T: Send + 'static>(
 
 /// The same for blocking work.
 pub(super) async fn block<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    engine()?.spawn_blocking(work).await.map_err(|error| Error::new(Code::Internal, error.to_string()))?
+    engine()?.spawn_blocking(work).await.map_err(broken)?
+}
+
+/// Work that panicked. The text of a panic is for the log of the host.
+fn broken(error: tokio::task::JoinError) -> Error {
+    Error::new(Code::Internal, "koze failed on this call: its host's log has the reason").with_source(error)
 }

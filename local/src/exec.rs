@@ -96,6 +96,7 @@ async fn run(
 ) -> Result<Output> {
     let failed = |error: std::io::Error| {
         Error::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
+            .with_source(error)
     };
     let stream = || -> std::io::Result<_> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;

@@ -50,7 +50,7 @@ async fn open(running: &Running, number: u64, request: &Request) -> Result<Opene
 pub(super) async fn read(running: &Running, path: message::Place, offset: u64, limit: u64) -> Result<Piece> {
     let name = path.path.clone();
     let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path)).await?;
-    let read = move || read_piece(&file, size, offset, limit).map_err(|error| failed(&error, &name));
+    let read = move || read_piece(&file, size, offset, limit).map_err(|error| failed(error, &name));
     // A short read is faster than a thread switch.
     if (1..=PIECE as u64).contains(&size) { read() } else { engine::block(read).await }
 }
@@ -125,7 +125,7 @@ pub(super) async fn replace(running: &Running, path: message::Place, bytes: Vec<
     let create = running.number();
     let mut file = open(running, create, &Request::Create(path)).await?.file;
     let written = engine::block(move || {
-        file.write_all(&bytes).map_err(|error| failed(&error, &name))?;
+        file.write_all(&bytes).map_err(|error| failed(error, &name))?;
         Ok(bytes.len() as u64)
     })
     .await;
@@ -144,13 +144,13 @@ pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u
     let create = running.number();
     let Opened { mut file, made, .. } = open(running, create, &Request::Append(path)).await?;
     let written = engine::block(move || {
-        let before = file.metadata().map_err(|error| failed(&error, &name))?.len();
+        let before = file.metadata().map_err(|error| failed(error, &name))?.len();
         if let Err(error) = file.write_all(&bytes) {
             // Some of the bytes may have been written.
             let _ = file.set_len(before);
-            return Err(failed(&error, &name));
+            return Err(failed(error, &name));
         }
-        Ok(file.metadata().map_err(|error| failed(&error, &name))?.len())
+        Ok(file.metadata().map_err(|error| failed(error, &name))?.len())
     })
     .await;
     match written {
@@ -161,17 +161,16 @@ pub(super) async fn append(running: &Running, path: message::Place, bytes: Vec<u
     written
 }
 
-fn failed(error: &io::Error, path: &str) -> Error {
-    match error.kind() {
+fn failed(error: io::Error, path: &str) -> Error {
+    let (code, text) = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Error::new(Code::TooLarge, format!("{path} does not fit on the sandbox's disk"))
+            (Code::TooLarge, format!("{path} does not fit on the sandbox's disk"))
         }
-        io::ErrorKind::PermissionDenied => {
-            Error::new(Code::PermissionDenied, format!("permission denied for {path}"))
-        }
+        io::ErrorKind::PermissionDenied => (Code::PermissionDenied, format!("permission denied for {path}")),
         io::ErrorKind::InvalidInput => {
-            Error::new(Code::InvalidInput, format!("{path} cannot be read: the path is not valid"))
+            (Code::InvalidInput, format!("{path} cannot be read: the path is not valid"))
         }
-        kind => Error::new(Code::Internal, format!("{path}: {kind}")),
-    }
+        kind => (Code::Internal, format!("{path}: {kind}")),
+    };
+    Error::new(code, text).with_source(error)
 }

@@ -139,6 +139,7 @@ pub(super) fn last(group: bool) -> Result<Vec<Program>> {
 fn plain(made: std::result::Result<Vec<BpfProgram>, seccompiler::BackendError>) -> Result<Vec<Program>> {
     let made = made.map_err(|error| {
         Error::new(Code::Unsupported, format!("koze has no system call filter for this machine: {error}"))
+            .with_source(error)
     })?;
     let plain =
         |program: BpfProgram| program.into_iter().map(|line| (line.code, line.jt, line.jf, line.k)).collect();

@@ -243,6 +243,7 @@ impl Local {
         }
         let unusable = |error: io::Error| {
             Error::new(Code::Unavailable, format!("the state directory cannot be used: {}", error.kind()))
+                .with_source(error)
         };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(unusable)?;
         let state = fs::canonicalize(state).map_err(unusable)?;

@@ -43,11 +43,11 @@ impl Registry {
             )?;
             Ok(connection)
         };
-        Ok(Registry(Mutex::new(connect().map_err(|error| failed(&error))?)))
+        Ok(Registry(Mutex::new(connect().map_err(failed)?)))
     }
 
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(|error| failed(&error))
+        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(failed)
     }
 
     /// Registers a sandbox. Returns its settings, and whether it was created now.
@@ -176,9 +176,10 @@ fn now() -> i64 {
 }
 
 /// Returns the error without `SQLite`'s own text, which may contain the path of the database.
-fn failed(error: &rusqlite::Error) -> Error {
+fn failed(error: rusqlite::Error) -> Error {
     let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
     Error::new(Code::Internal, format!("the registry of sandboxes cannot be used: {cause}"))
+        .with_source(error)
 }
 
 fn broken(error: &serde_json::Error) -> Error {

@@ -61,8 +61,9 @@ impl Running {
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
         let (Launched { socket, process, sockets }, group) = launch::launch(spec, group).await?;
-        let failed =
-            |error: io::Error| Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}"));
+        let failed = |error: io::Error| {
+            Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}")).with_source(error)
+        };
         let pid = pid(&process).map_err(failed)?;
         let counted = group.is_some();
         let limited = group.as_ref().is_some_and(|group| group.processors);

@@ -109,9 +109,9 @@ impl Inner {
             if !registry.knows(&key)? {
                 return Err(destroyed());
             }
-            layout::make(&directory).map_err(|error| state_failed(&error))?;
+            layout::make(&directory).map_err(state_failed)?;
             let lock = claim(&directory)?;
-            let owner = layout::furnish(&directory, &weak).map_err(|error| state_failed(&error))?;
+            let owner = layout::furnish(&directory, &weak).map_err(state_failed)?;
             let group =
                 Group::new(layout::memory(&settings), layout::PROCESSES, layout::processors(&settings));
             let spec = layout::spec(&directory, &hostname, &settings, owner, group.is_some(), &weak)?;
@@ -212,14 +212,14 @@ impl Inner {
         let walks = Arc::clone(&self.walks);
         engine::block(move || {
             let _none = walks.hold();
-            layout::make(&directory).map_err(|error| state_failed(&error))?;
+            layout::make(&directory).map_err(state_failed)?;
             let lock = claim(&directory)?;
             registry.leave(&key)?;
             owner::release(&directory);
             let gone = super::gone_name(&directory);
-            std::fs::rename(&directory, &gone).map_err(|error| state_failed(&error))?;
+            std::fs::rename(&directory, &gone).map_err(state_failed)?;
             drop(lock);
-            super::clear(&gone).map_err(|error| state_failed(&error))
+            super::clear(&gone).map_err(state_failed)
         })
         .await?;
         *state = State::Destroyed;
@@ -237,9 +237,9 @@ impl Drop for Use {
     }
 }
 
-pub(super) fn state_failed(error: &io::Error) -> Error {
+pub(super) fn state_failed(error: io::Error) -> Error {
     // Omit the path, which would be the host's.
-    Error::new(Code::Internal, format!("the sandbox's state cannot be used: {error}"))
+    Error::new(Code::Internal, format!("the sandbox's state cannot be used: {error}")).with_source(error)
 }
 
 fn destroyed() -> Error {
@@ -272,7 +272,7 @@ impl LocalSandbox {
     async fn change_notes(&self, path: &str, change: fn(&Path, &str) -> io::Result<()>) -> Result<()> {
         let path = path.to_owned();
         let change = move |inner: Arc<Inner>, _| {
-            engine::block(move || change(&inner.directory, &path).map_err(|error| state_failed(&error)))
+            engine::block(move || change(&inner.directory, &path).map_err(state_failed))
         };
         self.with(change).await
     }

@@ -114,6 +114,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     let failed = |error: Errno| {
         let error = std::io::Error::from(error);
         Error::new(Code::Unavailable, format!("no pipe can be created for the copy: {error}"))
+            .with_source(error)
     };
     pipe_with(PipeFlags::CLOEXEC).map_err(failed)
 }

@@ -72,7 +72,10 @@ fn found<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, Ex
 pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map(|runtime| runtime.block_on(work)).map_err(|error| {
-        failed(&Error::new(Code::Unavailable, format!("the system is out of resources: {error}")))
+        failed(
+            &Error::new(Code::Unavailable, format!("the system is out of resources: {error}"))
+                .with_source(error),
+        )
     })
 }
 

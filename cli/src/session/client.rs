@@ -100,7 +100,7 @@ impl Client {
                 Ok(())
             }
             Err(error) if nobody(&error) => Ok(()),
-            Err(error) => Err(unreachable(&error)),
+            Err(error) => Err(unreachable(error)),
         }
     }
 
@@ -112,7 +112,7 @@ impl Client {
         let mut stream = self.begin(Ask::Serve { offering: read() }).await?;
         let descriptors = [streams.input.as_fd(), streams.output.as_fd()];
         let handed = wire::hand_over(stream.get_ref(), descriptors).await;
-        handed.map_err(|error| unreachable(&error))?;
+        handed.map_err(unreachable)?;
         loop {
             match wire::receive::<Answer>(&mut stream).await {
                 Ok(Some(Answer::Served(done))) => return Ok(Served::ToItsEnd(done)),
@@ -149,7 +149,7 @@ impl Client {
             let stream = match self.connect() {
                 Ok(stream) => stream,
                 Err(error) if nobody(&error) => self.start().await?,
-                Err(error) => return Err(unreachable(&error)),
+                Err(error) => return Err(unreachable(error)),
             };
             if let Some(stream) = begun(stream, &request).await? {
                 return Ok(stream);
@@ -168,8 +168,8 @@ impl Client {
     async fn start(&self) -> Result<UnixStream> {
         let (state, session) = (self.state.clone(), self.session.clone());
         let started = tokio::task::spawn_blocking(move || start(&state, &session)).await;
-        let stream = started.map_err(|error| unreachable(&io::Error::other(error)))??;
-        UnixStream::from_std(stream).map_err(|error| unreachable(&error))
+        let stream = started.map_err(|error| unreachable(io::Error::other(error)))??;
+        UnixStream::from_std(stream).map_err(unreachable)
     }
 }
 
@@ -198,11 +198,10 @@ fn served_by_us(stream: &StdStream) -> io::Result<()> {
 fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     state.make()?;
     let start_lock = File::create(state.supervisors().join(format!("{}.start", state::stem(session))));
-    let _start_lock =
-        start_lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(|error| unreachable(&error))?;
+    let _start_lock = start_lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(unreachable)?;
     match connect(state, session) {
         Err(error) if nobody(&error) => {}
-        connected => return connected.map_err(|error| unreachable(&error)),
+        connected => return connected.map_err(unreachable),
     }
     let mut command = Command::new("/proc/self/exe");
     command.arg("supervise").arg("--state").arg(state.dir());
@@ -213,15 +212,15 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     if let Some(idle) = std::env::var_os(super::supervisor::IDLE) {
         command.env(super::supervisor::IDLE, idle);
     }
-    let mut child = command.spawn().map_err(|error| unreachable(&error))?;
+    let mut child = command.spawn().map_err(unreachable)?;
     let mut said = String::new();
     if let Some(stdout) = child.stdout.as_mut() {
-        stdout.read_to_string(&mut said).map_err(|error| unreachable(&error))?;
+        stdout.read_to_string(&mut said).map_err(unreachable)?;
     }
     // Reap the child if this program is still running when it exits.
     std::thread::spawn(move || child.wait());
     match said.trim_end() {
-        READY => connect(state, session).map_err(|error| unreachable(&error)),
+        READY => connect(state, session).map_err(unreachable),
         "" => Err(Error::new(Code::Unavailable, "the supervisor of this session ended while it was started")),
         error => Err(serde_json::from_str(error).unwrap_or_else(|_| odd())),
     }
@@ -265,8 +264,9 @@ fn nobody(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused)
 }
 
-fn unreachable(error: &io::Error) -> Error {
+fn unreachable(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the supervisor of this session cannot be reached: {error}"))
+        .with_source(error)
 }
 
 fn odd() -> Error {

@@ -68,7 +68,7 @@ impl State {
                 let text = format!(
                     "the state directory cannot be created: {error}. Choose another one with --state"
                 );
-                Error::new(Code::Unavailable, text)
+                Error::new(Code::Unavailable, text).with_source(error)
             },
         )?;
         // In a directory that everybody can write to, somebody may have created it since the first check.
@@ -98,6 +98,7 @@ impl State {
     pub fn sessions(&self) -> Result<Vec<PathBuf>> {
         let unreadable = |error: io::Error| {
             Error::new(Code::Unavailable, format!("the state directory cannot be read: {}", error.kind()))
+                .with_source(error)
         };
         match fs::read_dir(self.sessions_dir()) {
             Ok(entries) => {

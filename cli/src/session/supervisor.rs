@@ -43,7 +43,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     // Ignore a closing terminal and its Ctrl-C.
     let _ = rustix::process::setsid();
     let (state, session) = (state.clone(), session.clone());
-    let null = fs::File::open("/dev/null").map_err(|error| failed(&error))?;
+    let null = fs::File::open("/dev/null").map_err(failed)?;
     koze_local::block_on(async move {
         let started = Supervisor::start(&state, &session);
         let said = match &started {
@@ -52,7 +52,7 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
         };
         let _ = writeln!(io::stdout(), "{said}");
         // The starting command waits for the end of this output.
-        rustix::stdio::dup2_stdout(&null).map_err(|error| failed(&error.into()))?;
+        rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;
         let (supervisor, listener) = started?;
         supervisor.serve(listener).await;
         Ok(())
@@ -77,7 +77,7 @@ impl Supervisor {
     fn start(state: &State, session: &SessionId) -> Result<(Arc<Self>, UnixListener)> {
         state.make()?;
         let provider = Local::new(state.sandboxes(session))?;
-        let listener = listen(state, session).map_err(|error| failed(&error))?;
+        let listener = listen(state, session).map_err(failed)?;
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {
             state: state.clone(),
@@ -266,6 +266,7 @@ fn listen(state: &State, session: &SessionId) -> io::Result<UnixListener> {
     UnixListener::bind(socket)
 }
 
-fn failed(error: &io::Error) -> Error {
+fn failed(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the supervisor of this session cannot start: {error}"))
+        .with_source(error)
 }

@@ -3,7 +3,7 @@
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir, TempPath};
 
@@ -13,13 +13,22 @@ use super::fault;
 pub(super) const SUFFIX: &str = ".koze-tmp";
 
 /// Runs an operation on a path.
-fn operation<T>(what: &str, path: &Path, run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    fault::point(what, path).and_then(|()| run()).map_err(|error| named(what, path, &error))
+fn operation<T>(what: &'static str, path: &Path, run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fault::point(what, path).and_then(|()| run()).map_err(|error| named(what, path, error))
 }
 
 /// Creates an error that names the failed operation and the file.
-pub(super) fn named(what: &str, path: &Path, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("failed to {what} `{}`: {error}", path.display()))
+pub(super) fn named(what: &'static str, path: &Path, source: io::Error) -> io::Error {
+    io::Error::new(source.kind(), Named { what, path: path.to_owned(), source })
+}
+
+/// An error of the operating system, with what failed.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to {what} `{}`: {source}", path.display())]
+struct Named {
+    what: &'static str,
+    path: PathBuf,
+    source: io::Error,
 }
 
 /// Reads a file. Returns `None` if it does not exist.

@@ -26,7 +26,7 @@ pub(super) fn text(bytes: Vec<u8>) -> (String, bool) {
 
 /// Decodes base64.
 pub(super) fn from_base64(text: &str) -> Result<Vec<u8>> {
-    STANDARD
-        .decode(text)
-        .map_err(|error| Error::new(Code::InvalidInput, format!("`content` is not valid base64: {error}")))
+    STANDARD.decode(text).map_err(|error| {
+        Error::new(Code::InvalidInput, format!("`content` is not valid base64: {error}")).with_source(error)
+    })
 }

@@ -85,7 +85,7 @@ impl Reply {
     /// Never for plain data.
     pub fn ok(value: impl Serialize) -> Result<Self> {
         let value = serde_json::to_value(value).map_err(|error| {
-            Error::new(Code::Internal, format!("the result cannot be serialized: {error}"))
+            Error::new(Code::Internal, format!("the result cannot be serialized: {error}")).with_source(error)
         })?;
         Ok(Reply { content: Content::Json(value), is_error: false })
     }

@@ -64,7 +64,10 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
         remove_staging(to, &staging.path).await;
     }
     staging.sandbox = None;
-    copied.map_err(|error| Error { message: error.message.replace(&staging.path, to_path), ..error })
+    copied.map_err(|mut error| {
+        error.message = error.message.replace(&staging.path, to_path);
+        error
+    })
 }
 
 /// A staging path. Dropping it before the rename removes what is there.

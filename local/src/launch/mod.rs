@@ -140,7 +140,7 @@ fn first(nursery: &mut Option<Nursery>, weak: &Weaknesses) -> Result<Waiting> {
         // The nursery was not started yet, or was killed.
         Some(Err(Missing::Gone(_))) | None => {}
     }
-    let started = Nursery::start(&GuestProgram::get()?.path(), None).map_err(|error| failed(&error))?;
+    let started = Nursery::start(&GuestProgram::get()?.path(), None).map_err(failed)?;
     nursery.insert(started).copy(weak).map_err(no_copy)
 }
 
@@ -150,7 +150,7 @@ fn fresh(weak: &Weaknesses) -> Result<Waiting> {
     let program = if weak.has(&Weakness::Rerun) { GuestProgram::unnamed()? } else { GuestProgram::get()? };
     let path = if weak.has(&Weakness::Program) { "/proc/self/exe".into() } else { program.path() };
     let keep = weak.has(&Weakness::Descriptors).then_some((KEEP, "1"));
-    let nursery = Nursery::start(&path, keep).map_err(|error| failed(&error))?;
+    let nursery = Nursery::start(&path, keep).map_err(failed)?;
     nursery.copy(weak).map_err(no_copy)
 }
 
@@ -158,9 +158,10 @@ fn no_copy(missing: Missing) -> Error {
     match missing {
         Missing::Refused(errno) => explain(&Failure { stage: Stage::Namespaces, errno }),
         Missing::Gone(error) => {
-            let text =
-                format!("{}: is `koze_local::init()` the first line of `main`?", failed(&error).message);
-            Error::new(Code::Unavailable, text)
+            let text = format!(
+                "a sandbox cannot be started: {error}: is `koze_local::init()` the first line of `main`?"
+            );
+            Error::new(Code::Unavailable, text).with_source(error)
         }
     }
 }
@@ -170,36 +171,35 @@ fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option
     let Waiting { socket, process } = first;
     expect(socket, |report| matches!(report, Report::Waiting))?;
     let doors = match group {
-        Some(group) => {
-            group.add(process.number).and_then(|()| group.doors()).map_err(|error| failed(&error))?
-        }
+        Some(group) => group.add(process.number).and_then(|()| group.doors()).map_err(failed)?,
         None => Vec::new(),
     };
     // This process does it: if it is root, no program can undo it.
     if !spec.weak.has(&Weakness::Limits) {
         let file = format!("/proc/{}/oom_score_adj", process.number);
-        fs::write(file, "1000").map_err(|error| failed(&error))?;
+        fs::write(file, "1000").map_err(failed)?;
     }
     let groups = map_users(process.number, spec.owner, &spec.weak).map_err(|error| {
         let text = format!("the user of a sandbox cannot be set up: {error}. {USER_NAMESPACES}");
-        Error::new(Code::Unavailable, text)
+        Error::new(Code::Unavailable, text).with_source(error)
     })?;
     let doors: Vec<_> = doors.iter().map(AsFd::as_fd).collect();
-    channel::send(socket, 0, &Order { spec, groups }, &doors).map_err(|error| failed(&error))?;
+    channel::send(socket, 0, &Order { spec, groups }, &doors).map_err(failed)?;
     let sockets = expect(socket, |report| matches!(report, Report::Shut))?;
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
-        .map_err(|error| failed(&error.into()))?;
+        .map_err(|error| failed(error.into()))?;
     Ok(sockets)
 }
 
-fn failed(error: &io::Error) -> Error {
-    Error::new(Code::Internal, format!("a sandbox cannot be started: {error}"))
+fn failed(error: io::Error) -> Error {
+    Error::new(Code::Internal, format!("a sandbox cannot be started: {error}")).with_source(error)
 }
 
 /// Receives the next report, which must be the expected one, and its descriptor.
 fn expect(socket: &OwnedFd, right: impl Fn(&Report) -> bool) -> Result<Option<OwnedFd>> {
-    let received = channel::receive::<Report>(socket)
-        .map_err(|error| Error::new(Code::Unavailable, format!("a sandbox did not start: {error}")))?;
+    let received = channel::receive::<Report>(socket).map_err(|error| {
+        Error::new(Code::Unavailable, format!("a sandbox did not start: {error}")).with_source(error)
+    })?;
     let Some(mut received) = received else {
         let text = "a sandbox ended while it was started: is `koze_local::init()` the first line of `main`?";
         return Err(Error::new(Code::Unavailable, text));
@@ -256,5 +256,5 @@ fn explain(failure: &Failure) -> Error {
         }
         (stage, _) => format!("a sandbox cannot be started ({stage:?}): {error}"),
     };
-    Error::new(Code::Unavailable, text)
+    Error::new(Code::Unavailable, text).with_source(error)
 }

@@ -40,13 +40,13 @@ impl GuestProgram {
         if let Some(known) = copy.as_ref().filter(|known| known.untouched()) {
             return Ok(known.clone());
         }
-        let made = GuestProgram(Arc::new(sealed(NAME).map_err(|error| explain(&error))?));
+        let made = GuestProgram(Arc::new(sealed(NAME).map_err(explain)?));
         Ok(copy.insert(made).clone())
     }
 
     /// Returns a copy that [`is_running`] does not recognize, for tests.
     pub(super) fn unnamed() -> Result<Self> {
-        Ok(GuestProgram(Arc::new(sealed("").map_err(|error| explain(&error))?)))
+        Ok(GuestProgram(Arc::new(sealed("").map_err(explain)?)))
     }
 
     /// Returns the path to execute.
@@ -96,7 +96,7 @@ fn seal(add: impl Fn() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
     add()
 }
 
-fn explain(error: &io::Error) -> Error {
+fn explain(error: io::Error) -> Error {
     let text = match error.kind() {
         ErrorKind::PermissionDenied => {
             "the kernel refused to run a program from memory, which sandboxes need: set `sysctl \
@@ -106,7 +106,7 @@ fn explain(error: &io::Error) -> Error {
         ErrorKind::OutOfMemory => "not enough memory for the program that sandboxes run".into(),
         _ => format!("the program that sandboxes run cannot be copied into memory: {error}"),
     };
-    Error::new(Code::Unavailable, text)
+    Error::new(Code::Unavailable, text).with_source(error)
 }
 
 #[cfg(test)]

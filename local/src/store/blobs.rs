@@ -119,5 +119,5 @@ pub(super) fn lost() -> Error {
 
 #[allow(clippy::needless_pass_by_value, reason = "it is used with `map_err`")]
 fn failed(error: io::Error) -> Error {
-    Error::new(Code::Unavailable, format!("the store cannot be used: {}", error.kind()))
+    Error::new(Code::Unavailable, format!("the store cannot be used: {}", error.kind())).with_source(error)
 }

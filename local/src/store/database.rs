@@ -42,11 +42,11 @@ impl Database {
             )?;
             Ok(connection)
         };
-        Ok(Database(Mutex::new(connect().map_err(|error| failed(&error))?)))
+        Ok(Database(Mutex::new(connect().map_err(failed)?)))
     }
 
     fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(|error| failed(&error))
+        work(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).map_err(failed)
     }
 
     /// Runs work in a transaction, so that no other program writes between its reads and writes.
@@ -181,7 +181,7 @@ fn take_blob(transaction: &Transaction<'_>, session: &str, key: &Key) -> rusqlit
 }
 
 /// Returns the error without `SQLite`'s own text, which may contain the path of the database.
-fn failed(error: &rusqlite::Error) -> Error {
+fn failed(error: rusqlite::Error) -> Error {
     let cause = error.sqlite_error().map_or_else(|| "unexpected content".to_owned(), ToString::to_string);
-    Error::new(Code::Unavailable, format!("the store cannot be used: {cause}"))
+    Error::new(Code::Unavailable, format!("the store cannot be used: {cause}")).with_source(error)
 }

@@ -89,7 +89,7 @@ impl Journal {
         let file = self.state.join(FILES[usize::from(!entry.allowed)]);
         let Ok(mut line) = serde_json::to_vec(entry) else { return };
         line.push(b'\n');
-        let _ = engine::block(move || append(&file, &line).map_err(|error| failed(&error))).await;
+        let _ = engine::block(move || append(&file, &line).map_err(failed)).await;
     }
 
     /// Writes a denied entry.
@@ -108,7 +108,7 @@ pub(in super::super::super) fn read(state: &Path) -> Result<Vec<Reached>> {
             let text = match fs::read(&path) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(failed(&error)),
+                Err(error) => return Err(failed(error)),
             };
             // A truncated line, for example after a full disk, is skipped.
             for entry in text
@@ -155,8 +155,9 @@ fn old(path: &Path) -> PathBuf {
     path.with_extension("1.jsonl")
 }
 
-fn failed(error: &io::Error) -> Error {
+fn failed(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the egress journal cannot be used: {}", error.kind()))
+        .with_source(error)
 }
 
 #[cfg(test)]

@@ -59,11 +59,11 @@ impl Previews {
             return Ok(listening.port);
         }
         let engine = engine()?;
-        let (listener, remembered) = listen(&shared.state).map_err(|error| failed(&error))?;
-        let port = listener.local_addr().map_err(|error| failed(&error))?.port();
-        listener.set_nonblocking(true).map_err(|error| failed(&error))?;
+        let (listener, remembered) = listen(&shared.state).map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        listener.set_nonblocking(true).map_err(failed)?;
         let registered = engine.enter();
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(|error| failed(&error))?;
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?;
         drop(registered);
         let shared: Weak<Shared> = Arc::downgrade(shared);
         let serving = engine.spawn(accept::each(listener, move |stream, proof| {
@@ -109,6 +109,7 @@ fn patiently(bind: impl Fn() -> io::Result<TcpListener>) -> Option<TcpListener> 
     }
 }
 
-fn failed(error: &io::Error) -> Error {
+fn failed(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("previews cannot be served on this machine: {}", error.kind()))
+        .with_source(error)
 }

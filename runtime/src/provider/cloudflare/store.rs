@@ -224,8 +224,9 @@ async fn send_parts(
 
 fn value(stored: &Stored) -> Result<Value> {
     let bytes = BASE64.decode(stored.bytes.as_bytes());
-    let bytes = bytes
-        .map_err(|error| Error::new(Code::Internal, format!("the store's reply is invalid: {error}")))?;
+    let bytes = bytes.map_err(|error| {
+        Error::new(Code::Internal, format!("the store's reply is invalid: {error}")).with_source(error)
+    })?;
     Ok(Value { bytes, version: stored.version })
 }
 

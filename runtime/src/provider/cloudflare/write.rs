@@ -26,7 +26,10 @@ pub(super) async fn in_pieces<S: Pieces>(
         // Remove a partial staging file.
         let _ = sandbox.remove(beside).await;
     }
-    written.map_err(|error| Error { message: error.message.replace(beside.path, place.path), ..error })
+    written.map_err(|mut error| {
+        error.message = error.message.replace(beside.path, place.path);
+        error
+    })
 }
 
 /// A sandbox that writes one piece per call.
