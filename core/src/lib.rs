@@ -32,6 +32,7 @@ pub mod store;
 #[doc(hidden)]
 pub mod time;
 pub mod tool;
+mod trace;
 #[doc(hidden)]
 pub mod transfer;
 

@@ -16,6 +16,7 @@ use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
 use crate::sandbox::{Sandbox, Status};
 use crate::tool::dialect::Definition;
 use crate::tool::{All, BoundTool, Catalog, Family, ToolResult};
+use crate::trace::within;
 
 /// The default idle time before a sandbox sleeps.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
@@ -281,7 +282,11 @@ impl<P: Provider> Session<P> {
             Err(error) => return Err(error),
         }
         let sleep_after = sleep_after.or(profile.sleep_after).unwrap_or(SLEEP_AFTER);
-        let opened = self.shared.provider.open(&id, &Settings { profile, sleep_after }).await?;
+        let settings = Settings { profile, sleep_after };
+        let opened = within!(
+            "open" { sandbox = id.name.as_str(), profile = settings.profile.name },
+            self.shared.provider.open(&id, &settings)
+        )?;
         self.served(&id, opened)
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Command, Output, Sandbox};
+use crate::trace::within;
 
 /// The maximum number of bytes of each stream that a model gets.
 const MAX_OUTPUT: usize = 1024 * 1024;
@@ -30,6 +31,15 @@ pub async fn run<S: Sandbox>(
     timeout: Duration,
 ) -> Result<Output> {
     check(command)?;
+    within!("exec" { timeout = timeout.as_secs() }, with_shell(sandbox, command, working_dir, timeout))
+}
+
+async fn with_shell<S: Sandbox>(
+    sandbox: &S,
+    command: &str,
+    working_dir: &str,
+    timeout: Duration,
+) -> Result<Output> {
     // Without `--`, a command that begins with a dash would be read as options. The last argument is the name that the
     // shell uses for itself in messages.
     let with = |path: &str, options: &[&str], name: &str| Command {

@@ -14,6 +14,7 @@ use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::sandbox::MaybeSend;
 use crate::session::Session;
+use crate::trace::within;
 
 /// A list of families as a type: a tuple of [`ToolFamily`]s. A Worker contains the code of its own families only.
 pub trait Families: 'static {
@@ -178,7 +179,11 @@ impl<F: Families> Catalog<F> {
             let names: Vec<&str> = names.iter().map(|name| &**name).collect();
             return Err(unknown_tool(name, &names));
         };
-        F::call(*family, &session.serving(*family)?, name, input).await
+        let session = session.serving(*family)?;
+        within!(
+            "call" { session = session.id().session(), family = family.name(), tool = name },
+            F::call(*family, &session, name, input)
+        )
     }
 
     /// Returns a family of this catalog that has a tool with the name of one of this family's tools.

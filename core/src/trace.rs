@@ -1,0 +1,36 @@
+//! Spans of `tracing` at the seams: a call of a tool, the opening of a sandbox, and a program in one.
+//!
+//! koze installs no subscriber, so nothing is recorded unless the host program does. Spans have names of tools, sandboxes
+//! and profiles, and never an input, a command or an output: these may contain secrets. Without the feature `tracing`
+//! there are none.
+
+/// Runs an operation in a span.
+macro_rules! within {
+    ($name:literal { $($field:ident = $value:expr),* $(,)? }, $operation:expr) => {{
+        #[cfg(feature = "tracing")]
+        let result = $crate::trace::record(tracing::debug_span!($name, $($field = $value),*), $operation).await;
+        #[cfg(not(feature = "tracing"))]
+        let result = $operation.await;
+        result
+    }};
+}
+pub(crate) use within;
+
+/// Runs an operation in its span, and records there why it failed, with the source that its caller does not see.
+#[cfg(feature = "tracing")]
+pub(crate) async fn record<T>(
+    span: tracing::Span,
+    operation: impl Future<Output = crate::Result<T>>,
+) -> crate::Result<T> {
+    use std::error::Error as _;
+
+    use tracing::Instrument as _;
+
+    // On the heap, because every layer of futures counts towards the compiler's recursion limit in the programs of users.
+    let result = Box::pin(operation).instrument(span.clone()).await;
+    if let Err(error) = &result {
+        let source = error.source().map(tracing::field::display);
+        tracing::debug!(parent: &span, code = error.code.as_str(), error = error.message, source, "failed");
+    }
+    result
+}
