@@ -13,6 +13,9 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use fs_err as fs;
+use object::LittleEndian;
+use object::elf::{EM_X86_64, FileHeader64, PT_INTERP};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 use crate::{Result, process, setup};
 
@@ -144,31 +147,58 @@ fn compiler() -> Result<String> {
 
 /// Returns why a program would not run in every image, if so.
 fn wrong(program: &[u8]) -> Option<String> {
-    /// `PT_INTERP`: the program needs a dynamic loader from the image.
-    const LOADER: u32 = 3;
-    let number = |at: usize, width: usize| -> Option<u64> {
-        let mut bytes = [0; 8];
-        bytes[..width].copy_from_slice(program.get(at..at + width)?);
-        Some(u64::from_le_bytes(bytes))
-    };
-    // A 64-bit, little-endian ELF file for x86-64.
-    if !program.starts_with(b"\x7fELF\x02\x01") || number(18, 2) != Some(62) {
-        return Some(format!("is no program for {TARGET}"));
+    let foreign = || format!("is no program for {TARGET}");
+    let parsed = FileHeader64::<LittleEndian>::parse(program)
+        .and_then(|header| Ok((header, header.endian()?)))
+        .and_then(|(header, endian)| Ok((header, endian, header.program_headers(endian, program)?)));
+    let Ok((header, endian, segments)) = parsed else { return Some(foreign()) };
+    if header.e_machine(endian) != EM_X86_64 {
+        return Some(foreign());
     }
     if program.len() > LARGEST {
         return Some(format!("has {} bytes, and {LARGEST} are the most", program.len()));
     }
-    let (table, width, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
-    let kinds = (0..count).map(|n| usize::try_from(table + n * width).ok().and_then(|at| number(at, 4)));
-    kinds
-        .flatten()
-        .any(|kind| kind == u64::from(LOADER))
-        .then(|| "is not static: it needs a loader".to_owned())
+    let is_dynamic = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
+    is_dynamic.then(|| "is not static: it needs a loader".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::verdict;
+    use super::{LARGEST, verdict, wrong};
+
+    /// A program of one segment of this type, for a machine.
+    fn program(machine: u8, segment: u8) -> Vec<u8> {
+        let mut program = b"\x7fELF\x02\x01\x01".to_vec();
+        program.resize(120, 0);
+        for (at, byte) in
+            [(16, 2), (18, machine), (20, 1), (32, 64), (52, 64), (54, 56), (56, 1), (64, segment)]
+        {
+            program[at] = byte;
+        }
+        program
+    }
+
+    #[test]
+    fn only_static_programs_for_the_containers_are_right() {
+        let (x86_64, aarch64) = (62, 183);
+        let (load, interp) = (1, 3);
+        assert_eq!(wrong(&program(x86_64, load)), None);
+        let why = |program: &[u8]| wrong(program).unwrap_or_default();
+        assert!(why(&program(x86_64, interp)).contains("not static"));
+        assert!(why(&program(aarch64, load)).contains("no program for"));
+        let mut large = program(x86_64, load);
+        large.resize(LARGEST + 1, 0);
+        assert!(why(&large).contains("are the most"));
+        for broken in [&b""[..], b"#!/bin/sh\n", &program(x86_64, load)[..100]] {
+            assert!(why(broken).contains("no program for"), "{broken:?}");
+        }
+        // Of 32 bits, and with the most significant byte first.
+        for (at, byte) in [(4, 1), (5, 2)] {
+            let mut other = program(x86_64, load);
+            other[at] = byte;
+            assert!(why(&other).contains("no program for"), "{at}");
+        }
+    }
 
     #[test]
     fn only_the_recorded_compiler_proves_a_difference() {
