@@ -1,5 +1,6 @@
 //! Determines the project's version of `@cloudflare/sandbox`. The image's tag must equal it.
 
+mod importer;
 mod pinned;
 mod pnpm;
 mod yarn;
@@ -16,7 +17,7 @@ use crate::finding::{Findings, Place, Stop};
 use crate::paths;
 use crate::rules::Rule;
 
-use self::pinned::{Importer, Wrong};
+use self::importer::{Importer, Wrong};
 
 /// The version that this koze was developed for and that messages recommend.
 pub const RECOMMENDED: &str = "0.12.10";
@@ -90,7 +91,7 @@ pub fn installed(project: &Project, findings: &mut Findings) -> Result<Option<Sd
         let path = dir.join("node_modules").join(PACKAGE).join("package.json");
         let Some(text) = read(&path, findings)? else { continue };
         let file = paths::relative(&path, &project.dir);
-        let json = match pinned::json(&text) {
+        let json = match importer::json(&text) {
             Ok(json) => json,
             Err(wrong) => return unreadable(file, &text, wrong, findings),
         };

@@ -1,59 +1,15 @@
 //! Exact versions in the files of package managers: lock files and `package.json`.
 
-use std::collections::BTreeSet;
-use std::path::Path;
-
 use koze_edit::{Document, Format};
 use semver::Version;
 use serde_json::Value;
 
+use super::importer::{Importer, LISTS, Wrong, json};
 use super::{PACKAGE, pnpm, yarn};
-use crate::paths;
 
 /// The files that may pin a version, in the order of precedence within a directory.
 pub(super) const FILES: [&str; 5] =
     ["package-lock.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "package.json"];
-
-/// The dependency lists of a `package.json`, which lock files copy.
-const LISTS: [&str; 3] = ["dependencies", "devDependencies", "optionalDependencies"];
-
-/// A file with an invalid format.
-#[derive(Debug)]
-pub(super) struct Wrong {
-    /// The expected format.
-    pub(super) format: &'static str,
-    /// The byte offset, if the parser reports one.
-    pub(super) at: Option<usize>,
-    /// The parser's message.
-    pub(super) message: Option<String>,
-}
-
-/// The package that imports the SDK. The lock file of a workspace may contain several versions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Importer<'a> {
-    /// The project's directory.
-    pub(super) project: &'a Path,
-    /// The directory of the lock file: the project's or a parent.
-    pub(super) root: &'a Path,
-}
-
-impl Importer<'_> {
-    /// Returns the directories in which Node looks for the SDK, from the project upward, relative to the lock file; `.`
-    /// is the lock file's own directory.
-    pub(super) fn dirs(&self) -> impl Iterator<Item = String> {
-        let within = self.project.ancestors().take_while(|dir| dir.starts_with(self.root));
-        within.map(|dir| paths::relative(dir, self.root))
-    }
-
-    /// Returns the range that the nearest `package.json` requests.
-    pub(super) fn range(&self) -> Option<String> {
-        self.dirs().find_map(|dir| {
-            let text = fs_err::read_to_string(self.root.join(dir).join("package.json")).ok()?;
-            let package = json(text.trim_start_matches('\u{feff}')).ok()?;
-            asked(&package).map(str::to_owned)
-        })
-    }
-}
 
 /// Returns the version that a file pins for this importer, if any.
 ///
@@ -68,15 +24,6 @@ pub(super) fn version(file: &str, text: &str, importer: &Importer) -> Result<Opt
         _ if !text.contains(PACKAGE) => None,
         "pnpm-lock.yaml" => pnpm::version(text, importer)?,
         _ => yarn::version(text, importer)?,
-    })
-}
-
-/// Parses JSON.
-pub(super) fn json(text: &str) -> Result<Value, Wrong> {
-    serde_json::from_str(text).map_err(|error| Wrong {
-        format: "JSON",
-        at: Some(super::offset(text, error.line(), error.column())),
-        message: Some(error.to_string()),
     })
 }
 
@@ -102,11 +49,6 @@ fn locked(lock: &Value, importer: &Importer) -> Option<String> {
     })
 }
 
-/// Returns the range that a `package.json` requests.
-fn asked(package: &Value) -> Option<&str> {
-    LISTS.iter().find_map(|kind| package.get(kind)?.get(PACKAGE)?.as_str())
-}
-
 /// Returns the requested version if it is exact.
 fn exact(package: &Value) -> Option<String> {
     LISTS.iter().find_map(|kind| {
@@ -130,15 +72,10 @@ fn bun(lock: &Value, importer: &Importer) -> Option<String> {
     Version::parse(version).ok().map(|_| version.to_owned())
 }
 
-/// Returns the version if all are equal. Several different versions are ambiguous.
-pub(super) fn only(versions: impl Iterator<Item = String>) -> Option<String> {
-    let versions: BTreeSet<String> = versions.collect();
-    let mut versions = versions.into_iter();
-    versions.next().filter(|_| versions.next().is_none())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn read(file: &str, text: &str) -> Result<Option<String>, Wrong> {

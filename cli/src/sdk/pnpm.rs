@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::PACKAGE;
-use super::pinned::{Importer, Wrong, only};
+use super::importer::{Importer, Wrong, only};
 
 /// The parts of a lock file that determine a version.
 #[derive(Debug, Default, Deserialize)]

@@ -6,7 +6,7 @@ use semver::Version;
 use serde_json::Value;
 
 use super::PACKAGE;
-use super::pinned::{Importer, Wrong, only};
+use super::importer::{Importer, Wrong, only};
 
 /// The header that the parser of yarn 1's format expects.
 const HEADER: &str =

@@ -3,10 +3,8 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream as StdStream;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use koze_core::tool::Reply;
@@ -15,6 +13,7 @@ use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
 
+use super::program::{IDLE, READY, program};
 use super::state::{self, State};
 use super::wire::{self, Act, Answer, Ask, Request};
 use crate::mcp::offering::Offering;
@@ -24,9 +23,6 @@ use crate::mcp::stdio::Streams;
 const TRIES: usize = 50;
 /// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// The line that a supervisor prints when it listens.
-pub(super) const READY: &str = "ready";
 
 /// A connection to a supervisor.
 type Stream = BufStream<UnixStream>;
@@ -209,8 +205,8 @@ fn start(state: &State, session: &SessionId) -> Result<StdStream> {
     command.arg(format!("--session={}", session.session()));
     // The supervisor outlives this command, so it must not inherit the shell's environment.
     command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    if let Some(idle) = std::env::var_os(super::supervisor::IDLE) {
-        command.env(super::supervisor::IDLE, idle);
+    if let Some(idle) = std::env::var_os(IDLE) {
+        command.env(IDLE, idle);
     }
     let mut child = command.spawn().map_err(unreachable)?;
     let mut said = String::new();
@@ -241,20 +237,6 @@ async fn begun(stream: UnixStream, request: &Request<Ask>) -> Result<Option<Stre
         Ok(Some(Answer::Stale) | None) | Err(_) => Ok(None),
         Ok(Some(_)) => Err(odd()),
     }
-}
-
-/// Identifies this program: its version, and the file it was started from, which an upgrade may have replaced.
-pub(super) fn program() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let version = env!("CARGO_PKG_VERSION");
-        match std::fs::metadata("/proc/self/exe") {
-            Ok(file) => {
-                format!("{version} {}:{}:{}:{}", file.dev(), file.ino(), file.mtime(), file.mtime_nsec())
-            }
-            Err(_) => version.to_owned(),
-        }
-    })
 }
 
 /// Returns whether the error means that nothing listens. If listening is impossible, creating the state directory

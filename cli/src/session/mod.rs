@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`state`] | the state directory |
 //! | `trust` | whether it is this user's alone |
+//! | `program` | how a supervisor is started, and recognizes its own program |
 //! | [`wire`] | the messages between commands and the supervisor |
 //! | [`client`] | connects commands to the supervisor, and starts it if necessary |
 //! | [`supervisor`] | the background process |
@@ -17,6 +18,7 @@
 pub mod client;
 mod descriptors;
 mod mcp;
+mod program;
 pub mod state;
 pub mod supervisor;
 mod trust;

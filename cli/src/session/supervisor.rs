@@ -20,13 +20,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::MissedTickBehavior;
 
-use super::client::{READY, program};
+use super::program::{IDLE, READY, program};
 use super::state::State;
 use super::wire::{self, Act, Answer, Ask, Request};
 use super::{descriptors, mcp, no_sandbox};
 
-/// The variable for the idle timeout of a supervisor, in milliseconds.
-pub const IDLE: &str = "KOZE_SUPERVISOR_IDLE_MS";
 /// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
 /// The interval of the idle check.

@@ -1,0 +1,23 @@
+//! What a command and the supervisor that it starts have in common as programs.
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
+
+/// The line that a supervisor prints when it listens.
+pub(super) const READY: &str = "ready";
+/// The variable for the idle timeout of a supervisor, in milliseconds.
+pub(super) const IDLE: &str = "KOZE_SUPERVISOR_IDLE_MS";
+
+/// Identifies this program: its version, and the file it was started from, which an upgrade may have replaced.
+pub(super) fn program() -> &'static str {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let version = env!("CARGO_PKG_VERSION");
+        match std::fs::metadata("/proc/self/exe") {
+            Ok(file) => {
+                format!("{version} {}:{}:{}:{}", file.dev(), file.ino(), file.mtime(), file.mtime_nsec())
+            }
+            Err(_) => version.to_owned(),
+        }
+    })
+}
