@@ -37,7 +37,7 @@ use self::route::{Query, Route, Url};
 use crate::provider::cloudflare::preview::{Address, Key, Previews};
 use crate::provider::cloudflare::{Class, Cloudflare};
 use koze_core::id::SessionId;
-use koze_core::tool::dialect::Dialect;
+use koze_core::tool::dialect::{Definition, Dialect};
 use koze_core::tool::{Catalog, Families, ToolResult};
 use koze_core::{Profiles, Session};
 
@@ -54,11 +54,27 @@ pub trait Served {
 
     /// The profiles of these classes.
     fn profiles() -> Profiles;
+
+    /// Returns the tools of a toolset: a list of families, separated by commas, or the project's default.
+    ///
+    /// # Errors
+    /// As [`Catalog::select`].
+    fn catalog(toolset: Option<&str>) -> koze_core::Result<Catalog<Self::Families>> {
+        Catalog::select(&Self::profiles(), toolset)
+    }
+
+    /// Returns the definitions of these tools.
+    ///
+    /// # Errors
+    /// As [`Catalog::select`].
+    fn definitions(toolset: Option<&str>) -> koze_core::Result<Vec<Definition>> {
+        Ok(Self::catalog(toolset)?.definitions(&Self::profiles()))
+    }
 }
 
-/// Returns the tools that a request asks for with `?tools=`.
-fn catalog<S: Served>(query: &Query) -> Result<Catalog<S::Families>, Refusal> {
-    Ok(Catalog::select(&S::profiles(), query.get("tools").map(String::as_str))?)
+/// Returns the toolset that a request asks for.
+fn toolset(query: &Query) -> Option<&str> {
+    query.get("tools").map(String::as_str)
 }
 
 /// Handles a request.
@@ -110,7 +126,7 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
     match route {
         Route::Tools => json(&definitions::<S>(&query)?),
         Route::Call { session, tool } => {
-            let (session, catalog) = (open(id(&session)?, None), catalog::<S>(&query)?);
+            let (session, catalog) = (open(id(&session)?, None), S::catalog(toolset(&query))?);
             json(&ToolResult::from(match body::input(request).await? {
                 Ok(input) => catalog.call(&session, &tool, input).await,
                 Err(error) => Err(error),
@@ -125,7 +141,7 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
             let id = id(&mcp::session(&request, &query)?)?;
             let client = mcp::client(&request)?;
             let session = |call| open(id.clone(), call);
-            let catalog = catalog::<S>(&query)?;
+            let catalog = S::catalog(toolset(&query))?;
             mcp::answer(&body::read(request).await?, client.as_deref(), &catalog, session).await
         }
     }
@@ -153,6 +169,6 @@ fn definitions<S: Served>(query: &Query) -> Result<Value, Refusal> {
             return Err(Refusal::invalid(message));
         }
     };
-    let tools = catalog::<S>(query)?.definitions(&S::profiles());
+    let tools = S::definitions(toolset(query))?;
     Ok(Value::Array(tools.iter().map(|tool| tool.to_json(dialect)).collect()))
 }
