@@ -1,8 +1,9 @@
 //! The sandbox profiles of a project.
 
+use koze_protocol::Family;
+
 use crate::error::{Code, Error, Result};
 use crate::provider::Profile;
-use crate::tool::Family;
 
 /// The profiles of a project, as listed by `koze build`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

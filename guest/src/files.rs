@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::message::{Code, Entry, Fault, Kind, Place, Stat};
 use crate::place::{self, At, fault};
-use crate::tree;
+use crate::tree::{self, unused};
 
 /// The maximum number of dangling links in a chain, and of retries when a name keeps changing.
 const TURNS: usize = 40;
@@ -223,13 +223,6 @@ fn new(directory: &At, name: &OsStr, flags: OFlags, mode: u32) -> io::Result<Own
     let file = rustix::fs::openat(&directory.descriptor, name, flags, Mode::from_raw_mode(mode))?;
     rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     Ok(file)
-}
-
-/// Returns a random, unused name.
-pub(crate) fn unused() -> io::Result<OsString> {
-    let mut bytes = [0; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(format!(".koze-{:016x}", u64::from_ne_bytes(bytes)).into())
 }
 
 fn temporary(directory: &At, mode: u32) -> io::Result<(OwnedFd, OsString)> {

@@ -9,14 +9,19 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::files;
-
 /// The maximum depth with one descriptor per level. Deeper entries are first moved up.
 const DEEPEST: usize = 100;
 /// The maximum depth of a copy: each level takes two descriptors and part of the stack.
 const DEEPEST_COPY: usize = 400;
 /// How often to empty a directory while a program keeps writing to it.
 const TURNS: usize = 100;
+
+/// Returns a random, unused name.
+pub(crate) fn unused() -> io::Result<OsString> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(format!(".koze-{:016x}", u64::from_ne_bytes(bytes)).into())
+}
 
 /// Removes an entry of a directory with all its content.
 ///
@@ -69,7 +74,7 @@ impl Removal<'_> {
                 self.entry(opened.as_fd(), &name, depth + 1)?;
                 continue;
             }
-            let up = files::unused()?;
+            let up = unused()?;
             rustix::fs::renameat(&opened, &name, self.top, &up)?;
             self.moved.push(up);
         }

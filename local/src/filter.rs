@@ -9,8 +9,10 @@ use seccompiler::{
     TargetArch,
 };
 
-use super::launch::Program;
 use koze_core::error::{Code, Error, Result};
+
+/// A system call filter as BPF instructions.
+pub(super) type Program = Vec<(u16, u8, u8, u32)>;
 
 /// Calls that are denied with any arguments once the sandbox is set up: mounts, which a user namespace would allow.
 const REFUSED_LAST: &[i64] = &[

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use koze_guest::channel::{Packet, Received, Receiver};
 use koze_guest::message::{Answer, Fault, Request};
-use rustix::process::{Signal, WaitId, WaitIdOptions};
+use rustix::process::Signal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{oneshot, watch};
@@ -88,7 +88,7 @@ impl Running {
         engine.spawn(async move {
             // Readable once the process has exited.
             let _ = end.readable().await;
-            reap(end.get_ref());
+            launch::reap(end.get_ref());
             at_end.close();
             // Waits briefly for the control group to be empty.
             let _ = tokio::task::spawn_blocking(move || drop(group)).await;
@@ -314,11 +314,6 @@ fn descriptors(answer: &Answer) -> usize {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Reaps an exited process.
-pub(super) fn reap(process: &OwnedFd) {
-    let _ = rustix::process::waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
 }
 
 /// Returns the process ID of a descriptor.

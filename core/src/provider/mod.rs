@@ -5,11 +5,12 @@ pub mod memory;
 use std::future::Future;
 use std::time::Duration;
 
+use koze_protocol::Family;
+
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
 use crate::store::Store;
-use crate::tool::Family;
 
 /// Opens sandboxes and keeps track of them across restarts of the host process.
 pub trait Provider: MaybeSend + MaybeSync + 'static {

@@ -9,8 +9,9 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 
 use super::super::cgroup::ENTER;
+use super::super::filter::Program;
 use super::nursery::{self, Copy};
-use super::spec::{Failure, Order, Program, Report, Spec, Stage};
+use super::spec::{Failure, Order, Report, Spec, Stage};
 use super::{NURSERY, USER, Weakness, Weaknesses, mounts, proc, program, sys};
 
 /// The exit code if a program cannot be run.

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use koze_guest::channel;
 use rustix::net::sockopt;
+use rustix::process::{WaitId, WaitIdOptions};
 
 use super::cgroup::Group;
 use koze_core::error::{Code, Error, Result};
@@ -27,7 +28,7 @@ use koze_core::error::{Code, Error, Result};
 pub(super) use groups::fate as groups;
 use nursery::{Missing, Nursery, Waiting};
 use program::GuestProgram;
-pub(super) use spec::{Bind, BindKind, Program, Spec};
+pub(super) use spec::{Bind, BindKind, Spec};
 use spec::{Failure, Order, Report, Stage};
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
@@ -189,6 +190,11 @@ fn furnish(first: &Waiting, spec: &Spec, group: Option<&Group>) -> Result<Option
     sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, None)
         .map_err(|error| failed(error.into()))?;
     Ok(sockets)
+}
+
+/// Reaps an exited process.
+pub(super) fn reap(process: &OwnedFd) {
+    let _ = rustix::process::waitid(WaitId::PidFd(process.as_fd()), WaitIdOptions::EXITED);
 }
 
 fn failed(error: io::Error) -> Error {

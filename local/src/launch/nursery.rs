@@ -17,10 +17,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 use serde::{Deserialize, Serialize};
 
-use super::super::filter;
-use super::super::running::reap;
+use super::super::filter::{self, Program};
+use super::reap;
 use super::sys::{self, Process};
-use super::{NURSERY, PATIENCE, Program, Weaknesses};
+use super::{NURSERY, PATIENCE, Weaknesses};
 
 /// Fork a copy. The socket that it will serve is passed with the request.
 #[derive(Debug, Serialize, Deserialize)]

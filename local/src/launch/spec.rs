@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::super::filter::Program;
 use super::weakness::Weaknesses;
 
 /// From the host to the waiting child process. Descriptors for entering its control group are passed with it.
@@ -46,9 +47,6 @@ pub(super) enum Stage {
     Pivot,
     Shut,
 }
-
-/// A system call filter as BPF instructions.
-pub(crate) type Program = Vec<(u16, u8, u8, u32)>;
 
 /// The specification of a sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
