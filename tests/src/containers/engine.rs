@@ -217,7 +217,7 @@ fn forget_ports() {
 /// Returns why this machine cannot run containers, if it cannot.
 fn possible() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
-        return Err("containers are run by root alone: run the tests as root".to_owned());
+        return Err("only root can run containers: run the tests as root".to_owned());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = |name: &str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());

@@ -168,7 +168,7 @@ fn storage(world: &mut World, name: &str, level: &Level, written: &Written) -> R
             None => return Err(format!("the storage of `{class}` at {name:?} is lost")),
             Some(now) if written.deleted.contains(class) => {
                 return Err(format!(
-                    "the storage of `{class}` at {name:?} was to go and is now that of `{now}`"
+                    "the storage of `{class}` at {name:?} should be deleted, but is now that of `{now}`"
                 ));
             }
             Some(now) if now == class => {}

@@ -1,12 +1,12 @@
 // Replaces the Rust Worker: forwards the requests of a test to objects of the class `ShellSandbox`, or of another one.
 //
-// POST /call/<object>/<method>   the method's input as JSON; in input and answer, `{ "base64": … }` stands for bytes
-// /id/<object>                   its ID, which is part of its container's name POST /pieces/<object>          writes
-// and reads the largest piece of a file, and returns whether they are equal POST /copy/<object>/<to>       streams from
-// one to the other: `{ pack, unpack, pace }`, the inputs of both methods, and
-//                                the milliseconds between two parts
-// /fetch/<object>/<path>         a request to the object itself /port/<object>/<port>.<nonce>/<path>   the same, with
-// the headers for a port and its nonce
+// - `POST /call/<object>/<method>`: the method's input as JSON. In input and answer, `{ "base64": … }` stands for bytes.
+// - `/id/<object>`: its ID, which is part of its container's name.
+// - `POST /pieces/<object>`: writes and reads the largest piece of a file, and returns whether they are equal.
+// - `POST /copy/<object>/<to>`: streams from one to the other: `{ pack, unpack, pace }`, the inputs of both methods, and
+//   the milliseconds between two parts.
+// - `/fetch/<object>/<path>`: a request to the object itself.
+// - `/port/<object>/<port>.<nonce>/<path>`: the same, with the headers for a port and its nonce.
 
 import { Buffer } from "node:buffer";
 import { DurableObject } from "cloudflare:workers";
