@@ -1,8 +1,8 @@
-//! Spans of `tracing` at the seams: a call of a tool, the opening of a sandbox, and a program in one.
+//! Tracing spans for tool calls, for the opening of sandboxes, and for their programs.
 //!
-//! koze installs no subscriber, so nothing is recorded unless the host program does. Spans have names of tools, sandboxes
-//! and profiles, and never an input, a command or an output: these may contain secrets. Without the feature `tracing`
-//! there are none.
+//! koze installs no subscriber, so nothing is recorded unless the host program does. Spans contain the names of tools,
+//! sandboxes and profiles, but no inputs, commands or outputs, because these may contain secrets. Without the feature
+//! `tracing` there are no spans.
 
 /// Runs an operation in a span.
 macro_rules! within {

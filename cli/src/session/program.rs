@@ -1,4 +1,4 @@
-//! What a command and the supervisor that it starts have in common as programs.
+//! The program that runs as a command and as the supervisor that the command starts.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
