@@ -5,8 +5,12 @@
 //! the order of variants and the order of fields never change.
 
 mod code;
+#[cfg(feature = "text")]
+pub mod edit;
 mod family;
 mod files;
+#[cfg(feature = "text")]
+pub mod lines;
 
 pub use code::Code;
 pub use family::Family;
