@@ -20,6 +20,7 @@ mod budget;
 mod call;
 mod connection;
 mod drain;
+mod edit;
 mod environment;
 mod exec;
 pub mod frame;

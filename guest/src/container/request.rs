@@ -3,10 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use koze_protocol::edit::Edited;
+use koze_protocol::lines::LineRange;
+
 use crate::message::{Fault, Place, Stat};
 
 /// The version of the protocol.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// The maximum length of a request over all its pieces, in bytes.
 pub const LONGEST: usize = 4 << 20;
 /// The maximum of kept output of each stream of a program, in bytes, whatever the request says.
@@ -41,6 +44,10 @@ pub enum Request {
     /// Write a file. Stream 0: its bytes; the end of the stream puts the file in place. Returns [`Done::Size`], its new
     /// size.
     Write(Write),
+    /// Replace text in a file. Stream 0: the old text, then the new one. Returns [`Done::Edited`].
+    Edit(Edit),
+    /// Read lines of a text file. Stream 1: their text, to be discarded if the file is binary. Returns [`Done::Lines`].
+    ReadLines(ReadLines),
     /// List a directory. Stream 1: a JSON array of [`Entry`]. Returns [`Done::Nothing`].
     List(Place),
     /// Describe a path; a final link is not followed. Returns [`Done::Stat`].
@@ -104,6 +111,31 @@ pub struct Write {
     /// Whether to append the bytes.
     #[serde(default)]
     pub append: bool,
+}
+
+/// A text to replace.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Edit {
+    /// As in [`Place`].
+    pub root: String,
+    /// As in [`Place`].
+    pub path: String,
+    /// The length of the old text, in bytes.
+    pub old: u64,
+    /// Whether to replace every occurrence.
+    pub all: bool,
+}
+
+/// Lines of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ReadLines {
+    /// As in [`Place`].
+    pub root: String,
+    /// As in [`Place`].
+    pub path: String,
+    /// Which lines.
+    #[serde(flatten)]
+    pub range: LineRange,
 }
 
 /// A symbolic link to create.
@@ -174,6 +206,19 @@ pub enum Done {
         /// In bytes.
         size: u64,
     },
+    /// The result of an edit.
+    Edited(Edited),
+    /// What lines of a file are like.
+    Lines {
+        /// How many characters they have.
+        chars: u64,
+        /// Whether the file has fewer lines than the first one.
+        past_end: bool,
+        /// Whether the file is binary.
+        binary: bool,
+        /// The size of the file, in bytes.
+        size: u64,
+    },
     /// What is at a place.
     Stat(Stat),
     /// No result.
@@ -196,6 +241,7 @@ mod tests {
 
     use super::*;
     use crate::message::{Code, Kind};
+    use koze_protocol::edit::NearestLine;
 
     #[test]
     fn requests_as_they_are_written() {
@@ -218,6 +264,18 @@ mod tests {
             (
                 r#"{"write": {"root": "/", "path": "/x", "append": false}}"#,
                 Request::Write(Write { root: root.clone(), path: path.clone(), append: false }),
+            ),
+            (
+                r#"{"edit": {"root": "/", "path": "/x", "old": 3, "all": true}}"#,
+                Request::Edit(Edit { root: root.clone(), path: path.clone(), old: 3, all: true }),
+            ),
+            (
+                r#"{"read_lines": {"root": "/", "path": "/x", "first": 1, "last": null, "max_chars": 9, "verbatim": false}}"#,
+                Request::ReadLines(ReadLines {
+                    root: root.clone(),
+                    path: path.clone(),
+                    range: LineRange { first: 1, last: None, max_chars: 9, verbatim: false },
+                }),
             ),
             (r#"{"list": {"root": "/", "path": "/x"}}"#, Request::List(place())),
             (r#"{"stat": {"root": "/", "path": "/x"}}"#, Request::Stat(place())),
@@ -254,6 +312,19 @@ mod tests {
         let ended = Answer::Ok(Done::Ended { exit_code: 0, timed_out: false });
         assert_eq!(to_value(ended).unwrap(), json!({"ok": {"exit_code": 0, "timed_out": false}}));
         assert_eq!(to_value(Answer::Ok(Done::Size { size: 123 })).unwrap(), json!({"ok": {"size": 123}}));
+        let edited = |edited| to_value(Answer::Ok(Done::Edited(edited))).unwrap();
+        let done = Edited::Done { size: 1, replaced: 2 };
+        assert_eq!(edited(done), json!({"ok": {"done": {"size": 1, "replaced": 2}}}));
+        let nearest = Some(NearestLine { number: 1, text: "…".into() });
+        assert_eq!(
+            edited(Edited::NotFound { nearest }),
+            json!({"ok": {"not_found": {"nearest": {"number": 1, "text": "…"}}}})
+        );
+        let ambiguous = Edited::Ambiguous { occurrences: 2, lines: vec![1, 1] };
+        assert_eq!(edited(ambiguous), json!({"ok": {"ambiguous": {"occurrences": 2, "lines": [1, 1]}}}));
+        let lines = json!({"chars": 1, "past_end": false, "binary": false, "size": 2});
+        let done = Done::Lines { chars: 1, past_end: false, binary: false, size: 2 };
+        assert_eq!(to_value(Answer::Ok(done)).unwrap(), json!({ "ok": lines }));
         assert_eq!(to_value(Answer::Ok(Done::Nothing {})).unwrap(), json!({"ok": {}}));
         let failed = Answer::Failed(Fault::new(Code::NotFound, "…"));
         assert_eq!(to_value(failed).unwrap(), json!({"failed": {"why": "not_found", "text": "…"}}));

@@ -1,4 +1,5 @@
-//! Holds the bytes of an append until all have arrived: in memory while there is room, otherwise in an unnamed file.
+//! Holds the bytes of an append or edit until all have arrived: in memory while there is room, otherwise in an unnamed
+//! file.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -45,8 +46,8 @@ impl<'a> Staging<'a> {
         Ok(())
     }
 
-    /// Appends all bytes to a file.
-    pub(super) fn append_to(mut self, to: &mut File) -> io::Result<()> {
+    /// Appends all bytes to a file or buffer.
+    pub(super) fn append_to(mut self, to: &mut impl io::Write) -> io::Result<()> {
         if let Some(mut file) = self.file.take() {
             file.rewind()?;
             let mut buffer = vec![0; PIECE];

@@ -5,12 +5,15 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 
+use koze_protocol::lines::{LineReader, Lines, MAX_UNSIZED};
+
 use super::Guest;
 use super::budget::Held;
 use super::call::{Call, End, Reader, Writer};
+use super::edit;
 use super::exec::exec;
 use super::frame::PIECE;
-use super::request::{Done, Exec, Listed, MakeLink, Pack, Read, Rename, Request, SetMode, Write};
+use super::request::{Done, Exec, Listed, MakeLink, Pack, Read, ReadLines, Rename, Request, SetMode, Write};
 use super::staging::Staging;
 use super::streams::Stopped;
 use crate::files::{self, Made};
@@ -43,6 +46,8 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         Request::Exec(what) => run(guest, call, what, held)?,
         Request::Read(what) => read(call, what)?,
         Request::Write(what) => write(guest, call, what)?,
+        Request::Edit(what) => edit::edit(guest, call, what)?,
+        Request::ReadLines(what) => lines(call, what)?,
         Request::List(place) => list(call, &place)?,
         Request::Stat(place) => files::stat(&place).map(Done::Stat)?,
         Request::MakeDir(place) => files::make_dir(&place).map(nothing)?,
@@ -54,7 +59,12 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         }
         Request::Remove(place) => files::remove(&place).map(nothing)?,
         Request::Rename(Rename { from, to }) => {
-            if !files::rename(&from, &to)? {
+            // An edit of the target must not undo it.
+            let renamed = {
+                let _one = guest.one_writer();
+                files::rename(&from, &to)?
+            };
+            if !renamed {
                 files::copy_over(&from, &to)?;
             }
             Done::Nothing {}
@@ -154,6 +164,39 @@ fn append(guest: &Guest, call: &Call, place: &Place) -> Result<u64, End> {
     let size = file.metadata().map_err(failed)?.len();
     made.into_iter().for_each(Made::keep);
     Ok(size)
+}
+
+/// Reads a file from its start, and sends the lines of the range as they are found.
+fn lines(call: &Call, what: ReadLines) -> Result<Done, End> {
+    let ReadLines { root, path, range } = what;
+    let place = Place { root, path };
+    let mut reader = LineReader::new(range).map_err(|why| Fault::new(Code::InvalidInput, why.message()))?;
+    let file = File::from(files::open(&place)?);
+    let failed = |error: &io::Error| End::Fault(fault(error, &place.path));
+    let size = file.metadata().map_err(|error| failed(&error))?.len();
+    // Files of /proc report a size of 0.
+    let end = if size > 0 { size } else { MAX_UNSIZED };
+    let (mut at, mut buffer) = (0, vec![0; PIECE]);
+    while at < end {
+        if call.streams.stopped() {
+            return Err(End::Stopped);
+        }
+        let step = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+        let read = match file.read_at(&mut buffer[..step], at) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map_err(|error| failed(&error))?,
+        };
+        at += read as u64;
+        let more = read > 0 && reader.feed(&buffer[..read]);
+        call.send(1, reader.drain().as_bytes())?;
+        if !more {
+            break;
+        }
+    }
+    let Lines { text, chars, past_end, binary, size } = reader.finish(size.max(at));
+    call.send(1, text.as_bytes())?;
+    call.end(1)?;
+    Ok(Done::Lines { chars, past_end, binary, size })
 }
 
 /// Sends the entries one by one, because a directory may have any number of them.

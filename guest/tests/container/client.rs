@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use koze_guest::container::frame::{CREDIT, Decoder, Kind, LONGEST, PIECE, encode, encode_text};
+use koze_guest::container::request::PROTOCOL;
 use serde_json::{Value, json};
 
 /// The timeout of every operation.
@@ -59,7 +60,7 @@ pub(crate) fn connect(to: SocketAddr) -> TcpStream {
 
 /// Returns the first frame.
 pub(crate) fn hello(token: &str) -> Vec<u8> {
-    encode(0, Kind::Hello, json!({ "token": token, "protocol": 1 }).to_string().as_bytes())
+    encode(0, Kind::Hello, json!({ "token": token, "protocol": PROTOCOL }).to_string().as_bytes())
 }
 
 /// Returns whether the peer closes the connection.
@@ -93,7 +94,7 @@ impl Client {
         let (call, kind, payload) = frame(&mut socket, &mut decoder)?;
         let welcome: Value = serde_json::from_slice(&payload).unwrap();
         assert_eq!((call, kind), (0, Kind::Welcome));
-        assert_eq!(welcome, json!({ "protocol": 1, "version": env!("CARGO_PKG_VERSION") }));
+        assert_eq!(welcome, json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION") }));
         let calls: Calls = Arc::new(Mutex::new(Some(HashMap::new())));
         let (mut reads, known) = (socket.try_clone().unwrap(), Arc::clone(&calls));
         reads.set_read_timeout(None).unwrap();

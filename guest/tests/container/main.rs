@@ -4,6 +4,7 @@
 
 mod beside;
 mod client;
+mod edits;
 mod end;
 mod files;
 mod hostile;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let all = [
         beside::TESTS,
+        edits::TESTS,
         end::TESTS,
         files::TESTS,
         hostile::TESTS,

@@ -9,7 +9,7 @@
 /** The port of the guest in its container. Clients need its token. */
 export const PORT = 5693;
 
-const PROTOCOL = 1;
+const PROTOCOL = 2;
 
 const KIND = { hello: 0, welcome: 1, request: 2, answer: 3, data: 4, end: 5, credit: 6, cancel: 7 };
 
