@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
+pub use koze_protocol::edit::Edited;
 pub use koze_protocol::{Code, Entry, Stat};
 
 use crate::sandbox::Status;
@@ -45,6 +46,11 @@ macro_rules! contract_methods {
             /// Writes a file, and creates missing parent directories. The file is replaced or appended to atomically,
             /// keeps its permission bits, and is unchanged if writing fails.
             write "kozeWrite" Write => Written;
+            /// Replaces text in a file atomically, serialized with every other write, append and edit of the same path. The
+            /// file keeps its permission bits and all other bytes, and is unchanged if the edit fails.
+            edit "kozeEdit" Edit => Edited;
+            /// Reads lines of a text file, from its start to the end of the range and no further.
+            read_lines "kozeReadLines" ReadLines => Lines;
             /// Lists a directory in no particular order, without `.` and `..`.
             list "kozeList" Path => Entries;
             /// Describes a path; a final symbolic link is not followed.
@@ -253,6 +259,65 @@ pub struct Write {
 #[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct Written {
     /// Its new size.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub size: u64,
+}
+
+/// A text to replace in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Edit {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// The bytes to replace, at least one and at most [`MAX_EDIT_TEXT`](crate::sandbox::MAX_EDIT_TEXT).
+    #[cfg_attr(test, ts(type = "Uint8Array"))]
+    pub old: ByteBuf,
+    /// The bytes that replace them, at most as many.
+    #[cfg_attr(test, ts(type = "Uint8Array"))]
+    pub new: ByteBuf,
+    /// Whether to replace every occurrence. Otherwise there must be exactly one.
+    pub all: bool,
+}
+
+/// Which lines of a file to read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+#[serde(rename_all = "camelCase")]
+pub struct ReadLines {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// The first line, counted from 1.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub first: u64,
+    /// The last line; `null` for the last one of the file.
+    #[cfg_attr(test, ts(type = "number | null"))]
+    pub last: Option<u64>,
+    /// How many characters are returned, at most [`MAX_CHARS`](crate::sandbox::MAX_CHARS).
+    pub max_chars: u32,
+    /// Whether the bytes are returned as they are. Otherwise lines are joined by `\n`, without an end of the last one.
+    pub verbatim: bool,
+}
+
+/// Lines of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+#[serde(rename_all = "camelCase")]
+pub struct Lines {
+    /// The first characters of the range, as UTF-8.
+    #[cfg_attr(test, ts(type = "Uint8Array"))]
+    pub text: ByteBuf,
+    /// The number of characters of the whole range.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub chars: u64,
+    /// Whether the file has fewer lines than the first one requested.
+    pub past_end: bool,
+    /// Whether something up to the end of the range is not text: then there are no lines.
+    pub binary: bool,
+    /// The size of the file.
     #[cfg_attr(test, ts(type = "number"))]
     pub size: u64,
 }

@@ -5,9 +5,13 @@ pub mod process;
 use std::future::Future;
 use std::time::Duration;
 
+pub use koze_protocol::edit::{
+    Edit, Edited, MAX_EDIT_TEXT, MAX_EDITED, MAX_NAMED_LINES, MAX_NEAREST_TEXT, NearestLine, Rejected,
+};
+pub use koze_protocol::lines::{InvalidRange, LineRange, LineReader, Lines, MAX_CHARS, MAX_UNSIZED};
 pub use koze_protocol::{Entry, Kind, Stat};
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::transfer::pieces;
 
 pub use self::process::{Process, ProcessId, ProcessInfo, ProcessOutput, Program};
@@ -37,12 +41,13 @@ impl<T: ?Sized> MaybeSync for T {}
 /// A sandbox.
 ///
 /// Paths are absolute. They are resolved inside the sandbox, following symbolic links, and confined to a root. Writes to the
-/// same path are serialized, and a failed write leaves the old file unchanged. A clone refers to the same sandbox.
+/// same path are serialized, and so are edits; a failed one leaves the old file unchanged. A clone refers to the same
+/// sandbox.
 pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     /// The type of its processes.
     type Process: Process;
 
-    /// Returns what the sandbox can do. Everything else fails with [`Code::Unsupported`](crate::Code::Unsupported).
+    /// Returns what the sandbox can do. Everything else fails with [`Code::Unsupported`].
     fn capabilities(&self) -> Capabilities;
 
     /// Runs a program until it exits or its timeout expires.
@@ -76,6 +81,24 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
         bytes: Vec<u8>,
         how: Write,
     ) -> impl Future<Output = Result<u64>> + MaybeSend;
+
+    /// Replaces a text in a file atomically, and keeps the file's permission bits and all other bytes.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if the text to replace is empty; [`Code::TooLarge`] if it or its replacement is longer than
+    /// [`MAX_EDIT_TEXT`], or the file is larger than [`MAX_EDITED`] before or after the edit.
+    fn edit(&self, path: Place<'_>, edit: &Edit) -> impl Future<Output = Result<Edited>> + MaybeSend;
+
+    /// Reads lines of a text file. Reads the file from its start to the end of the range, in memory that does not depend
+    /// on its size or on the length of its lines. Of a file that grows meanwhile, reads no more than its size was.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if the range is not valid; see [`InvalidRange`].
+    fn read_lines(
+        &self,
+        path: Place<'_>,
+        range: LineRange,
+    ) -> impl Future<Output = Result<Lines>> + MaybeSend;
 
     /// Lists a directory in no particular order, without `.` and `..`.
     fn list(&self, path: Place<'_>) -> impl Future<Output = Result<Vec<Entry>>> + MaybeSend;
@@ -134,6 +157,19 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
 
     /// Stops the sandbox and deletes its files.
     fn destroy(&self) -> impl Future<Output = Result<()>> + MaybeSend;
+}
+
+/// Returns the error for an edit of the file at a path that was rejected.
+#[doc(hidden)]
+pub fn rejected(why: Rejected, path: &str) -> Error {
+    let code = if why == Rejected::EmptyOld { Code::InvalidInput } else { Code::TooLarge };
+    Error::new(code, why.message(path))
+}
+
+impl From<InvalidRange> for Error {
+    fn from(why: InvalidRange) -> Self {
+        Error::new(Code::InvalidInput, why.message())
+    }
 }
 
 /// What a sandbox can do in addition to storing files.

@@ -4,13 +4,17 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use koze_guest::message::{self, Request};
+use koze_protocol::edit::{Applied, Edit, Edited, MAX_EDITED};
+use koze_protocol::lines::{LineRange, LineReader, Lines, MAX_UNSIZED};
 
 use super::engine;
 use super::running::Running;
 use koze_core::error::{Code, Error, Result};
-use koze_core::sandbox::{Entry, Kind, Piece};
+use koze_core::sandbox::{Entry, Kind, Piece, rejected};
 
 /// How much is read from a file that reports size 0, as those of `/proc` do.
 const PIECE: usize = 64 << 10;
@@ -81,6 +85,65 @@ fn read_piece(file: &File, size: u64, offset: u64, limit: u64) -> io::Result<Pie
     }
     let size = if bytes.is_empty() { size } else { size.max(offset.saturating_add(bytes.len() as u64)) };
     Ok(Piece { bytes, size })
+}
+
+/// How much is read at once of a file whose lines are counted.
+const LINES_STEP: usize = 256 << 10;
+
+/// Reads lines of a file, until `cancelled` is set.
+pub(super) async fn read_lines(
+    running: &Running,
+    path: message::Place,
+    range: LineRange,
+    cancelled: Arc<AtomicBool>,
+) -> Result<Lines> {
+    let reader = LineReader::new(range)?;
+    let name = path.path.clone();
+    let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path)).await?;
+    engine::block(move || {
+        let lines = feed(&file, size, reader, &cancelled).map_err(|error| failed(error, &name))?;
+        lines.ok_or_else(|| Error::new(Code::Unavailable, "the call was cancelled"))
+    })
+    .await
+}
+
+fn feed(file: &File, size: u64, mut reader: LineReader, cancelled: &AtomicBool) -> io::Result<Option<Lines>> {
+    // Files of /proc report a size of 0.
+    let end = if size > 0 { size } else { MAX_UNSIZED };
+    let (mut at, mut buffer) = (0, vec![0; LINES_STEP]);
+    while at < end {
+        if cancelled.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let step = usize::try_from(end - at).unwrap_or(usize::MAX).min(LINES_STEP);
+        let read = match file.read_at(&mut buffer[..step], at) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        at += read as u64;
+        if read == 0 || !reader.feed(&buffer[..read]) {
+            break;
+        }
+    }
+    Ok(Some(reader.finish(size.max(at))))
+}
+
+/// Replaces a text in a file. The caller makes sure that nothing else writes to it meanwhile.
+pub(super) async fn edit(running: &Running, path: message::Place, edit: Edit) -> Result<Edited> {
+    let Opened { file, size, .. } = open(running, running.number(), &Request::Read(path.clone())).await?;
+    let name = path.path.clone();
+    let applied = engine::block(move || {
+        // One byte more than it may have, so that a file that is too large is noticed, also one that reports no size.
+        let piece = read_piece(&file, size, 0, MAX_EDITED + 1).map_err(|error| failed(error, &name))?;
+        edit.apply(&piece.bytes).map_err(|why| rejected(why, &name))
+    });
+    match applied.await? {
+        Applied::Changed { content, replaced } => {
+            let size = replace(running, path, content).await?;
+            Ok(Edited::Done { size, replaced })
+        }
+        Applied::Unchanged(edited) => Ok(edited),
+    }
 }
 
 /// The limits of a directory listing: entries, and bytes of names and link targets.

@@ -23,8 +23,8 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxName, SessionId};
 use koze_core::provider::Settings;
 use koze_core::sandbox::{
-    Capabilities, Command, Entry, Output, Piece, Place, ProcessId, ProcessInfo, Program, Sandbox, Stat,
-    Status, Write as How,
+    Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
+    ProcessInfo, Program, Sandbox, Stat, Status, Write as How, rejected,
 };
 use koze_core::transfer::pieces;
 
@@ -185,6 +185,14 @@ impl Inner {
         self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.settings.sleep_after
     }
 
+    /// Fails if its files take more than they may.
+    fn has_room(&self) -> Result<()> {
+        if self.full.load(Ordering::Acquire) {
+            return Err(Error::new(Code::TooLarge, "the sandbox's disk is full: delete files first"));
+        }
+        Ok(())
+    }
+
     /// Returns the running sandbox, unless it sleeps or is changing its state.
     pub(super) fn running(&self) -> Option<Arc<Running>> {
         match &*self.state.try_lock().ok()? {
@@ -224,6 +232,16 @@ impl Inner {
         .await?;
         *state = State::Destroyed;
         Ok(())
+    }
+}
+
+/// Set when it is dropped.
+#[derive(Default)]
+struct Cancelled(Arc<AtomicBool>);
+
+impl Drop for Cancelled {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -328,15 +346,33 @@ impl Sandbox for LocalSandbox {
         let place = path.owned();
         self.with(move |inner, running| async move {
             let _one = inner.writes.lock().await;
-            if inner.full.load(Ordering::Acquire) {
-                return Err(Error::new(Code::TooLarge, "the sandbox's disk is full: delete files first"));
-            }
+            inner.has_room()?;
             match how {
                 How::Replace => files::replace(&running, place, bytes).await,
                 How::Append => files::append(&running, place, bytes).await,
             }
         })
         .await
+    }
+
+    async fn edit(&self, path: Place<'_>, edit: &Edit) -> Result<Edited> {
+        edit.check().map_err(|why| rejected(why, path.path))?;
+        let (place, edit) = (path.owned(), edit.clone());
+        self.with(move |inner, running| async move {
+            let _one = inner.writes.lock().await;
+            inner.has_room()?;
+            files::edit(&running, place, edit).await
+        })
+        .await
+    }
+
+    async fn read_lines(&self, path: Place<'_>, range: LineRange) -> Result<Lines> {
+        let place = path.owned();
+        // A large file is not read to its end for a caller that no longer waits.
+        let cancelled = Cancelled::default();
+        let flag = Arc::clone(&cancelled.0);
+        self.with(move |_, running| async move { files::read_lines(&running, place, range, flag).await })
+            .await
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {

@@ -25,13 +25,16 @@ pub struct Edit {
 
 /// The result of an edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 #[serde(rename_all = "snake_case")]
 pub enum Edited {
     /// The file was changed.
     Done {
         /// The size of the file now, in bytes.
+        #[cfg_attr(feature = "ts", ts(type = "number"))]
         size: u64,
         /// The number of replaced occurrences.
+        #[cfg_attr(feature = "ts", ts(type = "number"))]
         replaced: u64,
     },
     /// The old text does not occur. Nothing was changed.
@@ -42,16 +45,20 @@ pub enum Edited {
     /// The old text occurs more than once. Nothing was changed.
     Ambiguous {
         /// The number of occurrences, at least 2. Overlapping occurrences count as one, unless there are no others.
+        #[cfg_attr(feature = "ts", ts(type = "number"))]
         occurrences: u64,
         /// The lines in which the first occurrences begin, counted from 1: at most [`MAX_NAMED_LINES`].
+        #[cfg_attr(feature = "ts", ts(type = "number[]"))]
         lines: Vec<u64>,
     },
 }
 
 /// The line in which a text would begin if white space were ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "ts", derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
 pub struct NearestLine {
     /// Its number, counted from 1.
+    #[cfg_attr(feature = "ts", ts(type = "number"))]
     pub number: u64,
     /// Its text: at most [`MAX_NEAREST_TEXT`] characters. Bytes that are not UTF-8 are replaced by U+FFFD.
     pub text: String,

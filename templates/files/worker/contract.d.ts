@@ -35,6 +35,15 @@ export interface Contract {
    */
   kozeWrite(input: Write): Promise<Reply<Written>>;
   /**
+   * Replaces text in a file atomically, serialized with every other write, append and edit of the same path. The
+   * file keeps its permission bits and all other bytes, and is unchanged if the edit fails.
+   */
+  kozeEdit(input: Edit): Promise<Reply<Edited>>;
+  /**
+   * Reads lines of a text file, from its start to the end of the range and no further.
+   */
+  kozeReadLines(input: ReadLines): Promise<Reply<Lines>>;
+  /**
    * Lists a directory in no particular order, without `.` and `..`.
    */
   kozeList(input: Path): Promise<Reply<Entries>>;
@@ -110,6 +119,56 @@ export type Code = "invalid_input" | "not_found" | "already_exists" | "is_direct
  * The output of a method without a result.
  */
 export type Done = Record<symbol, never>;
+
+/**
+ * A text to replace in a file.
+ */
+export type Edit = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`].
+ */
+path: string, 
+/**
+ * The bytes to replace, at least one and at most [`MAX_EDIT_TEXT`](crate::sandbox::MAX_EDIT_TEXT).
+ */
+old: Uint8Array, 
+/**
+ * The bytes that replace them, at most as many.
+ */
+new: Uint8Array, 
+/**
+ * Whether to replace every occurrence. Otherwise there must be exactly one.
+ */
+all: boolean, };
+
+/**
+ * The result of an edit.
+ */
+export type Edited = { "done": { 
+/**
+ * The size of the file now, in bytes.
+ */
+size: number, 
+/**
+ * The number of replaced occurrences.
+ */
+replaced: number, } } | { "not_found": { 
+/**
+ * Where it would occur if white space were ignored.
+ */
+nearest: NearestLine | null, } } | { "ambiguous": { 
+/**
+ * The number of occurrences, at least 2. Overlapping occurrences count as one, unless there are no others.
+ */
+occurrences: number, 
+/**
+ * The lines in which the first occurrences begin, counted from 1: at most [`MAX_NAMED_LINES`].
+ */
+lines: number[], } };
 
 /**
  * The entries of a directory.
@@ -204,6 +263,31 @@ retryable: boolean, };
 export type Kind = "file" | "directory" | "link" | "other";
 
 /**
+ * Lines of a file.
+ */
+export type Lines = { 
+/**
+ * The first characters of the range, as UTF-8.
+ */
+text: Uint8Array, 
+/**
+ * The number of characters of the whole range.
+ */
+chars: number, 
+/**
+ * Whether the file has fewer lines than the first one requested.
+ */
+pastEnd: boolean, 
+/**
+ * Whether something up to the end of the range is not text: then there are no lines.
+ */
+binary: boolean, 
+/**
+ * The size of the file.
+ */
+size: number, };
+
+/**
  * A symbolic link to create.
  */
 export type MakeLink = { 
@@ -219,6 +303,19 @@ path: string,
  * Its target, which may be any string.
  */
 target: string, };
+
+/**
+ * The line in which a text would begin if white space were ignored.
+ */
+export type NearestLine = { 
+/**
+ * Its number, counted from 1.
+ */
+number: number, 
+/**
+ * Its text: at most [`MAX_NEAREST_TEXT`] characters. Bytes that are not UTF-8 are replaced by U+FFFD.
+ */
+text: string, };
 
 /**
  * The input of a method without parameters.
@@ -336,6 +433,35 @@ offset: number,
  * Its maximum length, at most [`LARGEST_PIECE`].
  */
 limit: number, };
+
+/**
+ * Which lines of a file to read.
+ */
+export type ReadLines = { 
+/**
+ * As in [`Path`].
+ */
+root: string, 
+/**
+ * As in [`Path`].
+ */
+path: string, 
+/**
+ * The first line, counted from 1.
+ */
+first: number, 
+/**
+ * The last line; `null` for the last one of the file.
+ */
+last: number | null, 
+/**
+ * How many characters are returned, at most [`MAX_CHARS`](crate::sandbox::MAX_CHARS).
+ */
+maxChars: number, 
+/**
+ * Whether the bytes are returned as they are. Otherwise lines are joined by `\n`, without an end of the last one.
+ */
+verbatim: boolean, };
 
 /**
  * The error code.

@@ -7,8 +7,8 @@ import { DurableObject } from "cloudflare:workers";
 import { askedPort, newNonce } from "./calls.mjs";
 import { Canceled, Waiting } from "./waiting.mjs";
 
-/** @import { Cancel, Contract, Done, Entries, Exec, Expose, Exposed, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
-/** @import { Pack, Packed, Path, Piece, Read, Rename, Reply, SetMode, Stat, State } from "./contract" */
+/** @import { Cancel, Contract, Done, Edit, Edited, Entries, Exec, Expose, Exposed, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
+/** @import { Lines, Pack, Packed, Path, Piece, Read, ReadLines, Rename, Reply, SetMode, Stat, State } from "./contract" */
 /** @import { Unpack, Unpacked, Write, Written } from "./contract" */
 
 /**
@@ -89,6 +89,25 @@ export class KozeSandbox extends DurableObject {
    */
   kozeWrite(input) {
     return this.#call("kozeWrite", { ...input, bytes: [] }, { bytes: input.bytes });
+  }
+
+  /**
+   * @param {Edit} input
+   * @returns {Promise<Reply<Edited>>}
+   */
+  kozeEdit({ old, new: replacement, ...input }) {
+    const bytes = new Uint8Array(old.length + replacement.length);
+    bytes.set(old);
+    bytes.set(replacement, old.length);
+    return this.#call("kozeEdit", { ...input, old: old.length }, { bytes });
+  }
+
+  /**
+   * @param {ReadLines} input
+   * @returns {Promise<Reply<Lines>>}
+   */
+  kozeReadLines(input) {
+    return this.#call("kozeReadLines", input);
   }
 
   /**

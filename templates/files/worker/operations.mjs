@@ -81,6 +81,28 @@ export class Operations {
     });
   }
 
+  /** @param {koze.Edit} input @returns {Promise<koze.Reply<koze.Edited>>} */
+  async edit({ root, path, old, new: replacement, all }) {
+    return this.#calls.files([path], async () => {
+      const data = new Uint8Array(old.length + replacement.length);
+      data.set(old);
+      data.set(replacement, old.length);
+      const { ok } = await this.#ask({ edit: { root, path, old: old.length, all } }, { data });
+      return edited(ok);
+    });
+  }
+
+  /** @param {koze.ReadLines} input @returns {Promise<koze.Reply<koze.Lines>>} */
+  async readLines({ root, path, first, last, maxChars, verbatim }) {
+    return this.#calls.files([path], async () => {
+      const request = { root, path, first, last, max_chars: maxChars, verbatim };
+      const { ok, out } = await this.#ask({ read_lines: request }, { most: [LARGEST_PIECE, 0] });
+      const [pastEnd, binary] = [ok.past_end === true, ok.binary === true];
+      // The guest sends lines as it finds them, before it knows whether a later one is binary.
+      return { text: binary ? new Uint8Array() : out, chars: whole(ok.chars), pastEnd, binary, size: whole(ok.size) };
+    });
+  }
+
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
   async list({ root, path }) {
     return this.#calls.files([path], async () => {
@@ -194,6 +216,16 @@ function stat({ kind, target, size, mode }) {
   const link = kind === "link";
   const known = link || kind === "file" || kind === "directory" ? kind : "other";
   return { kind: known, target: link ? String(target) : null, size: whole(size), mode: whole(mode) };
+}
+
+/** @param {any} found @returns {koze.Edited} */
+function edited({ done, not_found: notFound, ambiguous }) {
+  if (done) return { done: { size: whole(done.size), replaced: whole(done.replaced) } };
+  if (ambiguous) {
+    return { ambiguous: { occurrences: whole(ambiguous.occurrences), lines: ambiguous.lines.map(whole) } };
+  }
+  const { nearest } = notFound;
+  return { not_found: { nearest: nearest ? { number: whole(nearest.number), text: String(nearest.text) } : null } };
 }
 
 /** Validates a number from the guest. @param {unknown} said */

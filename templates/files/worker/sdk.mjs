@@ -87,6 +87,16 @@ export class KozeSandbox extends Sandbox {
     return this.#operations.write(input);
   }
 
+  /** @param {koze.Edit} input @returns {Promise<koze.Reply<koze.Edited>>} */
+  async kozeEdit(input) {
+    return this.#operations.edit(input);
+  }
+
+  /** @param {koze.ReadLines} input @returns {Promise<koze.Reply<koze.Lines>>} */
+  async kozeReadLines(input) {
+    return this.#operations.readLines(input);
+  }
+
   /** @param {koze.Path} input @returns {Promise<koze.Reply<koze.Entries>>} */
   async kozeList(input) {
     return this.#operations.list(input);

@@ -6,6 +6,7 @@ mod command;
 #[cfg(target_os = "linux")]
 mod generated;
 mod in_process;
+mod operations;
 #[cfg(target_os = "linux")]
 mod plain;
 mod process;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     let code = run(
         &arguments,
         hosts(),
-        [schema::trials(), process::trials(), session::trials(), store::trials()]
+        [schema::trials(), process::trials(), session::trials(), store::trials(), operations::trials()]
             .into_iter()
             .flatten()
             .collect(),

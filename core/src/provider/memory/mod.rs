@@ -14,8 +14,8 @@ use super::{Info, Opened, Provider, Settings};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SessionId};
 use crate::sandbox::{
-    Capabilities, Command, Entry, Output, Piece, Place, ProcessId, ProcessInfo, Program, Sandbox, Stat,
-    Status, Write,
+    Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
+    ProcessInfo, Program, Sandbox, Stat, Status, Write,
 };
 
 /// A provider of sandboxes in memory. A clone shares them.
@@ -115,6 +115,14 @@ impl Sandbox for MemorySandbox {
 
     async fn write(&self, path: Place<'_>, bytes: Vec<u8>, how: Write) -> Result<u64> {
         lock(&self.tree).write(path, &bytes, how)
+    }
+
+    async fn edit(&self, path: Place<'_>, edit: &Edit) -> Result<Edited> {
+        lock(&self.tree).edit(path, edit)
+    }
+
+    async fn read_lines(&self, path: Place<'_>, range: LineRange) -> Result<Lines> {
+        lock(&self.tree).read_lines(path, range)
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::error::{Code, Error, Result};
-use crate::sandbox::{Entry, Kind, Piece, Place, Stat, Write};
+use crate::sandbox::{
+    Edit, Edited, Entry, Kind, LineRange, LineReader, Lines, Piece, Place, Stat, Write, rejected,
+};
+use koze_protocol::edit::Applied;
 
 /// The maximum total size of all files in bytes.
 const LIMIT: usize = 16 * 1024 * 1024;
@@ -43,10 +46,7 @@ impl Tree {
     }
 
     pub(super) fn read(&self, place: Place, offset: u64, limit: u64) -> Result<Piece> {
-        let path = self.resolve(place, true)?;
-        let Node { what: What::File(bytes), .. } = self.node(&path, place)? else {
-            return Err(is_directory(place));
-        };
+        let bytes = self.file(place)?;
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
         let end = start.saturating_add(usize::try_from(limit).unwrap_or(usize::MAX)).min(bytes.len());
         Ok(Piece { bytes: bytes[start..end].to_vec(), size: bytes.len() as u64 })
@@ -73,6 +73,24 @@ impl Tree {
         let size = content.len() as u64;
         self.nodes.insert(path, Node { mode, what: What::File(content) });
         Ok(size)
+    }
+
+    pub(super) fn edit(&mut self, place: Place, edit: &Edit) -> Result<Edited> {
+        edit.check().map_err(|why| rejected(why, place.path))?;
+        match edit.apply(self.file(place)?).map_err(|why| rejected(why, place.path))? {
+            Applied::Changed { content, replaced } => {
+                let size = self.write(place, &content, Write::Replace)?;
+                Ok(Edited::Done { size, replaced })
+            }
+            Applied::Unchanged(edited) => Ok(edited),
+        }
+    }
+
+    pub(super) fn read_lines(&self, place: Place, range: LineRange) -> Result<Lines> {
+        let mut reader = LineReader::new(range)?;
+        let bytes = self.file(place)?;
+        reader.feed(bytes);
+        Ok(reader.finish(bytes.len() as u64))
     }
 
     pub(super) fn list(&self, place: Place) -> Result<Vec<Entry>> {
@@ -169,6 +187,14 @@ impl Tree {
         self.nodes.remove(&old);
         self.nodes.insert(new, moved);
         Ok(())
+    }
+
+    /// Returns the content of a file.
+    fn file(&self, place: Place) -> Result<&[u8]> {
+        match &self.node(&self.resolve(place, true)?, place)?.what {
+            What::File(bytes) => Ok(bytes),
+            _ => Err(is_directory(place)),
+        }
     }
 
     fn bytes(&self) -> usize {

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::super::super::LocalSandbox;
 use super::frame::Answer;
 use super::{Object, Shared};
 use koze_core::contract::{
-    Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, MakeLink, Nothing, Open, Opened, Output, Path,
-    Piece, Read, Reason, Rename, SetMode, State, Unopened, Write, Written,
+    Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, Lines, MakeLink, Nothing, Open, Opened, Output,
+    Path, Piece, Read, ReadLines, Reason, Rename, SetMode, State, Unopened, Write, Written,
 };
 use koze_core::error::{Code, Error};
 use koze_core::provider::{Provider, Settings};
-use koze_core::sandbox::{self, Command, Place, Sandbox, Status};
+use koze_core::sandbox::{self, Command, Edit, LineRange, Place, Sandbox, Status};
 use koze_core::session::SLEEP_AFTER;
 
 /// Calls a method on the sandbox of an object.
@@ -37,6 +37,8 @@ pub(super) async fn call(
         "kozeExec" => exec(&sandbox, read(input)?).await,
         "kozeRead" => read_piece(&sandbox, &read(input)?).await,
         "kozeWrite" => write(&sandbox, &read(input)?, bytes).await,
+        "kozeEdit" => edit(&sandbox, &read(input)?, bytes).await,
+        "kozeReadLines" => read_lines(&sandbox, &read(input)?).await,
         "kozeList" => {
             let entries = sandbox.list(read::<Path>(input)?.borrowed()).await.map_err(failure)?;
             answer(&Entries { entries })
@@ -121,6 +123,35 @@ async fn write(sandbox: &LocalSandbox, input: &Write, bytes: &[u8]) -> Result<An
     let to = Place { root: &input.root, path: &input.path };
     let size = sandbox.write(to, bytes.to_vec(), how).await.map_err(failure)?;
     answer(&Written { size })
+}
+
+/// The input of `kozeEdit`: its bytes are the old text and then the new one.
+#[derive(Deserialize)]
+struct FramedEdit {
+    root: String,
+    path: String,
+    /// The length of the old text.
+    old: usize,
+    all: bool,
+}
+
+async fn edit(sandbox: &LocalSandbox, input: &FramedEdit, bytes: &[u8]) -> Result<Answer, Failure> {
+    let (old, new) =
+        bytes.split_at_checked(input.old).ok_or_else(|| invalid("`old` is too long".to_owned()))?;
+    let edit = Edit { old: old.to_vec(), new: new.to_vec(), all: input.all };
+    let edited =
+        sandbox.edit(Place { root: &input.root, path: &input.path }, &edit).await.map_err(failure)?;
+    answer(&edited)
+}
+
+async fn read_lines(sandbox: &LocalSandbox, input: &ReadLines) -> Result<Answer, Failure> {
+    let &ReadLines { first, last, max_chars, verbatim, .. } = input;
+    let range = LineRange { first, last, max_chars: max_chars.into(), verbatim };
+    let from = Place { root: &input.root, path: &input.path };
+    let sandbox::Lines { text, chars, past_end, binary, size } =
+        sandbox.read_lines(from, range).await.map_err(failure)?;
+    let value = Lines { text: ByteBuf::new(), chars, past_end, binary, size };
+    Ok(Answer { bytes: vec![("text", text.into_bytes())], ..answer(&value)? })
 }
 
 fn exposable(input: &Expose) -> crate::Result<()> {

@@ -165,9 +165,10 @@ fn in_javascript<T: Serialize + 'static>(method: &str, input: &T) -> Answer<JsVa
         let message = format!("the input of `{method}` cannot be serialized: {error}");
         Refused::Error(Error::new(Code::Internal, message))
     };
-    // Only `Write` contains bytes and is converted value by value. Everything else is passed as one JSON string,
-    // because each separate value would cost a call to JavaScript.
-    if TypeId::of::<T>() == TypeId::of::<contract::Write>() {
+    // Inputs that contain bytes are converted value by value. Everything else is passed as one JSON string, because each
+    // separate value would cost a call to JavaScript.
+    let has_bytes = [TypeId::of::<contract::Write>(), TypeId::of::<contract::Edit>()];
+    if has_bytes.contains(&TypeId::of::<T>()) {
         let serializer = Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
         return input.serialize(&serializer).map_err(|error| wrong(&error));
     }

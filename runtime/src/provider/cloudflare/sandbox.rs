@@ -14,8 +14,8 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
 use koze_core::provider::memory::MemoryProcess;
 use koze_core::sandbox::{
-    Capabilities, Command, Entry, MaybeSend, Output, Piece, Place, ProcessId, ProcessInfo, Program, Sandbox,
-    Stat, Status, Write,
+    Capabilities, Command, Edit, Edited, Entry, LineRange, LineReader, Lines, MaybeSend, Output, Piece,
+    Place, ProcessId, ProcessInfo, Program, Sandbox, Stat, Status, Write, rejected,
 };
 use koze_core::time::{millis, now};
 use koze_core::transfer::pieces;
@@ -196,6 +196,39 @@ impl Sandbox for CloudflareSandbox {
         let input = contract::Write { root, path, bytes: bytes.into(), append: how == Write::Append };
         let written = self.call(async |object: &Object| object.write(&input, WITHIN).await).await?;
         Ok(written.size)
+    }
+
+    async fn edit(&self, path: Place<'_>, edit: &Edit) -> Result<Edited> {
+        edit.check().map_err(|why| rejected(why, path.path))?;
+        let input = contract::Edit {
+            root: path.root.into(),
+            path: path.path.into(),
+            old: edit.old.clone().into(),
+            new: edit.new.clone().into(),
+            all: edit.all,
+        };
+        self.call(async |object: &Object| object.edit(&input, WITHIN).await).await
+    }
+
+    async fn read_lines(&self, path: Place<'_>, range: LineRange) -> Result<Lines> {
+        LineReader::new(range)?;
+        let input = contract::ReadLines {
+            root: path.root.into(),
+            path: path.path.into(),
+            first: range.first.min(FURTHEST),
+            last: range.last.map(|last| last.min(FURTHEST)),
+            max_chars: u32::try_from(range.max_chars).unwrap_or(u32::MAX),
+            verbatim: range.verbatim,
+        };
+        let lines = self.call(async |object: &Object| object.read_lines(&input, WITHIN).await).await?;
+        let wrong = |_| wrong_reply("kozeReadLines", &"the text is not UTF-8");
+        Ok(Lines {
+            text: String::from_utf8(lines.text.into_vec()).map_err(wrong)?,
+            chars: lines.chars,
+            past_end: lines.past_end,
+            binary: lines.binary,
+            size: lines.size,
+        })
     }
 
     async fn list(&self, path: Place<'_>) -> Result<Vec<Entry>> {

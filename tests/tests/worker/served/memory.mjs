@@ -146,6 +146,28 @@ export class Plain extends DurableObject {
     });
   }
 
+  /** @param {contract.Edit} input @returns {Promise<contract.Reply<contract.Edited>>} */
+  kozeEdit({ path, old, new: replacement, all }) {
+    return this.opened(async () => {
+      const before = await this.file(path);
+      if (!before) return failed("not_found", `${path} does not exist`);
+      // One character for each byte, so that every byte can be searched for.
+      const binary = (/** @type {Uint8Array} */ bytes) => Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+      const parts = binary(before).split(binary(old));
+      const occurrences = parts.length - 1;
+      if (occurrences === 0) return done({ not_found: { nearest: { number: 1, text: "nearest" } } });
+      if (occurrences > 1 && !all) return done({ ambiguous: { occurrences, lines: [1, 2] } });
+      const after = Uint8Array.from(parts.join(binary(replacement)), (character) => character.charCodeAt(0));
+      this.files.set(path, after);
+      return done({ done: { size: after.length, replaced: occurrences } });
+    });
+  }
+
+  /** Returns the input as the text. @param {contract.ReadLines} input @returns {Promise<contract.Reply<contract.Lines>>} */
+  kozeReadLines(input) {
+    return this.opened(() => done({ text: text(JSON.stringify(input)), chars: 7, pastEnd: true, binary: true, size: 2 ** 40 }));
+  }
+
   /** @param {contract.Path} input @returns {Promise<contract.Reply<contract.Entries>>} */
   kozeList(input) {
     return this.opened(() => {
