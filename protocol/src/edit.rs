@@ -288,7 +288,7 @@ mod tests {
                     prop_assert_eq!(replaced, count);
                 }
                 Applied::Unchanged(Edited::NotFound { .. }) => prop_assert_eq!(count, 0),
-                other => prop_assert!(false, "{:?}", other),
+                other @ Applied::Unchanged(_) => prop_assert!(false, "{:?}", other),
             }
             let starts = content.char_indices().filter(|(at, _)| content[*at..].starts_with(&old)).count();
             match once(content.as_bytes(), old.as_bytes(), new.as_bytes()) {

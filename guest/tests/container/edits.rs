@@ -113,7 +113,7 @@ fn at_once() {
     let stage = Stage::new();
     let clients = [stage.client(), stage.client(), stage.client(), stage.client()];
     let path = stage.path("file");
-    fs::write(&path, (0..40).map(|number| format!("<{number}>\n")).collect::<String>()).unwrap();
+    fs::write(&path, (0..40).map(|number| format!("<{number}>\n")).collect::<Vec<_>>().concat()).unwrap();
     std::thread::scope(|scope| {
         for number in 0..40 {
             let (client, path) = (&clients[number % 4], &path);
@@ -125,7 +125,7 @@ fn at_once() {
         }
     });
     let text = fs::read_to_string(&path).unwrap();
-    let edited: String = (0..40).map(|number| format!("[{number}]\n")).collect();
+    let edited = (0..40).map(|number| format!("[{number}]\n")).collect::<Vec<_>>().concat();
     assert_eq!(text, edited + &"+\n".repeat(40));
     assert_eq!(names(stage.dir.path()), ["file"]);
 }

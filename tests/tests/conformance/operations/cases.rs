@@ -167,7 +167,7 @@ async fn sizes<S: Sandbox>(sandbox: &S) -> Result<()> {
 
 /// Edits and appends at once: each of them is there afterward.
 async fn nothing_is_lost<S: Sandbox>(sandbox: &S) -> Result<()> {
-    let start: String = (0..100).map(|number| format!("<{number}>\n")).collect();
+    let start = (0..100).map(|number| format!("<{number}>\n")).collect::<Vec<_>>().concat();
     write(sandbox, start.as_bytes()).await?;
     let edits = try_join_all((0..100).map(async |number| {
         let (old, new) = (format!("<{number}>"), format!("[{number}]"));

@@ -61,7 +61,7 @@ mod local {
                 argv: ["bash", "-c", script].map(str::to_owned).to_vec(),
                 working_dir: "/workspace".to_owned(),
                 env: Vec::new(),
-                timeout: Duration::from_secs(60),
+                timeout: Duration::from_mins(1),
                 max_output: 1000,
             };
             let output = sandbox.exec(command).await?;
