@@ -1,4 +1,5 @@
-//! What `edit` and `read_lines` of every provider's sandbox must do.
+//! What `edit` and `read_lines` of every provider's sandbox must do. The Worker of the tests contains a copy of this file, in which
+//! `koze_core` is `koze`.
 
 use futures_util::future::try_join_all;
 use koze_core::sandbox::{

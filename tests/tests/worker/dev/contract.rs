@@ -57,6 +57,8 @@ fn unopened(dev: &Dev) {
         ["kozeExec", exec(&json!(["true"]), json!({}))],
         ["kozeRead", with(at("/workspace/a"), json!({ "offset": 0, "limit": 1 }))],
         ["kozeWrite", with(at("/workspace/a"), json!({ "bytes": bytes("a"), "append": false }))],
+        ["kozeEdit", with(at("/workspace/a"), json!({ "old": bytes("a"), "new": bytes("b"), "all": false }))],
+        ["kozeReadLines", with(at("/workspace/a"), json!({ "first": 1, "last": null, "maxChars": 9, "verbatim": false }))],
         ["kozeList", at("/workspace")],
         ["kozeStat", at("/workspace")],
         ["kozeMakeDir", at("/workspace/a")],

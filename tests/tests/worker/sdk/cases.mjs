@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
+import { edits } from "./edits.mjs";
 
 /** Waits for a condition, with a generous timeout. */
 export async function eventually(what, holds) {
@@ -46,6 +47,8 @@ function bounded(text, limit) {
 
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
 export const cases = {
+  ...edits,
+
   async "an output is exact"(s) {
     const done = await s.exec(["bash", "-c", "printf 'one\\n\\n'; echo two >&2; exit 3"]);
     assert.deepEqual([String(done.stdout), String(done.stderr), done.exitCode, done.timedOut], ["one\n\n", "two\n", 3, false]);

@@ -29,6 +29,14 @@ const NAIVE_APPEND = `async kozeWrite({ path, bytes, append }) {
   }
   async unused(`;
 
+const NAIVE_EDIT = `async kozeEdit({ root, path, old, new: replacement }) {
+    const { value } = await this.kozeRead({ root, path, offset: 0, limit: 8 << 20 });
+    const [text, from, to] = [value.bytes, old, replacement].map((bytes) => new TextDecoder().decode(bytes));
+    const { value: { size } } = await this.kozeWrite({ root, path, bytes: new TextEncoder().encode(text.replace(from, to)), append: false });
+    return { ok: true, value: { done: { size, replaced: 1 } } };
+  }
+  async unused(`;
+
 const UNSTREAMED = `async kozePack() {
     return { ok: false, error: { code: "unstreamed", message: "", retryable: false } };
   }
@@ -38,6 +46,7 @@ const naive = (name, method, to, fails) => ({ name, file: "sdk.mjs", from: `asyn
 const sdk = (name, from, to, fails) => ({ name, file: "sdk.mjs", from, to, fails });
 const placed = (name, from, to, fails) => ({ name, file: "placed.mjs", from, to, fails });
 const waiting = (name, from, to, fails) => ({ name, file: "waiting.mjs", from, to, fails });
+const operations = (name, from, to, fails) => ({ name, file: "operations.mjs", from, to, fails });
 const calls = (name, from, to, fails) => ({ name, file: "calls.mjs", from, to, fails });
 const entry = (name, from, to, fails) => ({ name, file: "worker.mjs", from, to, fails });
 
@@ -60,6 +69,9 @@ export const mutations = [
   naive("binary-as-base64", "kozeRead", NAIVE_READ, "files hold any bytes"),
   naive("32-MiB", "kozeRead", NAIVE_READ, "files may be large"),
   naive("append-over-all", "kozeWrite", NAIVE_APPEND, "bytes are appended atomically"),
+  naive("edit-in-two-steps", "kozeEdit", NAIVE_EDIT, "edits and appends at once are all there"),
+  naive("edit-as-text", "kozeEdit", NAIVE_EDIT, "a text in a file is replaced"),
+  operations("half-a-binary", `binary ? new Uint8Array() : out`, `out`, "lines of a binary file are not returned"),
   naive("file-by-file", "kozePack", UNSTREAMED, "a tree is copied to another sandbox as one stream"),
   // The guest.
   placed("left-behind", `; rm -f "$p"`, ``, "nothing is left behind"),

@@ -273,6 +273,14 @@ class Sandbox {
     return this.call("kozeWrite", { root, path, bytes: new Bytes(bytes), append });
   }
 
+  edit(path, old, replacement, { root = "/", all = false } = {}) {
+    return this.call("kozeEdit", { root, path, old: new Bytes(old), new: new Bytes(replacement), all });
+  }
+
+  lines(path, { root = "/", first = 1, last = null, maxChars = 1000, verbatim = false } = {}) {
+    return this.call("kozeReadLines", { root, path, first, last, maxChars, verbatim });
+  }
+
   list(path, root = "/") {
     return this.call("kozeList", { root, path }).then(({ entries }) => entries);
   }

@@ -56,8 +56,11 @@ fn two_images() -> Worker {
     // It also contains custom code next to the tools: see `own.rs`.
     let own = fs::read(root().join("tests/tests/worker/served/own.rs")).expect("the program");
     worker.project.write("src/own.rs", own);
-    let store = fs::read_to_string(root().join("tests/tests/conformance/store/cases.rs")).expect("the cases");
-    worker.project.write("src/store.rs", store.replace("koze_core", "koze"));
+    for module in ["operations", "store"] {
+        let cases = format!("tests/tests/conformance/{module}/cases.rs");
+        let cases = fs::read_to_string(root().join(cases)).expect("the cases");
+        worker.project.write(format!("src/{module}.rs"), cases.replace("koze_core", "koze"));
+    }
     let manifest = worker.project.read("Cargo.toml");
     let with_futures = manifest.replace("[dependencies]\n", "[dependencies]\nfutures-util = \"0.3\"\n");
     assert_ne!(manifest, with_futures, "there is a table of dependencies");
@@ -70,7 +73,9 @@ fn two_images() -> Worker {
         Some(answer) => answer,
         None => generated::serve(request, env).await,
     }\n";
-    let lib = lib.replace(serve, with_own).replace(module, "mod generated;\nmod own;\nmod store;\n");
+    let lib = lib
+        .replace(serve, with_own)
+        .replace(module, "mod generated;\nmod operations;\nmod own;\nmod store;\n");
     worker.project.write("src/lib.rs", lib);
     worker
 }

@@ -22,6 +22,7 @@ async fn told(what: &str, request: &mut Request, env: &Env) -> Result<Response> 
     let body = request.text().await?;
     let told = match what {
         "store" => store(env, value("session")).await,
+        "operations" => operations(env, value("session")).await,
         "hibernated" => hibernated(env, value("session")).await,
         _ if value("class") == "python" => {
             by_key(&env.python_sandbox().get(value("key"))?, what, value("path"), body).await
@@ -42,6 +43,13 @@ async fn store(env: &Env, session: &str) -> koze::Result<String> {
     };
     let (store, other) = (store(session.to_owned())?, store(format!("{session}-2"))?);
     crate::store::check(&store, &other).await.map(|cases| format!("{cases} cases"))
+}
+
+/// Checks the operations of a sandbox of a session.
+async fn operations(env: &Env, session: &str) -> koze::Result<String> {
+    let session = env.session(SessionId::new("default", session)?);
+    let sandbox = session.sandbox("default").await?;
+    crate::operations::check(&sandbox).await.map(|cases| format!("{cases} cases"))
 }
 
 /// Lists the sleeping sandboxes of a session, each with its image and whether it was last used today.
