@@ -1,16 +1,20 @@
 //! Errors of tool calls and of operations on sandboxes.
 
+mod source;
+
 use std::fmt;
-use std::sync::Arc;
 
 pub use koze_protocol::Code;
 use serde::{Deserialize, Serialize};
+
+use self::source::Source;
 
 /// An error of a tool call. Its message states the problem and the remedy. It never contains host paths, secrets or stack
 /// traces.
 ///
 /// Its [source](std::error::Error::source) may contain them. It is for the logs of the host: no result of a tool includes
-/// it, it is not serialized, and it does not matter for equality.
+/// it, it is not serialized, and it does not matter for equality. A Worker keeps it with the feature `tracing` of `koze`
+/// only.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Error {
     /// The kind of the error.
@@ -18,19 +22,19 @@ pub struct Error {
     /// One sentence for the model or person that made the call.
     pub message: String,
     #[serde(skip)]
-    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    source: Source,
 }
 
 impl Error {
     /// Creates an error.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Error { code, message: message.into(), source: None }
+        Error { code, message: message.into(), source: Source::default() }
     }
 
     /// Adds the error that caused this one.
     #[must_use]
     pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
-        Error { source: Some(Arc::new(source)), ..self }
+        Error { source: Source::new(source), ..self }
     }
 }
 
@@ -42,7 +46,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.source.get()
     }
 }
 
