@@ -7,12 +7,18 @@
 //!
 //! A method returns a [`Reply`] and never throws: exceptions come from the platform.
 
+mod process;
+
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 pub use koze_protocol::edit::Edited;
 pub use koze_protocol::{Code, Entry, Stat};
 
+pub use self::process::{
+    Chunk, Ended, OneProcess, OutputStream, ProcessInfo, ProcessOutput, Processes, ReadProcess,
+    ResizeProcess, SignalProcess, Size, Start, Started, Taken, WaitProcess, WriteProcess,
+};
 use crate::sandbox::Status;
 
 /// The binding of the class `KozeSessions`, which lists the sandboxes of each session.
@@ -41,6 +47,34 @@ macro_rules! contract_methods {
             /// what they have created is removed. A call that arrives later is canceled on arrival. Canceling starts
             /// nothing, and succeeds for finished calls.
             cancel "kozeCancel" Cancel => Done;
+            /// Starts a program that runs on after the call, and gives its ID. It is started as `kozeExec` starts one, with pipes
+            /// or a terminal, and what it writes is kept for readers within its buffer. It ends when the sandbox sleeps or
+            /// is destroyed; one that has ended is kept until others need its room.
+            ///
+            /// This and the next methods answer `not_found` where there is no such process. None but this one starts the
+            /// container.
+            start "kozeStart" Start => Started;
+            /// Whether there is such a process, running or kept.
+            process "kozeProcess" OneProcess => ProcessInfo;
+            /// All processes that run or are kept, the oldest first.
+            processes "kozeProcesses" Nothing => Processes;
+            /// What a process has written from a cursor on, once there is something, it has ended, or the time is up.
+            /// A cursor beyond the output is `invalid_input`. Where the buffer blocks the program, what lies before the cursor
+            /// may go for new output.
+            ///
+            /// `waiting` is as for `kozeExec`, but nothing is killed.
+            read_process "kozeReadProcess" ReadProcess, waiting => ProcessOutput;
+            /// Writes to the standard input of a process, or types on its terminal, until all was taken or the time is up.
+            /// `invalid_input` where it is closed. `waiting` as above.
+            write_process "kozeWriteProcess" WriteProcess, waiting => Taken;
+            /// Closes the standard input of a process, or types the end-of-file character. Done is also what was closed.
+            close_process "kozeCloseProcess" OneProcess => Done;
+            /// Sends a signal to the process group of a process; KILL to all that came of it. Nothing where it has ended.
+            signal_process "kozeSignalProcess" SignalProcess => Done;
+            /// Sets the size of the terminal of a process.
+            resize_process "kozeResizeProcess" ResizeProcess => Done;
+            /// Waits until a process has ended, or the time is up. `waiting` as above.
+            wait_process "kozeWaitProcess" WaitProcess, waiting => Ended;
             /// Reads part of a file: at most `limit` bytes from `offset`, fewer only at the end of the file.
             read "kozeRead" Read => Piece;
             /// Writes a file, and creates missing parent directories. The file is replaced or appended to atomically,

@@ -5,6 +5,9 @@ use std::collections::VecDeque;
 /// The overhead that a part counts in addition to its bytes.
 const PART: usize = 16;
 
+/// The maximum number of parts of a read.
+const PARTS: usize = 4096;
+
 /// The output of a process. A cursor is a position: the number of preceding bytes over all streams.
 #[derive(Debug)]
 pub struct Recording {
@@ -92,7 +95,7 @@ impl Recording {
         let mut piece = Piece { next: from, dropped: from - cursor, ..Piece::default() };
         let until = self.end.min(from.saturating_add(limit as u64));
         let mut at = self.first_part(from);
-        while piece.next < until {
+        while piece.next < until && piece.parts.len() < PARTS {
             let Some(part) = self.parts.get(at) else { break };
             let end = part.end.min(until);
             let (first, last) = (distance(self.start, piece.next), distance(self.start, end));

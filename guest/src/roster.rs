@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use crate::message::{Code, Fault};
 
+/// The smallest and the largest buffer of a process, in bytes.
+pub const BUFFER: std::ops::RangeInclusive<usize> = (4 << 10)..=(8 << 20);
 /// The maximum number of running processes.
 pub const RUNNING: usize = 64;
 /// The maximum number of ended processes that are kept.

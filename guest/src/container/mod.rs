@@ -4,7 +4,7 @@
 //!
 //! - the first thread reaps processes and handles the signals that stop the container;
 //! - one thread holds the connections that have not authenticated yet (`accept`);
-//! - one thread drains the output of background programs (`drain`);
+//! - one thread drains the output of background programs (`drain`), and one reads that of processes (`process`);
 //! - the others serve one connection or work on one call each (`pool`). Everything that takes long runs there.
 //!
 //! In the container of Cloudflare's Sandbox SDK another program is the first process, and the guest runs next to it
@@ -27,6 +27,7 @@ pub mod frame;
 mod harden;
 mod link;
 mod pool;
+mod process;
 mod programs;
 pub mod request;
 mod staging;
@@ -56,6 +57,7 @@ use self::frame::Decoder;
 use self::harden::Weak;
 use self::link::Link;
 use self::pool::Pool;
+use self::process::Processes;
 use self::programs::{Programs, Running};
 use self::token::Token;
 use self::wakeup::Wakeup;
@@ -86,6 +88,7 @@ struct Guest {
     token: Token,
     environment: Environment,
     programs: Programs,
+    processes: Processes,
     drain: Drain,
     pool: Pool,
     connections: Mutex<VecDeque<Arc<Link>>>,
@@ -228,6 +231,7 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
         token,
         environment: Environment::of_the_container(&own),
         programs: Programs::default(),
+        processes: Processes::new().map_err(at(threads))?,
         drain: Drain::new().map_err(at(threads))?,
         pool: Pool::new().map_err(at(threads))?,
         connections: Mutex::default(),

@@ -57,6 +57,12 @@ impl Programs {
         }
     }
 
+    /// Sends a signal to the process group of one; KILL to all that came of it. Nothing happens where it has ended.
+    pub(super) fn signal(&self, running: &Running, signal: i32) -> Result<(), Fault> {
+        let _all = self.running();
+        if running.code.get().is_none() { process::signal(running.pid, signal) } else { Ok(()) }
+    }
+
     /// Sends SIGTERM to a program.
     pub(super) fn ask_to_end(&self, running: &Running) {
         let _all = self.running();

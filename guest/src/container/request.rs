@@ -68,6 +68,24 @@ pub enum Request {
     /// Create the serialized file or tree at a path that does not exist yet, completely or not at all. Stream 0: the
     /// serialized bytes. Returns [`Done::Size`], the total size of its files.
     Unpack(Place),
+    /// Start a program that runs on. [`Done::Started`].
+    Start(Start),
+    /// Whether there is such a process. [`Done::Process`].
+    Process(OneProcess),
+    /// All processes, the oldest first. Stream 1: a JSON list of [`ProcessInfo`]. [`Done::Nothing`].
+    Processes {},
+    /// What a process writes, once there is something. Stream 1: its bytes. [`Done::Output`].
+    ReadProcess(ReadProcess),
+    /// Write to the standard input of a process. Stream 0: the bytes. [`Done::Taken`].
+    WriteProcess(WriteProcess),
+    /// Close the standard input of a process. [`Done::Nothing`].
+    CloseProcess(OneProcess),
+    /// Send a signal. [`Done::Nothing`].
+    SignalProcess(SignalProcess),
+    /// Set the size of a terminal. [`Done::Nothing`].
+    ResizeProcess(ResizeProcess),
+    /// Wait for the end of a process. [`Done::Exit`].
+    WaitProcess(WaitProcess),
     /// Kill every process but the guest. Returns [`Done::Nothing`].
     KillAll {},
 }
@@ -180,6 +198,91 @@ pub struct Pack {
     pub except: String,
 }
 
+/// A program that runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Start {
+    /// As in [`Exec`].
+    pub argv: Vec<String>,
+    /// As in [`Exec`].
+    pub cwd: String,
+    /// As in [`Exec`].
+    #[serde(default)]
+    pub env: Vec<(String, String)>,
+    /// The size of its terminal; without one, it has pipes.
+    pub terminal: Option<Size>,
+    /// How many bytes of its output are kept.
+    pub buffer: u64,
+    /// Whether the oldest go when there are more. Otherwise the program waits.
+    pub drop_oldest: bool,
+}
+
+/// The size of a terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Size {
+    /// Its rows.
+    pub rows: u16,
+    /// Its columns.
+    pub columns: u16,
+}
+
+/// A process.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct OneProcess {
+    /// Its ID.
+    pub id: String,
+}
+
+/// What to read of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ReadProcess {
+    /// Its ID.
+    pub id: String,
+    /// Where it begins.
+    pub cursor: u64,
+    /// How long it is at most, in bytes.
+    pub limit: u64,
+    /// How long to wait for something, in milliseconds.
+    pub wait_ms: u64,
+}
+
+/// What to write to a process.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct WriteProcess {
+    /// Its ID.
+    pub id: String,
+    /// How long to wait for it to be read, in milliseconds.
+    pub wait_ms: u64,
+}
+
+/// A signal to a process.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct SignalProcess {
+    /// Its ID.
+    pub id: String,
+    /// The signal's number.
+    pub signal: i32,
+}
+
+/// The size of a process's terminal.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ResizeProcess {
+    /// Its ID.
+    pub id: String,
+    /// As in [`Size`].
+    pub rows: u16,
+    /// As in [`Size`].
+    pub columns: u16,
+}
+
+/// How long to wait for a process.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct WaitProcess {
+    /// Its ID.
+    pub id: String,
+    /// In milliseconds.
+    pub timeout_ms: u64,
+}
+
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -219,6 +322,34 @@ pub enum Done {
         /// The size of the file, in bytes.
         size: u64,
     },
+    /// A process runs.
+    Started {
+        /// Its ID.
+        id: String,
+    },
+    /// A process is there.
+    Process(ProcessInfo),
+    /// What a process has written.
+    Output {
+        /// The cursor after it.
+        next: u64,
+        /// How many bytes before it are not kept any more.
+        dropped: u64,
+        /// Of which stream, and how long, its parts are.
+        chunks: Vec<(u8, u64)>,
+        /// Its exit code, where it has ended and all was read that it wrote before.
+        exit: Option<i32>,
+    },
+    /// What was written to a process.
+    Taken {
+        /// In bytes.
+        taken: u64,
+    },
+    /// A process has ended, or the time is up.
+    Exit {
+        /// Its exit code, where it has ended.
+        exit: Option<i32>,
+    },
     /// What is at a place.
     Stat(Stat),
     /// No result.
@@ -233,6 +364,19 @@ pub struct Listed<'a> {
     /// Its metadata, in the same object.
     #[serde(flatten)]
     pub stat: &'a Stat,
+}
+
+/// A process that runs or is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProcessInfo {
+    /// Its ID.
+    pub id: String,
+    /// Its program, as it was given.
+    pub program: String,
+    /// Whether it has a terminal.
+    pub terminal: bool,
+    /// Its exit code, where it has ended.
+    pub exit: Option<i32>,
 }
 
 #[cfg(test)]

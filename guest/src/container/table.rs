@@ -121,7 +121,10 @@ impl Table {
             Fault::new(Code::InvalidInput, format!("the guest does not understand the request: {error}"))
         });
         // It is unknown whether an invalid request sends data, so data is accepted.
-        let takes = matches!(request, Ok(Request::Write(_) | Request::Edit(_) | Request::Unpack(_)) | Err(_));
+        let takes = matches!(
+            request,
+            Ok(Request::Write(_) | Request::Edit(_) | Request::Unpack(_) | Request::WriteProcess(_)) | Err(_)
+        );
         let streams = Arc::new(Streams::new(takes));
         self.open.insert(call, Open::Working(Arc::clone(&streams)));
         Ok(Some(NewCall { call, request, streams, held }))

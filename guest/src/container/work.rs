@@ -13,7 +13,9 @@ use super::call::{Call, End, Reader, Writer};
 use super::edit;
 use super::exec::exec;
 use super::frame::PIECE;
-use super::request::{Done, Exec, Listed, MakeLink, Pack, Read, ReadLines, Rename, Request, SetMode, Write};
+use super::request::{
+    Done, Exec, Listed, MakeLink, OneProcess, Pack, Read, ReadLines, Rename, Request, SetMode, Write,
+};
 use super::staging::Staging;
 use super::streams::Stopped;
 use crate::files::{self, Made};
@@ -71,6 +73,15 @@ fn one(guest: &Guest, call: &Call, request: Request, held: Held) -> Result<Done,
         }
         Request::Pack(what) => pack(call, what)?,
         Request::Unpack(place) => unpack(call, &place)?,
+        Request::Start(what) => guest.processes.start(guest, what, held)?,
+        Request::Process(OneProcess { id }) => guest.processes.info(&id)?,
+        Request::Processes {} => processes(guest, call)?,
+        Request::ReadProcess(what) => guest.processes.read(call, &what)?,
+        Request::WriteProcess(what) => guest.processes.write(call, &what)?,
+        Request::CloseProcess(OneProcess { id }) => guest.processes.close(call, &id)?,
+        Request::SignalProcess(what) => guest.processes.signal(guest, &what)?,
+        Request::ResizeProcess(what) => guest.processes.resize(&what)?,
+        Request::WaitProcess(what) => guest.processes.wait(call, &what)?,
         // The thread that read the request has already done it.
         Request::KillAll {} => Done::Nothing {},
     })
@@ -212,6 +223,14 @@ fn list(call: &Call, place: &Place) -> Result<Done, End> {
             .map_err(|_| End::Stopped)
     })?;
     to.write_all(if between == "[" { b"[]" } else { b"]" }).and_then(|()| to.flush()).map_err(stopped)?;
+    call.end(1)?;
+    Ok(Done::Nothing {})
+}
+
+/// No more than there is room for: they are few, and their names are short.
+fn processes(guest: &Guest, call: &Call) -> Result<Done, End> {
+    let list = serde_json::to_vec(&guest.processes.list()).map_err(|_| End::Stopped)?;
+    call.send(1, &list)?;
     call.end(1)?;
     Ok(Done::Nothing {})
 }

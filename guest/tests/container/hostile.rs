@@ -167,11 +167,11 @@ fn memory() {
 fn another_protocol() {
     let stage = Stage::new();
     let mut socket = connect(stage.address);
-    let text = json!({ "token": TOKEN, "protocol": 2 }).to_string();
+    let text = json!({ "token": TOKEN, "protocol": 3 }).to_string();
     socket.write_all(&encode(0, Kind::Hello, text.as_bytes())).unwrap();
     let mut all = Vec::new();
     std::io::Read::read_to_end(&mut socket, &mut all).unwrap();
     let welcome: serde_json::Value = serde_json::from_slice(&all[9..]).unwrap();
-    assert_eq!(welcome["protocol"], 1);
+    assert_eq!(welcome["protocol"], 2);
     assert!(Client::new(stage.address, TOKEN).is_some());
 }

@@ -10,6 +10,7 @@ mod files;
 mod hostile;
 mod image;
 mod probes;
+mod processes;
 mod programs;
 mod stage;
 mod streams;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         files::TESTS,
         hostile::TESTS,
         image::TESTS,
+        processes::TESTS,
         programs::TESTS,
         unauthenticated::TESTS,
         streams::TESTS,

@@ -9,6 +9,8 @@ import { Canceled, Waiting } from "./waiting.mjs";
 
 /** @import { Cancel, Contract, Done, Edit, Edited, Entries, Exec, Expose, Exposed, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
 /** @import { Lines, Pack, Packed, Path, Piece, Read, ReadLines, Rename, Reply, SetMode, Stat, State } from "./contract" */
+/** @import { Ended, OneProcess, ProcessInfo, ProcessOutput, Processes, ReadProcess, ResizeProcess } from "./contract" */
+/** @import { SignalProcess, Start, Started, Taken, WaitProcess, WriteProcess } from "./contract" */
 /** @import { Unpack, Unpacked, Write, Written } from "./contract" */
 
 /**
@@ -73,6 +75,86 @@ export class KozeSandbox extends DurableObject {
   async kozeCancel({ call }) {
     this.#waiting.cancel(call);
     return { ok: true, value: {} };
+  }
+
+  /**
+   * @param {Start} input
+   * @returns {Promise<Reply<Started>>}
+   */
+  kozeStart(input) {
+    return this.#call("kozeStart", input);
+  }
+
+  /**
+   * @param {OneProcess} input
+   * @returns {Promise<Reply<ProcessInfo>>}
+   */
+  kozeProcess(input) {
+    return this.#call("kozeProcess", input);
+  }
+
+  /**
+   * @param {Nothing} input
+   * @returns {Promise<Reply<Processes>>}
+   */
+  kozeProcesses(input) {
+    return this.#call("kozeProcesses", input);
+  }
+
+  /**
+   * @param {ReadProcess} input
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<Reply<ProcessOutput>>}
+   */
+  kozeReadProcess(input, waiting) {
+    const { call } = input;
+    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeReadProcess", input, { signal }));
+  }
+
+  /**
+   * @param {WriteProcess} input
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<Reply<Taken>>}
+   */
+  kozeWriteProcess(input, waiting) {
+    const { call, bytes } = input;
+    return this.#waiting.during({ call, waiting }, (signal) =>
+      this.#call("kozeWriteProcess", { ...input, bytes: [] }, { bytes, signal }),
+    );
+  }
+
+  /**
+   * @param {OneProcess} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  kozeCloseProcess(input) {
+    return this.#call("kozeCloseProcess", input);
+  }
+
+  /**
+   * @param {SignalProcess} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  kozeSignalProcess(input) {
+    return this.#call("kozeSignalProcess", input);
+  }
+
+  /**
+   * @param {ResizeProcess} input
+   * @returns {Promise<Reply<Done>>}
+   */
+  kozeResizeProcess(input) {
+    return this.#call("kozeResizeProcess", input);
+  }
+
+  /**
+   * @param {WaitProcess} input
+   * @param {() => PromiseLike<unknown>} [waiting]
+   * @returns {Promise<Reply<Ended>>}
+   */
+  kozeWaitProcess(input, waiting) {
+    const { call } = input;
+    return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeWaitProcess", input, { signal }));
   }
 
   /**

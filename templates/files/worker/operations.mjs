@@ -6,11 +6,24 @@ import { Fault, LARGEST_PIECE, log, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Lost, Refused } from "./guest.mjs";
 import { Trees, dropped } from "./trees.mjs";
-import { Canceled, Waiting } from "./waiting.mjs";
+import { Canceled, Slots, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
 /** @import { Calls } from "./calls.mjs" */
 /** @import { Answer } from "./guest.mjs" */
+
+/**
+ * The maximum number of calls that wait at once for what processes print, and for what they read. The guest handles a
+ * limited number of calls, and others must not wait for these.
+ */
+const READS = 24;
+const WRITES = 8;
+
+/** How often a call that waits for its turn looks whether there is something. */
+const LOOK_MS = 1000;
+
+/** The maximum size of the list of processes. */
+const LARGEST_PROCESSES = 4 << 20;
 
 /** The maximum size of a directory listing. */
 const LARGEST_LIST = 32 << 20;
@@ -30,16 +43,21 @@ const decoder = new TextDecoder();
 export class Operations {
   #calls;
   #ask;
+  #isRunning;
 
   /** The callers that wait for programs. */
   #waiting = new Waiting();
 
   #trees;
 
-  /** @param {Calls} calls @param {Ask} ask */
-  constructor(calls, ask) {
+  #reads = new Slots(READS);
+  #writes = new Slots(WRITES);
+
+  /** @param {Calls} calls @param {Ask} ask @param {() => boolean} isRunning whether the container runs */
+  constructor(calls, ask, isRunning) {
     this.#calls = calls;
     this.#ask = ask;
+    this.#isRunning = isRunning;
     this.#trees = new Trees(ask, this.#waiting);
   }
 
@@ -61,6 +79,93 @@ export class Operations {
   cancel({ call }) {
     this.#waiting.cancel(call);
     return { ok: true, value: {} };
+  }
+
+  /** @param {koze.Start} input @returns {Promise<koze.Reply<koze.Started>>} */
+  async start({ argv, workingDir, env, terminal, buffer, dropOldest }) {
+    return this.#calls.opened(async () => {
+      checkPath(workingDir);
+      checkProgram(argv, env);
+      const { ok } = await this.#ask({ start: { argv, cwd: workingDir, env, terminal, buffer, drop_oldest: dropOldest } });
+      return { id: String(ok.id) };
+    });
+  }
+
+  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.ProcessInfo>>} */
+  async process({ id }) {
+    return this.#process(async () => info((await this.#ask({ process: { id } })).ok));
+  }
+
+  /** @returns {Promise<koze.Reply<koze.Processes>>} */
+  async processes() {
+    return this.#calls.opened(async () => {
+      if (!this.#isRunning()) return { processes: [] };
+      const { out } = await this.#ask({ processes: {} }, { most: [LARGEST_PROCESSES, 0] });
+      return { processes: JSON.parse(decoder.decode(out)).map(info) };
+    });
+  }
+
+  /** @param {koze.ReadProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.ProcessOutput>>} */
+  async readProcess({ id, cursor, limit, waitMs, call }, waiting) {
+    return this.#process(async () => {
+      const most = Math.min(limit, LARGEST_PIECE);
+      const ask = (/** @type {number} */ wait_ms, /** @type {AbortSignal} */ signal) =>
+        this.#ask({ read_process: { id, cursor, limit: most, wait_ms } }, { most: [most, 0], timeoutMs: wait_ms, signal });
+      const isOver = (/** @type {Answer} */ { ok }) => ok.next !== cursor || ok.exit !== null;
+      const { ok, out: bytes } = await this.#poll(this.#reads, { call, waiting }, waitMs, ask, isOver);
+      /** @type {koze.Chunk[]} */
+      const chunks = ok.chunks.map((/** @type {[number, number]} */ [stream, length]) => ({
+        stream: stream === 2 ? "stderr" : "stdout",
+        length: whole(length),
+      }));
+      return { bytes, chunks, next: whole(ok.next), dropped: whole(ok.dropped), exit: exit(ok.exit) };
+    });
+  }
+
+  /** @param {koze.WriteProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Taken>>} */
+  async writeProcess({ id, bytes, waitMs, call }, waiting) {
+    return this.#process(async () => {
+      checkPiece(bytes);
+      const { ok } = await this.#poll(this.#writes, { call, waiting }, waitMs, (wait_ms, signal) =>
+        this.#ask({ write_process: { id, wait_ms } }, { data: bytes, timeoutMs: wait_ms, signal }),
+      );
+      return { taken: whole(ok.taken) };
+    });
+  }
+
+  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async closeProcess({ id }) {
+    return this.#process(async () => {
+      await this.#ask({ close_process: { id } });
+      return {};
+    });
+  }
+
+  /** @param {koze.SignalProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async signalProcess({ id, signal }) {
+    return this.#process(async () => {
+      await this.#ask({ signal_process: { id, signal } });
+      return {};
+    });
+  }
+
+  /** @param {koze.ResizeProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async resizeProcess({ id, rows, columns }) {
+    return this.#process(async () => {
+      await this.#ask({ resize_process: { id, rows, columns } });
+      return {};
+    });
+  }
+
+  /** @param {koze.WaitProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Ended>>} */
+  async waitProcess({ id, timeoutMs, call }, waiting) {
+    return this.#process(async () => {
+      const ask = (/** @type {number} */ timeout_ms, /** @type {AbortSignal} */ signal) =>
+        this.#ask({ wait_process: { id, timeout_ms } }, { timeoutMs: timeout_ms, signal });
+      const isOver = (/** @type {Answer} */ { ok }) => ok.exit !== null;
+      const { ok } = await this.#poll(this.#reads, { call, waiting }, timeoutMs, ask, isOver);
+      return { exit: exit(ok.exit) };
+    });
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */
@@ -160,6 +265,48 @@ export class Operations {
   }
 
   /**
+   * Runs an operation on a process. Processes end with their container, and a lookup does not start another one.
+   *
+   * @template T
+   * @param {() => Promise<T>} work
+   * @returns {Promise<koze.Reply<T>>}
+   */
+  async #process(work) {
+    return this.#calls.opened(async () => {
+      if (!this.#isRunning()) throw new Fault("not_found", "the process ended with its sandbox");
+      return work();
+    });
+  }
+
+  /**
+   * Runs a call that may wait, for as long as its caller waits. If too many wait already, it waits for its turn, and then
+   * for the rest of its time. A call with `isOver` can be repeated: meanwhile, it is made without waiting.
+   *
+   * @template T
+   * @param {Slots} slots
+   * @param {{ call: string | null, waiting: (() => PromiseLike<unknown>) | undefined }} caller
+   * @param {number} waitMs
+   * @param {(waitMs: number, signal: AbortSignal) => Promise<T>} work
+   * @param {(done: T) => boolean} [isOver] whether there is something
+   * @returns {Promise<T>}
+   */
+  async #poll(slots, caller, waitMs, work, isOver) {
+    return this.#waiting.during(caller, async (signal) => {
+      const until = Date.now() + waitMs;
+      const left = () => Math.max(0, until - Date.now());
+      while (slots.full && left() > 0) {
+        if (isOver) {
+          const done = await work(0, signal);
+          if (isOver(done)) return done;
+        }
+        await slots.turn(Math.min(left(), LOOK_MS), signal);
+      }
+      if (slots.full || waitMs === 0) return work(0, signal);
+      return slots.hold(() => work(left(), signal));
+    });
+  }
+
+  /**
    * Sends a request that returns nothing.
    *
    * @param {string[]} paths
@@ -226,6 +373,16 @@ function edited({ done, not_found: notFound, ambiguous }) {
   }
   const { nearest } = notFound;
   return { not_found: { nearest: nearest ? { number: whole(nearest.number), text: String(nearest.text) } : null } };
+}
+
+/** @param {any} process @returns {koze.ProcessInfo} */
+function info({ id, program, terminal, exit: code }) {
+  return { id: String(id), program: String(program), terminal: terminal === true, exit: exit(code) };
+}
+
+/** Validates an exit code from the guest, or its absence. @param {unknown} said */
+function exit(said) {
+  return said === null ? null : whole(said);
 }
 
 /** Validates a number from the guest. @param {unknown} said */

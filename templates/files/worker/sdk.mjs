@@ -34,7 +34,7 @@ export class KozeSandbox extends Sandbox {
     run: (command, env) => this.#command(command, { HOME, ...this.envVars, ...env }),
   });
 
-  #operations = new Operations(this.#calls, (request, how) => this.#ask(request, how));
+  #operations = new Operations(this.#calls, (request, how) => this.#ask(request, how), () => this.ctx.container?.running === true);
 
   /** The container start in progress, if any. @type {Promise<void> | undefined} */
   #waking;
@@ -75,6 +75,51 @@ export class KozeSandbox extends Sandbox {
   /** @param {koze.Cancel} input @returns {Promise<koze.Reply<koze.Done>>} */
   async kozeCancel(input) {
     return this.#operations.cancel(input);
+  }
+
+  /** @param {koze.Start} input @returns {Promise<koze.Reply<koze.Started>>} */
+  async kozeStart(input) {
+    return this.#operations.start(input);
+  }
+
+  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.ProcessInfo>>} */
+  async kozeProcess(input) {
+    return this.#operations.process(input);
+  }
+
+  /** @param {koze.Nothing} _ @returns {Promise<koze.Reply<koze.Processes>>} */
+  async kozeProcesses(_) {
+    return this.#operations.processes();
+  }
+
+  /** @param {koze.ReadProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.ProcessOutput>>} */
+  async kozeReadProcess(input, waiting) {
+    return this.#operations.readProcess(input, waiting);
+  }
+
+  /** @param {koze.WriteProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Taken>>} */
+  async kozeWriteProcess(input, waiting) {
+    return this.#operations.writeProcess(input, waiting);
+  }
+
+  /** @param {koze.OneProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async kozeCloseProcess(input) {
+    return this.#operations.closeProcess(input);
+  }
+
+  /** @param {koze.SignalProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async kozeSignalProcess(input) {
+    return this.#operations.signalProcess(input);
+  }
+
+  /** @param {koze.ResizeProcess} input @returns {Promise<koze.Reply<koze.Done>>} */
+  async kozeResizeProcess(input) {
+    return this.#operations.resizeProcess(input);
+  }
+
+  /** @param {koze.WaitProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Ended>>} */
+  async kozeWaitProcess(input, waiting) {
+    return this.#operations.waitProcess(input, waiting);
   }
 
   /** @param {koze.Read} input @returns {Promise<koze.Reply<koze.Piece>>} */

@@ -63,3 +63,61 @@ export class Waiting {
     if (this.#early.size > REMEMBERED && oldest !== undefined) this.#early.delete(oldest);
   }
 }
+
+/** A limited number of slots for calls that wait. */
+export class Slots {
+  #free;
+  /** The calls that wait for their turn. @type {Set<() => void>} */
+  #turns = new Set();
+
+  /** @param {number} count */
+  constructor(count) {
+    this.#free = count;
+  }
+
+  get full() {
+    return this.#free <= 0;
+  }
+
+  /**
+   * Runs a call in a slot, which is free.
+   *
+   * @template T
+   * @param {() => Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  async hold(work) {
+    this.#free--;
+    try {
+      return await work();
+    } finally {
+      this.#free++;
+      const [next] = this.#turns;
+      if (next) {
+        // The next call to end wakes another one.
+        this.#turns.delete(next);
+        next();
+      }
+    }
+  }
+
+  /** Waits until another call ends, for a time. @param {number} ms @param {AbortSignal} signal */
+  async turn(ms, signal) {
+    signal.throwIfAborted();
+    let wake = () => {};
+    let timer = 0;
+    try {
+      await new Promise((/** @type {(value?: undefined) => void} */ done) => {
+        wake = done;
+        this.#turns.add(wake);
+        timer = setTimeout(wake, ms);
+        signal.addEventListener("abort", wake);
+      });
+    } finally {
+      clearTimeout(timer);
+      this.#turns.delete(wake);
+      signal.removeEventListener("abort", wake);
+    }
+    signal.throwIfAborted();
+  }
+}

@@ -8,7 +8,7 @@ use serde_bytes::ByteBuf;
 
 use super::super::super::LocalSandbox;
 use super::frame::Answer;
-use super::{Object, Shared};
+use super::{Object, Shared, process};
 use koze_core::contract::{
     Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, Lines, MakeLink, Nothing, Open, Opened, Output,
     Path, Piece, Read, ReadLines, Reason, Rename, SetMode, State, Unopened, Write, Written,
@@ -35,6 +35,10 @@ pub(super) async fn call(
     let sandbox = shared.find(object).await.map_err(failure)?.ok_or_else(unopened)?;
     match method {
         "kozeExec" => exec(&sandbox, read(input)?).await,
+        "kozeStart" | "kozeProcess" | "kozeProcesses" | "kozeReadProcess" | "kozeWriteProcess"
+        | "kozeCloseProcess" | "kozeSignalProcess" | "kozeResizeProcess" | "kozeWaitProcess" => {
+            process::call(&sandbox, method, input, bytes).await
+        }
         "kozeRead" => read_piece(&sandbox, &read(input)?).await,
         "kozeWrite" => write(&sandbox, &read(input)?, bytes).await,
         "kozeEdit" => edit(&sandbox, &read(input)?, bytes).await,
@@ -171,12 +175,12 @@ pub(super) fn answer(value: &impl Serialize) -> Result<Answer, Failure> {
     Ok(Answer { value, bytes: Vec::new() })
 }
 
-fn done(result: crate::Result<()>) -> Result<Answer, Failure> {
+pub(super) fn done(result: crate::Result<()>) -> Result<Answer, Failure> {
     result.map_err(failure)?;
     answer(&Done {})
 }
 
-fn invalid(message: String) -> Failure {
+pub(super) fn invalid(message: String) -> Failure {
     failure(Error::new(Code::InvalidInput, message))
 }
 

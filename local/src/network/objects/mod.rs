@@ -10,6 +10,7 @@
 
 mod frame;
 mod method;
+mod process;
 mod stream;
 
 use std::collections::BTreeMap;

@@ -167,7 +167,11 @@ fn in_javascript<T: Serialize + 'static>(method: &str, input: &T) -> Answer<JsVa
     };
     // Inputs that contain bytes are converted value by value. Everything else is passed as one JSON string, because each
     // separate value would cost a call to JavaScript.
-    let has_bytes = [TypeId::of::<contract::Write>(), TypeId::of::<contract::Edit>()];
+    let has_bytes = [
+        TypeId::of::<contract::Write>(),
+        TypeId::of::<contract::Edit>(),
+        TypeId::of::<contract::WriteProcess>(),
+    ];
     if has_bytes.contains(&TypeId::of::<T>()) {
         let serializer = Serializer::new().serialize_maps_as_objects(true).serialize_missing_as_null(true);
         return input.serialize(&serializer).map_err(|error| wrong(&error));

@@ -8,11 +8,11 @@ use worker::send::SendFuture;
 
 use super::contract::{self, LARGEST_PIECE, Nothing};
 use super::object::{Answer, Object, Refused, wrong_reply};
+use super::process::{self, CloudflareProcess};
 use super::waiting::Waiting;
 use super::{Cloudflare, known, stream, write};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SandboxId;
-use koze_core::provider::memory::MemoryProcess;
 use koze_core::sandbox::{
     Capabilities, Command, Edit, Edited, Entry, LineRange, LineReader, Lines, MaybeSend, Output, Piece,
     Place, ProcessId, ProcessInfo, Program, Sandbox, Stat, Status, Write, rejected,
@@ -74,15 +74,19 @@ impl CloudflareSandbox {
 
     /// The same, with the original refusal.
     pub(super) async fn ask<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Answer<T> {
-        let answer = match &self.origin {
+        match self.ask_the_open(&call).await {
+            Err(Refused::Unopened) => call(&self.open().await.map_err(Refused::Error)?).await,
+            answer => answer,
+        }
+    }
+
+    /// Calls the object. One that is not open stays so.
+    pub(super) async fn ask_the_open<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Answer<T> {
+        match &self.origin {
             Origin::Session(member) if known::should_record_use(&member.id, now()) => {
                 join(call(&self.object), member.provider.record_use(&member.id)).await.0
             }
             _ => call(&self.object).await,
-        };
-        match answer {
-            Err(Refused::Unopened) => call(&self.open().await.map_err(Refused::Error)?).await,
-            answer => answer,
         }
     }
 
@@ -129,7 +133,7 @@ impl CloudflareSandbox {
 }
 
 impl Sandbox for CloudflareSandbox {
-    type Process = MemoryProcess;
+    type Process = CloudflareProcess;
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { exec: true, expose: matches!(self.origin, Origin::Session(_)) }
@@ -159,16 +163,16 @@ impl Sandbox for CloudflareSandbox {
         })
     }
 
-    async fn start(&self, _: Program) -> Result<MemoryProcess> {
-        Err(no_processes())
+    async fn start(&self, program: Program) -> Result<CloudflareProcess> {
+        SendFuture::new(process::start(self, program)).await
     }
 
-    async fn process(&self, _: &ProcessId) -> Result<Option<MemoryProcess>> {
-        Err(no_processes())
+    async fn process(&self, id: &ProcessId) -> Result<Option<CloudflareProcess>> {
+        SendFuture::new(process::find(self, id)).await
     }
 
     async fn processes(&self) -> Result<Vec<ProcessInfo>> {
-        Err(no_processes())
+        SendFuture::new(process::list(self)).await
     }
 
     async fn read(&self, path: Place<'_>, offset: u64, limit: u64) -> Result<Piece> {
@@ -304,11 +308,4 @@ impl Sandbox for CloudflareSandbox {
             Origin::Session(member) => member.provider.forget(&member.id).await,
         }
     }
-}
-
-fn no_processes() -> Error {
-    Error::new(
-        Code::Unsupported,
-        "sandboxes on Cloudflare cannot start processes: run the program with `exec`",
-    )
 }

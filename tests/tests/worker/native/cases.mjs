@@ -443,7 +443,7 @@ export const lives = {
     const id = await s.id();
     s.engine.run(id, () => fake("newer"));
     const error = await refused(s.exec(["true"]), "unavailable");
-    assert.match(error.text, /another version of koze.*version 2 of the protocol, and not 1;.*`koze deploy`/);
+    assert.match(error.text, /another version of koze.*version 3 of the protocol, and not 2;.*`koze deploy`/);
     await eventually("its end", () => !s.engine.container(id)?.running);
     s.engine.run(id, () => undefined);
     assert.equal(await s.sh("echo again"), "again\n");

@@ -23,7 +23,7 @@ function guest(socket, asked) {
       const [call, kind] = [left.readUInt32LE(4), left.readUInt8(8)];
       const said = left.subarray(9, 4 + left.readUInt32LE(0));
       left = left.subarray(4 + left.readUInt32LE(0));
-      if (kind === 0) socket.write(frame(0, 1, Buffer.from('{"protocol":1,"version":"0"}')));
+      if (kind === 0) socket.write(frame(0, 1, Buffer.from('{"protocol":2,"version":"0"}')));
       if (kind === 2) asked(call, JSON.parse(said));
     }
   });
@@ -46,7 +46,7 @@ const modes = {
   web: (socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"),
 
   /** Is the guest of a later koze version. */
-  newer: (socket) => socket.end(frame(0, 1, Buffer.from('{"protocol":2,"version":"9.0.0"}'))),
+  newer: (socket) => socket.end(frame(0, 1, Buffer.from('{"protocol":3,"version":"9.0.0"}'))),
 
   /** Answers each request with an invalid frame length. */
   garbage: furnished((socket) => socket.write(Buffer.alloc(1000, 0xff))),

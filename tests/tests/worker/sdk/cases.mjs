@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocket } from "ws";
 import { edits } from "./edits.mjs";
+import { cases as processes, lives as processLives } from "./processes.mjs";
 
 /** Waits for a condition, with a generous timeout. */
 export async function eventually(what, holds) {
@@ -48,6 +49,7 @@ function bounded(text, limit) {
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
 export const cases = {
   ...edits,
+  ...processes,
 
   async "an output is exact"(s) {
     const done = await s.exec(["bash", "-c", "printf 'one\\n\\n'; echo two >&2; exit 3"]);
@@ -503,6 +505,8 @@ export const cases = {
 
 /** Cases that each get their own sandbox, which is not open yet. */
 export const lives = {
+  ...processLives,
+
   async "a program keeps its timeout when others are killed"(s) {
     await s.open();
     // A program in the sandbox may wait for the timeout, too.

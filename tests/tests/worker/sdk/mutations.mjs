@@ -48,6 +48,7 @@ const placed = (name, from, to, fails) => ({ name, file: "placed.mjs", from, to,
 const waiting = (name, from, to, fails) => ({ name, file: "waiting.mjs", from, to, fails });
 const operations = (name, from, to, fails) => ({ name, file: "operations.mjs", from, to, fails });
 const calls = (name, from, to, fails) => ({ name, file: "calls.mjs", from, to, fails });
+const operations = (name, from, to, fails) => ({ name, file: "operations.mjs", from, to, fails });
 const entry = (name, from, to, fails) => ({ name, file: "worker.mjs", from, to, fails });
 
 const OPENING = "the URL of a port does not work for a later sandbox of that name";
@@ -65,6 +66,10 @@ export const mutations = [
   naive("nothing-reaped", "kozeExec", NAIVE_EXEC, "exited processes are reaped"),
   sdk("home-of-the-user", `{ HOME, ...this.envVars`, `{ ...this.envVars`, "programs and tools have one home, also those of root"),
   waiting("canceled-and-goes-on", `all.forEach((controller) => controller.abort(new Canceled()))`, `undefined`, "a canceled program is killed with its descendants"),
+  // Processes.
+  operations("lookups-start-it", `if (!this.#isRunning()) throw`, `if (false) throw`, "a process ends with its container, and a lookup starts none"),
+  operations("lists-start-it", `if (!this.#isRunning()) return`, `if (false) return`, "a process ends with its container, and a lookup starts none"),
+  operations("one-stream", `stream === 2 ? "stderr"`, `stream === 3 ? "stderr"`, "a process says what it has to say to whoever comes later"),
   // Files.
   naive("binary-as-base64", "kozeRead", NAIVE_READ, "files hold any bytes"),
   naive("32-MiB", "kozeRead", NAIVE_READ, "files may be large"),

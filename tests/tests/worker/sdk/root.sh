@@ -24,6 +24,8 @@ ln -s /proc/self/fd dev/fd
 ln -s /proc/self/fd/0 dev/stdin
 ln -s /proc/self/fd/1 dev/stdout
 ln -s /proc/self/fd/2 dev/stderr
+mkdir dev/pts && mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
 mkdir dev/shm && mount -t tmpfs tmpfs dev/shm
 # A small disk that can be filled.
 mkdir small && mount -t tmpfs -o size=1m tmpfs small

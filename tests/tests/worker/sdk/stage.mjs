@@ -65,7 +65,7 @@ export default {
     if (path[0] === "id") return new Response(stub.id.toString());
     if (path[0] === "copy") return copy(stub, env, JSON.parse(await request.text(), unpack));
     // This call is canceled only with its own client.
-    const more = path[0] === "kozeExec" ? [() => new Promise(() => {})] : [];
+    const more = /^koze(Exec|(Read|Write|Wait)Process)$/.test(path[0]) ? [() => new Promise(() => {})] : [];
     const reply = await stub[path[0]](JSON.parse(await request.text(), unpack), ...more).catch((error) => ({ thrown: String(error) }));
     return Response.json(pack(reply));
   },
@@ -236,6 +236,10 @@ class Sandbox {
   exec(argv, options = {}, method = "kozeExec") {
     const { workingDir = "/home/user", env = [], timeoutMs = 60_000, maxOutput = 100_000, call = null } = options;
     return this.call(method, { argv, workingDir, env, timeoutMs, maxOutput, call });
+  }
+
+  writeProcess(id, bytes, waitMs) {
+    return this.call("kozeWriteProcess", { id, bytes: new Bytes(bytes), waitMs, call: null });
   }
 
   /** Cancels the calls with a name. */

@@ -42,6 +42,47 @@ export class Plain extends DurableObject {
     return done({ created });
   }
 
+  /** It runs no programs that outlive their call. @returns {Promise<contract.Reply<never>>} */
+  noProcesses() {
+    return this.opened(() => failed("unsupported", "this class has no processes"));
+  }
+
+  kozeStart() {
+    return this.noProcesses();
+  }
+
+  kozeProcess() {
+    return this.noProcesses();
+  }
+
+  kozeProcesses() {
+    return this.noProcesses();
+  }
+
+  kozeReadProcess() {
+    return this.noProcesses();
+  }
+
+  kozeWriteProcess() {
+    return this.noProcesses();
+  }
+
+  kozeCloseProcess() {
+    return this.noProcesses();
+  }
+
+  kozeSignalProcess() {
+    return this.noProcesses();
+  }
+
+  kozeResizeProcess() {
+    return this.noProcesses();
+  }
+
+  kozeWaitProcess() {
+    return this.noProcesses();
+  }
+
   /** @param {contract.Cancel} input @returns {Promise<contract.Reply<contract.Done>>} */
   async kozeCancel({ call }) {
     this.waited.cancel(call);

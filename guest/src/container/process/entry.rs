@@ -1,0 +1,211 @@
+//! A process, as the guest keeps it.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use rustix::io::Errno;
+
+use super::super::programs::Running;
+use super::super::request::ProcessInfo;
+use super::super::wakeup::Wakeup;
+use super::{lock, not_found};
+use crate::message::{Code, Fault};
+use crate::recording::{Piece, Recording};
+use crate::roster::Member;
+
+/// A process that runs, or has ended and is kept.
+#[derive(Debug)]
+pub(super) struct Entry {
+    program: String,
+    pub(super) terminal: bool,
+    buffer: usize,
+    pub(super) running: Arc<Running>,
+    state: Mutex<State>,
+    /// None once it is closed.
+    pub(super) input: Mutex<Option<Arc<OwnedFd>>>,
+}
+
+#[derive(Debug)]
+struct State {
+    recording: Recording,
+    sources: Vec<Source>,
+    exit: Option<i32>,
+    /// The cursor after all that it wrote before it ended, once that is known.
+    settled: Option<u64>,
+    forgotten: bool,
+    /// Those who wait for news.
+    waiting: Vec<Weak<Wakeup>>,
+}
+
+/// A stream that it writes.
+#[derive(Debug)]
+pub(super) struct Source {
+    stream: u8,
+    /// None once nothing has it open any more.
+    descriptor: Option<Arc<OwnedFd>>,
+    /// Whether nothing is left of what was written before the end.
+    settled: bool,
+}
+
+impl Source {
+    pub(super) fn new(stream: u8, descriptor: Arc<OwnedFd>) -> Self {
+        Source { stream, descriptor: Some(descriptor), settled: false }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(
+        program: String,
+        terminal: bool,
+        (buffer, drop_oldest): (usize, bool),
+        running: Arc<Running>,
+        sources: Vec<Source>,
+        input: Arc<OwnedFd>,
+    ) -> Self {
+        let recording = Recording::new(buffer, drop_oldest);
+        let (exit, settled, waiting) = (None, None, Vec::new());
+        let state = State { recording, sources, exit, settled, forgotten: false, waiting };
+        Entry { program, terminal, buffer, running, state: Mutex::new(state), input: Mutex::new(Some(input)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    pub(super) fn info(&self, id: &str) -> ProcessInfo {
+        let (program, terminal) = (self.program.clone(), self.terminal);
+        ProcessInfo { id: id.to_owned(), program, terminal, exit: self.exit() }
+    }
+
+    pub(super) fn exit(&self) -> Option<i32> {
+        self.state().exit
+    }
+
+    /// Whether anybody can ask for it.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        if self.state().forgotten { Err(not_found()) } else { Ok(()) }
+    }
+
+    /// The end of its terminal that is looked at.
+    pub(super) fn outside(&self) -> Option<Arc<OwnedFd>> {
+        self.state().sources.first().and_then(|source| source.descriptor.clone())
+    }
+
+    /// What follows a cursor, and how it ended where all was read that it wrote before. And whether that has made room in a
+    /// buffer that was full: the cursor says what was read before.
+    pub(super) fn read(&self, cursor: u64, limit: usize) -> Result<(Piece, Option<i32>, bool), Fault> {
+        let mut state = self.state();
+        let full = state.recording.room() == 0;
+        let Some(piece) = state.recording.read(cursor, limit) else {
+            let end = state.recording.end();
+            let text = format!(
+                "the cursor {cursor} lies beyond the output, which ends at {end}: use the one that the last read returned"
+            );
+            return Err(Fault::new(Code::InvalidInput, text));
+        };
+        let exit = state.exit.filter(|_| state.settled.is_some_and(|settled| piece.next >= settled));
+        Ok((piece, exit, full && state.recording.room() > 0))
+    }
+
+    /// Notifies this when there is news.
+    pub(super) fn tell(&self, wakeup: &Arc<Wakeup>) {
+        let mut state = self.state();
+        state.waiting.retain(|other| other.strong_count() > 0);
+        state.waiting.push(Arc::downgrade(wakeup));
+    }
+
+    /// Others need its room. Gives what is still open to those who only see that it does not fill up.
+    pub(super) fn forget(&self) -> Vec<OwnedFd> {
+        let mut state = self.state();
+        state.forgotten = true;
+        state.notify();
+        let sources = std::mem::take(&mut state.sources);
+        drop(state);
+        if self.terminal {
+            return Vec::new();
+        }
+        // The thread that reads may hold one at this moment.
+        sources.iter().filter_map(|source| source.descriptor.as_ref()?.try_clone().ok()).collect()
+    }
+
+    /// Takes note of its end.
+    pub(super) fn notice(&self) {
+        let Some(code) = self.running.code.get() else { return };
+        let mut state = self.state();
+        if state.exit.is_none() {
+            state.exit = Some(*code);
+            state.settle();
+            state.notify();
+        }
+        drop(state);
+        if !self.terminal
+            && let Ok(mut input) = self.input.try_lock()
+        {
+            input.take();
+        }
+    }
+
+    /// The streams that can be read now, and whether one has to be, for it has ended.
+    pub(super) fn wanted(&self) -> (Vec<(usize, Arc<OwnedFd>)>, bool) {
+        let state = self.state();
+        if state.recording.room() == 0 {
+            return (Vec::new(), false);
+        }
+        let open = |(index, source): (usize, &Source)| Some((index, source.descriptor.clone()?));
+        let unsettled = state.exit.is_some() && state.sources.iter().any(|source| !source.settled);
+        (state.sources.iter().enumerate().filter_map(open).collect(), unsettled)
+    }
+
+    /// Reads a piece of a stream.
+    pub(super) fn pull(&self, index: usize, buffer: &mut [u8]) {
+        let mut state = self.state();
+        let State { recording, sources, exit, .. } = &mut *state;
+        let Some(source) = sources.get_mut(index) else { return };
+        let Some(descriptor) = &source.descriptor else { return };
+        let room = recording.room().min(buffer.len());
+        if room == 0 {
+            return;
+        }
+        match rustix::io::read(descriptor, &mut buffer[..room]) {
+            Ok(read @ 1..) => recording.push(source.stream, &buffer[..read]),
+            Err(Errno::INTR) => return,
+            Err(Errno::AGAIN) => source.settled |= exit.is_some(),
+            // A terminal that nothing has open any more fails.
+            Ok(0) | Err(_) => {
+                source.descriptor = None;
+                source.settled = true;
+            }
+        }
+        let hung_up = self.terminal && source.descriptor.is_none();
+        state.settle();
+        state.notify();
+        drop(state);
+        if hung_up && let Ok(mut input) = self.input.try_lock() {
+            input.take();
+        }
+    }
+}
+
+impl State {
+    fn settle(&mut self) {
+        if self.exit.is_some() && self.settled.is_none() && self.sources.iter().all(|source| source.settled) {
+            self.settled = Some(self.recording.end());
+        }
+    }
+
+    fn notify(&self) {
+        self.waiting.iter().filter_map(Weak::upgrade).for_each(|wakeup| wakeup.notify());
+    }
+}
+
+impl Member for Entry {
+    fn held(&self) -> usize {
+        let state = self.state();
+        let closed = state.sources.iter().all(|source| source.descriptor.is_none());
+        if state.exit.is_some() && closed { state.recording.held() } else { self.buffer }
+    }
+
+    fn ended(&self) -> bool {
+        self.exit().is_some()
+    }
+}

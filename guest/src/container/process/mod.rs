@@ -1,0 +1,350 @@
+//! Processes: programs that run on after the call, and the connection, that started them. What they write is kept in the
+//! guest's memory, within bounds, and read by one thread; those who wait for it wait on their own.
+
+mod entry;
+mod pump;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use self::entry::{Entry, Source};
+use self::pump::Pump;
+use super::Guest;
+use super::budget::Held;
+use super::call::{Call, End};
+use super::frame::PIECE;
+use super::request::{
+    Done, ProcessInfo, ReadProcess, ResizeProcess, SignalProcess, Start, WaitProcess, WriteProcess,
+};
+use super::wakeup::Wakeup;
+use crate::message::{Code, Fault};
+use crate::process::Streams;
+use crate::roster::Roster;
+use crate::terminal;
+
+/// How long somebody who writes waits before they ask once more for their turn.
+const TURN: Duration = Duration::from_millis(20);
+/// How long the end of standard input waits for what was written before.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What a terminal takes for the end of input, unless a program has told it otherwise.
+const END_OF_FILE: &[u8] = b"\x04";
+/// What programs on a terminal find it to be.
+const TERM: (&str, &str) = ("TERM", "xterm-256color");
+
+/// All processes of the sandbox. Cloned, it is the same.
+#[derive(Debug, Clone)]
+pub(super) struct Processes {
+    roster: Arc<Mutex<Roster<Entry>>>,
+    pump: Pump,
+}
+
+impl Processes {
+    pub(super) fn new() -> std::io::Result<Self> {
+        let roster = Arc::default();
+        Ok(Processes { pump: Pump::start(Arc::clone(&roster))?, roster })
+    }
+
+    /// Starts one.
+    pub(super) fn start(&self, guest: &Guest, what: Start, held: Held) -> Result<Done, Fault> {
+        let Start { argv, cwd, env, terminal, buffer, drop_oldest } = what;
+        let buffer = usize::try_from(buffer).unwrap_or(usize::MAX);
+        if !crate::roster::BUFFER.contains(&buffer) {
+            return Err(Fault::new(Code::InvalidInput, "the buffer of a process is too small or too large"));
+        }
+        if let Some(size) = &terminal {
+            check_size(size.rows, size.columns)?;
+        }
+        // One at a time: two could otherwise take the same room.
+        let mut roster = lock(&self.roster);
+        // What it left in the background goes on writing, and would die of a closed pipe.
+        roster.admit(buffer)?.iter().flat_map(|entry| entry.forget()).for_each(|pipe| guest.drain.add(pipe));
+        let env = terminal.iter().map(|_| (TERM.0.to_owned(), TERM.1.to_owned())).chain(env).collect();
+        let env = guest.environment.with(env);
+        let (sources, input, streams) = match &terminal {
+            None => pipes().map_err(no_stream)?,
+            Some(size) => {
+                let [outside, inside] = terminal::open(size.rows, size.columns)?;
+                let again = || inside.try_clone().map_err(no_stream);
+                let inside = vec![again()?, again()?, inside];
+                let outside = Arc::new(outside);
+                (vec![Source::new(1, Arc::clone(&outside))], outside, Streams::all(inside, true)?)
+            }
+        };
+        let running = guest.programs.start(&argv, &cwd, &env, streams, self.pump.wakeup())?;
+        drop(held);
+        let program = argv.into_iter().next().unwrap_or_default();
+        let id = id().map_err(no_stream)?;
+        let entry = Entry::new(program, terminal.is_some(), (buffer, drop_oldest), running, sources, input);
+        roster.insert(id.clone(), Arc::new(entry));
+        drop(roster);
+        self.pump.wakeup().notify();
+        Ok(Done::Started { id })
+    }
+
+    /// One of them.
+    pub(super) fn info(&self, id: &str) -> Result<Done, Fault> {
+        Ok(Done::Process(self.get(id)?.info(id)))
+    }
+
+    /// All of them, the oldest first.
+    pub(super) fn list(&self) -> Vec<ProcessInfo> {
+        lock(&self.roster).iter().map(|(id, entry)| entry.info(id)).collect()
+    }
+
+    fn get(&self, id: &str) -> Result<Arc<Entry>, Fault> {
+        lock(&self.roster).get(id).cloned().ok_or_else(not_found)
+    }
+
+    /// Sends output from a cursor on, on stream 1, once there is some.
+    pub(super) fn read(&self, call: &Call, what: &ReadProcess) -> Result<Done, End> {
+        let limit = usize::try_from(what.limit).unwrap_or(usize::MAX).min(*crate::roster::BUFFER.end());
+        if limit == 0 {
+            return Err(Fault::new(Code::InvalidInput, "a read must have a limit of at least 1 byte").into());
+        }
+        let entry = self.get(&what.id)?;
+        let (piece, exit) = wait(call, &entry, what.wait_ms, |late| {
+            let (piece, exit, made_room) = entry.read(what.cursor, limit)?;
+            if made_room {
+                self.pump.wakeup().notify();
+            }
+            let something = late || piece.next != what.cursor || exit.is_some();
+            Ok(something.then_some((piece, exit)))
+        })?;
+        let mut chunks = Vec::with_capacity(piece.parts.len());
+        for (stream, bytes) in piece.parts {
+            call.send(1, &bytes)?;
+            chunks.push((stream, bytes.len() as u64));
+        }
+        call.end(1)?;
+        Ok(Done::Output { next: piece.next, dropped: piece.dropped, chunks, exit })
+    }
+
+    /// Waits until one has ended.
+    pub(super) fn wait(&self, call: &Call, what: &WaitProcess) -> Result<Done, End> {
+        let entry = self.get(&what.id)?;
+        let exit = wait(call, &entry, what.timeout_ms, |late| {
+            let exit = entry.exit();
+            Ok((late || exit.is_some()).then_some(exit))
+        })?;
+        Ok(Done::Exit { exit })
+    }
+
+    /// Writes what comes on stream 0, for as long as the time lasts.
+    pub(super) fn write(&self, call: &Call, what: &WriteProcess) -> Result<Done, End> {
+        let entry = self.get(&what.id)?;
+        let until = Instant::now().checked_add(Duration::from_millis(what.wait_ms));
+        let Some(input) = turn(&entry, until, || call.streams.stopped())? else {
+            return if call.streams.stopped() { Err(End::Stopped) } else { Ok(Done::Taken { taken: 0 }) };
+        };
+        let descriptor = input.as_ref().ok_or_else(closed)?;
+        let wakeup = wakeup(call, &entry)?;
+        let (mut taken, mut buffer) = (0, vec![0; PIECE]);
+        loop {
+            let length = call.take(&mut buffer)?;
+            if length == 0 {
+                return Ok(Done::Taken { taken });
+            }
+            let written = write(call, &entry, descriptor, &buffer[..length], until, &wakeup)?;
+            taken += written as u64;
+            if written < length {
+                let ended = taken == 0 && entry.exit().is_some();
+                return if ended { Err(closed().into()) } else { Ok(Done::Taken { taken }) };
+            }
+        }
+    }
+
+    /// Closes standard input. What a terminal is told comes after what was typed before.
+    pub(super) fn close(&self, call: &Call, id: &str) -> Result<Done, End> {
+        let entry = self.get(id)?;
+        let busy = || {
+            Fault::new(
+                Code::Unavailable,
+                "the process has not read what was written to its standard input before",
+            )
+        };
+        let until = Instant::now().checked_add(PATIENCE);
+        let mut input = turn(&entry, until, || call.streams.stopped())?.ok_or_else(busy)?;
+        if !entry.terminal {
+            input.take();
+            return Ok(Done::Nothing {});
+        }
+        let Some(descriptor) = input.as_ref() else { return Ok(Done::Nothing {}) };
+        let wakeup = wakeup(call, &entry)?;
+        match write(call, &entry, descriptor, END_OF_FILE, until, &wakeup) {
+            Ok(0) if entry.exit().is_none() => Err(busy().into()),
+            Ok(_) => Ok(Done::Nothing {}),
+            Err(End::Fault(fault)) if fault.why == Code::InvalidInput => Ok(Done::Nothing {}),
+            Err(end) => Err(end),
+        }
+    }
+
+    pub(super) fn signal(&self, guest: &Guest, what: &SignalProcess) -> Result<Done, Fault> {
+        let entry = self.get(&what.id)?;
+        guest.programs.signal(&entry.running, what.signal)?;
+        Ok(Done::Nothing {})
+    }
+
+    pub(super) fn resize(&self, what: &ResizeProcess) -> Result<Done, Fault> {
+        check_size(what.rows, what.columns)?;
+        let entry = self.get(&what.id)?;
+        if !entry.terminal {
+            let text = "the process has no terminal: start it with one to give it a size";
+            return Err(Fault::new(Code::InvalidInput, text));
+        }
+        // One that nothing has open any more has nobody who looks at its size.
+        if let Some(outside) = entry.outside() {
+            terminal::resize(&outside, what.rows, what.columns).map_err(no_stream)?;
+        }
+        Ok(Done::Nothing {})
+    }
+}
+
+/// Asks until there is an answer, when there is news of the process, and once more when the time is up.
+fn wait<T>(
+    call: &Call,
+    entry: &Entry,
+    wait_ms: u64,
+    ask: impl Fn(bool) -> Result<Option<T>, Fault>,
+) -> Result<T, End> {
+    if let Some(answer) = ask(wait_ms == 0)? {
+        return Ok(answer);
+    }
+    let until = Instant::now().checked_add(Duration::from_millis(wait_ms));
+    let wakeup = wakeup(call, entry)?;
+    loop {
+        wakeup.reset();
+        if call.streams.stopped() {
+            return Err(End::Stopped);
+        }
+        entry.check()?;
+        if let Some(answer) = ask(until.is_some_and(|until| Instant::now() >= until))? {
+            return Ok(answer);
+        }
+        poll_until(&mut [PollFd::new(&*wakeup, PollFlags::IN)], until);
+    }
+}
+
+/// Is notified when there is news of a process, and when the call is given up.
+fn wakeup(call: &Call, entry: &Entry) -> Result<Arc<Wakeup>, Fault> {
+    let wakeup = Arc::new(Wakeup::new().map_err(|error| {
+        Fault::new(Code::Unavailable, format!("the guest has no file descriptor left: {error}"))
+    })?);
+    entry.tell(&wakeup);
+    call.streams.notify_when_stopped(&wakeup);
+    Ok(wakeup)
+}
+
+/// The turn of one who writes: what two write at once would be mixed. None where the time is up, or nobody waits.
+fn turn(
+    entry: &Entry,
+    until: Option<Instant>,
+    stopped: impl Fn() -> bool,
+) -> Result<Option<MutexGuard<'_, Option<Arc<OwnedFd>>>>, Fault> {
+    loop {
+        entry.check()?;
+        match entry.input.try_lock() {
+            Ok(input) => return Ok(Some(input)),
+            Err(TryLockError::Poisoned(input)) => return Ok(Some(input.into_inner())),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        if stopped() || until.is_some_and(|until| Instant::now() >= until) {
+            return Ok(None);
+        }
+        std::thread::sleep(TURN);
+    }
+}
+
+/// Writes until the time is up, or the process has ended. Gives how much.
+fn write(
+    call: &Call,
+    entry: &Entry,
+    descriptor: &Arc<OwnedFd>,
+    bytes: &[u8],
+    until: Option<Instant>,
+    wakeup: &Wakeup,
+) -> Result<usize, End> {
+    let mut taken = 0;
+    while taken < bytes.len() {
+        wakeup.reset();
+        if call.streams.stopped() {
+            return Err(End::Stopped);
+        }
+        entry.check()?;
+        if entry.exit().is_some() {
+            return Ok(taken);
+        }
+        match rustix::io::write(descriptor, &bytes[taken..]) {
+            Ok(written) => taken += written,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                if until.is_some_and(|until| Instant::now() >= until) {
+                    return Ok(taken);
+                }
+                let mut ready = [
+                    PollFd::from_borrowed_fd(descriptor.as_fd(), PollFlags::OUT),
+                    PollFd::from_borrowed_fd(wakeup.as_fd(), PollFlags::IN),
+                ];
+                poll_until(&mut ready, until);
+            }
+            Err(_) if taken > 0 => return Ok(taken),
+            Err(_) => return Err(closed().into()),
+        }
+    }
+    Ok(taken)
+}
+
+fn poll_until(ready: &mut [PollFd<'_>], until: Option<Instant>) {
+    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+    // One that is too long for the kernel is as good as none. A little more, so that the time is really up then.
+    let timeout = left.and_then(|left| Timespec::try_from(left + Duration::from_millis(1)).ok());
+    let _ = poll(ready, timeout.as_ref());
+}
+
+/// Our ends of the pipes of a process, and its own.
+fn pipes() -> rustix::io::Result<(Vec<Source>, Arc<OwnedFd>, Streams)> {
+    let (stdin, input) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (out, stdout) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (err, stderr) = pipe_with(PipeFlags::CLOEXEC)?;
+    for ours in [&input, &out, &err] {
+        rustix::io::ioctl_fionbio(ours, true)?;
+    }
+    let streams = Streams::all(vec![stdin, stdout, stderr], false).map_err(|_| Errno::INVAL)?;
+    Ok((vec![Source::new(1, Arc::new(out)), Source::new(2, Arc::new(err))], Arc::new(input), streams))
+}
+
+/// An ID that nobody guesses, and that no other process has had.
+fn id() -> rustix::io::Result<String> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat())
+}
+
+fn check_size(rows: u16, columns: u16) -> Result<(), Fault> {
+    if rows == 0 || columns == 0 {
+        return Err(Fault::new(Code::InvalidInput, "a terminal must have at least one row and one column"));
+    }
+    Ok(())
+}
+
+fn not_found() -> Fault {
+    let text =
+        "the process does not exist: it ended with its sandbox, or others needed its room after it had ended";
+    Fault::new(Code::NotFound, text)
+}
+
+fn closed() -> Fault {
+    Fault::new(Code::InvalidInput, "the standard input of the process is closed, or the process has ended")
+}
+
+fn no_stream(error: impl std::fmt::Display) -> Fault {
+    Fault::new(Code::Unavailable, format!("no stream can be created for the process: {error}"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,228 @@
+//! A process of a sandbox behind a Durable Object.
+
+use std::time::Duration;
+
+use worker::send::SendFuture;
+
+use super::contract::{self, LARGEST_PIECE};
+use super::object::{Answer, Object, Refused, wrong_reply};
+use super::sandbox::{CloudflareSandbox, WITHIN};
+use super::waiting::Waiting;
+use koze_core::error::{Code, Error, Result};
+use koze_core::sandbox::process::{
+    Chunk, Exit, Overflow, Process, ProcessId, ProcessInfo, ProcessOutput, Program, Signal, Stdio, Stream,
+    check_size,
+};
+use koze_core::time::{Start, millis};
+
+/// How long one call waits. A longer wait is several calls.
+const TURN: Duration = Duration::from_secs(25);
+/// The largest number that JavaScript has exactly.
+const FURTHEST: u64 = (1 << 53) - 1;
+
+/// A process of a sandbox behind a Durable Object. A clone is the same process.
+#[derive(Debug, Clone)]
+pub struct CloudflareProcess {
+    sandbox: CloudflareSandbox,
+    id: ProcessId,
+}
+
+/// Starts a process.
+pub(super) async fn start(sandbox: &CloudflareSandbox, program: Program) -> Result<CloudflareProcess> {
+    program.check()?;
+    let terminal = match program.stdio {
+        Stdio::Pipes => None,
+        Stdio::Terminal { rows, columns } => Some(contract::Size { rows, columns }),
+    };
+    let input = contract::Start {
+        argv: program.argv,
+        working_dir: program.working_dir,
+        env: program.env,
+        terminal,
+        buffer: u32::try_from(program.buffer).unwrap_or(u32::MAX),
+        drop_oldest: program.overflow == Overflow::DropOldest,
+    };
+    let started = sandbox.ask(async |object: &Object| object.start(&input, WITHIN).await).await?;
+    Ok(CloudflareProcess { sandbox: sandbox.clone(), id: id("kozeStart", started.id)? })
+}
+
+/// Finds a process.
+pub(super) async fn find(sandbox: &CloudflareSandbox, id: &ProcessId) -> Result<Option<CloudflareProcess>> {
+    let input = contract::OneProcess { id: id.to_string() };
+    match sandbox.ask_the_open(async |object: &Object| object.process(&input, WITHIN).await).await {
+        Ok(_) => Ok(Some(CloudflareProcess { sandbox: sandbox.clone(), id: id.clone() })),
+        Err(Refused::Error(error)) if error.code == Code::NotFound => Ok(None),
+        Err(Refused::Unopened) => Ok(None),
+        Err(refused) => Err(refused.into()),
+    }
+}
+
+/// Lists the processes.
+pub(super) async fn list(sandbox: &CloudflareSandbox) -> Result<Vec<ProcessInfo>> {
+    let all = async |object: &Object| object.processes(&contract::Nothing {}, WITHIN).await;
+    let all = match sandbox.ask_the_open(all).await {
+        Err(Refused::Unopened) => return Ok(Vec::new()),
+        all => all?.processes,
+    };
+    let info = |info: contract::ProcessInfo| {
+        let (program, terminal) = (info.program, info.terminal);
+        Ok(ProcessInfo { id: id("kozeProcesses", info.id)?, program, terminal, exit: exit(info.exit) })
+    };
+    all.into_iter().map(info).collect()
+}
+
+impl CloudflareProcess {
+    /// Calls the object, if the sandbox is open.
+    async fn ask<T>(&self, call: impl AsyncFn(&Object) -> Answer<T>) -> Result<T> {
+        self.sandbox.ask_the_open(call).await.map_err(|refused| match refused {
+            Refused::Unopened => Error::new(Code::NotFound, "the process ended with its sandbox"),
+            refused => refused.into(),
+        })
+    }
+
+    /// Asks again and again until there is an answer, for as long as somebody waits.
+    async fn wait_for<T, A>(
+        &self,
+        wait: Duration,
+        call: impl AsyncFn(&Object, &Waiting, u32) -> Answer<A>,
+        answer: impl Fn(A, bool) -> Option<Result<T>>,
+    ) -> Result<T> {
+        let start = Start::now();
+        loop {
+            let left = wait.saturating_sub(start.elapsed());
+            let turn = left.min(TURN);
+            let turn_ms = u32::try_from(millis(turn)).unwrap_or(u32::MAX);
+            let once = async |object: &Object| {
+                // Dropped with the call: nobody waits any more then.
+                let waiting = Waiting::new();
+                call(object, &waiting, turn_ms).await
+            };
+            if let Some(answer) = answer(self.ask(once).await?, left <= TURN) {
+                return answer;
+            }
+        }
+    }
+
+    async fn read_some(&self, cursor: u64, limit: usize, wait: Duration) -> Result<ProcessOutput> {
+        if limit == 0 {
+            return Err(Error::new(Code::InvalidInput, "a read must have a limit of at least 1 byte"));
+        }
+        if cursor > FURTHEST {
+            return Err(Error::new(Code::InvalidInput, "the cursor lies beyond the output"));
+        }
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
+        let read = async |object: &Object, waiting: &Waiting, wait_ms: u32| {
+            let (id, call) = (self.id.to_string(), self.sandbox.call_name());
+            let input = contract::ReadProcess { id, cursor, limit, wait_ms, call };
+            object.read_process(&input, waiting.function(), within(wait_ms)).await
+        };
+        self.wait_for(wait, read, |output: contract::ProcessOutput, last| {
+            let nothing = output.next == cursor && output.exit.is_none();
+            (last || !nothing).then(|| chunks(output))
+        })
+        .await
+    }
+
+    async fn wait_some(&self, timeout: Duration) -> Result<Option<Exit>> {
+        let wait = async |object: &Object, waiting: &Waiting, timeout_ms: u32| {
+            let (id, call) = (self.id.to_string(), self.sandbox.call_name());
+            let input = contract::WaitProcess { id, timeout_ms, call };
+            object.wait_process(&input, waiting.function(), within(timeout_ms)).await
+        };
+        self.wait_for(timeout, wait, |ended: contract::Ended, last| {
+            (last || ended.exit.is_some()).then(|| Ok(exit(ended.exit)))
+        })
+        .await
+    }
+
+    async fn write_some(&self, bytes: Vec<u8>, wait: Duration) -> Result<usize> {
+        let start = Start::now();
+        let mut taken = 0;
+        loop {
+            let left = wait.saturating_sub(start.elapsed());
+            let wait_ms = u32::try_from(millis(left.min(TURN))).unwrap_or(u32::MAX);
+            let piece = bytes[taken..].chunks(LARGEST_PIECE as usize).next().unwrap_or_default().to_vec();
+            let (id, call) = (self.id.to_string(), self.sandbox.call_name());
+            let input = contract::WriteProcess { id, bytes: piece.into(), wait_ms, call };
+            let write = async |object: &Object| {
+                let waiting = Waiting::new();
+                object.write_process(&input, waiting.function(), within(wait_ms)).await
+            };
+            match self.ask(write).await {
+                Ok(done) => taken += usize::try_from(done.taken).unwrap_or_default(),
+                // It has ended, or closed its input, after it had read some.
+                Err(error) if error.code == Code::InvalidInput && taken > 0 => return Ok(taken),
+                Err(error) => return Err(error),
+            }
+            if taken >= bytes.len() || (left <= TURN && start.elapsed() >= wait) {
+                return Ok(taken);
+            }
+        }
+    }
+}
+
+impl Process for CloudflareProcess {
+    fn id(&self) -> &ProcessId {
+        &self.id
+    }
+
+    async fn write_stdin(&self, bytes: Vec<u8>, wait: Duration) -> Result<usize> {
+        SendFuture::new(self.write_some(bytes, wait)).await
+    }
+
+    async fn close_stdin(&self) -> Result<()> {
+        let input = contract::OneProcess { id: self.id.to_string() };
+        let close = self.ask(async |object: &Object| object.close_process(&input, WITHIN).await);
+        SendFuture::new(close).await.map(drop)
+    }
+
+    async fn read(&self, cursor: u64, limit: usize, wait: Duration) -> Result<ProcessOutput> {
+        SendFuture::new(self.read_some(cursor, limit, wait)).await
+    }
+
+    async fn signal(&self, signal: Signal) -> Result<()> {
+        let input = contract::SignalProcess { id: self.id.to_string(), signal: signal.number() };
+        let signal = self.ask(async |object: &Object| object.signal_process(&input, WITHIN).await);
+        SendFuture::new(signal).await.map(drop)
+    }
+
+    async fn resize(&self, rows: u16, columns: u16) -> Result<()> {
+        check_size(rows, columns)?;
+        let input = contract::ResizeProcess { id: self.id.to_string(), rows, columns };
+        let resize = self.ask(async |object: &Object| object.resize_process(&input, WITHIN).await);
+        SendFuture::new(resize).await.map(drop)
+    }
+
+    async fn wait(&self, timeout: Duration) -> Result<Option<Exit>> {
+        SendFuture::new(self.wait_some(timeout)).await
+    }
+}
+
+fn within(wait_ms: u32) -> Duration {
+    WITHIN + Duration::from_millis(wait_ms.into())
+}
+
+fn exit(code: Option<i32>) -> Option<Exit> {
+    code.map(|code| Exit { code })
+}
+
+fn id(method: &str, id: String) -> Result<ProcessId> {
+    ProcessId::new(id).map_err(|_| wrong_reply(method, &"the ID of the process is not valid").into())
+}
+
+/// The parts of the output.
+fn chunks(output: contract::ProcessOutput) -> Result<ProcessOutput> {
+    let mut rest = &output.bytes[..];
+    let mut chunks = Vec::with_capacity(output.chunks.len());
+    for contract::Chunk { stream, length } in output.chunks {
+        let part = rest.split_at_checked(length as usize);
+        let (bytes, after) = part.ok_or_else(|| wrong_reply("kozeReadProcess", &"bytes are missing"))?;
+        let stream = match stream {
+            contract::OutputStream::Stdout => Stream::Stdout,
+            contract::OutputStream::Stderr => Stream::Stderr,
+        };
+        chunks.push(Chunk { stream, bytes: bytes.to_vec() });
+        rest = after;
+    }
+    Ok(ProcessOutput { chunks, next: output.next, dropped: output.dropped, exit: exit(output.exit) })
+}
