@@ -26,6 +26,52 @@ export interface Contract {
    */
   kozeCancel(input: Cancel): Promise<Reply<Done>>;
   /**
+   * Starts a program that runs on after the call, and gives its ID. It is started as `kozeExec` starts one, with pipes
+   * or a terminal, and what it writes is kept for readers within its buffer. It ends when the sandbox sleeps or
+   * is destroyed; one that has ended is kept until others need its room.
+   *
+   * This and the next methods answer `not_found` where there is no such process. None but this one starts the
+   * container.
+   */
+  kozeStart(input: Start): Promise<Reply<Started>>;
+  /**
+   * Whether there is such a process, running or kept.
+   */
+  kozeProcess(input: OneProcess): Promise<Reply<ProcessInfo>>;
+  /**
+   * All processes that run or are kept, the oldest first.
+   */
+  kozeProcesses(input: Nothing): Promise<Reply<Processes>>;
+  /**
+   * What a process has written from a cursor on, once there is something, it has ended, or the time is up.
+   * A cursor beyond the output is `invalid_input`. Where the buffer blocks the program, what lies before the cursor
+   * may go for new output.
+   *
+   * `waiting` is as for `kozeExec`, but nothing is killed.
+   */
+  kozeReadProcess(input: ReadProcess, waiting?: () => Promise<unknown>): Promise<Reply<ProcessOutput>>;
+  /**
+   * Writes to the standard input of a process, or types on its terminal, until all was taken or the time is up.
+   * `invalid_input` where it is closed. `waiting` as above.
+   */
+  kozeWriteProcess(input: WriteProcess, waiting?: () => Promise<unknown>): Promise<Reply<Taken>>;
+  /**
+   * Closes the standard input of a process, or types the end-of-file character. Done is also what was closed.
+   */
+  kozeCloseProcess(input: OneProcess): Promise<Reply<Done>>;
+  /**
+   * Sends a signal to the process group of a process; KILL to all that came of it. Nothing where it has ended.
+   */
+  kozeSignalProcess(input: SignalProcess): Promise<Reply<Done>>;
+  /**
+   * Sets the size of the terminal of a process.
+   */
+  kozeResizeProcess(input: ResizeProcess): Promise<Reply<Done>>;
+  /**
+   * Waits until a process has ended, or the time is up. `waiting` as above.
+   */
+  kozeWaitProcess(input: WaitProcess, waiting?: () => Promise<unknown>): Promise<Reply<Ended>>;
+  /**
    * Reads part of a file: at most `limit` bytes from `offset`, fewer only at the end of the file.
    */
   kozeRead(input: Read): Promise<Reply<Piece>>;
@@ -111,6 +157,19 @@ export type Cancel = {
 call: string, };
 
 /**
+ * A part of an output.
+ */
+export type Chunk = { 
+/**
+ * Where it was written to.
+ */
+stream: OutputStream, 
+/**
+ * How many bytes it has.
+ */
+length: number, };
+
+/**
  * The kind of an error. Every tool family, provider and protocol uses the same codes.
  */
 export type Code = "invalid_input" | "not_found" | "already_exists" | "is_directory" | "not_a_directory" | "permission_denied" | "path_escape" | "too_large" | "unsupported" | "unavailable" | "internal" | "unknown_tool" | "edit_conflict" | "binary" | "timeout";
@@ -169,6 +228,15 @@ occurrences: number,
  * The lines in which the first occurrences begin, counted from 1: at most [`MAX_NAMED_LINES`].
  */
 lines: number[], } };
+
+/**
+ * How a process has ended.
+ */
+export type Ended = { 
+/**
+ * Its exit code, 128 + n after the signal n; `null` where it still runs.
+ */
+exit: number | null, };
 
 /**
  * The entries of a directory.
@@ -323,6 +391,15 @@ text: string, };
 export type Nothing = Record<symbol, never>;
 
 /**
+ * A process.
+ */
+export type OneProcess = { 
+/**
+ * Its ID.
+ */
+id: string, };
+
+/**
  * The options of a new sandbox.
  */
 export type Open = { 
@@ -360,6 +437,11 @@ exitCode: number,
  * Whether it timed out.
  */
 timedOut: boolean, };
+
+/**
+ * Where a process writes to; with a terminal it is all `stdout`.
+ */
+export type OutputStream = "stdout" | "stderr";
 
 /**
  * A file or directory to serialize.
@@ -414,6 +496,61 @@ bytes: Uint8Array,
 size: number, };
 
 /**
+ * What there is to say of a process.
+ */
+export type ProcessInfo = { 
+/**
+ * Its ID.
+ */
+id: string, 
+/**
+ * Its program, as it was given.
+ */
+program: string, 
+/**
+ * Whether it has a terminal.
+ */
+terminal: boolean, 
+/**
+ * Its exit code, 128 + n after the signal n; `null` while it runs.
+ */
+exit: number | null, };
+
+/**
+ * What a process has written.
+ */
+export type ProcessOutput = { 
+/**
+ * The bytes of all parts, one after the other.
+ */
+bytes: Uint8Array, 
+/**
+ * The parts, in the order in which they came.
+ */
+chunks: Array<Chunk>, 
+/**
+ * Where the next read begins.
+ */
+next: number, 
+/**
+ * How many bytes before the first part are not kept any more.
+ */
+dropped: number, 
+/**
+ * Its exit code, where it has ended and all was read that it wrote; else `null`.
+ */
+exit: number | null, };
+
+/**
+ * The processes of a sandbox.
+ */
+export type Processes = { 
+/**
+ * They.
+ */
+processes: Array<ProcessInfo>, };
+
+/**
  * The part of a file to read.
  */
 export type Read = { 
@@ -464,6 +601,31 @@ maxChars: number,
 verbatim: boolean, };
 
 /**
+ * What to read of a process.
+ */
+export type ReadProcess = { 
+/**
+ * Its ID.
+ */
+id: string, 
+/**
+ * Where it begins: 0, or where the last read ended.
+ */
+cursor: number, 
+/**
+ * How many bytes at most, 1 to `LARGEST_PIECE`.
+ */
+limit: number, 
+/**
+ * How long to wait for output.
+ */
+waitMs: number, 
+/**
+ * As in `Exec`.
+ */
+call: string | null, };
+
+/**
  * The error code.
  */
 export type Reason = Code | Unopened | Unstreamed;
@@ -482,6 +644,23 @@ from: Path,
 to: Path, };
 
 /**
+ * A size to set.
+ */
+export type ResizeProcess = { 
+/**
+ * The ID of the process.
+ */
+id: string, 
+/**
+ * As in `Size`.
+ */
+rows: number, 
+/**
+ * As in `Size`.
+ */
+columns: number, };
+
+/**
  * Permission bits to set.
  */
 export type SetMode = { 
@@ -497,6 +676,70 @@ path: string,
  * The bits.
  */
 mode: number, };
+
+/**
+ * A signal to send.
+ */
+export type SignalProcess = { 
+/**
+ * The ID of the process.
+ */
+id: string, 
+/**
+ * The number of the signal on Linux.
+ */
+signal: number, };
+
+/**
+ * The size of a terminal.
+ */
+export type Size = { 
+/**
+ * Its rows, 1 at least.
+ */
+rows: number, 
+/**
+ * Its columns, 1 at least.
+ */
+columns: number, };
+
+/**
+ * A program that runs on.
+ */
+export type Start = { 
+/**
+ * As in `Exec`.
+ */
+argv: Array<string>, 
+/**
+ * As in `Exec`.
+ */
+workingDir: string, 
+/**
+ * As in `Exec`. With a terminal, `TERM` is `xterm-256color` unless this sets it.
+ */
+env: Array<[string, string]>, 
+/**
+ * The size of its terminal; `null` where it has pipes.
+ */
+terminal: Size | null, 
+/**
+ * How many bytes of its output are kept, 4096 to 8388608.
+ */
+buffer: number, 
+/**
+ * Whether the oldest output goes when there is more. Otherwise the program waits until it was read.
+ */
+dropOldest: boolean, };
+
+/**
+ * A process that was started.
+ */
+export type Started = { 
+/**
+ * Its ID: 32 lower-case hexadecimal digits.
+ */
+id: string, };
 
 /**
  * The metadata of a path.
@@ -538,6 +781,15 @@ status: Status, };
 export type Status = "running" | "sleeping";
 
 /**
+ * What a process has taken.
+ */
+export type Taken = { 
+/**
+ * How many bytes, from the first on.
+ */
+taken: number, };
+
+/**
  * The code `unopened`.
  */
 export type Unopened = "unopened";
@@ -574,6 +826,23 @@ bytes: number, };
 export type Unstreamed = "unstreamed";
 
 /**
+ * How long to wait for a process.
+ */
+export type WaitProcess = { 
+/**
+ * Its ID.
+ */
+id: string, 
+/**
+ * The time.
+ */
+timeoutMs: number, 
+/**
+ * As in `Exec`.
+ */
+call: string | null, };
+
+/**
  * The content to write to a file.
  */
 export type Write = { 
@@ -593,6 +862,27 @@ bytes: Uint8Array,
  * Whether to append them.
  */
 append: boolean, };
+
+/**
+ * What to write to a process.
+ */
+export type WriteProcess = { 
+/**
+ * Its ID.
+ */
+id: string, 
+/**
+ * The bytes; at most `LARGEST_PIECE`.
+ */
+bytes: Uint8Array, 
+/**
+ * How long to wait until they are taken.
+ */
+waitMs: number, 
+/**
+ * As in `Exec`.
+ */
+call: string | null, };
 
 /**
  * A written file.
