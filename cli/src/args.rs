@@ -41,15 +41,15 @@ pub enum Command {
     Tools(Tools),
     /// Check the project and the tools it needs, and print remedies
     Doctor(Doctor),
-    /// Call a tool in a sandbox on this machine
+    /// Call a tool in a sandbox on this machine (Linux only)
     Call(Call),
-    /// List the sandboxes on this machine
+    /// List the sandboxes on this machine (Linux only)
     Sandboxes(Sandboxes),
-    /// Destroy sandboxes on this machine and delete their files
+    /// Destroy sandboxes on this machine and delete their files (Linux only)
     Destroy(Destroy),
-    /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine
+    /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (Linux only)
     Mcp(Mcp),
-    /// Create a project, play an agent's work in two sandboxes, and show each call
+    /// Create a project, play an agent's work in two sandboxes, and show each call (Linux only)
     Demo(Demo),
     /// Run the Worker on this machine, and build again after each change
     Dev(Dev),
@@ -134,8 +134,8 @@ pub struct Build {
 /// `koze init`.
 #[derive(Debug, Args)]
 pub struct Init {
-    /// The `runtime` directory of a koze checkout, needed because the crate `koze` is not published yet [default: the
-    /// checkout that this koze runs from or was built from]
+    /// The `runtime` directory of a koze checkout, for the dependency on the crate `koze` [default: that of the checkout
+    /// that this koze runs from or was built from; a published koze uses the published crate]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 
@@ -218,7 +218,7 @@ impl From<Backend> for koze_model::Backend {
 /// `koze doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Try to escape from sandboxes on this machine instead, with a control for each attempt
+    /// Try to escape from sandboxes on this machine instead, with a control for each attempt (Linux only)
     #[arg(long, conflicts_with_all = ["project", "config", "strict"])]
     pub prove: bool,
 
@@ -349,8 +349,8 @@ pub struct New {
     #[arg(long, value_name = "BACKEND", default_value = "sdk")]
     pub backend: Backend,
 
-    /// The `runtime` directory of a koze checkout, needed because the crate `koze` is not published yet [default: the
-    /// checkout that this koze runs from or was built from]
+    /// The `runtime` directory of a koze checkout, for the dependency on the crate `koze` [default: that of the checkout
+    /// that this koze runs from or was built from; a published koze uses the published crate]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 }
@@ -464,8 +464,8 @@ pub struct Mcp {
 /// `koze demo`.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// The `runtime` directory of a koze checkout, needed because the crate `koze` is not published yet [default: the
-    /// checkout that this koze runs from or was built from]
+    /// The `runtime` directory of a koze checkout, for the dependency on the crate `koze` [default: that of the checkout
+    /// that this koze runs from or was built from; a published koze uses the published crate]
     #[arg(long, value_name = "DIR")]
     pub runtime_path: Option<PathBuf>,
 }

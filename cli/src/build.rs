@@ -19,6 +19,7 @@ use crate::ignored::{self, Hidden};
 use crate::images::guest;
 use crate::lock::Lock;
 use crate::plan::{self, Inputs, Plan, Planned};
+use crate::platform;
 use crate::recover;
 use crate::rules::Rule;
 use crate::sdk::{self, Sdk};
@@ -276,19 +277,18 @@ fn removed(
 /// # Errors
 /// Returns [`Stop`] if the directory cannot be opened or locked.
 pub fn lock_directory(dir: &Path, findings: &mut Findings) -> Result<Arc<File>, Stop> {
-    let dir = fs_err::File::open(dir).map(fs_err::File::into_file);
-    let directory_lock = dir.and_then(|dir| {
+    let directory_lock = platform::directory_lock(dir).and_then(|file| {
         let since = Instant::now();
-        while matches!(dir.try_lock(), Err(TryLockError::WouldBlock)) {
+        while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
             // Builds take milliseconds, so mention only longer waits.
             if since.elapsed() > Duration::from_secs(1) {
                 let _ = writeln!(anstream::stderr(), "waiting for another koze process in this directory");
-                dir.lock()?;
+                file.lock()?;
                 break;
             }
             thread::sleep(Duration::from_millis(2));
         }
-        Ok(dir)
+        Ok(file)
     });
     directory_lock.map(Arc::new).or_else(|error| findings.io(&error))
 }

@@ -12,6 +12,7 @@ use crate::draft::Draft;
 use crate::finding::{Findings, Place, Stop};
 use crate::manifest::{self, Manifest};
 use crate::paths;
+use crate::platform;
 use crate::rules::Rule;
 
 /// A Cargo package.
@@ -73,7 +74,7 @@ impl Project {
     pub fn find(dir: &Path, findings: &mut Findings) -> Result<Project, Stop> {
         let shown = dir.display().to_string();
         let no_package = |why: &str| Rule::NoPackage { dir: shown.clone(), why: why.to_owned() };
-        let Ok(absolute) = fs_err::canonicalize(dir) else {
+        let Ok(absolute) = paths::canonical(dir) else {
             return findings.fail(no_package("the directory does not exist"), None);
         };
         let Some(manifest) =
@@ -128,7 +129,7 @@ impl Project {
         let inside = |entry: &DirEntry| {
             // A symbolic link may lead out of the package.
             !entry.path_is_symlink()
-                || fs_err::canonicalize(entry.path()).is_ok_and(|path| path.starts_with(&self.dir))
+                || paths::canonical(entry.path()).is_ok_and(|path| path.starts_with(&self.dir))
         };
         let wanted = |entry: &DirEntry| {
             let name = entry.file_name().to_string_lossy();
@@ -155,7 +156,7 @@ impl Project {
             }
         }
         // A path through a link differs from the path that the draft uses.
-        let own = |path: &PathBuf| links.then(|| fs_err::canonicalize(path).ok()).flatten();
+        let own = |path: &PathBuf| links.then(|| paths::canonical(path).ok()).flatten();
         let stays = |path: &PathBuf| {
             let drafted = draft.file(path).or_else(|| draft.file(own(path).as_deref()?));
             drafted.is_none_or(|file| file.is_some())
@@ -175,8 +176,7 @@ impl Project {
 
 /// Returns whether an error means that a link is dangling or points to itself.
 fn leads_nowhere(error: &std::io::Error) -> bool {
-    const ELOOP: i32 = if cfg!(target_os = "linux") { 40 } else { 62 };
-    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(ELOOP)
+    error.kind() == ErrorKind::NotFound || platform::is_link_loop(error)
 }
 
 /// Removes files that were found twice, through a link and directly, in favor of the direct path. Paths stay below
@@ -184,7 +184,7 @@ fn leads_nowhere(error: &std::io::Error) -> bool {
 fn once_each(files: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut met: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for path in files {
-        let own = fs_err::canonicalize(&path).unwrap_or_else(|_| path.clone());
+        let own = paths::canonical(&path).unwrap_or_else(|_| path.clone());
         if path == own || !met.contains_key(&own) {
             met.insert(own, path);
         }

@@ -26,6 +26,7 @@ mod mcp;
 pub mod output;
 pub mod paths;
 pub mod plan;
+pub mod platform;
 pub mod recover;
 pub mod rules;
 pub mod sdk;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use koze_model::rules::nearest;
-use toml_edit::{Document, Item, Value};
+use toml_edit::{Document, Item};
 
 use crate::finding::{Findings, Place, Stop};
 use crate::rules::Rule;
@@ -114,7 +114,7 @@ pub fn library(dir: &Path) -> String {
     named().unwrap_or_else(|| LIBRARY.to_owned())
 }
 
-/// Returns a manifest with a path dependency on the crate `koze`, if a path is given, and a library of the crate type
+/// Returns a manifest with a dependency on the crate `koze`, if its value is given in TOML, and a library of the crate type
 /// that worker-build needs, unless the manifest already sets one.
 ///
 /// Adds lines without changing any; comments stay in their section.
@@ -123,8 +123,8 @@ pub fn library(dir: &Path) -> String {
 /// Returns a message if the manifest does not parse or contains something else in place of these entries.
 pub fn of_a_worker(text: &str, koze: Option<&str>) -> Result<String, String> {
     let mut edited = text.to_owned();
-    if let Some(path) = koze {
-        let dependency = format!("koze = {{ path = {} }}", Value::from(path).to_string().trim());
+    if let Some(value) = koze {
+        let dependency = format!("koze = {value}");
         edited = with_line(&edited, "dependencies", &dependency)?;
     }
     if is_of_a_worker(text).is_none() {
@@ -167,19 +167,20 @@ fn with_line(text: &str, section: &str, line: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
+    const PATH: &str = "{ path = \"../koze\" }";
     const PLAIN: &str = "[package] # mine\nname = \"a\"\n\n[dependencies]\nworker = \"0.8\"   # the Worker\n";
 
     #[test]
     fn dependency_and_library_are_added() {
         assert_eq!(
-            of_a_worker(PLAIN, Some("../koze")).unwrap(),
+            of_a_worker(PLAIN, Some(PATH)).unwrap(),
             "[package] # mine\nname = \"a\"\n\n[dependencies]\nworker = \"0.8\"   # the Worker\nkoze = { path = \"../koze\" }\n\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n"
         );
     }
 
     #[test]
     fn existing_entries_are_kept() {
-        let text = of_a_worker(PLAIN, Some("../koze")).unwrap();
+        let text = of_a_worker(PLAIN, Some(PATH)).unwrap();
         assert_eq!(of_a_worker(&text, None).unwrap(), text);
         assert!(depends(&text, "koze") && !depends(PLAIN, "koze"));
         assert!(depends("[dependencies.koze]\nversion = \"1\"\n", "koze"));
@@ -194,23 +195,23 @@ mod tests {
         let text =
             "[dependencies]\nworker = \"0.8\"\n# serde = \"1\"\n\n[dependencies.other]\npath = \"x\"\n# end";
         assert_eq!(
-            of_a_worker(text, Some("x")).unwrap(),
+            of_a_worker(text, Some("{ path = \"x\" }")).unwrap(),
             "[dependencies]\nworker = \"0.8\"\nkoze = { path = \"x\" }\n# serde = \"1\"\n\n[dependencies.other]\npath = \"x\"\n# end\n\n[lib]\ncrate-type = [\"cdylib\", \"rlib\"]\n"
         );
         let empty = "[dependencies] # none\n# yet\n";
         assert!(
-            of_a_worker(empty, Some("x"))
+            of_a_worker(empty, Some("{ path = \"x\" }"))
                 .unwrap()
                 .starts_with("[dependencies] # none\nkoze = { path = \"x\" }\n# yet\n")
         );
         let spread = "[dependencies]\nworker = { version = \"0.8\", features = [\n  \"d1\",\n] } # w";
-        assert!(of_a_worker(spread, Some("x")).unwrap().contains("] } # w\nkoze = "));
+        assert!(of_a_worker(spread, Some("{ path = \"x\" }")).unwrap().contains("] } # w\nkoze = "));
     }
 
     #[test]
     fn line_endings_and_byte_order_mark_are_kept() {
         let text = format!("\u{feff}{}", PLAIN.replace('\n', "\r\n"));
-        let edited = of_a_worker(&text, Some("x")).unwrap();
+        let edited = of_a_worker(&text, Some("{ path = \"x\" }")).unwrap();
         assert!(edited.starts_with(text.trim_end()), "{edited:?}");
         assert_eq!(edited.matches('\n').count(), edited.matches("\r\n").count(), "{edited:?}");
     }
@@ -219,7 +220,7 @@ mod tests {
     fn a_non_table_in_place_of_a_section_is_an_error() {
         for text in ["dependencies = 1\n", "dependencies = { a = \"1\" }\n", "dependencies.a = \"1\"\n", "["]
         {
-            assert!(of_a_worker(text, Some("x")).is_err(), "{text}");
+            assert!(of_a_worker(text, Some("{ path = \"x\" }")).is_err(), "{text}");
         }
     }
 }

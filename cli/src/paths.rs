@@ -1,12 +1,37 @@
 //! Formats paths for files: relative, with `/`.
 
-use std::path::Path;
+use std::io;
+use std::path::{Component, MAIN_SEPARATOR_STR, Path, PathBuf};
 
 pub use koze_model::paths::normal;
 
-/// Returns `path` relative to the directory `base`, or `.` if they are equal. Both must be absolute.
+/// Resolves the symbolic links of a path. On Windows, the result has a drive letter and not the prefix `\\?\`, which
+/// many programs reject.
+///
+/// # Errors
+/// Returns an error with the path if it does not exist.
+pub fn canonical(path: &Path) -> io::Result<PathBuf> {
+    fs_err::canonicalize(path).map(|path| dunce::simplified(&path).to_owned())
+}
+
+/// Formats a path with `/`, which every system accepts.
+pub fn slashed(path: &Path) -> String {
+    path.to_string_lossy().replace(MAIN_SEPARATOR_STR, "/")
+}
+
+/// Returns `path` relative to the directory `base`, or `.` if they are equal. Both must be absolute. A path on another
+/// drive stays absolute.
 pub fn relative(path: &Path, base: &Path) -> String {
     let (path, base) = (normal(path), normal(base));
+    let drive = |path: &Path| {
+        path.components()
+            .next()
+            .filter(|first| matches!(first, Component::Prefix(_)))
+            .map(|drive| drive.as_os_str().to_ascii_lowercase())
+    };
+    if drive(&path) != drive(&base) {
+        return slashed(&path);
+    }
     let common = path.components().zip(base.components()).take_while(|(one, other)| one == other).count();
     let up = base.components().skip(common).map(|_| "..".to_owned());
     let down = path.components().skip(common).map(|part| part.as_os_str().to_string_lossy().into_owned());

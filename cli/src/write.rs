@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempPath;
 
+use crate::paths;
+
 /// A file, before and after the change.
 #[derive(Debug, Clone)]
 pub struct Change {
@@ -62,7 +64,7 @@ impl Change {
     /// # Errors
     /// Returns an error if the file cannot be read.
     pub fn of(path: PathBuf, shown: String, after: Option<Vec<u8>>) -> io::Result<Change> {
-        let path = if path.is_symlink() && after.is_some() { fs_err::canonicalize(&path)? } else { path };
+        let path = if path.is_symlink() && after.is_some() { paths::canonical(&path)? } else { path };
         let before = disk::read(&path)?;
         Ok(Change { path, shown, before, after })
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use koze_model::names::{Names, SUFFIX};
-use koze_model::{paths, sandbox};
+use koze_model::sandbox;
 use serde_json::Value;
 
 use super::drafted;
@@ -14,6 +14,7 @@ use crate::discover::{Project, is_skipped};
 use crate::draft::Draft;
 use crate::finding::{Findings, Stop};
 use crate::lock::Lock;
+use crate::paths;
 use crate::rules::Rule;
 use crate::wrangler::create;
 use crate::wrangler::locate::Config;
@@ -114,7 +115,7 @@ pub(super) fn create(
         return findings.fail(Rule::SandboxExists { file: file.to_owned() }, None);
     }
     // A symbolic link may lead out of the package, where builds do not look.
-    let there = path.ancestors().skip(1).find_map(|dir| fs_err::canonicalize(dir).ok());
+    let there = path.ancestors().skip(1).find_map(|dir| paths::canonical(dir).ok());
     if !there.is_some_and(|dir| dir.starts_with(&project.dir)) {
         let dir = file.rsplit_once('/').map_or(file, |(dir, _)| dir).to_owned();
         return findings.fail(Rule::BadSandboxDir { dir }, None);

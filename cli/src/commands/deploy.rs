@@ -17,6 +17,7 @@ use crate::dev::wrangler::Wrangler;
 use crate::dev::{tee, wrangler_errors};
 use crate::discover::Project;
 use crate::finding::Findings;
+use crate::platform;
 use crate::wrangler::locate::Config;
 use crate::wrangler::scope;
 
@@ -91,10 +92,6 @@ fn finished(
 
 /// Converts an exit status to the exit code that a shell reports.
 fn code(status: ExitStatus) -> ExitCode {
-    #[cfg(unix)]
-    let signal = std::os::unix::process::ExitStatusExt::signal(&status).map(|signal| 128 + signal);
-    #[cfg(not(unix))]
-    let signal = None;
-    let code = status.code().or(signal).and_then(|code| u8::try_from(code).ok());
+    let code = platform::exit_code(status).and_then(|code| u8::try_from(code).ok());
     ExitCode::from(code.unwrap_or(1))
 }

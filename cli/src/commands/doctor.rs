@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use super::{build, show};
+use super::{build, local, show};
 use crate::args::{self, Format};
 use crate::build::{self as builds, Build, Options};
 use crate::discover::Project;
@@ -13,10 +13,10 @@ use crate::finding::Findings;
 use crate::output;
 
 pub(super) fn run(args: &args::Doctor) -> ExitCode {
-    if args.prove {
-        return prove(args);
-    }
     let place = &args.place;
+    if args.prove {
+        return local::prove(place.format);
+    }
     let mut findings = Findings::new(place.strict);
     let mut built = Build::default();
     let options = Options { write: false, ..build::options(place) };
@@ -34,19 +34,6 @@ pub(super) fn run(args: &args::Doctor) -> ExitCode {
     }
     let limit = if place.strict { Status::Warning } else { Status::Error };
     ExitCode::from(u8::from(checks.iter().any(|check| check.status >= limit)))
-}
-
-#[cfg(target_os = "linux")]
-fn prove(args: &args::Doctor) -> ExitCode {
-    super::prove::run(args.place.format)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn prove(_: &args::Doctor) -> ExitCode {
-    show::err(
-        "error: local sandboxes need Linux, so `koze doctor --prove` has nothing to test on this system\n",
-    );
-    ExitCode::FAILURE
 }
 
 /// Renders each check as a line, followed by its remedy.

@@ -95,7 +95,7 @@ fn manifest(
         None
     } else {
         let runtime = runtime::find(args.runtime_path.as_deref(), findings)?;
-        Some(runtime::dependency_path(&runtime, &project.dir))
+        Some(runtime.dependency(&project.dir))
     };
     let edited = match manifest::of_a_worker(&text, dependency.as_deref()) {
         Ok(edited) if args.raise_worker => {

@@ -1,15 +1,18 @@
 //! The code shared by commands that work with sandboxes on this machine.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use koze_core::{Code, Error, Profiles, SessionId};
 
-use super::project::{self, Offered};
+use super::project;
 use super::show;
+pub(in crate::commands) use super::show::failed;
 use crate::args::{self, Format, ProjectArgs};
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
+use crate::generate;
 use crate::session::{self, Client, State};
 
 /// A session on this machine.
@@ -44,6 +47,16 @@ impl LocalSession {
     }
 }
 
+/// The profiles that a project offers to agents, and the files that they are in.
+pub(super) struct Offered {
+    /// The profiles that agents may name.
+    pub(super) profiles: Profiles,
+    /// The sandbox files.
+    pub(super) files: Vec<PathBuf>,
+    /// The generated file that a build rewrites when the profiles change.
+    pub(super) generated: PathBuf,
+}
+
 /// Returns the profiles that the project's sandbox files declare. Shows errors.
 pub(super) fn profiles(args: &args::SessionArgs) -> Result<Profiles, ExitCode> {
     Ok(offered(args)?.profiles)
@@ -57,7 +70,10 @@ pub(super) fn offered(args: &args::SessionArgs) -> Result<Offered, ExitCode> {
         strict: false,
         format: Format::Human,
     };
-    found(|findings| project::offered(&place, findings))
+    let (build, profiles) = found(|findings| project::offered(&place, findings))?;
+    let dir = build.directory(&args.project);
+    let files = build.sandboxes.iter().map(|sandbox| dir.join(&sandbox.file)).collect();
+    Ok(Offered { profiles, files, generated: dir.join(generate::DIR).join("tools.rs") })
 }
 
 fn found<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, ExitCode> {
@@ -69,7 +85,7 @@ fn found<T>(look: impl FnOnce(&mut Findings) -> Result<T, Stop>) -> Result<T, Ex
 }
 
 /// Runs a future to completion.
-pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
+pub(in crate::commands) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map(|runtime| runtime.block_on(work)).map_err(|error| {
         failed(
@@ -77,10 +93,4 @@ pub(super) fn wait<T>(work: impl Future<Output = T>) -> Result<T, ExitCode> {
                 .with_source(error),
         )
     })
-}
-
-/// Shows the error of a sandbox and returns the exit code.
-pub(super) fn failed(error: &Error) -> ExitCode {
-    show::err(&format!("error[{}]: {}\n", error.code, error.message));
-    ExitCode::FAILURE
 }

@@ -3,39 +3,24 @@
 mod add;
 mod backend;
 mod build;
-#[cfg(target_os = "linux")]
-mod call;
 mod completions;
-#[cfg(target_os = "linux")]
-mod demo;
 mod deploy;
-#[cfg(target_os = "linux")]
-mod destroy;
 mod dev;
 mod doctor;
 mod drafted;
 mod explain;
-#[cfg(target_os = "linux")]
-mod guard;
 mod init;
 mod list;
-#[cfg(target_os = "linux")]
-mod local_session;
-#[cfg(target_os = "linux")]
-mod mcp;
+#[cfg_attr(target_os = "linux", path = "local.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
+mod local;
 mod migrate;
 mod new;
 mod project;
-#[cfg(target_os = "linux")]
-mod prove;
 mod remove;
 mod rename;
 mod runtime;
-#[cfg(target_os = "linux")]
-mod sandboxes;
 mod show;
-#[cfg(target_os = "linux")]
-mod supervise;
 mod tools;
 mod watch;
 mod with_wrangler;
@@ -70,26 +55,12 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Completions(args) => completions::run(args),
         Command::Dev(args) => dev::run(args),
         Command::Deploy(args) => deploy::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Call(args) => call::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Sandboxes(args) => sandboxes::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Destroy(args) => destroy::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Mcp(args) => mcp::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Demo(args) => demo::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Supervise(args) => supervise::run(args),
-        #[cfg(target_os = "linux")]
-        Command::Guard(args) => guard::run(args),
-        #[cfg(not(target_os = "linux"))]
-        _ => {
-            show::err(
-                "error: local sandboxes need Linux; on other systems use `koze dev`, which runs them in containers\n",
-            );
-            ExitCode::FAILURE
-        }
+        Command::Call(_)
+        | Command::Sandboxes(_)
+        | Command::Destroy(_)
+        | Command::Mcp(_)
+        | Command::Demo(_)
+        | Command::Supervise(_)
+        | Command::Guard(_) => local::run(&cli.command),
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use koze_model::names;
 
-use super::{runtime, show};
+use super::runtime::{self, Runtime};
+use super::show;
 use crate::args;
 use crate::build::{self, Build, Options};
 use crate::draft::Draft;
@@ -42,7 +43,7 @@ struct Wanted<'a> {
     dir: &'a Path,
     name: &'a str,
     backend: args::Backend,
-    runtime: &'a Path,
+    runtime: &'a Runtime,
 }
 
 pub(super) fn run(args: &args::New) -> ExitCode {
@@ -210,8 +211,7 @@ fn write_files(staging: &Path, wanted: &Wanted) -> std::io::Result<()> {
         args::Backend::Sdk => (&[][..], NPM, DOCKER),
         args::Backend::Native => (koze_templates::NATIVE_PROJECT, NPM_OF_NATIVE, DOCKER_OF_NATIVE),
     };
-    let dependency =
-        format!("{{ path = {} }}", toml_edit::Value::from(runtime::dependency_path(runtime, dir)));
+    let dependency = runtime.dependency(dir);
     let container = create::worker_name(name).replace('_', "-");
     for (path, template) in koze_templates::PROJECT {
         let name = if *path == koze_templates::SHELL { &container } else { name };

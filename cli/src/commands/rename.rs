@@ -1,6 +1,5 @@
 //! `koze rename`: renames the file, the class or both, and everything derived from them. Storage is kept.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use koze_model::names::{Names, SUFFIX, is_base_name, reserved_class};
@@ -109,8 +108,10 @@ fn take_dockerfile(
 
 /// Returns the path of a file with another name in the same directory.
 fn sibling(file: &str, base: &str, ending: &str) -> String {
-    let dir = Path::new(file).parent().map(PathBuf::from).unwrap_or_default();
-    dir.join(format!("{base}{ending}")).to_string_lossy().into_owned()
+    match file.rsplit_once('/') {
+        Some((dir, _)) => format!("{dir}/{base}{ending}"),
+        None => format!("{base}{ending}"),
+    }
 }
 
 /// Lists the mentions of the old names that the user has to update.

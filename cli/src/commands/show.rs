@@ -2,11 +2,13 @@
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use uuid::Uuid;
 
 use crate::finding::Findings;
 use crate::output::{self, github};
+use crate::paths;
 
 /// Prints to standard output.
 pub(super) fn out(text: &str) {
@@ -40,6 +42,12 @@ pub(super) fn err(text: &str) {
     let _ = anstream::stderr().write_all(text.as_bytes());
 }
 
+/// Prints the error of a tool or a sandbox and returns the exit code.
+pub(super) fn failed(error: &koze_core::Error) -> ExitCode {
+    err(&format!("error[{}]: {}\n", error.code, error.message));
+    ExitCode::FAILURE
+}
+
 /// Prints the findings and their number to standard error.
 pub(super) fn findings(findings: &Findings) {
     if findings.iter().next().is_none() {
@@ -70,7 +78,7 @@ pub(super) fn workspace() -> PathBuf {
 
 /// Resolves the symbolic links of a directory, so that directories can be compared. Keeps one that does not exist.
 pub(super) fn absolute(dir: &Path) -> PathBuf {
-    fs_err::canonicalize(dir).unwrap_or_else(|_| dir.to_owned())
+    paths::canonical(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 /// Returns the width of the terminal: `COLUMNS`, or the terminal's own answer.

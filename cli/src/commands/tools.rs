@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use koze_core::tool::{All, Catalog};
 use serde_json::Value;
 
-use super::{local_session, project, show};
+use super::{project, show};
 use crate::args::{self, Format};
 use crate::build::Build;
 use crate::finding::Findings;
@@ -24,13 +24,13 @@ pub(super) fn run(args: &args::Tools) -> ExitCode {
     } else {
         show::findings(&findings);
     }
-    let Ok(offered) = offered else { return ExitCode::FAILURE };
-    let catalog = match Catalog::<All>::select(&offered.profiles, args.tools.as_deref()) {
+    let Ok((_, profiles)) = offered else { return ExitCode::FAILURE };
+    let catalog = match Catalog::<All>::select(&profiles, args.tools.as_deref()) {
         Ok(catalog) => catalog,
-        Err(error) => return local_session::failed(&error),
+        Err(error) => return show::failed(&error),
     };
-    let definitions = catalog.definitions(&offered.profiles);
+    let definitions = catalog.definitions(&profiles);
     let list = definitions.iter().map(|definition| definition.to_json(args.dialect.into())).collect();
-    show::out(&format!("{:#}\n", Value::Array(list)));
+    show::data(&format!("{:#}\n", Value::Array(list)));
     ExitCode::SUCCESS
 }

@@ -8,6 +8,7 @@ use crate::args::{self, Format, ProjectArgs};
 use crate::build::{self as builds, Build};
 use crate::finding::Findings;
 use crate::output;
+use crate::paths;
 use crate::rules::Rule;
 use crate::watch::Watcher;
 
@@ -72,7 +73,7 @@ pub(super) fn found(findings: &Findings) -> String {
 
 /// Returns the directory to watch, whether or not the package is valid.
 fn package(project: &Path) -> notify::Result<PathBuf> {
-    let dir = fs_err::canonicalize(project)?;
+    let dir = paths::canonical(project)?;
     let package = dir.ancestors().find(|dir| dir.join("Cargo.toml").is_file());
     Ok(package.unwrap_or(&dir).to_owned())
 }

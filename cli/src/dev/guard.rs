@@ -11,6 +11,8 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::platform;
+
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -88,9 +90,8 @@ pub async fn run(parent: u32, program: &[OsString]) -> io::Result<ExitCode> {
 
 /// Returns the exit code that a shell reports: 128 + n after signal n.
 pub fn code(status: ExitStatus) -> ExitCode {
-    use std::os::unix::process::ExitStatusExt as _;
-    let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
+    let code = platform::exit_code(status).and_then(|code| u8::try_from(code).ok());
+    ExitCode::from(code.unwrap_or(1))
 }
 
 /// Kills all children, and the orphans that they leave to this process, until none remain.

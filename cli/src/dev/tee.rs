@@ -8,6 +8,8 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep_until};
 
+use crate::platform::Signals;
+
 /// How many bytes of the output are kept, counted from its end.
 const KEPT: usize = 1 << 20;
 
@@ -55,52 +57,5 @@ pub async fn run(command: std::process::Command) -> io::Result<(ExitStatus, Stri
         if let (None, Some((status, _))) = (&stderr, &ended) {
             return Ok((*status, String::from_utf8_lossy(&said).into_owned()));
         }
-    }
-}
-
-#[cfg(unix)]
-struct Signals([(rustix::process::Signal, tokio::signal::unix::Signal); 3]);
-
-#[cfg(unix)]
-impl Signals {
-    fn new() -> io::Result<Self> {
-        use rustix::process::Signal;
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Signals([
-            (Signal::INT, signal(SignalKind::interrupt())?),
-            (Signal::TERM, signal(SignalKind::terminate())?),
-            (Signal::HUP, signal(SignalKind::hangup())?),
-        ]))
-    }
-
-    /// Forwards the next signal. The terminal itself delivers Ctrl-C to the program.
-    async fn pass(&mut self, id: Option<u32>) {
-        use rustix::process::{Pid, Signal, kill_process};
-        let [(_, interrupt), (_, terminate), (_, hang_up)] = &mut self.0;
-        let signal = tokio::select! {
-            _ = interrupt.recv() => Signal::INT,
-            _ = terminate.recv() => Signal::TERM,
-            _ = hang_up.recv() => Signal::HUP,
-        };
-        let terminal = std::io::IsTerminal::is_terminal(&io::stdin());
-        let id = id.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(id) = id.filter(|_| signal != Signal::INT || !terminal) {
-            let _ = kill_process(id, signal);
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Signals)
-    }
-
-    /// Does nothing: the console delivers its signals to the program, and koze waits for it to exit.
-    async fn pass(&mut self, _: Option<u32>) {
-        let _ = tokio::signal::ctrl_c().await;
     }
 }

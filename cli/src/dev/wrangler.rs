@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::doctor::{Check, tools};
+use crate::platform;
 use crate::wrangler::locate::Config;
 use crate::wrangler::settings;
 
@@ -26,7 +27,7 @@ impl Wrangler {
     /// Returns the wrangler of a package. Call [`missing`] first to check that it is installed.
     pub fn of(dir: &Path) -> Self {
         let bins = || tools::modules(dir).map(|modules| modules.join(".bin")).filter(|bin| bin.is_dir());
-        let program = bins().map(|bin| bin.join("wrangler")).find(|program| program.is_file());
+        let program = bins().find_map(|bin| platform::executable(&bin, "wrangler"));
         let path = std::env::var_os("PATH").unwrap_or_default();
         let ours = std::env::current_exe().ok().and_then(|koze| Some(koze.parent()?.to_owned()));
         let dirs = bins().chain(std::env::split_paths(&path)).chain(ours);

@@ -8,7 +8,7 @@ const NAME: &str = "groups";
 
 /// Reports if sandboxes can read files that only one of the user's groups may read; `None` if groups are dropped. This
 /// is not a warning, because it describes the machine and `--strict` judges the project.
-pub(super) fn check() -> Option<Check> {
+pub(crate) fn check() -> Option<Check> {
     of(groups())
 }
 

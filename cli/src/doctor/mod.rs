@@ -4,7 +4,7 @@
 
 mod command;
 #[cfg(target_os = "linux")]
-mod groups;
+pub(crate) mod groups;
 mod project;
 mod toolchain;
 pub(crate) mod tools;
@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::build::Build;
 use crate::finding::Findings;
 use crate::plan::Planned;
+use crate::platform;
 use crate::wrangler::locate::Config;
 use crate::wrangler::settings;
 
@@ -82,7 +83,6 @@ pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now:
     }
     let command = config.and_then(|config| settings::build_command(config.document.value(), None));
     checks.extend(tools::checks(build, command));
-    #[cfg(target_os = "linux")]
-    checks.extend(groups::check());
+    checks.extend(platform::check());
     checks
 }

@@ -12,6 +12,7 @@ use semver::Version;
 use super::command::{Supply, supply};
 use super::{Check, Status, toolchain};
 use crate::build::Build;
+use crate::platform;
 
 /// The oldest Node version that wrangler supports.
 const NODE: Version = Version::new(22, 12, 0);
@@ -55,7 +56,7 @@ fn node(dir: &Path) -> Check {
     let help =
         format!("wrangler needs Node {NODE} or newer: install it, or run `npm install --save-dev node@22`");
     // npm scripts find the project's own Node first.
-    let local = modules(dir).map(|modules| modules.join(".bin/node")).find(|node| node.is_file());
+    let local = modules(dir).find_map(|modules| platform::executable(&modules.join(".bin"), "node"));
     let program = local.unwrap_or_else(|| PathBuf::from("node"));
     let Some(said) = said(Command::new(&program).arg("--version")) else {
         return Check::error("node", "not found", help);
@@ -148,7 +149,8 @@ fn target(dir: &Path) -> Check {
 /// Checks whether the build command finds worker-build or installs it.
 fn worker_build(dir: &Path, command: Option<&str>) -> Check {
     // Processes started by wrangler also find the project's npm programs.
-    let own = || modules(dir).any(|modules| modules.join(".bin").join(WORKER_BUILD).is_file());
+    let own =
+        || modules(dir).any(|modules| platform::executable(&modules.join(".bin"), WORKER_BUILD).is_some());
     if on_path(WORKER_BUILD) || own() {
         return Check::ok(WORKER_BUILD, "on the PATH");
     }
@@ -177,7 +179,7 @@ pub(crate) fn modules(dir: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    std::env::split_paths(&path).any(|dir| platform::executable(&dir, program).is_some())
 }
 
 /// Returns the first line that a command prints, or `None` if it is missing, fails or times out.

@@ -11,6 +11,7 @@ use std::path::{Component, Path};
 use koze_model::Level;
 
 use crate::finding::{Finding, Findings, Place};
+use crate::paths;
 use crate::write::{Action, Change};
 
 /// The title of the annotation for an outdated project.
@@ -70,7 +71,7 @@ fn range(place: &Place) -> Vec<(&'static str, usize)> {
 /// Returns the path that the runner expects: relative to the workspace with `/`, or absolute if it is outside.
 fn file(shown: &str, project: &Path, workspace: &Path) -> String {
     let path = project.join(shown);
-    let Ok(inside) = path.strip_prefix(workspace) else { return path.to_string_lossy().into_owned() };
+    let Ok(inside) = path.strip_prefix(workspace) else { return paths::slashed(&path) };
     let mut parts: Vec<Cow<str>> = Vec::new();
     for part in inside.components() {
         match part {

@@ -272,7 +272,7 @@ fn outputs(
     let bindings = bindings::all(edited.as_ref().unwrap_or(&config.document).value());
     let mut files: Vec<(PathBuf, Vec<u8>)> = vec![(config.path.clone(), text.into_bytes())];
     let generated = project.dir.join(generate::DIR);
-    let outside = fs_err::canonicalize(&generated).is_ok_and(|dir| !dir.starts_with(&project.dir));
+    let outside = paths::canonical(&generated).is_ok_and(|dir| !dir.starts_with(&project.dir));
     if outside || (generated.exists() && !generated.is_dir()) {
         let path = generate::DIR.to_owned();
         return findings.fail(Rule::NotOurs { path: path.clone() }, Some(Place::file(path)));

@@ -132,7 +132,7 @@ impl Config {
 /// relative to the link.
 fn located(path: &Path) -> PathBuf {
     let path = paths::normal(path);
-    let dir = path.parent().and_then(|dir| fs_err::canonicalize(dir).ok());
+    let dir = path.parent().and_then(|dir| paths::canonical(dir).ok());
     match (dir, path.file_name()) {
         (Some(dir), Some(name)) => dir.join(name),
         _ => path,

@@ -2,12 +2,12 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir, TempPath};
 
 use super::fault;
+use crate::platform;
 
 /// The suffix of koze's temporary files.
 pub(super) const SUFFIX: &str = ".koze-tmp";
@@ -44,12 +44,11 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
 pub(super) fn stage(target: &Path, content: &[u8], permissions: Option<Permissions>) -> io::Result<TempPath> {
     let (dir, name) = split(target);
     let new = || -> io::Result<NamedTempFile> {
-        tempfile::Builder::new()
-            .prefix(&format!(".{name}."))
-            .suffix(SUFFIX)
-            // Like any new file of the user; the umask applies.
-            .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(dir)
+        let prefix = format!(".{name}.");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(SUFFIX);
+        platform::like_new_file(&mut builder);
+        builder.tempfile_in(dir)
     };
     let mut file = operation("write", target, new)?;
     operation("write", target, || file.as_file_mut().write_all(content))?;
@@ -98,8 +97,8 @@ pub(crate) fn remove_dir_all(dir: &Path) -> io::Result<()> {
 /// Creates a temporary directory in `parent`, named `<prefix>??????.koze-tmp`.
 pub(crate) fn temp_dir(parent: &Path, prefix: &str) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
-    // Like any new directory of the user; the umask applies.
-    builder.prefix(prefix).suffix(SUFFIX).permissions(Permissions::from_mode(0o777));
+    builder.prefix(prefix).suffix(SUFFIX);
+    platform::like_new_directory(&mut builder);
     operation("create", parent, || builder.tempdir_in(parent))
 }
 

@@ -12,6 +12,8 @@ use std::path::Path;
 pub(super) fn point(what: &str, path: &Path) -> io::Result<()> {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use crate::platform;
+
     static PASSED: AtomicUsize = AtomicUsize::new(0);
     let number = PASSED.fetch_add(1, Ordering::Relaxed) + 1;
     let Some(fault) = std::env::var("KOZE_FAULT").ok() else { return Ok(()) };
@@ -21,11 +23,8 @@ pub(super) fn point(what: &str, path: &Path) -> io::Result<()> {
     }
     eprintln!("fault {fault}: {what} {}", path.display());
     match kind {
-        "kill" => {
-            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
-            unreachable!("SIGKILL cannot be caught")
-        }
-        "error" => Err(io::Error::from_raw_os_error(rustix::io::Errno::NOSPC.raw_os_error())),
+        "kill" => platform::kill(),
+        "error" => Err(io::Error::from_raw_os_error(platform::DISK_FULL)),
         _ => panic!("KOZE_FAULT is kill@N or error@N"),
     }
 }

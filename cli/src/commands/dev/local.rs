@@ -1,6 +1,9 @@
-//! `koze dev --local`: runs the Worker with sandboxes on this machine.
+//! `koze dev --local`: runs the Worker with sandboxes on this machine. `elsewhere.rs` is its counterpart on systems other
+//! than Linux.
 
 use std::ffi::OsString;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,16 +11,17 @@ use koze_core::provider::Profile;
 use koze_core::{Code, Error};
 use koze_local::{Local, Objects};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use super::{Started, failed, follow, serve};
 use crate::args::{self, ProjectArgs};
 use crate::build::Build;
 use crate::commands::build::drifted;
-use crate::commands::local_session;
+use crate::commands::local::local_session;
 use crate::commands::show;
 use crate::commands::with_wrangler::opened;
 use crate::dev::stage::{Content, Stage};
-use crate::dev::token;
+use crate::dev::{guard, token};
 use crate::session::{self, State};
 
 /// The session that holds the Worker's sandboxes, visible to `koze call` and the like.
@@ -58,6 +62,16 @@ pub(super) fn on_this_machine(started: &Started) -> Result<ExitCode, ExitCode> {
     let code = serve(started, arguments);
     stage.clear();
     code
+}
+
+/// Runs wrangler until it exits. All its descendants end with it, and it ends with this process.
+pub(super) fn run(program: &Path, configure: impl FnOnce(&mut Command)) -> io::Result<ExitCode> {
+    local_session::wait(async {
+        let mut child = guard::start(program, configure)?;
+        guard::wait(&mut child).await.map(guard::code)
+    })
+    // This error was shown.
+    .unwrap_or_else(Ok)
 }
 
 /// Starts the server of the sandboxes.

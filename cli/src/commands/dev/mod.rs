@@ -1,6 +1,7 @@
 //! `koze dev`: runs the Worker on this machine and rebuilds after each change.
 
-#[cfg(target_os = "linux")]
+#[cfg_attr(target_os = "linux", path = "local.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
 mod local;
 
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ use crate::dev::wrangler::Wrangler;
 use crate::discover::{DOCKERFILE, Project};
 use crate::doctor::tools;
 use crate::finding::Findings;
+use crate::platform;
 use crate::wrangler::locate::Config;
 
 /// The stack size of the thread that builds. Deeply nested Rust source overflows the default one.
@@ -45,7 +47,7 @@ fn dev(args: &args::Dev) -> Result<ExitCode, ExitCode> {
     ready(&project, &config, environment.as_deref())?;
     let found = watch::found(&findings);
     let started = Started { args, place, project, config, environment, built, found };
-    if args.local { on_this_machine(&started) } else { in_containers(&started) }
+    if args.local { local::on_this_machine(&started) } else { in_containers(&started) }
 }
 
 /// A project that has been built and can run.
@@ -68,21 +70,12 @@ impl Started<'_> {
     }
 }
 
-#[cfg(target_os = "linux")]
-use local::on_this_machine;
-
-#[cfg(not(target_os = "linux"))]
-fn on_this_machine(_: &Started) -> Result<ExitCode, ExitCode> {
-    Err(failed(
-        "local sandboxes need Linux: on other systems use `koze dev`, which runs them in containers with Docker",
-    ))
-}
-
 fn in_containers(started: &Started) -> Result<ExitCode, ExitCode> {
     if !tools::runs_containers() {
-        return Err(failed(
-            "no Docker engine is running, and `koze dev` runs sandboxes in containers: start Docker, or run `koze dev --local`, which does not need it",
-        ));
+        return Err(failed(&format!(
+            "no Docker engine is running, and `koze dev` runs sandboxes in containers: {}",
+            platform::without_docker()
+        )));
     }
     if !started.has_token() {
         show::err(
@@ -148,19 +141,8 @@ fn serve(started: &Started, mut arguments: Vec<OsString>) -> Result<ExitCode, Ex
     arguments.push(environment_argument(environment.as_deref()).into());
     arguments.extend(args.run.wrangler.iter().map(OsString::from));
     let unstarted = |error: std::io::Error| failed(&format!("wrangler cannot be run: {error}"));
-    #[cfg(target_os = "linux")]
-    let code = super::local_session::wait(async {
-        let mut child = crate::dev::guard::start(&program, |command| {
-            command.args(arguments).env("PATH", path).current_dir(&project.dir);
-        })?;
-        crate::dev::guard::wait(&mut child).await.map(crate::dev::guard::code)
-    })?;
-    #[cfg(not(target_os = "linux"))]
-    let code = {
-        let mut command = std::process::Command::new(program);
+    local::run(&program, |command| {
         command.args(arguments).env("PATH", path).current_dir(&project.dir);
-        let code = |status: std::process::ExitStatus| status.code().and_then(|code| u8::try_from(code).ok());
-        command.status().map(|status| ExitCode::from(code(status).unwrap_or(1)))
-    };
-    code.map_err(unstarted)
+    })
+    .map_err(unstarted)
 }

@@ -8,8 +8,7 @@ use rmcp::model::CallToolResult;
 use serde_json::Value;
 
 use crate::args;
-use crate::commands::local_session;
-use crate::commands::project::Offered;
+use crate::commands::local::local_session::{self, Offered};
 use crate::mcp::offering::Offering;
 use crate::mcp::server::{Backend, Offer};
 use crate::session::Client;

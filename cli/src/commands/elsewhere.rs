@@ -1,0 +1,33 @@
+//! The commands that run sandboxes on this machine, on systems other than Linux: each says what to use instead.
+
+use std::process::ExitCode;
+
+use super::show;
+use crate::args::{Command, Format};
+
+/// Runs one of these commands.
+pub(super) fn run(command: &Command) -> ExitCode {
+    let name = match command {
+        Command::Call(_) => "call",
+        Command::Sandboxes(_) => "sandboxes",
+        Command::Destroy(_) => "destroy",
+        Command::Mcp(_) => "mcp",
+        Command::Demo(_) => "demo",
+        Command::Supervise(_) => "supervise",
+        Command::Guard(_) => "guard",
+        _ => unreachable!("the other commands run everywhere"),
+    };
+    refuse(name)
+}
+
+/// Runs `koze doctor --prove`.
+pub(super) fn prove(_: Format) -> ExitCode {
+    refuse("doctor --prove")
+}
+
+fn refuse(command: &str) -> ExitCode {
+    show::err(&format!(
+        "error: `koze {command}` works with sandboxes on this machine, which need Linux: run `koze dev`, which runs sandboxes in containers with Docker\n"
+    ));
+    ExitCode::FAILURE
+}

@@ -1,0 +1,35 @@
+//! The commands that run sandboxes on this machine. `elsewhere.rs` is their counterpart on systems other than Linux.
+
+mod call;
+mod demo;
+mod destroy;
+mod guard;
+pub(super) mod local_session;
+mod mcp;
+mod prove;
+mod sandboxes;
+mod supervise;
+
+use std::process::ExitCode;
+
+use super::{add, new, project, show};
+use crate::args::{Command, Format};
+
+/// Runs one of these commands.
+pub(super) fn run(command: &Command) -> ExitCode {
+    match command {
+        Command::Call(args) => call::run(args),
+        Command::Sandboxes(args) => sandboxes::run(args),
+        Command::Destroy(args) => destroy::run(args),
+        Command::Mcp(args) => mcp::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Supervise(args) => supervise::run(args),
+        Command::Guard(args) => guard::run(args),
+        _ => unreachable!("the other commands run everywhere"),
+    }
+}
+
+/// Runs `koze doctor --prove`.
+pub(super) fn prove(format: Format) -> ExitCode {
+    prove::run(format)
+}

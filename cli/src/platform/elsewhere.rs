@@ -1,0 +1,20 @@
+//! Systems other than Linux, where sandboxes run in containers only.
+
+use std::process::ExitCode;
+
+use crate::doctor::Check;
+
+/// Does nothing: no process of a sandbox is started here.
+pub fn init() -> Option<ExitCode> {
+    None
+}
+
+/// Returns no check.
+pub(crate) fn check() -> Option<Check> {
+    None
+}
+
+/// Says how to run the Worker if no container engine is running.
+pub(crate) fn without_docker() -> &'static str {
+    "start Docker"
+}

@@ -1,0 +1,22 @@
+//! Linux runs sandboxes on this machine.
+
+use std::process::ExitCode;
+
+use crate::doctor::{Check, groups};
+
+/// Becomes the process of a sandbox, or the subject of an escape attempt, if this program was started as one. Returns the
+/// exit code of an attempt. Call it first in `main`.
+pub fn init() -> Option<ExitCode> {
+    koze_local::init();
+    koze_local::prove::init()
+}
+
+/// Returns the check of `koze doctor` that only this system has, if it has something to say.
+pub(crate) fn check() -> Option<Check> {
+    groups::check()
+}
+
+/// Says how to run the Worker if no container engine is running.
+pub(crate) fn without_docker() -> &'static str {
+    "start Docker, or run `koze dev --local`, which does not need it"
+}

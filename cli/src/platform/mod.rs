@@ -1,0 +1,22 @@
+//! The differences between operating systems. Everything else in this crate compiles on all of them, except the modules
+//! that run sandboxes on this machine, which only Linux has.
+//!
+//! | module | job |
+//! |---|---|
+//! | `system` | files, signals and exit codes, on Unix and on Windows |
+//! | `sandboxes` | what the rest of the crate needs to know about sandboxes on this machine, on Linux and elsewhere |
+
+#[cfg_attr(target_os = "linux", path = "linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
+mod sandboxes;
+#[cfg_attr(unix, path = "unix.rs")]
+#[cfg_attr(windows, path = "windows.rs")]
+mod system;
+
+pub use sandboxes::init;
+pub(crate) use sandboxes::{check, without_docker};
+#[cfg(debug_assertions)]
+pub(crate) use system::{DISK_FULL, kill};
+pub(crate) use system::{
+    Signals, directory_lock, executable, exit_code, is_link_loop, like_new_directory, like_new_file,
+};
