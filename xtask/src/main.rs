@@ -1,4 +1,4 @@
-//! The workspace's own tasks: `cargo xtask setup | test | guest | conformance | bench | fuzz | book | deny | wasm-toolchain`.
+//! The workspace's own tasks: `cargo xtask setup | test | guest | packages | platforms | conformance | bench | fuzz | book | deny | wasm-toolchain`.
 
 mod bench;
 mod book;
@@ -6,6 +6,8 @@ mod conformance;
 mod deny;
 mod fuzz;
 mod guest;
+mod packages;
+mod platforms;
 mod process;
 mod setup;
 mod test;
@@ -30,7 +32,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman); skip what is installed
+    /// Install what the tests need (Node 22, wrangler, tsc, the targets of Workers and of the guest, podman, wine); skip what is installed
     Setup,
     /// Run `setup`, then the tests of the workspace
     Test {
@@ -43,6 +45,10 @@ enum Task {
     },
     /// Build the guest of containers, which is committed
     Guest(guest::Args),
+    /// Pack the crates that are published, install koze from them alone, and run `koze demo`
+    Packages,
+    /// Check the command line for macOS, Windows and Linux on ARM, and build the program of Windows for its tests
+    Platforms,
     /// Run the conformance suite of the agent's tools against a running Worker
     Conformance(conformance::Args),
     /// Measure `koze build`, sandboxes and Workers next to comparable programs
@@ -63,6 +69,8 @@ fn main() -> ExitCode {
         Task::Setup => setup::run(&root).map(|()| ExitCode::SUCCESS),
         Task::Test { suite, args } => test::run(&root, suite, &args),
         Task::Guest(args) => guest::run(&root, &args),
+        Task::Packages => packages::run(&root),
+        Task::Platforms => platforms::run(&root),
         Task::Conformance(args) => conformance::run(&args),
         Task::Bench(args) => bench::run(&root, &args).map(|()| ExitCode::SUCCESS),
         Task::Fuzz(args) => fuzz::run(&root, &args),

@@ -1,7 +1,8 @@
 //! `cargo xtask setup`: installs what the tests need and cargo does not provide.
 
-mod containers;
+mod debian;
 pub(crate) mod npm;
+pub(crate) mod pip;
 pub(crate) mod target;
 
 use std::path::Path;
@@ -13,7 +14,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     npm::install(&root.join("tests"))?;
     target::install(target::WASM, false)?;
     target::install(guest::TARGET, false)?;
-    containers::install()
+    debian::install()
 }
 
 /// Prints a line about a step.

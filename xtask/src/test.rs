@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use crate::{Result, guest, process, setup};
+use crate::{Result, guest, platforms, process, setup};
 
 /// The variable for the number of tests that one program runs in parallel, for the standard harness and for ours.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -35,6 +35,7 @@ pub(crate) fn run(root: &Path, suite: Suite, args: &[OsString]) -> Result<ExitCo
     if args.is_empty() {
         // Fail before the tests rather than after them.
         guest::run(root, &guest::Args { check: true })?;
+        platforms::program_of_windows(root)?;
     }
     let mut all = cargo(root)?;
     all.args(["test", "--workspace", "--no-fail-fast"]).args(args);

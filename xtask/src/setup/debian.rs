@@ -1,5 +1,5 @@
-//! Installs Debian's packages for the tests with real containers: podman, its dependencies, and the contents of the
-//! images.
+//! Installs Debian's packages for the tests: podman, its dependencies and the contents of the images for those with real
+//! containers, and wine for those of the program of Windows.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,23 +19,28 @@ const PACKAGES: [(&str, &[&str]); 7] = [
     ("uidmap", &["/usr/bin/newgidmap"]),
 ];
 
+/// Runs the program of Windows, which is one for x86-64 (`tests/tests/windows`).
+const WINE: (&str, &[&str]) = ("wine64", &["/usr/lib/wine/wine64"]);
+
 const NO_APT: &str = "install them by hand";
 
 /// Installs missing packages, as root on Debian. Otherwise prints what to install; the tests that need it report it,
 /// too, and fail if `CI` is set.
 pub(crate) fn install() -> Result<()> {
     if !cfg!(target_os = "linux") {
-        say("containers run on Linux alone: their tests are left out");
+        say("containers and wine run on Linux only: their tests are left out");
         return Ok(());
     }
     let missing = missing();
     if missing.is_empty() {
-        say("podman is installed, and what it needs");
+        say("podman and wine are installed, and what they need");
         return Ok(());
     }
     let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
     if !Path::new("/usr/bin/apt-get").exists() || !is_root()? {
-        say(&format!("the tests with containers need what is not here; as root, on Debian: {line}"));
+        say(&format!(
+            "the tests with containers and with wine need missing packages; as root, on Debian: {line}"
+        ));
         return Ok(());
     }
     say(&line);
@@ -60,7 +65,8 @@ fn apt(packages: &[&str]) -> Result<bool> {
 
 fn missing() -> Vec<&'static str> {
     let there = |files: &&[&str]| files.iter().any(|file| Path::new(file).exists());
-    PACKAGES.iter().filter(|(_, files)| !there(files)).map(|(package, _)| *package).collect()
+    let wine = cfg!(target_arch = "x86_64").then_some(&WINE);
+    PACKAGES.iter().chain(wine).filter(|(_, files)| !there(files)).map(|(package, _)| *package).collect()
 }
 
 fn is_root() -> Result<bool> {

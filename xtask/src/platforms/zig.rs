@@ -1,0 +1,141 @@
+//! Zig as the C compiler and linker for other systems.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fs_err as fs;
+
+use crate::Result;
+use crate::setup::pip;
+
+/// The version that `ziglang.txt` pins.
+const VERSION: &str = "0.17.1";
+/// The requirements file for pip, with a hash for each file.
+const REQUIREMENTS: &str = "xtask/ziglang.txt";
+/// The directory in which it is installed.
+const DIR: &str = "target/tools/ziglang";
+
+const MISSING: &str = "install Python 3 with pip, on Linux";
+
+/// The arguments that Zig does not understand: it takes the target in its own words.
+const NOT_FOR_ZIG: [&str; 1] = ["--target=*"];
+
+/// What rustc asks of MinGW's linker and libraries. Zig brings its own: its startup code, its unwinder, and the libraries
+/// that those need.
+const NOT_FOR_THE_LINKER: [&str; 14] = [
+    "-fno-use-linker-plugin",
+    "-nostartfiles",
+    "-Wl,--disable-auto-image-base",
+    "-Wl,--dynamicbase",
+    "-lgcc",
+    "-lgcc_eh",
+    "-lgcc_s",
+    "-l:libpthread.a",
+    "-lmingw32",
+    "-lmingwex",
+    "-lmsvcrt",
+    "*/crt2.o",
+    "*/rsbegin.o",
+    "*/rsend.o",
+];
+
+/// An installed Zig, with scripts that call its tools as other compilers are called.
+pub(super) struct Zig {
+    program: PathBuf,
+    scripts: PathBuf,
+}
+
+impl Zig {
+    /// Installs Zig if it is missing or of another version.
+    pub(super) fn installed(root: &Path) -> Result<Zig> {
+        let zig =
+            Zig { program: root.join(DIR).join("ziglang/zig"), scripts: root.join(DIR).join("scripts") };
+        if !zig.is_right() {
+            pip::install(root, REQUIREMENTS, DIR, MISSING)?;
+        }
+        if !zig.is_right() {
+            return Err(format!("`{}` is not version {VERSION}: {MISSING}", zig.program.display()).into());
+        }
+        fs::create_dir_all(&zig.scripts)?;
+        for tool in ["ar", "dlltool"] {
+            zig.script(tool, tool, &[])?;
+        }
+        Ok(zig)
+    }
+
+    fn is_right(&self) -> bool {
+        let output = Command::new(&self.program).arg("version").output();
+        output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).trim() == VERSION)
+    }
+
+    /// Returns one of the tools that are the same for every system.
+    pub(super) fn tool(&self, name: &str) -> PathBuf {
+        self.scripts.join(name)
+    }
+
+    /// Returns the C compiler for a system.
+    pub(super) fn cc(&self, target: &str) -> Result<PathBuf> {
+        self.script(&format!("cc-{target}"), &format!("cc -target {target}"), &NOT_FOR_ZIG)
+    }
+
+    /// Returns the linker for Windows.
+    pub(super) fn linker(&self, target: &str) -> Result<PathBuf> {
+        self.script(&format!("link-{target}"), &format!("cc -target {target} -lunwind"), &NOT_FOR_THE_LINKER)
+    }
+
+    /// Writes a script that calls Zig with these words and its own arguments, except those that match a pattern.
+    fn script(&self, name: &str, words: &str, without: &[&str]) -> Result<PathBuf> {
+        let path = self.tool(name);
+        let cache = self.scripts.with_file_name("cache");
+        let text = script(&self.program, &cache, words, without);
+        // cargo compiles again what was compiled with a changed compiler.
+        if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+            fs::write(&path, text)?;
+            fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(path)
+    }
+}
+
+fn script(zig: &Path, cache: &Path, words: &str, without: &[&str]) -> String {
+    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
+    let without = if without.is_empty() { "''".to_owned() } else { without.join("|") };
+    format!(
+        "#!/bin/sh\n\
+         # Written by `cargo xtask platforms`.\n\
+         export ZIG_GLOBAL_CACHE_DIR={cache}\n\
+         for argument do\n    \
+             shift\n    \
+             case $argument in\n        \
+                 {without}) ;;\n        \
+                 *) set -- \"$@\" \"$argument\" ;;\n    \
+             esac\n\
+         done\n\
+         exec {zig} {words} \"$@\"\n",
+        cache = quoted(cache),
+        zig = quoted(zig),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+
+    /// The script runs `echo` in place of Zig.
+    #[test]
+    fn a_script_passes_on_what_zig_understands() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a script's name");
+        let zig = dir.path().join("a zig");
+        fs::write(&zig, "#!/bin/sh\nprintf '%s\\n' \"$@\" \"$ZIG_GLOBAL_CACHE_DIR\"\n").unwrap();
+        fs::set_permissions(&zig, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let text = script(&zig, Path::new("/a cache"), "cc -target x", &NOT_FOR_THE_LINKER);
+        fs::write(&path, text).unwrap();
+        let arguments = ["-o", "a b.exe", "/x y/crt2.o", "-lgcc_eh", "-lkernel32", "", "-Wl,--dynamicbase"];
+        let mut command = Command::new("sh");
+        let said = process::stdout(command.arg(&path).args(arguments), "").unwrap();
+        assert_eq!(said, "cc\n-target\nx\n-o\na b.exe\n-lkernel32\n\n/a cache");
+    }
+}
