@@ -9,7 +9,7 @@ use koze_model::rules::listed;
 use super::fate::Fate;
 use super::sandbox::Planning;
 use crate::finding::{Finding, Findings};
-use crate::wrangler::blocks::{self, Wanted};
+use crate::wrangler::blocks::{self, Above, Wanted};
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
 
@@ -32,7 +32,9 @@ pub(super) fn of_level(
     moving.extend(going.chain(unbound).filter_map(|(class, binding)| blocks::binding(class, binding, level)));
     let mut grown: Vec<&str> = Vec::new();
     for Planning { wanted, entries, kept, kept_images } in &mut *sandboxes {
-        let container = wanted.reconcile_container(level, kept.as_ref(), config, findings);
+        let application = entries.get(&None).map(|entry| entry.container.as_str());
+        let above = Above { application, image: kept.as_ref() };
+        let container = wanted.reconcile_container(level, above, config, findings);
         let binding = wanted.reconcile_binding(level, &moving, config, findings);
         if container.edits.iter().chain(&binding.edits).any(|edit| matches!(edit, Edit::Push { .. })) {
             grown.push(&wanted.sandbox.class.value);

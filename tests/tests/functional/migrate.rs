@@ -230,7 +230,29 @@ fn an_image_that_an_attribute_cannot_express() {
     assert!(!project.read("src/server/shell.sandbox.rs").contains("image"));
     let config = project.read("wrangler.jsonc");
     assert_eq!(config.matches("registry.example.com/mine:latest").count(), 2, "{config}");
+    // Application names are unique in an account, so the new one follows the old one, which contains the Worker's name.
+    assert!(config.contains("\"name\": \"app-sandbox-canary\""), "{config}");
     assert!(built(&project).stdout.contains("nothing to do"));
+}
+
+/// An application with a name of the user's, and one that wrangler names.
+#[test]
+fn an_environments_new_application_follows_the_top_levels() {
+    for (name, canary) in [(", \"name\": \"mine\"", "mine-canary"), ("", "app-shellsandbox-canary")] {
+        let project = package();
+        plain(&project, "src/server/shell.sandbox.rs", "ShellSandbox");
+        project.write(
+            "wrangler.jsonc",
+            format!(
+                "{{\n  \"name\": \"app\",\n  \"main\": \"src/generated/worker.mjs\",\n  \"compatibility_date\": \"2026-04-21\",\n  \"containers\": [{{ \"class_name\": \"ShellSandbox\", \"image\": \"registry.example.com/mine:1\"{name} }}],\n  \"env\": {{ \"canary\": {{}} }}\n}}\n"
+            ),
+        );
+        built(&project);
+        let config = project.read("wrangler.jsonc");
+        assert!(config.contains(&format!("\"name\": \"{canary}\"")), "{config}");
+        assert!(built(&project).stdout.contains("nothing to do"));
+        assert_eq!(project.read("wrangler.jsonc"), config);
+    }
 }
 
 /// The same for the container of a sandbox that already has a file.
@@ -250,4 +272,23 @@ fn an_environment_next_to_an_adopted_container() {
     assert_eq!(config.matches("docker.io/cloudflare/sandbox:0.12.10").count(), 1, "{config}");
     assert!(built(&project).stdout.contains("nothing to do"));
     assert_eq!(project.read("wrangler.toml"), config);
+
+    // An earlier koze wrote the default image and its own name, and owned both.
+    let former = |text: &str| text.replace("app-shellsandbox-canary", "shell-sandbox-canary");
+    let (expected, lock) = (former(&config), former(&project.read("koze.lock")));
+    let (top, environment) = expected.split_once("[[env.canary.containers]]").expect("it is there");
+    let environment = environment
+        .replace("docker/Dockerfile", "docker.io/cloudflare/sandbox:0.12.10")
+        .replace("image_build_context = \".\"\n", "");
+    project.write("wrangler.toml", format!("{top}[[env.canary.containers]]{environment}"));
+    let (first, last) = lock.split_once("[sandbox.environments.canary]").expect("it is recorded");
+    let last = last.replacen("keys = [", "keys = [\n    \"image\",", 1);
+    project.write("koze.lock", format!("{first}[sandbox.environments.canary]{last}"));
+    let run = built(&project);
+    let said = "set the image of `env.canary.containers[0]` to that of the top level";
+    assert!(run.stdout.contains(said), "{run:?}");
+    assert_eq!(project.read("wrangler.toml").matches("docker/Dockerfile").count(), 2);
+    assert_eq!(project.read("wrangler.toml").matches("docker.io/cloudflare/sandbox:0.12.10").count(), 1);
+    assert_eq!(project.read("koze.lock"), lock);
+    assert!(built(&project).stdout.contains("nothing to do"));
 }

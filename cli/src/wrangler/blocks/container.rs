@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use koze_edit::{Edit, Path, Step};
 use koze_model::image::{self, ImageSource};
+use koze_model::names;
 use serde_json::{Map, Value, json};
 
 use super::former::{Former, Slot};
@@ -14,10 +15,19 @@ use crate::paths;
 use crate::rules::Rule;
 use crate::wrangler::level::Level;
 use crate::wrangler::locate::Config;
-use crate::wrangler::scope::dotted;
+use crate::wrangler::scope::{Scope, dotted};
 
 /// The scheduling policy under which the Durable Object chooses image and instance type, so the entry sets neither.
 const DURABLE_OBJECT: &str = "durable_object";
+
+/// The top level's entry, which entries of environments follow.
+#[derive(Clone, Copy, Default)]
+pub struct Above<'a> {
+    /// The application's name. It is empty if wrangler derives it.
+    pub application: Option<&'a str>,
+    /// The image, and the keys that configure its build, if the user owns them.
+    pub image: Option<&'a Map<String, Value>>,
+}
 
 /// The image of an entry, and the keys that configure its build.
 const IMAGE_KEYS: [&str; 3] = ["image", "image_build_context", "image_vars"];
@@ -32,12 +42,12 @@ enum Adoption {
 }
 
 impl Wanted<'_> {
-    /// Reconciles the container entry at one level. `above` is the image of the top level's entry if the user owns it:
-    /// a new entry of an environment gets the same image, which the user owns there, too.
+    /// Reconciles the container entry at one level. In an environment, an image of the user's in `above` replaces one that
+    /// koze wrote; the user owns it there, too.
     pub fn reconcile_container(
         &self,
         level: &Level,
-        above: Option<&Map<String, Value>>,
+        above: Above,
         config: &Config,
         findings: &mut Findings,
     ) -> Outcome {
@@ -55,15 +65,7 @@ impl Wanted<'_> {
         }
         let name = |entry: &Map<String, Value>| entry["name"].as_str().unwrap_or_default().to_owned();
         let Some(index) = own.first().copied() else {
-            let path = scope.path(&[Step::from("containers")]);
-            outcome.kept = above.cloned();
-            let above = above.cloned().unwrap_or_default();
-            let keys = wanted.keys().filter(|key| !above.contains_key(*key)).cloned().collect();
-            outcome.entry = Some(Entry { container: name(&wanted), keys });
-            let mut entry = wanted;
-            entry.extend(above);
-            outcome.edits.push(Edit::Push { path, value: Value::Object(entry) });
-            return outcome;
+            return self.new_entry(wanted, scope, above, config);
         };
 
         let entry = &level.containers.list[index];
@@ -79,8 +81,13 @@ impl Wanted<'_> {
         let owned: BTreeSet<String> = locked.iter().flat_map(|locked| locked.keys.iter().cloned()).collect();
         let former = Former::of(entry);
         let limits = former.limits();
+        let replaced = above.image.filter(|_| self.wrote_default_image(scope, entry, &owned));
+        if let Some(image) = replaced {
+            outcome = with_image(image, entry, &at(index), config);
+        }
+        let is_replaced = |key: &str| replaced.is_some_and(|image| image.contains_key(key));
         let mut keys = Vec::new();
-        for (key, value) in &wanted {
+        for (key, value) in wanted.iter().filter(|(key, _)| !is_replaced(key)) {
             let Slot { name: slot, steps, present } = former.slot(key, owned.contains(key));
             let path = [at(index), steps].concat();
             if let Some(limits) = limits.as_ref().filter(|_| key == "instance_type") {
@@ -94,7 +101,7 @@ impl Wanted<'_> {
             let ours = match present {
                 _ if owned.contains(&slot) => true,
                 // wrangler derives the name of an unnamed entry. Another name would create a second application, so
-                // only an explicit name in the attribute is written. be made, which only the attribute can want.
+                // only an explicit name in the attribute is written.
                 None => key != "name" || self.declares("name"),
                 // A locked name that the user owned before the file was moved still belongs to the user.
                 Some(present) if key == "name" && !self.declares("name") => {
@@ -121,7 +128,8 @@ impl Wanted<'_> {
                 outcome.edits.push(Edit::Set { path, value: value.clone() });
             }
         }
-        for key in owned.iter().filter(|key| !keys.contains(key) && entry.get(*key).is_some()) {
+        let dropped = |key: &&String| !keys.contains(key) && !is_replaced(key) && entry.get(*key).is_some();
+        for key in owned.iter().filter(dropped) {
             outcome.edits.push(Edit::Remove { path: [at(index), vec![Step::from(key.as_str())]].concat() });
         }
         let present = entry.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -142,6 +150,53 @@ impl Wanted<'_> {
         }
         outcome.entry = Some(Entry { container, keys });
         outcome
+    }
+
+    /// Returns the outcome for a level without an entry: one with the image of the top level's entry if the user owns it.
+    fn new_entry(
+        &self,
+        mut entry: Map<String, Value>,
+        scope: &Scope,
+        above: Above,
+        config: &Config,
+    ) -> Outcome {
+        if let Some(application) = self.application_like(scope, above, config) {
+            entry.insert("name".to_owned(), json!(application));
+        }
+        let container = entry["name"].as_str().unwrap_or_default().to_owned();
+        let image = above.image.cloned().unwrap_or_default();
+        let keys = entry.keys().filter(|key| !image.contains_key(*key)).cloned().collect();
+        entry.extend(image);
+        let path = scope.path(&[Step::from("containers")]);
+        Outcome {
+            edits: vec![Edit::Push { path, value: Value::Object(entry) }],
+            entry: Some(Entry { container, keys }),
+            kept: above.image.cloned(),
+            ..Outcome::default()
+        }
+    }
+
+    /// Returns whether an earlier koze wrote an entry of an environment with the default image, although the top level's
+    /// entry had another one. The entry's name tells it from one that the user wrote with the same image.
+    fn wrote_default_image(&self, scope: &Scope, entry: &Value, owned: &BTreeSet<String>) -> bool {
+        let has_derived_name = entry.get("name").is_some_and(|name| *name == json!(self.fresh_name(scope)));
+        let is_owned = owned.contains("name") && owned.contains("image");
+        has_derived_name && is_owned && !self.declares("name") && !self.declares("image")
+    }
+
+    /// Returns the name of an environment's new application if it follows the top level's: an application that the user
+    /// named, or wrangler, has a name that no other Worker of the account has.
+    fn application_like(&self, scope: &Scope, above: Above, config: &Config) -> Option<String> {
+        let known = self.locked.and_then(|locked| locked.entry(scope.environment.as_deref()));
+        if self.declares("name") || scope.environment.is_none() || known.is_some() {
+            return None;
+        }
+        let class = &self.sandbox.class.value;
+        let name = match above.application? {
+            "" => scope.default_container(class, config.document.value())?,
+            application => scope.container(application),
+        };
+        names::is_container_name(&name).then_some(name)
     }
 
     /// Decides about a key of a hand-written entry that differs from koze's value.
@@ -188,6 +243,22 @@ impl Wanted<'_> {
             "koze adopts matching entries only: make both the same, or remove `{key}` from one of them{dockerfile}"
         );
         self.contradict(message, &remedy, path, config, findings);
+    }
+}
+
+/// Returns the outcome that sets the image of the entry at `path`, which the user owns from then on.
+fn with_image(image: &Map<String, Value>, entry: &Value, path: &Path, config: &Config) -> Outcome {
+    let differs =
+        |key: &str, value: &Value| !entry.get(key).is_some_and(|present| same(key, present, value, config));
+    let set = |(key, value): (&String, &Value)| Edit::Set {
+        path: [path.clone(), vec![Step::from(key.as_str())]].concat(),
+        value: value.clone(),
+    };
+    Outcome {
+        edits: image.iter().filter(|(key, value)| differs(key, value)).map(set).collect(),
+        adopted: vec![format!("set the image of `{}` to that of the top level", dotted(path))],
+        kept: Some(image.clone()),
+        ..Outcome::default()
     }
 }
 

@@ -23,6 +23,7 @@ use crate::lock::{Entry, Kept, Locked};
 use crate::rules::Rule;
 
 pub use binding::elsewhere;
+pub use container::Above;
 
 /// A sandbox with everything that its entries depend on.
 pub struct Wanted<'a> {
