@@ -4,6 +4,8 @@
 
 mod command;
 #[cfg(target_os = "linux")]
+pub(crate) mod core_files;
+#[cfg(target_os = "linux")]
 pub(crate) mod groups;
 mod project;
 mod toolchain;
@@ -83,6 +85,6 @@ pub fn examine(build: &Build, findings: &Findings, config: Option<&Config>, now:
     }
     let command = config.and_then(|config| settings::build_command(config.document.value(), None));
     checks.extend(tools::checks(build, command));
-    checks.extend(platform::check());
+    checks.extend(platform::checks());
     checks
 }

@@ -10,8 +10,8 @@ pub fn init() -> Option<ExitCode> {
 }
 
 /// Returns no check.
-pub(crate) fn check() -> Option<Check> {
-    None
+pub(crate) fn checks() -> Vec<Check> {
+    Vec::new()
 }
 
 /// Says how to run the Worker if no container engine is running.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::doctor::{Check, groups};
+use crate::doctor::{Check, core_files, groups};
 
 /// Becomes the process of a sandbox, or the subject of an escape attempt, if this program was started as one. Returns the
 /// exit code of an attempt. Call it first in `main`.
@@ -11,9 +11,9 @@ pub fn init() -> Option<ExitCode> {
     koze_local::prove::init()
 }
 
-/// Returns the check of `koze doctor` that only this system has, if it has something to say.
-pub(crate) fn check() -> Option<Check> {
-    groups::check()
+/// Returns the checks of `koze doctor` that only this system has, if they have something to say.
+pub(crate) fn checks() -> Vec<Check> {
+    [core_files::check(), groups::check()].into_iter().flatten().collect()
 }
 
 /// Says how to run the Worker if no container engine is running.

@@ -14,7 +14,7 @@ mod sandboxes;
 mod system;
 
 pub use sandboxes::init;
-pub(crate) use sandboxes::{check, without_docker};
+pub(crate) use sandboxes::{checks, without_docker};
 #[cfg(debug_assertions)]
 pub(crate) use system::{DISK_FULL, kill};
 pub(crate) use system::{
