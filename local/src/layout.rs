@@ -78,6 +78,12 @@ pub(super) fn make(directory: &Path) -> io::Result<()> {
 /// Creates what is missing of a sandbox's own directories, and returns its user on the host. Claim the sandbox first.
 pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u32>> {
     let owner = super::owner::settle(directory, weak)?;
+    create(directory, owner)?;
+    Ok(owner)
+}
+
+/// Creates what is missing of the directories that a sandbox's user owns.
+pub(super) fn create(directory: &Path, owner: Option<u32>) -> io::Result<()> {
     for (path, _, mode) in OWN {
         let path = directory.join(path);
         // The sandbox's user may have replaced it with a link, which must not be followed.
@@ -89,7 +95,7 @@ pub(super) fn furnish(directory: &Path, weak: &Weaknesses) -> io::Result<Option<
         fs::set_permissions(&path, fs::Permissions::from_mode(*mode))?;
         std::os::unix::fs::lchown(&path, owner, owner)?;
     }
-    Ok(owner)
+    Ok(())
 }
 
 /// Returns the specification of a sandbox.

@@ -49,6 +49,7 @@
 
 #![cfg(target_os = "linux")]
 
+mod ahead;
 mod background;
 mod cgroup;
 mod claim;
@@ -83,6 +84,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use self::ahead::Ahead;
 #[doc(hidden)]
 pub use self::launch::Weakness;
 use self::launch::Weaknesses;
@@ -161,6 +163,7 @@ pub struct Local(Arc<Shared>);
 struct Shared {
     state: PathBuf,
     registry: Arc<Registry>,
+    ahead: Arc<Ahead>,
     names: egress::Names,
     previews: Previews,
     stores: Stores,
@@ -248,11 +251,13 @@ impl Local {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(unusable)?;
         let state = fs::canonicalize(state).map_err(unusable)?;
         sweep(&state);
+        ahead::sweep(&state);
         let registry = Arc::new(Registry::open(&state)?);
         let (previews, stores, sandboxes) = (Previews::default(), Stores::default(), Mutex::default());
         let shared = Arc::new(Shared {
             state,
             registry,
+            ahead: Arc::default(),
             names,
             previews,
             stores,

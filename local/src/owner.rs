@@ -47,11 +47,16 @@ pub(super) fn settle(directory: &Path, weak: &Weaknesses) -> io::Result<Option<u
     let files = directory.join("files");
     let former = fs::symlink_metadata(files.join("home")).map(|home| home.uid());
     let settled = match former {
-        Ok(former) if former != chosen && give(&files, chosen).is_err() => {
-            // All or nothing: on failure it keeps its previous owner.
-            give(&files, former)?;
-            former
-        }
+        Ok(former) if former != chosen => match give(&files, chosen) {
+            Ok(()) => chosen,
+            // Root owns directories that were created ahead. A sandbox is never root.
+            Err(error) if former == 0 => return Err(error),
+            Err(_) => {
+                // All or nothing: on failure it keeps its previous owner.
+                give(&files, former)?;
+                former
+            }
+        },
         _ => chosen,
     };
     fs::write(record, settled.to_string())?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,7 +17,7 @@ use tokio::sync::{oneshot, watch};
 use super::background::Background;
 use super::cgroup::Group;
 use super::engine::engine;
-use super::launch::{self, Launched, Spec};
+use super::launch::{self, Launched, Process, Spec};
 use super::process::Processes;
 use super::ready::watched;
 use koze_core::error::{Code, Error, Result};
@@ -60,11 +60,11 @@ impl Running {
     /// Starts a sandbox. The lock is released when it has ended.
     pub(super) async fn start(spec: Spec, group: Option<Group>, lock: File) -> Result<Self> {
         let background = Background::new(&spec.weak);
-        let (Launched { socket, process, sockets }, group) = launch::launch(spec, group).await?;
+        let (Launched { socket, process: Process { descriptor: process, number: pid }, sockets }, group) =
+            launch::launch(spec, group).await?;
         let failed = |error: io::Error| {
             Error::new(Code::Internal, format!("a sandbox cannot be reached: {error}")).with_source(error)
         };
-        let pid = pid(&process).map_err(failed)?;
         let counted = group.is_some();
         let limited = group.as_ref().is_some_and(|group| group.processors);
         let process = Arc::new(process);
@@ -314,13 +314,6 @@ fn descriptors(answer: &Answer) -> usize {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the process ID of a descriptor.
-fn pid(process: &OwnedFd) -> io::Result<u32> {
-    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd()))?;
-    let pid = about.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse().ok());
-    pid.ok_or_else(|| io::Error::other("no process id"))
 }
 
 /// Returns the error for a call whose sandbox ended.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use koze_guest::message::{Answer, Request};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::cgroup::Group;
+use super::ahead::{self, Ahead};
 use super::claim::{claim, claimed, elsewhere};
 use super::disk::Walks;
 use super::launch::{Weakness, Weaknesses};
@@ -43,6 +43,7 @@ pub(super) struct Inner {
     state_directory: PathBuf,
     pub(super) settings: Settings,
     pub(super) registry: Arc<Registry>,
+    ahead: Arc<Ahead>,
     provider: Weak<Shared>,
     names: egress::Names,
     pub(super) weak: Weaknesses,
@@ -74,6 +75,7 @@ impl Inner {
             state_directory: provider.state.clone(),
             settings,
             registry: Arc::clone(&provider.registry),
+            ahead: Arc::clone(&provider.ahead),
             provider: Arc::downgrade(provider),
             names: Arc::clone(&provider.names),
             weak: provider.weak.clone(),
@@ -104,27 +106,40 @@ impl Inner {
         *state = State::Asleep;
         let (key, registry, directory) =
             (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let used = (key.clone(), Arc::clone(&registry));
         let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
+        let ahead = Arc::clone(&self.ahead);
         let prepared = engine::block(move || {
             if !registry.knows(&key)? {
                 return Err(destroyed());
             }
-            layout::make(&directory).map_err(state_failed)?;
-            let lock = claim(&directory)?;
+            let ready = if weak.are_none() { ahead.directory(&directory) } else { None };
+            let lock = if let Some(lock) = ready {
+                lock
+            } else {
+                layout::make(&directory).map_err(state_failed)?;
+                claim(&directory)?
+            };
             let owner = layout::furnish(&directory, &weak).map_err(state_failed)?;
-            let group =
-                Group::new(layout::memory(&settings), layout::PROCESSES, layout::processors(&settings));
+            let (memory, processors) = (layout::memory(&settings), layout::processors(&settings));
+            let group = ahead.group().and_then(|group| group.limited(memory, layout::PROCESSES, processors));
             let spec = layout::spec(&directory, &hostname, &settings, owner, group.is_some(), &weak)?;
-            registry.used(&key)?;
             Ok((spec, group, lock, staging::left(&directory)))
         });
         let (spec, group, lock, left) = prepared.await?;
-        let running = Arc::new(Running::start(spec, group, lock).await?);
+        // Written while the guest builds the sandbox.
+        let used = engine::block(move || used.1.used(&used.0));
+        let (running, used) = tokio::join!(Running::start(spec, group, lock), used);
+        used?;
+        let running = Arc::new(running?);
         let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
         let (names, weak) = (Arc::clone(&self.names), self.weak.has(&Weakness::Egress));
         egress::open(&running, &self.settings.profile, names, journal, weak).await?;
         staging::sweep(&running, left).await;
         *state = State::Awake(Arc::clone(&running));
+        if self.weak.are_none() {
+            ahead::prepare_next(Weak::clone(&self.provider));
+        }
         Ok(running)
     }
 

@@ -38,53 +38,59 @@ enum Kind {
 }
 
 impl Group {
-    /// Creates a group with its limits. Returns `None` if this process may not create one that limits memory and
-    /// processes. `processors` is in thousandths.
-    pub(super) fn new(memory: u64, processes: u64, processors: u64) -> Option<Self> {
+    /// Creates a group without limits. Returns `None` if this process may not create one that counts memory and processes.
+    pub(super) fn new() -> Option<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("koze-{}-{count}", std::process::id());
-        let (memory, processes) = (memory.to_string(), processes.to_string());
-        // The runtime per tenth of a second, in microseconds.
-        let quota = (processors * PERIOD / 1000).to_string();
         // Dropping an incomplete group removes what exists of it.
         match place()? {
             Place::Unified { parent, processors } => {
-                let mut group = Group { directories: Vec::new(), kind: Kind::Unified, processors: false };
-                let limits = [("memory.max", &memory[..]), ("pids.max", &processes)];
-                group.limited(&parent.join(&name), &limits)?;
-                let _ = fs::write(group.directories[0].join("memory.swap.max"), "0");
-                if *processors {
-                    group.processors = set(&group.directories[0], "cpu.max", &format!("{quota} {PERIOD}"));
-                }
+                let mut group =
+                    Group { directories: Vec::new(), kind: Kind::Unified, processors: *processors };
+                group.make(&parent.join(&name))?;
                 Some(group)
             }
-            Place::Legacy { memory: counts_memory, processes: counts_processes, processors } => {
+            Place::Legacy { memory, processes, processors } => {
                 let mut group = Group { directories: Vec::new(), kind: Kind::Legacy, processors: false };
-                group.limited(&counts_memory.join(&name), &[("memory.limit_in_bytes", &memory)])?;
-                group.limited(&counts_processes.join(&name), &[("pids.max", &processes)])?;
-                if let Some(parent) = processors {
-                    let limits =
-                        [("cpu.cfs_period_us", &PERIOD.to_string()[..]), ("cpu.cfs_quota_us", &quota)];
-                    // Without it, memory and processes are still limited.
-                    group.processors = group.limited(&parent.join(&name), &limits).is_some();
-                }
+                group.make(&memory.join(&name))?;
+                group.make(&processes.join(&name))?;
+                // Without it, memory and processes are still limited.
+                group.processors =
+                    processors.as_ref().is_some_and(|parent| group.make(&parent.join(&name)).is_some());
                 Some(group)
             }
         }
     }
 
-    fn limited(&mut self, directory: &Path, limits: &[(&str, &str)]) -> Option<()> {
-        let set = |(file, limit): &(&str, &str)| set(directory, file, limit);
-        (self.make(directory) && limits.iter().all(set)).then_some(())
+    /// Sets the limits. Returns `None` if memory and processes cannot be limited. `processors` is in thousandths.
+    pub(super) fn limited(mut self, memory: u64, processes: u64, processors: u64) -> Option<Self> {
+        let (memory, processes) = (memory.to_string(), processes.to_string());
+        // The runtime per tenth of a second, in microseconds.
+        let (period, quota) = (PERIOD.to_string(), (processors * PERIOD / 1000).to_string());
+        let has = match self.kind {
+            Kind::Unified => {
+                let group = &self.directories[0];
+                let has = set(group, "memory.max", &memory) && set(group, "pids.max", &processes);
+                let _ = fs::write(group.join("memory.swap.max"), "0");
+                self.processors = self.processors && set(group, "cpu.max", &format!("{quota} {period}"));
+                has
+            }
+            Kind::Legacy => {
+                self.processors = self.processors
+                    && set(&self.directories[2], "cpu.cfs_period_us", &period)
+                    && set(&self.directories[2], "cpu.cfs_quota_us", &quota);
+                set(&self.directories[0], "memory.limit_in_bytes", &memory)
+                    && set(&self.directories[1], "pids.max", &processes)
+            }
+        };
+        has.then_some(self)
     }
 
-    fn make(&mut self, directory: &Path) -> bool {
-        let made = fs::create_dir(directory).is_ok();
-        if made {
-            self.directories.push(directory.to_owned());
-        }
-        made
+    fn make(&mut self, directory: &Path) -> Option<()> {
+        fs::create_dir(directory).ok()?;
+        self.directories.push(directory.to_owned());
+        Some(())
     }
 
     /// Moves a process and its future children into the group, unless it enters through the [`doors`](Self::doors).

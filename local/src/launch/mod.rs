@@ -30,6 +30,7 @@ use nursery::{Missing, Nursery, Waiting};
 use program::GuestProgram;
 pub(super) use spec::{Bind, BindKind, Spec};
 use spec::{Failure, Order, Report, Stage};
+pub(super) use sys::Process;
 pub use weakness::Weakness;
 pub(super) use weakness::Weaknesses;
 
@@ -65,7 +66,7 @@ pub(super) struct Launched {
     /// The socket to its guest.
     pub(super) socket: OwnedFd,
     /// Its first process. When it exits, all others are killed.
-    pub(super) process: OwnedFd,
+    pub(super) process: Process,
     /// A socket in its network that reports its sockets.
     pub(super) sockets: Option<OwnedFd>,
 }
@@ -122,7 +123,7 @@ fn start(nursery: &mut Option<Nursery>, spec: &Spec, group: Option<&Group>) -> R
 
 fn launched(first: Waiting, spec: &Spec, group: Option<&Group>) -> Result<Launched> {
     match furnish(&first, spec, group) {
-        Ok(sockets) => Ok(Launched { socket: first.socket, process: first.process.descriptor, sockets }),
+        Ok(sockets) => Ok(Launched { socket: first.socket, process: first.process, sockets }),
         Err(error) => {
             first.end();
             Err(error)

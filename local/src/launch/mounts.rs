@@ -50,20 +50,17 @@ pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     for (bind, tree) in spec.binds.iter().zip(sources) {
         let target = Path::new(&bind.target);
         if matches!(bind.kind, BindKind::File | BindKind::Device) {
-            parents(target)?;
-            std::fs::File::create(target)?;
+            below_parents(target, || std::fs::File::create(target))?;
         } else {
             std::fs::create_dir_all(target)?;
         }
         move_mount(&tree, "", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
     }
     for (path, text) in &spec.texts {
-        parents(Path::new(path))?;
-        std::fs::write(path, text)?;
+        below_parents(Path::new(path), || std::fs::write(path, text))?;
     }
     for (path, target) in &spec.links {
-        parents(Path::new(path))?;
-        std::os::unix::fs::symlink(target, path)?;
+        below_parents(Path::new(path), || std::os::unix::fs::symlink(target, path))?;
     }
     mount("tmpfs", "dev/shm", "tmpfs", shut, c"size=64m,nr_inodes=4k,mode=1777")?;
     let terminals = MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -71,8 +68,15 @@ pub(super) fn root(spec: &Spec, sources: Vec<OwnedFd>) -> io::Result<()> {
     Ok(mount("devpts", "dev/pts", "devpts", terminals, c"newinstance,ptmxmode=0666,mode=0620,max=256")?)
 }
 
-fn parents(path: &Path) -> io::Result<()> {
-    path.parent().map_or(Ok(()), std::fs::create_dir_all)
+/// Creates an entry, and its parent directories if they are missing. Most parents have several entries.
+fn below_parents<T>(path: &Path, create: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    match create() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            create()
+        }
+        result => result,
+    }
 }
 
 /// Mounts `/proc` for this PID namespace. The kernel denies it unless the host's own is fully visible.

@@ -13,10 +13,10 @@ use super::{Weakness, Weaknesses};
 
 /// A child process.
 #[derive(Debug)]
-pub(super) struct Process {
-    pub(super) descriptor: OwnedFd,
+pub(in super::super) struct Process {
+    pub(in super::super) descriptor: OwnedFd,
     /// Its process ID as seen by this process.
-    pub(super) number: u32,
+    pub(in super::super) number: u32,
 }
 
 /// Forks this single-threaded process into new namespaces, as the first process there. The copy's parent is this

@@ -11,7 +11,7 @@ use koze_local::Local;
 use serde_json::{Value, json};
 
 use crate::Test;
-use crate::stage::{Stage, id, settings, until, within};
+use crate::stage::{Stage, directories, id, settings, until, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("api_run", run),
@@ -69,10 +69,7 @@ fn canceled_run() -> Result<(), libtest_mimic::Failed> {
             assert!(tokio::time::timeout(Duration::from_millis(wait), ran).await.is_err());
         }
         until("all are gone", async || session.list().await.unwrap().is_empty()).await;
-        let left = || {
-            std::fs::read_dir(state.path()).unwrap().flatten().filter(|entry| entry.path().is_dir()).count()
-        };
-        until("their files are gone", async || left() == 0).await;
+        until("their files are gone", async || directories(state.path()) == 0).await;
     })
 }
 

@@ -9,7 +9,7 @@ use koze_core::{Code, Provider, Sandbox};
 use koze_local::Local;
 
 use crate::Test;
-use crate::stage::{Stage, at, command, host, id, out, settings, sh, until, victim, within};
+use crate::stage::{Stage, at, command, directories, host, id, out, settings, sh, until, victim, within};
 
 /// The argument that makes this program run a sandbox until it is killed; the state directory is read from standard
 /// input.
@@ -222,12 +222,7 @@ fn destroyed() -> Result<(), libtest_mimic::Failed> {
         let stage = Stage::new();
         let sandbox = stage.open("a").await;
         sandbox.write(at("/tmp/x"), b"x".into(), Write::Replace).await.unwrap();
-        let left = || {
-            std::fs::read_dir(stage.state.path())
-                .unwrap()
-                .filter(|entry| entry.as_ref().unwrap().path().is_dir())
-                .count()
-        };
+        let left = || directories(stage.state.path());
         assert_eq!(left(), 1);
         let waiting = sandbox.clone();
         let waiting = tokio::spawn(async move { waiting.exec(command(&["sleep", "60"])).await });
@@ -252,7 +247,7 @@ fn destroyed_with_any_content() -> Result<(), libtest_mimic::Failed> {
                       cd /workspace; i=0; while [ $i -lt 400 ]; do mkdir d; cd -P d; i=$((i+1)); done; chmod 0 /workspace";
         out(&sandbox, script).await;
         sandbox.destroy().await.unwrap();
-        assert!(std::fs::read_dir(stage.state.path()).unwrap().all(|entry| entry.unwrap().path().is_file()));
+        assert_eq!(directories(stage.state.path()), 0);
     })
 }
 

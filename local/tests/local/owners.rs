@@ -9,7 +9,7 @@ use koze_core::{Provider, Sandbox};
 use koze_local::{Local, Weakness};
 
 use crate::Test;
-use crate::stage::{Stage, at, id, is_root, out, settings, within};
+use crate::stage::{Stage, at, id, is_root, out, settings, until, within};
 
 /// The user that earlier versions used for all of root's sandboxes: the first subordinate one that useradd assigns.
 const FORMER: u32 = 100_000;
@@ -20,6 +20,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_user_of_a_sandbox_does_not_change", user_stays),
     ("sandboxes_of_earlier_versions_get_a_user", users_of_earlier_versions),
     ("transferred_files_belong_to_the_receiver", transferred),
+    ("prepared_directories_are_given_to_the_sandbox", prepared),
+    ("prepared_directories_are_deleted_with_their_program", swept),
 ];
 
 /// Returns the directories of the sandboxes in a state directory, and the owners of their homes.
@@ -139,5 +141,67 @@ fn transferred() -> Result<(), libtest_mimic::Failed> {
                 assert_eq!(about.uid(), user);
             }
         }
+    })
+}
+
+/// What a program has prepared for its next sandbox.
+fn ahead(stage: &Stage) -> Vec<PathBuf> {
+    let all = fs::read_dir(stage.state.path().join("ahead")).into_iter().flatten().flatten();
+    all.map(|entry| entry.path()).filter(|path| path.join("files/user-data/outputs").is_dir()).collect()
+}
+
+fn prepared() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let first = stage.open("first").await;
+        until("the next one is prepared", async || ahead(&stage).len() == 1).await;
+        let directory = fs::metadata(&ahead(&stage)[0]).unwrap();
+        let second = stage.open("second").await;
+        let taken = |path: &PathBuf| fs::metadata(path).unwrap().ino() == directory.ino();
+        assert_eq!(owners(stage.state.path()).iter().filter(|(path, _)| taken(path)).count(), 1);
+        for sandbox in [&first, &second] {
+            let write =
+                "for d in ~ /workspace /mnt/user-data /mnt/user-data/*; do echo 1 > $d/f; done; cat ~/f";
+            assert_eq!(out(sandbox, write).await, "1");
+        }
+        if !is_root() {
+            return;
+        }
+        // Another program was killed before it gave the directories to their user.
+        let (path, _) = owners(stage.state.path()).into_iter().find(|(path, _)| taken(path)).unwrap();
+        let Stage { local, state } = stage;
+        drop((local, first, second));
+        fs::remove_file(path.join("owner")).unwrap();
+        for own in ["files/home", "files/workspace", "files/tmp"] {
+            std::os::unix::fs::lchown(path.join(own), Some(0), Some(0)).unwrap();
+        }
+        let local = Local::new(state.path()).unwrap();
+        let sandbox = local.open(&id("second"), &settings()).await.unwrap().sandbox;
+        assert_eq!(out(&sandbox, "echo 2 > ~/new; cat ~/new").await, "2");
+        assert!(owners(state.path()).iter().all(|(_, user)| *user > 2_000_000_000));
+    })
+}
+
+fn swept() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let sandbox = stage.open("a").await;
+        until("the next one is prepared", async || ahead(&stage).len() == 1).await;
+        // One of a program that was killed, and one that was being made.
+        let place = stage.state.path().join("ahead");
+        for path in ["1-0/files/user-data/outputs", "1-1"] {
+            fs::create_dir_all(place.join(path)).unwrap();
+        }
+        fs::write(place.join("1-0/lock"), "").unwrap();
+        assert_eq!(ahead(&stage).len(), 2);
+        let other = Local::new(stage.state.path()).unwrap();
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "that of this program stays");
+        assert_eq!(ahead(&stage).len(), 1);
+        drop(other);
+        assert_eq!(out(&sandbox, "echo well").await, "well");
+        let Stage { local, state } = stage;
+        drop((local, sandbox));
+        until("it goes", async || fs::read_dir(&place).unwrap().count() == 0).await;
+        drop(state);
     })
 }

@@ -169,6 +169,13 @@ pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     panic!("never: {what}");
 }
 
+/// How many directories of sandboxes are in a state directory, also of those that are being deleted.
+pub(crate) fn directories(state: &Path) -> usize {
+    let all = std::fs::read_dir(state).unwrap().flatten();
+    // What is prepared for the next sandbox is nobody's yet.
+    all.filter(|entry| entry.path().is_dir() && entry.file_name() != "ahead").count()
+}
+
 pub(crate) fn is_root() -> bool {
     std::fs::metadata("/proc/self").unwrap().uid() == 0
 }
