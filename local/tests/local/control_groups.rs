@@ -9,7 +9,7 @@ use koze_core::Sandbox;
 use koze_local::{Weakness, own_group};
 
 use crate::Test;
-use crate::stage::{Stage, command, is_root, out, within};
+use crate::stage::{Stage, command, is_root, out, settings, within};
 
 /// The argument that makes this program move itself into the given group and enable controllers below it.
 pub(crate) const GROUP: &str = "--alone-in-a-group";
@@ -21,6 +21,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("programs_are_killed_before_those_of_the_host", killed_first),
     ("control_programs_have_the_oom_priority_of_the_host", killed_as_late),
     ("processors_are_limited_by_the_kernel", processors),
+    ("groups_of_version_2_have_all_limits", unified),
     ("many_busy_loops_yield_to_the_host", spinners),
     ("control_many_busy_loops_compete_with_the_host", spinners_beside),
 ];
@@ -192,6 +193,36 @@ fn processors() -> Result<(), libtest_mimic::Failed> {
             fs::read_to_string(entry.path().join("cpu.cfs_quota_us")).ok()
         });
         assert!(limits.any(|limit| limit.trim() == "100000"));
+    })
+}
+
+/// Needs a machine with these controllers in version 2, and a group in which this program is alone.
+fn unified() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let stage = Stage::new();
+        let sandbox = stage.open("a").await;
+        let me = std::process::id();
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        let Some(parent) = own.strip_suffix(&format!("koze-{me}-supervisor")) else {
+            eprintln!(
+                "groups_of_version_2_have_all_limits is left out: this machine has memory in version 1, or others are in \
+                 this program's group (CONTRIBUTING.md says how to run it)"
+            );
+            return;
+        };
+        let parent = hierarchy().unwrap().0.join(parent);
+        let groups = fs::read_dir(&parent).unwrap().flatten().map(|entry| entry.path());
+        let read = |group: &Path, file: &str| fs::read_to_string(group.join(file)).unwrap_or_default();
+        let is_sandbox = |group: &PathBuf| group.is_dir() && !read(group, "cgroup.procs").is_empty();
+        let group = groups.filter(|group| !group.ends_with(format!("koze-{me}-supervisor"))).find(is_sandbox);
+        let group = group.unwrap();
+        let memory = u64::from(settings().profile.size.memory_mib) << 20;
+        assert_eq!(read(&group, "memory.max").trim(), memory.to_string());
+        assert_eq!(read(&group, "memory.swap.max").trim(), "0");
+        assert_eq!(read(&group, "pids.max").trim(), "512");
+        assert_eq!(read(&group, "cpu.max").trim(), "100000 100000");
+        assert_eq!(out(&sandbox, "cat /proc/self/cgroup").await, "0::/", "it sees no other group");
     })
 }
 
