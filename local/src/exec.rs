@@ -1,12 +1,13 @@
 //! Runs programs in a sandbox.
 
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use koze_guest::message::{Answer, Request};
 use koze_guest::output::Kept;
 use rustix::pipe::{PipeFlags, pipe_with};
-use std::os::fd::AsFd;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
@@ -21,6 +22,9 @@ use koze_core::sandbox::{Command, Output};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How much is read from a pipe after its program exited: the maximum capacity of a pipe.
 const PIPE: usize = 1 << 20;
+/// How long the pipes of a program are not watched. Most programs exit earlier and fill no pipe, and watched pipes would wake
+/// this thread when they close, before the guest answers.
+const UNWATCHED: Duration = Duration::from_millis(2);
 /// The exit code of a program that timed out.
 const TIMEOUT: i32 = 124;
 /// The exit code of a killed program.
@@ -42,18 +46,60 @@ pub(super) async fn exec(
 }
 
 struct Stream {
-    pipe: Receiver,
+    pipe: Pipe,
     kept: Kept,
     open: bool,
 }
 
+/// The read end of a pipe.
+enum Pipe {
+    Unwatched(OwnedFd),
+    Watched(Receiver),
+}
+
+impl AsFd for Pipe {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Pipe::Unwatched(pipe) => pipe.as_fd(),
+            Pipe::Watched(pipe) => pipe.as_fd(),
+        }
+    }
+}
+
 impl Stream {
+    /// Creates a pipe. Returns its write end, too.
+    fn new(max_output: usize) -> io::Result<(Self, OwnedFd)> {
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+        // Only of this end: programs expect writes to block.
+        rustix::io::ioctl_fionbio(&read, true)?;
+        let stream = Stream { pipe: Pipe::Unwatched(read), kept: Kept::new(max_output), open: true };
+        Ok((stream, write))
+    }
+
+    /// Registers the pipe with tokio.
+    fn watch(self) -> io::Result<Self> {
+        let pipe = match self.pipe {
+            Pipe::Unwatched(pipe) => Receiver::from_owned_fd_unchecked(pipe)?,
+            Pipe::Watched(pipe) => pipe,
+        };
+        Ok(Stream { pipe: Pipe::Watched(pipe), ..self })
+    }
+
+    /// Waits until the pipe is readable, or forever if it is not watched.
+    async fn readable(&self) -> io::Result<()> {
+        match &self.pipe {
+            Pipe::Unwatched(_) => std::future::pending().await,
+            Pipe::Watched(pipe) => pipe.readable().await,
+        }
+    }
+
     /// Reads available output.
     fn read(&mut self, buffer: &mut [u8]) {
-        match self.pipe.try_read(buffer) {
+        let Pipe::Watched(pipe) = &self.pipe else { return };
+        match pipe.try_read(buffer) {
             Ok(0) => self.open = false,
             Ok(read) => self.kept.push(&buffer[..read]),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => self.open = false,
         }
     }
@@ -81,10 +127,14 @@ impl Stream {
         if let Some(note) = note {
             self.note(note);
         }
-        if self.open {
-            background.drain(self.pipe);
+        if !self.open {
+            return self.kept.finish();
         }
-        self.kept.finish()
+        let kept = std::mem::replace(&mut self.kept, Kept::new(0)).finish();
+        if let Ok(Stream { pipe: Pipe::Watched(pipe), .. }) = self.watch() {
+            background.drain(pipe);
+        }
+        kept
     }
 }
 
@@ -94,17 +144,12 @@ async fn run(
     env: Vec<(String, String)>,
     done: &mut oneshot::Sender<Result<Output>>,
 ) -> Result<Output> {
-    let failed = |error: std::io::Error| {
+    let failed = |error: io::Error| {
         Error::new(Code::Unavailable, format!("no pipe can be created for the program: {error}"))
             .with_source(error)
     };
-    let stream = || -> std::io::Result<_> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        let pipe = Receiver::from_owned_fd(read)?;
-        Ok((Stream { pipe, kept: Kept::new(command.max_output), open: true }, write))
-    };
-    let (mut stdout, out) = stream().map_err(failed)?;
-    let (mut stderr, err) = stream().map_err(failed)?;
+    let (mut stdout, out) = Stream::new(command.max_output).map_err(failed)?;
+    let (mut stderr, err) = Stream::new(command.max_output).map_err(failed)?;
     let judgements = running.judgements();
     let number = running.number();
     let request = Request::Exec { argv: command.argv, cwd: command.working_dir, env };
@@ -113,8 +158,9 @@ async fn run(
 
     let kill = Request::Kill { exec: number };
     let mut buffer = vec![0; 64 << 10];
-    let mut until = Instant::now().checked_add(command.timeout).unwrap_or_else(far);
-    let (mut late, mut abandoned) = (false, false);
+    let start = Instant::now();
+    let mut until = start.checked_add(command.timeout).unwrap_or_else(far);
+    let (mut watched, mut late, mut abandoned) = (false, false, false);
     let answer = loop {
         tokio::select! {
             biased;
@@ -133,10 +179,20 @@ async fn run(
                 running.tell(number, &kill, &[]).await?;
                 until = Instant::now() + PATIENCE;
             }
-            ready = stdout.pipe.readable(), if stdout.open => {
+            () = sleep_until(start + UNWATCHED), if !watched => {
+                watched = true;
+                match (stdout.watch(), stderr.watch()) {
+                    (Ok(out), Ok(err)) => (stdout, stderr) = (out, err),
+                    (Err(error), _) | (_, Err(error)) => {
+                        running.tell(number, &kill, &[]).await?;
+                        return Err(failed(error));
+                    }
+                }
+            }
+            ready = stdout.readable(), if stdout.open => {
                 if ready.is_ok() { stdout.read(&mut buffer); } else { stdout.open = false; }
             }
-            ready = stderr.pipe.readable(), if stderr.open => {
+            ready = stderr.readable(), if stderr.open => {
                 if ready.is_ok() { stderr.read(&mut buffer); } else { stderr.open = false; }
             }
         }
