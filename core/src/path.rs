@@ -6,23 +6,36 @@ use crate::sandbox::Place;
 /// The base of relative paths.
 pub const HOME: &str = "/home/user";
 
+/// The directories of a thread.
+pub const USER_DATA: &str = "/mnt/user-data";
+
+/// The directory that a thread works in.
+pub const THREAD_WORKSPACE: &str = "/mnt/user-data/workspace";
+
 /// The longest path, in bytes.
 const LONGEST: usize = 4096;
 
 /// Returns an absolute path; a relative one starts at [`HOME`]. It is resolved inside the sandbox.
 pub fn absolute(text: &str) -> Result<String> {
+    let path =
+        if text.is_empty() || text.starts_with('/') { text.to_owned() } else { format!("{HOME}/{text}") };
+    check(&path)?;
+    Ok(path)
+}
+
+/// Checks that a text can be a path.
+pub fn check(path: &str) -> Result<()> {
     let wrong = |why: &str| Err(Error::new(Code::InvalidInput, format!("a path {why}")));
-    if text.is_empty() {
+    if path.is_empty() {
         return wrong("must not be empty");
     }
-    if text.contains('\0') {
+    if path.contains('\0') {
         return wrong("must not contain NUL");
     }
-    let path = if text.starts_with('/') { text.to_owned() } else { format!("{HOME}/{text}") };
     if path.len() > LONGEST {
         return wrong(&format!("must have at most {LONGEST} bytes"));
     }
-    Ok(path)
+    Ok(())
 }
 
 /// Returns a path that is confined only to the sandbox.

@@ -7,7 +7,7 @@ use crate::sandbox::{Command, Output, Sandbox};
 use crate::trace::within;
 
 /// The maximum number of bytes of each stream that a model gets.
-const MAX_OUTPUT: usize = 1024 * 1024;
+pub(crate) const MAX_OUTPUT: usize = 1024 * 1024;
 
 /// Checks that a command can be passed to a program.
 pub(crate) fn check(command: &str) -> Result<()> {
@@ -31,19 +31,32 @@ pub async fn run<S: Sandbox>(
     timeout: Duration,
 ) -> Result<Output> {
     check(command)?;
-    within!("exec" { timeout = timeout.as_secs() }, with_shell(sandbox, command, working_dir, timeout))
+    run_with(sandbox, command, &[], working_dir, timeout).await
+}
+
+/// Runs a command in the same way, with arguments.
+pub(crate) async fn run_with<S: Sandbox>(
+    sandbox: &S,
+    command: &str,
+    arguments: &[&str],
+    working_dir: &str,
+    timeout: Duration,
+) -> Result<Output> {
+    let ran = with_shell(sandbox, command, arguments, working_dir, timeout);
+    within!("exec" { timeout = timeout.as_secs() }, ran)
 }
 
 async fn with_shell<S: Sandbox>(
     sandbox: &S,
     command: &str,
+    arguments: &[&str],
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
-    // Without `--`, a command that begins with a dash would be read as options. The last argument is the name that the
-    // shell uses for itself in messages.
+    // Without `--`, a command that begins with a dash would be read as options. The argument after it is the name that
+    // the shell uses for itself in messages.
     let with = |path: &str, options: &[&str], name: &str| Command {
-        argv: [&[path], options, &["-c", "--", command, name]]
+        argv: [&[path], options, &["-c", "--", command, name], arguments]
             .concat()
             .into_iter()
             .map(str::to_owned)

@@ -12,7 +12,7 @@ pub enum Family {
     Agent,
     /// Tools over a workspace.
     Workspace,
-    /// Tools over the directories of a thread.
+    /// Seven tools over the directories of a thread.
     Thread,
 }
 
@@ -36,7 +36,7 @@ impl Family {
 
     /// Returns whether this version of koze serves the family.
     pub fn is_served(self) -> bool {
-        self == Family::Agent
+        matches!(self, Family::Agent | Family::Thread)
     }
 }
 

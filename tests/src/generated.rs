@@ -64,7 +64,7 @@ fn write(dir: &Path) {
     let fixture = root().join("fixtures/commented/before");
     let text = |path: &str| fs::read_to_string(fixture.join(path)).expect("a text of the fixture");
     let mut files: Vec<(&str, String)> = FILES.iter().map(|path| (*path, text(path))).collect();
-    files[2].1 = files[2].1.replace("#[sandbox]", "#[sandbox(default)]");
+    files[2].1 = files[2].1.replace("#[sandbox]", "#[sandbox(default, tools = [\"agent\", \"thread\"])]");
     let manifest = format!(
         "[package]\nname = \"generated\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n\
          [workspace]\n\n[profile.dev]\ndebug = \"line-tables-only\"\n\n[dependencies]\n\

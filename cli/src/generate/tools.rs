@@ -97,6 +97,7 @@ fn largest(seconds: u64) -> (&'static str, u64) {
 fn family(family: Family) -> &'static str {
     match family {
         Family::Agent => "::koze::tool::agent::Agent",
+        Family::Thread => "::koze::tool::thread::Thread",
         other => unreachable!("no sandbox can serve the tools `{other}` yet"),
     }
 }

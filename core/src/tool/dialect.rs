@@ -77,7 +77,7 @@ struct Plain;
 
 impl Transform for Plain {
     fn transform(&mut self, schema: &mut Schema) {
-        if schema.get("format").and_then(Value::as_str) == Some("uint64") {
+        if matches!(schema.get("format").and_then(Value::as_str), Some("uint64" | "int64")) {
             schema.remove("format");
         }
         transform_subschemas(self, schema);

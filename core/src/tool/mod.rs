@@ -3,6 +3,7 @@
 //! | module | job |
 //! |---|---|
 //! | [`agent`] | the family `agent`: eight tools over a session's sandboxes |
+//! | [`thread`] | the family `thread`: seven tools over the directories of a thread |
 //! | `family` | families of tools |
 //! | `catalog` | the tools that a server serves together: definitions and calls |
 //! | `bound` | tools that are bound to a session or sandbox |
@@ -19,6 +20,7 @@ mod family;
 mod input;
 pub mod mcp;
 mod read;
+pub mod thread;
 
 use std::future::Future;
 
@@ -37,7 +39,7 @@ use crate::sandbox::MaybeSend;
 use crate::session::Session;
 
 /// All families of this version of koze.
-pub type All = (agent::Agent,);
+pub type All = (agent::Agent, thread::Thread);
 
 /// The result of a tool call, as sent to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +118,14 @@ pub trait Tool {
     /// Its input.
     type Input: DeserializeOwned + JsonSchema + MaybeSend;
 
+    /// Returns the reply for an input that does not match the schema. By default, it is the error itself.
+    ///
+    /// # Errors
+    /// The error.
+    fn wrong_input(error: Error) -> Result<Reply> {
+        Err(error)
+    }
+
     /// Runs it.
     fn call<P: Provider>(
         session: &Session<P>,
@@ -130,10 +140,12 @@ pub trait Tool {
 pub async fn call<T: Tool, P: Provider>(session: &Session<P>, input: Value) -> Result<Reply> {
     // Of a list, serde would take the values in the order of the fields.
     if !input.is_object() {
-        return Err(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
+        return T::wrong_input(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
     }
-    let input = serde_path_to_error::deserialize(input).map_err(|error| wrong_input(&error))?;
-    T::call(session, input).await
+    match serde_path_to_error::deserialize(input) {
+        Ok(input) => T::call(session, input).await,
+        Err(error) => T::wrong_input(wrong_input(&error)),
+    }
 }
 
 /// Returns the error for invalid input, with its place.

@@ -294,8 +294,8 @@ impl Attributes {
             "instance_type",
             "`instance` is a custom size, `instance_type` one of Cloudflare's: keep only one of them",
         );
-        if !self.serves(Family::Agent) {
-            let why = "the default sandbox must serve the family `agent`: remove `default`, or add `agent`";
+        if Family::ALL.into_iter().all(|family| !self.serves(family)) {
+            let why = "the default sandbox must serve tools: remove `default`, or add a family to `tools`";
             exclusive("default", "tools", why);
         }
         self.check_backend(&place, report);

@@ -125,7 +125,7 @@ fn keys_may_require_or_exclude_each_other() {
     assert!(first_error("image = \"x\"").starts_with("K015"));
     assert!(first_error("image = \"x:1\", variant = \"python\"").starts_with("K014"));
     assert!(first_error("instance(vcpu = 1), instance_type = \"lite\"").starts_with("K014"));
-    assert!(first_error("tools = [\"thread\"]").starts_with("K017"));
+    assert!(first_error("tools = [\"workspace\"]").starts_with("K017"));
     assert!(first_error("instance_type = \"dev\"").starts_with("K018"));
     assert!(first_error("env_vars(é = \"x\")").starts_with("K019"));
     assert!(first_error("backend = \"docker\"").starts_with("K021"));

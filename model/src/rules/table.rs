@@ -100,7 +100,7 @@ crate::rule_table! {
         /// This version of koze does not support a tool family.
         "K017" Error FamilyNotServed { family: String }
             format!("this version of koze does not serve the tool family `{family}`")
-            => "remove it: this version serves `agent` only",
+            => "remove it: this version serves `agent` and `thread`",
             eg r#"#[sandbox(tools = ["workspace"])]"#;
         /// Cloudflare has renamed an instance type.
         "K018" Warning DeprecatedInstance { old: String, new: &'static str }

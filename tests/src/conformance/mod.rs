@@ -1,4 +1,4 @@
-//! The conformance cases of the agent's tools: one table that every provider of sandboxes must pass.
+//! The conformance cases of the tools: one table that every provider of sandboxes must pass.
 //!
 //! Cases run through a [`Host`], which only calls tools, so the same cases run on a session in this process, a program, or
 //! a server. A host declares its capabilities; the cases that need others are reported as left out, with the reason,
@@ -23,6 +23,7 @@ mod sandboxes;
 mod session;
 mod shell;
 mod swaps;
+mod thread;
 mod transfer;
 mod trees;
 
@@ -36,7 +37,12 @@ pub trait Host: Send + Sync {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult;
 
     /// Calls a tool with a raw JSON text as its input.
-    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult;
+    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
+        self.call_text_of(AGENT, session, tool, input)
+    }
+
+    /// Calls a tool of a toolset with a raw JSON text as its input.
+    fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult;
 
     /// Restarts the host process, or its equivalent, with the same storage.
     ///
@@ -72,6 +78,9 @@ pub trait Host: Send + Sync {
         Vec::new()
     }
 }
+
+/// The default toolset of every host.
+pub const AGENT: &str = "agent";
 
 /// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,11 +120,13 @@ pub enum Capability {
     ManyCalls,
     /// Programs run as an unprivileged user, who is bound by permission bits and cannot change system files.
     PlainUser,
+    /// It serves the tools of the family `thread`.
+    Thread,
 }
 
 impl Capability {
     /// All capabilities.
-    pub const ALL: [Capability; 13] = [
+    pub const ALL: [Capability; 14] = [
         Capability::Exec,
         Capability::Expose,
         Capability::Big,
@@ -129,6 +140,7 @@ impl Capability {
         Capability::LongInput,
         Capability::ManyCalls,
         Capability::PlainUser,
+        Capability::Thread,
     ];
 }
 
@@ -192,6 +204,7 @@ pub fn cases() -> Vec<Case> {
         concurrent::CASES,
         swaps::CASES,
         hostile::CASES,
+        thread::CASES,
     ]
     .concat();
     for (index, case) in cases.iter().enumerate() {

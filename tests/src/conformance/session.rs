@@ -95,6 +95,16 @@ impl<'a> Session<'a> {
         result
     }
 
+    /// Calls a tool of a toolset.
+    #[track_caller]
+    pub(super) fn call_of(&self, toolset: &str, tool: &str, input: &Value) -> ToolResult {
+        let result = self.host.call_text_of(toolset, &self.name, tool, &input.to_string());
+        for secret in self.host.secrets() {
+            assert!(!result.content.contains(&secret), "{tool} tells `{secret}`: {}", result.content);
+        }
+        result
+    }
+
     /// Calls a tool with a raw input that must fail with this code, and returns the message.
     #[track_caller]
     pub(super) fn fails_as_written(&self, tool: &str, input: &str, code: &str) -> String {

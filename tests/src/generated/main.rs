@@ -1,5 +1,5 @@
 //! Runs the tools of a generated project: reads one call per line of standard input, `{"session","tool","input"}`, or
-//! with `text` in place of `input` for a raw input, and prints one result per line, `{"content","isError"}`. Calls run
+//! with `text` in place of `input` for a raw input, and with `toolset` if it is not the default, and prints one result per line, `{"content","isError"}`. Calls run
 //! concurrently; the result of a call with an `id` has the same `id`.
 #![deny(warnings, clippy::all, clippy::pedantic)]
 
@@ -10,7 +10,7 @@ use std::io::{BufRead, Write};
 use std::rc::Rc;
 
 use koze::provider::memory::Memory;
-use koze::tool::ReadError;
+use koze::tool::{All, Catalog, ReadError};
 use koze::{Session, Provider, SessionId};
 use koze_local::Local;
 use serde_json::{Value, json};
@@ -56,7 +56,14 @@ fn run<P: Provider + Clone + 'static>(provider: &P) {
                         None => Ok(input),
                     };
                     let result = match input {
-                        Ok(input) => generated::handle_tool_call(&session, tool, input).await,
+                        Ok(input) => match call["toolset"].as_str() {
+                            None => generated::handle_tool_call(&session, tool, input).await,
+                            toolset => Catalog::<All>::select(session.profiles(), toolset)
+                                .expect("a toolset of the project")
+                                .call(&session, tool, input)
+                                .await
+                                .into(),
+                        },
                         Err(ReadError::DuplicateKey(error)) => Err(error).into(),
                         Err(ReadError::InvalidJson(error)) => panic!("{call}: {error}"),
                     };

@@ -31,7 +31,8 @@ impl Called {
             .write("Cargo.toml", "[package]\nname = \"called\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
         project.write("package.json", "{ \"dependencies\": { \"@cloudflare/sandbox\": \"0.12.10\" } }");
         project.write("src/lib.rs", "");
-        for (image, attribute) in [(IMAGES[0], "default"), (IMAGES[1], "variant = \"python\"")] {
+        let default = "default, tools = [\"agent\", \"thread\"]";
+        for (image, attribute) in [(IMAGES[0], default), (IMAGES[1], "variant = \"python\"")] {
             let name = format!("{}{}Sandbox", image[..1].to_uppercase(), &image[1..]);
             let text = format!("use koze::prelude::*;\n\n#[sandbox({attribute})]\npub struct {name};\n");
             project.write(format!("src/server/{image}.sandbox.rs"), text);
@@ -45,11 +46,11 @@ impl Host for Called {
         self.call_text(session, tool, &input.to_string())
     }
 
-    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
-        let session = format!("--session={session}");
+    fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
+        let (session, toolset) = (format!("--session={session}"), format!("--tools={toolset}"));
         let mut child = self
             .sandboxes
-            .command(&["call", &session, "--", tool, "-"])
+            .command(&["call", &session, &toolset, "--", tool, "-"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

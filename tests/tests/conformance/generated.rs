@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use koze_tests::conformance::{Capability, Host, ToolResult};
+use koze_tests::conformance::{AGENT, Capability, Host, ToolResult};
 use koze_tests::generated_program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -43,8 +43,13 @@ impl Host for Generated {
         self.ask(json!({ "session": session, "tool": tool, "input": input }))
     }
 
-    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
-        self.ask(json!({ "session": session, "tool": tool, "text": input }))
+    fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
+        let mut call = json!({ "session": session, "tool": tool, "text": input });
+        // Without it, the program calls the generated function for the default toolset.
+        if toolset != AGENT {
+            call["toolset"] = toolset.into();
+        }
+        self.ask(call)
     }
 
     fn restart(&self) {

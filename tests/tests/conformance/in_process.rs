@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use koze_core::provider::memory::Memory;
 use koze_core::provider::{Profile, Size};
-use koze_core::tool::ReadError;
+use koze_core::tool::{All, Catalog, Family, ReadError};
 use koze_core::{Profiles, Session};
 use koze_core::{Provider, SessionId};
 use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
@@ -34,7 +34,10 @@ pub(crate) fn profiles() -> Profiles {
     let large = Size { memory_mib: 1024, disk_mb: 4000 };
     let small = Size { memory_mib: 128, disk_mb: 300 };
     let list = vec![
-        Profile::new(default, "docker.io/cloudflare/sandbox:0.12.10", large),
+        Profile {
+            tools: vec![Family::Agent, Family::Thread],
+            ..Profile::new(default, "docker.io/cloudflare/sandbox:0.12.10", large)
+        },
         Profile::new(other, reference, small),
     ];
     Profiles::new(list, default).expect("it is one of them")
@@ -73,15 +76,15 @@ impl<P: Provider + Clone + Send + 'static> InProcess<P> {
 impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
     fn call(&self, session: &str, tool: &str, input: Value) -> ToolResult {
         let session = self.session(session);
-        let koze_core::tool::ToolResult { content, is_error } =
-            pollster::block_on(session.call_tool(tool, input));
-        ToolResult { content, is_error }
+        taken(pollster::block_on(session.call_tool(tool, input)))
     }
 
     /// Parses the text as a program would.
-    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
+    fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
+        let session = self.session(session);
+        let catalog = Catalog::<All>::select(session.profiles(), Some(toolset)).expect("it is served");
         match koze_core::tool::read(input.as_bytes()) {
-            Ok(input) => self.call(session, tool, input),
+            Ok(input) => taken(pollster::block_on(catalog.call(&session, tool, input)).into()),
             Err(ReadError::DuplicateKey(error)) => ToolResult { content: error.to_string(), is_error: true },
             Err(ReadError::InvalidJson(error)) => panic!("{input}: {error}"),
         }
@@ -96,6 +99,11 @@ impl<P: Provider + Clone + Send + 'static> Host for InProcess<P> {
     fn secrets(&self) -> Vec<String> {
         self.secrets.clone()
     }
+}
+
+fn taken(result: koze_core::tool::ToolResult) -> ToolResult {
+    let koze_core::tool::ToolResult { content, is_error } = result;
+    ToolResult { content, is_error }
 }
 
 #[cfg(target_os = "linux")]

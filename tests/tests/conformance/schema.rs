@@ -3,7 +3,7 @@
 use koze_core::tool::dialect::{Definition, Dialect};
 use koze_core::tool::{All, Catalog};
 use libtest_mimic::Trial;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::in_process::profiles;
 
@@ -11,6 +11,11 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         Trial::test("the_definitions_are_as_committed", || {
             as_committed();
+            Ok(())
+        })
+        .with_kind("schema"),
+        Trial::test("the_definitions_of_threads_are_as_committed", || {
+            threads();
             Ok(())
         })
         .with_kind("schema"),
@@ -26,8 +31,33 @@ pub(crate) fn trials() -> Vec<Trial> {
 fn as_committed() {
     let definitions: Vec<Value> =
         definitions().iter().map(|definition| definition.to_json(Dialect::Mcp)).collect();
-    let text = format!("{:#}\n", Value::Array(definitions));
-    let path = koze_tests::root().join("tests/tests/conformance/agent.json");
+    committed("agent.json", &Value::Array(definitions));
+}
+
+/// The same for the family `thread`, in all dialects. `description` comes first, in the schema and in `required`.
+fn threads() {
+    let profiles = profiles();
+    let definitions =
+        Catalog::<All>::select(&profiles, Some("thread")).expect("the family").definitions(&profiles);
+    let in_dialect =
+        |dialect| Value::from(definitions.iter().map(|tool| tool.to_json(dialect)).collect::<Vec<_>>());
+    for definition in &definitions {
+        let properties = definition.schema["properties"].as_object().expect("an object");
+        assert_eq!(properties.keys().next().map(String::as_str), Some("description"), "{}", definition.name);
+        assert_eq!(definition.schema["required"][0], "description", "{}", definition.name);
+        assert_eq!(definition.schema["additionalProperties"], false, "{}", definition.name);
+    }
+    let all = json!({
+        "mcp": in_dialect(Dialect::Mcp),
+        "anthropic": in_dialect(Dialect::Anthropic),
+        "openai": in_dialect(Dialect::OpenAi),
+    });
+    committed("thread.json", &all);
+}
+
+fn committed(file: &str, definitions: &Value) {
+    let text = format!("{definitions:#}\n");
+    let path = koze_tests::root().join("tests/tests/conformance").join(file);
     if std::env::var_os("KOZE_BLESS").is_some() {
         fs_err::write(path, text).expect("the file");
         return;

@@ -119,7 +119,7 @@ fn a_sandbox_without_tools_is_not_an_image() {
     3 | #[sandbox(default, tools = [])]
       |           ^^^^^^^  ----- the other one
       |
-      = help: the default sandbox must serve the family `agent`: remove `default`, or add `agent`
+      = help: the default sandbox must serve tools: remove `default`, or add a family to `tools`
 
     1 error; nothing was written
     ");

@@ -41,7 +41,18 @@ impl Tree {
     /// Creates a file system.
     pub(super) fn new() -> Self {
         let directory = Node { mode: 0o755, what: What::Directory };
-        let paths = ["", "/home", "/home/user", "/tmp", "/workspace"];
+        let paths = [
+            "",
+            "/home",
+            "/home/user",
+            "/mnt",
+            "/mnt/user-data",
+            "/mnt/user-data/outputs",
+            "/mnt/user-data/uploads",
+            "/mnt/user-data/workspace",
+            "/tmp",
+            "/workspace",
+        ];
         Tree { nodes: paths.into_iter().map(|path| (path.to_owned(), directory.clone())).collect() }
     }
 

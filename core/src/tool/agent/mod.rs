@@ -2,7 +2,7 @@
 
 mod browse;
 mod files;
-mod glob;
+pub(in crate::tool) mod glob;
 mod sandboxes;
 mod shell;
 mod transfer;

@@ -12,7 +12,7 @@ use ureq::Agent;
 
 pub use self::play::{Options, play};
 use self::tidy::Tidy;
-use super::{Capability, Host, IMAGES, ToolResult, preview};
+use super::{AGENT, Capability, Host, IMAGES, ToolResult, preview};
 
 /// The timeout of a request: longer than the longest command and the start of a container.
 const TIMEOUT: Duration = Duration::from_mins(15);
@@ -70,6 +70,11 @@ impl Http {
             }
         }
         lacks.extend(self.user(&asked)?);
+        let url = format!("{}/tools?tools=thread", self.url);
+        let (status, body) = self.send(ureq::http::Request::get(&url), Vec::new())?;
+        if status != 200 {
+            lacks.push((Capability::Thread, message(&body)));
+        }
         Ok(lacks)
     }
 
@@ -141,8 +146,10 @@ impl Host for Http {
         self.call_text(session, tool, &input.to_string())
     }
 
-    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
+    fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
         let url = self.below(session, "tools", tool);
+        // The default needs no query.
+        let url = if toolset == AGENT { url } else { format!("{url}?tools={toolset}") };
         let request = ureq::http::Request::post(&url).header("content-type", "application/json");
         let (status, body) = self
             .send(request, input.as_bytes().to_vec())

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
-use crate::conformance::{Host, ToolResult};
+use crate::conformance::{AGENT, Host, ToolResult};
 
 /// A wrapper around a host that destroys the sandboxes created through it when it is dropped.
 pub(super) struct Tidy<'h> {
@@ -29,9 +29,14 @@ impl Host for Tidy<'_> {
         self.host.call(session, tool, input)
     }
 
-    /// Raw texts are not parsed for sandbox names, because the cases use them only for calls that fail.
-    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
-        self.host.call_text(session, tool, input)
+    /// Raw texts are not parsed for sandbox names: the agent's cases use them only for calls that fail, and other families
+    /// have one sandbox.
+    fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
+        if toolset != AGENT {
+            let used = (session.to_owned(), "default".to_owned());
+            self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(used);
+        }
+        self.host.call_text_of(toolset, session, tool, input)
     }
 
     fn restart(&self) {

@@ -15,6 +15,9 @@ use crate::runs::link;
 /// The Worker's bearer token.
 pub(super) const TOKEN: &str = "a token of the containers";
 
+/// The attribute of the default sandbox.
+const SHELL: &str = "sleep_after = \"6m\", default, tools = [\"agent\", \"thread\"]";
+
 /// Creates a project with native sandboxes: one with a Dockerfile, and one with a reference to an image in the engine.
 /// Their idle time is short, because podman checks each running container four times a second.
 pub(super) fn worker(engine: &Engine) -> Worker {
@@ -26,7 +29,7 @@ pub(super) fn worker(engine: &Engine) -> Worker {
         fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
     }
     project.write("src/server/shell.Dockerfile", format!("FROM {}\n", engine.base().0));
-    project.write("src/server/shell.sandbox.rs", sandbox("sleep_after = \"6m\", default", "ShellSandbox"));
+    project.write("src/server/shell.sandbox.rs", sandbox(SHELL, "ShellSandbox"));
     let image = format!("sleep_after = \"6m\", image = \"{reference}\"");
     project.write(format!("src/server/{python}.sandbox.rs"), sandbox(&image, "PythonSandbox"));
     project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));
@@ -43,9 +46,11 @@ pub(super) fn worker_of(variant: &Variant, engine: &Engine) -> Worker {
         fs_err::remove_file(project.path(written)).expect("a file of `koze new`");
     }
     let backend = if variant.sdk { "" } else { "backend = \"native\", " };
-    for (name, class, more) in [("shell", "ShellSandbox", ", default"), ("python", "PythonSandbox", "")] {
+    for (name, class, more) in
+        [("shell", "ShellSandbox", SHELL), ("python", "PythonSandbox", "sleep_after = \"6m\"")]
+    {
         variant.write(&worker, engine, name);
-        let attributes = format!("{backend}sleep_after = \"6m\"{more}");
+        let attributes = format!("{backend}{more}");
         project.write(format!("src/server/{name}.sandbox.rs"), file(&attributes, class));
     }
     project.write(".dev.vars", format!("KOZE_TOKEN=\"{TOKEN}\"\n"));

@@ -71,8 +71,9 @@ impl Host for Restarted<'_> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).1.call(session, tool, input)
     }
 
-    fn call_text(&self, session: &str, tool: &str, input: &str) -> ToolResult {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).1.call_text(session, tool, input)
+    fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.1.call_text_of(toolset, session, tool, input)
     }
 
     /// Uses SIGKILL, which no process can handle.

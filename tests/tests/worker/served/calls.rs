@@ -23,9 +23,11 @@ fn definitions_in_each_dialect() {
     assert_eq!(names("/tools?dialect=anthropic", "/name", "/input_schema"), all);
     assert_eq!(names("/tools?dialect=openai", "/function/name", "/function/parameters"), all);
     assert_eq!(names("/tools?tools=agent", "/name", "/inputSchema"), all);
+    let thread = "bash ls read_file write_file str_replace glob grep";
+    assert_eq!(names("/tools?tools=thread", "/name", "/inputSchema"), thread);
     for (method, path) in [("GET", "/tools"), ("POST", "/mcp"), ("POST", "/sessions/s/tools/shell")] {
-        let (status, code, message) = host.ask(method, &format!("{path}?tools=thread"), b"{}").refusal();
-        let absent = "this project does not serve the tools `thread`: it serves agent";
+        let (status, code, message) = host.ask(method, &format!("{path}?tools=workspace"), b"{}").refusal();
+        let absent = "this project does not serve the tools `workspace`: it serves agent, thread";
         assert_eq!((status, &*code, &*message), (400, "invalid_input", absent), "{path}");
     }
     let (status, code, message) = host.ask("GET", "/tools?dialect=latin", b"").refusal();

@@ -51,6 +51,11 @@ fn directory() -> &'static Path {
 /// Creates a project with a second image.
 fn two_images() -> Worker {
     let worker = project::made("served");
+    let shell = "src/server/shell.sandbox.rs";
+    let both =
+        worker.project.read(shell).replacen("sandbox(", "sandbox(tools = [\"agent\", \"thread\"], ", 1);
+    assert!(both.contains("thread"), "{both}");
+    worker.project.write(shell, both);
     let run = worker.project.koze(&["add", "python", "--variant", "python"]);
     assert_eq!(run.code, 0, "{run:?}");
     // It also contains custom code next to the tools: see `own.rs`.

@@ -1,8 +1,8 @@
 //! `glob`.
 
-mod pattern;
+pub(in crate::tool) mod pattern;
 mod search;
-mod turns;
+pub(in crate::tool) mod turns;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -17,7 +17,7 @@ const WITHIN_A_PART: &str = "[^/]*";
 ///
 /// # Errors
 /// The problem with the pattern, as the end of a sentence.
-pub(super) fn read(pattern: &str) -> Result<Regex, String> {
+pub(in crate::tool) fn read(pattern: &str) -> Result<Regex, String> {
     let mut reader =
         Reader { rest: pattern.chars().peekable(), regex: "(?s)^".into(), begins: true, braces: vec![] };
     reader.read()?;
