@@ -70,6 +70,10 @@ pub const CONTRACT: &str = include_str!("../files/worker/contract.d.ts");
 /// `/.koze/guest` in its image. Its version is that of this crate; `cargo xtask guest` builds it.
 pub const GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64");
 
+/// An archive with the directories of a thread, which a native image unpacks if its sandbox serves the tools `thread`: the
+/// user of an image need not be able to create them.
+pub const USER_DATA: &[u8] = include_bytes!("../files/guest/user-data.tar");
+
 /// The guest, compressed with gzip.
 pub const PACKED_GUEST: &[u8] = include_bytes!("../files/guest/koze-guest-x86_64.gz");
 

@@ -35,6 +35,7 @@ fixtures! {
     keyword_names "keyword-names"
     mixed "mixed"
     native "native"
+    thread "thread"
     toml "toml"
     two "two"
 }

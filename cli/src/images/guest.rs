@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use globset::GlobBuilder;
-use koze_model::Sandbox;
+use koze_model::{Family, Sandbox};
 use koze_templates::NATIVE_DOCKERFILE;
 
 use crate::draft::Draft;
@@ -21,6 +21,10 @@ pub const DIR: &str = "native";
 const GUEST: &str = "koze-guest";
 const HIDDEN_GUEST: &str = ".koze-guest";
 
+/// The archive with the directories of a thread, in the same places.
+const USER_DATA: &str = "koze-user-data.tar";
+const HIDDEN_USER_DATA: &str = ".koze-user-data.tar";
+
 /// How to build an image that contains the guest.
 #[derive(Debug, Clone)]
 pub struct Guest {
@@ -32,6 +36,9 @@ pub struct Guest {
     pub context: Option<PathBuf>,
     /// The absolute path of the guest in the build context.
     pub guest: PathBuf,
+    /// The absolute path of the archive with the directories of a thread in the build context, if the sandbox serves the
+    /// tools `thread`.
+    pub user_data: Option<PathBuf>,
 }
 
 /// The base of an image.
@@ -52,28 +59,34 @@ pub(super) fn of(
 ) -> Guest {
     let dir = package.join(generate::DIR).join(DIR);
     let dockerfile = dir.join(format!("{}.Dockerfile", sandbox.names.base));
+    let is_thread = sandbox.attributes.serves(Family::Thread);
     match from {
         From::Registry(reference) => {
             // A newline in a directory name would end the comment.
             let file = sandbox.file.escape_debug();
             let text = format!(
                 "# {MARK}\n#\n# The image of `{file}`.\nFROM {reference}\n\n{}",
-                install(sandbox, GUEST)
+                install(sandbox, GUEST, USER_DATA)
             );
-            Guest { dockerfile, text, context: None, guest: dir.join(GUEST) }
+            let user_data = is_thread.then(|| dir.join(USER_DATA));
+            Guest { dockerfile, text, context: None, guest: dir.join(GUEST), user_data }
         }
         From::Dockerfile(path, context) => {
             let shown = paths::relative(&path, package);
-            check_context(&context, &shown, package, findings);
+            let copied = if is_thread { &[HIDDEN_GUEST, HIDDEN_USER_DATA][..] } else { &[HIDDEN_GUEST] };
+            check_context(&context, &shown, copied, package, findings);
             let text = match read(&path, draft) {
-                Ok(text) => continued(&text, &shown, &install(sandbox, HIDDEN_GUEST), findings),
+                Ok(text) => {
+                    continued(&text, &shown, &install(sandbox, HIDDEN_GUEST, HIDDEN_USER_DATA), findings)
+                }
                 Err(error) => {
                     findings.add(Rule::Io { message: error.to_string() }, None);
                     String::new()
                 }
             };
             let guest = context.join(HIDDEN_GUEST);
-            Guest { dockerfile, text, context: Some(context), guest }
+            let user_data = is_thread.then(|| context.join(HIDDEN_USER_DATA));
+            Guest { dockerfile, text, context: Some(context), guest, user_data }
         }
     }
 }
@@ -88,14 +101,22 @@ fn read(path: &Path, draft: &Draft) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(wrong)
 }
 
-/// Returns the Dockerfile lines that install the guest from the build context.
-fn install(sandbox: &Sandbox, guest: &str) -> String {
+/// Returns the Dockerfile lines that install the guest from the build context, and the directories of a thread.
+fn install(sandbox: &Sandbox, guest: &str, user_data: &str) -> String {
     let kept = sandbox.attributes.entrypoint.as_ref().map_or(&[][..], |words| &words.value);
     let separator = (!kept.is_empty()).then_some("--");
     let words: Vec<&str> =
         std::iter::once("/.koze/guest").chain(separator).chain(kept.iter().map(String::as_str)).collect();
     let entrypoint = serde_json::to_string(&words).expect("a list of texts is plain data");
-    NATIVE_DOCKERFILE.replace("__KOZE_GUEST__", guest).replace("__KOZE_ENTRYPOINT__", &entrypoint)
+    let directories = if sandbox.attributes.serves(Family::Thread) {
+        format!("# The directories of a thread, also for a user who cannot create them.\nADD {user_data} /\n")
+    } else {
+        String::new()
+    };
+    NATIVE_DOCKERFILE
+        .replace("__KOZE_GUEST__", guest)
+        .replace("__KOZE_DIRECTORIES__", &directories)
+        .replace("__KOZE_ENTRYPOINT__", &entrypoint)
 }
 
 /// Appends lines to the last stage of a user's Dockerfile. Parser directives stay at the top.
@@ -136,8 +157,8 @@ fn directive(line: &str) -> Option<(String, &str)> {
     known.then(|| (name, value.trim()))
 }
 
-/// Checks that the build context exists and does not exclude the guest.
-fn check_context(context: &Path, dockerfile: &str, package: &Path, findings: &mut Findings) {
+/// Checks that the build context exists and does not exclude the files that koze copies into the image.
+fn check_context(context: &Path, dockerfile: &str, copied: &[&str], package: &Path, findings: &mut Findings) {
     if !context.is_dir() {
         let message = format!(
             "`{}`, the build context of `{dockerfile}`, is not a directory",
@@ -148,12 +169,14 @@ fn check_context(context: &Path, dockerfile: &str, package: &Path, findings: &mu
     }
     let path = context.join(".dockerignore");
     let Ok(text) = fs_err::read_to_string(&path) else { return };
-    let Some(line) = ignoring(&text, HIDDEN_GUEST) else { return };
-    let start = line.as_ptr() as usize - text.as_ptr() as usize;
-    let rule = Rule::GuestIgnored { pattern: line.to_owned(), guest: HIDDEN_GUEST.to_owned() };
-    let range = Some(start..start + line.len());
-    let file = paths::relative(&path, package);
-    findings.add(rule, Some(Place { file, text: Arc::from(text.as_str()), range }));
+    for name in copied {
+        let Some(line) = ignoring(&text, name) else { continue };
+        let start = line.as_ptr() as usize - text.as_ptr() as usize;
+        let rule = Rule::GuestIgnored { pattern: line.to_owned(), guest: (*name).to_owned() };
+        let range = Some(start..start + line.len());
+        let file = paths::relative(&path, package);
+        findings.add(rule, Some(Place { file, text: Arc::from(text.as_str()), range }));
+    }
 }
 
 /// Returns the line of a `.dockerignore` that excludes a top-level file. The last matching line decides.

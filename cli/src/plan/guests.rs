@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use koze_templates::GUEST;
+use koze_templates::{GUEST, USER_DATA};
 
 use crate::discover::Project;
 use crate::finding::{Findings, Stop};
@@ -20,13 +20,15 @@ pub(super) fn files(images: impl Iterator<Item = Resolved>) -> Vec<(PathBuf, Vec
         files.insert(guest.dockerfile, guest.text.into_bytes());
         // Several images may share a build context.
         files.insert(guest.guest, GUEST.to_vec());
+        files.extend(guest.user_data.map(|path| (path, USER_DATA.to_vec())));
     }
     files.into_iter().collect()
 }
 
-/// Returns whether a file is the guest, which has no generated-file header.
+/// Returns whether a file is the guest or what comes with it, which have no generated-file header.
 pub(super) fn is_guest(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == "koze-guest" || name == ".koze-guest")
+    const NAMES: [&str; 4] = ["koze-guest", ".koze-guest", "koze-user-data.tar", ".koze-user-data.tar"];
+    path.file_name().is_some_and(|name| NAMES.iter().any(|known| name == *known))
 }
 
 /// Plans the deletion of files that an earlier build wrote and that are no longer needed.

@@ -8,6 +8,9 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// The home of programs on every host, and the working directory of tools. The class passes it as `HOME`.
 const HOME: &str = "/home/user";
 
+/// The directories of a thread, on every host.
+const USER_DATA: [&str; 3] = ["/mnt/user-data/workspace", "/mnt/user-data/uploads", "/mnt/user-data/outputs"];
+
 /// Environment variables with unique names.
 #[derive(Debug, Clone)]
 pub(super) struct Environment(Vec<(OsString, OsString)>);
@@ -59,6 +62,13 @@ fn made(directory: &str) -> bool {
     use rustix::fs::{Access, AtFlags, CWD};
     std::fs::create_dir_all(directory).is_ok()
         && rustix::fs::accessat(CWD, directory, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+}
+
+/// Creates the directories of a thread. The image has them if its user cannot create them.
+pub(super) fn create_user_data() {
+    for directory in USER_DATA {
+        let _ = std::fs::create_dir_all(directory);
+    }
 }
 
 /// Returns the home of a user according to the text of `/etc/passwd`.

@@ -226,6 +226,7 @@ fn run(token: Token, start: Start) -> Result<(), Failed> {
         say(&work::no_proc().text);
     }
     let listener = listener(matches!(start, Start::Beside(_))).map_err(at("cannot listen"))?;
+    environment::create_user_data();
     let threads = "cannot start its threads";
     let guest = Arc::new(Guest {
         token,
