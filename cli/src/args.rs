@@ -49,7 +49,7 @@ pub enum Command {
     Destroy(Destroy),
     /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (Linux only)
     Mcp(Mcp),
-    /// Create a project, play an agent's work in two sandboxes, and show each call (Linux only)
+    /// Create a project, play an agent's work in its sandboxes, and show each call (Linux only)
     Demo(Demo),
     /// Run the Worker on this machine, and build again after each change
     Dev(Dev),
@@ -461,9 +461,21 @@ pub struct Mcp {
     pub session: SessionArgs,
 }
 
+/// The tools that `koze demo` plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DemoTools {
+    /// An agent builds a site in one sandbox and serves it from another
+    Agent,
+    /// An agent works in the directories of one thread
+    Thread,
+}
+
 /// `koze demo`.
 #[derive(Debug, Args)]
 pub struct Demo {
+    /// The family of tools to play
+    #[arg(long, value_enum, value_name = "FAMILY", default_value = "agent")]
+    pub tools: DemoTools,
     /// The `runtime` directory of a koze checkout, for the dependency on the crate `koze` [default: that of the checkout
     /// that this koze runs from or was built from; a published koze uses the published crate]
     #[arg(long, value_name = "DIR")]

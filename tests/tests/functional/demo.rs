@@ -38,3 +38,26 @@ fn the_demo_runs_from_an_empty_directory() {
     });
     assert!(host.state().is_none());
 }
+
+#[test]
+fn the_demo_of_a_thread() {
+    let host = sandboxes();
+    host.write("tmp/keep", "");
+    let runtime = root().join("runtime");
+    let runtime = runtime.to_str().expect("UTF-8");
+    let mut demo = host.command(&["demo", "--tools", "thread", "--runtime-path", runtime]);
+    demo.env("TMPDIR", host.path("tmp"));
+    let run = host.run(demo);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    for shown in [
+        "\n/mnt/user-data/outputs/\n/mnt/user-data/uploads/\n/mnt/user-data/workspace/\n",
+        "\n> str_replace {\"description\":",
+        "/mnt/user-data/workspace/count.sh:1: ",
+        "\n# Words\n      3 the\n      2 is\n",
+        "\n1. /mnt/user-data/outputs/report.md\n2. /mnt/user-data/uploads/poem.txt\n3. /mnt/user-data/workspace/count.sh\n",
+    ] {
+        assert!(run.stdout.contains(shown), "{shown} is missing: {}", run.stdout);
+    }
+    let left = fs::read_dir(host.path("tmp")).expect("the directory").count();
+    assert_eq!(left, 1, "the file that was there");
+}

@@ -1,6 +1,7 @@
-//! `koze demo`: creates a project, plays an agent's work in two of its sandboxes, and shows each call.
+//! `koze demo`: creates a project, plays an agent's work in its sandboxes, and shows each call.
 
 mod steps;
+mod thread;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,8 +19,8 @@ use crate::args;
 use crate::finding::Findings;
 use crate::session::Client;
 
-/// The sandboxes that the agent creates.
-const SANDBOXES: [&str; 2] = ["frontend", "backend"];
+/// The sandboxes that the agents create.
+const SANDBOXES: [&str; 3] = ["frontend", "backend", "default"];
 /// The number of connection attempts while the server starts, and the pause between them.
 const TRIES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
@@ -44,7 +45,11 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
     let profiles = local_session::profiles(&session)?;
     let client = LocalSession::find(&session)?.client();
     local_session::wait(async {
-        let played = Agent { client: client.clone(), profiles }.play().await;
+        let agent = Agent { client: client.clone(), profiles, toolset: args.tools };
+        let played = match args.tools {
+            args::DemoTools::Agent => agent.play().await,
+            args::DemoTools::Thread => thread::play(&agent).await,
+        };
         for name in SANDBOXES {
             // It may not exist if the demo failed early.
             let _ = client.destroy(name).await;
@@ -65,7 +70,7 @@ fn demo(args: &args::Demo) -> Result<ExitCode, ExitCode> {
     })
 }
 
-/// Creates a project with two sandboxes, with the commands that a user would run.
+/// Creates a project with its sandboxes, with the commands that a user would run.
 fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     show::out("$ koze new demo\n");
     let wanted = args::New {
@@ -78,6 +83,9 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     let made = new::create(&wanted, &mut findings);
     show::findings(&findings);
     made.map_err(|_| ExitCode::FAILURE)?;
+    if args.tools == args::DemoTools::Thread {
+        return serve_threads(project);
+    }
     show::out("$ koze add python --variant python\n");
     let place = args::ProjectArgs {
         project: project.to_owned(),
@@ -97,10 +105,25 @@ fn make(project: &Path, args: &args::Demo) -> Result<(), ExitCode> {
     }
 }
 
+/// Changes the attribute of the project's sandbox so that it serves the tools of a thread.
+fn serve_threads(project: &Path) -> Result<(), ExitCode> {
+    let file = "src/server/shell.sandbox.rs";
+    show::out(&format!("$ sed -i 's/sandbox(/&tools = [\"thread\"], /' {file}\n"));
+    let path = project.join(file);
+    let changed = fs_err::read_to_string(&path).and_then(|text| {
+        fs_err::write(&path, text.replacen("sandbox(", "sandbox(tools = [\"thread\"], ", 1))
+    });
+    changed.map_err(|error| {
+        show::err(&format!("error: {error}\n"));
+        ExitCode::FAILURE
+    })
+}
+
 /// The scripted agent, in place of a model.
 struct Agent {
     client: Client,
     profiles: Profiles,
+    toolset: args::DemoTools,
 }
 
 impl Agent {
@@ -129,16 +152,20 @@ impl Agent {
         Ok(())
     }
 
-    /// Calls a tool and shows the call and its result.
+    /// Calls a tool that returns JSON.
     async fn call(&self, tool: &str, input: Value) -> Result<Value, String> {
+        let content = self.text(tool, input).await?;
+        serde_json::from_str(&content).map_err(|error| format!("`{tool}` returned invalid JSON: {error}"))
+    }
+
+    /// Calls a tool and shows the call and its result.
+    async fn text(&self, tool: &str, input: Value) -> Result<String, String> {
         show::out(&format!("\n> {tool} {input}\n"));
-        let reply = self.client.call(self.profiles.clone(), None, tool, input).await;
+        let toolset = (self.toolset == args::DemoTools::Thread).then_some(thread::TOOLSET);
+        let reply = self.client.call(self.profiles.clone(), toolset, tool, input).await;
         let ToolResult { content, is_error } = reply.into();
         show::out(&format!("{content}\n"));
-        if is_error {
-            return Err(format!("`{tool}` failed"));
-        }
-        serde_json::from_str(&content).map_err(|error| format!("`{tool}` returned invalid JSON: {error}"))
+        if is_error { Err(format!("`{tool}` failed")) } else { Ok(content) }
     }
 }
 
