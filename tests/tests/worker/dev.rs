@@ -4,6 +4,7 @@
 mod cancellation;
 mod conformance;
 mod contract;
+mod deerflow;
 mod keys;
 mod life;
 mod preview;
