@@ -45,7 +45,9 @@ impl<'a> Given<'a> {
             Code::PermissionDenied => "permission denied",
             Code::IsDirectory => "the path is a directory",
             Code::NotADirectory => "the path, or a part of it, is not a directory",
-            Code::InvalidInput => "the path has too many symbolic links, or a name of more than 255 bytes",
+            Code::InvalidInput => {
+                "the path is a pipe, socket or device, or has too many symbolic links, or a name of more than 255 bytes"
+            }
             _ => &error.message,
         };
         format!("{what}: {}: {message}", error.code)

@@ -68,8 +68,8 @@ pub(super) fn errors(session: &Session) {
         session.refuses("ls", json!({ "path": path }), text);
     }
     let long = format!("/mnt/user-data/{}", "a".repeat(300));
-    let text = "Error: Unexpected error listing directory: invalid_input: the path has too many symbolic links, or a name \
-                of more than 255 bytes";
+    let text = "Error: Unexpected error listing directory: invalid_input: the path is a pipe, socket or device, or has too many \
+                symbolic links, or a name of more than 255 bytes";
     session.refuses("ls", json!({ "path": long }), text);
 }
 
@@ -84,9 +84,12 @@ pub(super) fn links(session: &Session) {
     let text =
         "Error: Permission denied: only paths under /mnt/user-data are allowed: /mnt/user-data/workspace/out";
     session.refuses("ls", json!({ "path": "/mnt/user-data/workspace/out" }), text);
-    let text = "Error: Unexpected error listing directory: invalid_input: the path has too many symbolic links, or a name \
-                of more than 255 bytes";
+    let text = "Error: Unexpected error listing directory: invalid_input: the path is a pipe, socket or device, or has too many \
+                symbolic links, or a name of more than 255 bytes";
     session.refuses("ls", json!({ "path": "/mnt/user-data/workspace/loop" }), text);
+    let text = "Error: Unexpected error reading file: invalid_input: the path is a pipe, socket or device, or has too many \
+                symbolic links, or a name of more than 255 bytes";
+    session.refuses("read_file", json!({ "path": "/mnt/user-data/workspace/pipe" }), text);
 }
 
 pub(super) fn cut(session: &Session) {
