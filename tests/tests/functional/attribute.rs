@@ -215,7 +215,7 @@ fn an_unsupported_tool_family() {
     3 | #[sandbox(tools = ["agent", "workspace"])]
       |                             ^^^^^^^^^^^
       |
-      = help: remove it: this version serves `agent` only
+      = help: remove it: this version serves `agent` and `thread`
 
     1 error; nothing was written
     "#);
