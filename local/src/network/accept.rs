@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::connections::{Connections, Proof};
 
 /// The maximum number of connections of one listener; further ones wait.
-const MOST: usize = 256;
+const MOST: usize = 512;
 /// How long to wait before accepting again when descriptors run out, and how long to wait for a permit.
 const PAUSE: Duration = Duration::from_millis(100);
 
