@@ -47,6 +47,7 @@ const sdk = (name, from, to, fails) => ({ name, file: "sdk.mjs", from, to, fails
 const placed = (name, from, to, fails) => ({ name, file: "placed.mjs", from, to, fails });
 const waiting = (name, from, to, fails) => ({ name, file: "waiting.mjs", from, to, fails });
 const operations = (name, from, to, fails) => ({ name, file: "operations.mjs", from, to, fails });
+const calls = (name, from, to, fails) => ({ name, file: "calls.mjs", from, to, fails });
 const entry = (name, from, to, fails) => ({ name, file: "worker.mjs", from, to, fails });
 
 const OPENING = "the URL of a port does not work for a later sandbox of that name";

@@ -189,7 +189,7 @@ export class Plain extends DurableObject {
 
   /** @param {contract.Edit} input @returns {Promise<contract.Reply<contract.Edited>>} */
   kozeEdit({ path, old, new: replacement, all }) {
-    return this.opened(async () => {
+    return this.opened(/** @returns {Promise<contract.Reply<contract.Edited>>} */ async () => {
       const before = await this.file(path);
       if (!before) return failed("not_found", `${path} does not exist`);
       // One character for each byte, so that every byte can be searched for.
