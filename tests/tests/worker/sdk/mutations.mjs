@@ -68,7 +68,7 @@ export const mutations = [
   // Processes.
   operations("lookups-start-it", `if (!this.#isRunning()) throw`, `if (false) throw`, "a process ends with its container, and a lookup starts none"),
   operations("lists-start-it", `if (!this.#isRunning()) return`, `if (false) return`, "a process ends with its container, and a lookup starts none"),
-  operations("one-stream", `stream === 2 ? "stderr"`, `stream === 3 ? "stderr"`, "a process says what it has to say to whoever comes later"),
+  operations("one-stream", `stream === 2 ? "stderr"`, `stream === 3 ? "stderr"`, "output of a process is kept for later readers"),
   // Files.
   naive("binary-as-base64", "kozeRead", NAIVE_READ, "files hold any bytes"),
   naive("32-MiB", "kozeRead", NAIVE_READ, "files may be large"),

@@ -49,7 +49,7 @@ const numbers = (last) => Array.from({ length: last }, (_, at) => `${at + 1}\n`)
 
 /** @type {Record<string, (sandbox: any, dir: string, stage: any) => Promise<void>>} */
 export const cases = {
-  async "a process says what it has to say to whoever comes later"(s) {
+  async "output of a process is kept for later readers"(s) {
     const id = await start(s, "printf 'a\\377\\000b'; echo oops >&2; echo \"$V\"; exit 77", { env: [["V", "$(id)\n'"]] });
     assert.match(id, /^[0-9a-f]{32}$/);
     assert.equal(await wait(s, id), 77);
