@@ -56,7 +56,7 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     /// Starts a program that keeps running after this call, as a process. At most 64 run in a sandbox at once.
     ///
     /// # Errors
-    /// As [`exec`](Self::exec); and [`Code::Unavailable`](crate::Code::Unavailable) if too many run, or if their
+    /// As [`exec`](Self::exec); and [`Code::Unavailable`] if too many run, or if their
     /// buffers exceed 32 MiB in total.
     fn start(&self, program: Program) -> impl Future<Output = Result<Self::Process>> + MaybeSend;
 

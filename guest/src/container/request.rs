@@ -48,7 +48,7 @@ pub enum Request {
     Edit(Edit),
     /// Read lines of a text file. Stream 1: their text, to be discarded if the file is binary. Returns [`Done::Lines`].
     ReadLines(ReadLines),
-    /// List a directory. Stream 1: a JSON array of [`Entry`]. Returns [`Done::Nothing`].
+    /// List a directory. Stream 1: a JSON array of [`Entry`](crate::message::Entry). Returns [`Done::Nothing`].
     List(Place),
     /// Describe a path; a final link is not followed. Returns [`Done::Stat`].
     Stat(Place),
