@@ -213,6 +213,10 @@ export const lives = {
     assert.equal((await s.status()).status, "sleeping");
     const id = await start(s, "echo up; exec sleep 1000");
     await until(s, id, "up");
+    // An object that comes after another finds it.
+    await s.linger();
+    await s.abort();
+    assert.equal(String((await read(s, id)).bytes), "up\n");
     const polled = read(s, id, 3, { waitMs: 60_000 }).catch((error) => error);
     await sleep(300);
     await s.call("kozeDestroy");
