@@ -11,6 +11,7 @@
 //! | [`session`], [`handle`] | a session with its sandboxes, and a handle to one of them |
 //! | [`profiles`] | the sandbox profiles of a project |
 //! | [`store`] | the store of a session: values and blobs |
+//! | [`workspace`] | workspaces: a directory of a sandbox, with declared capabilities |
 //! | [`id`], [`error`] | names and errors |
 //! | [`tool`] | the tools, their definitions and results |
 
@@ -35,6 +36,7 @@ pub mod tool;
 mod trace;
 #[doc(hidden)]
 pub mod transfer;
+pub mod workspace;
 
 pub use error::{Code, Error, Result};
 pub use handle::Handle;
@@ -47,3 +49,4 @@ pub use session::Session;
 pub use store::Store;
 pub use tool::{Family, ToolResult};
 pub use transfer::transfer;
+pub use workspace::{Workspace, Workspaces};

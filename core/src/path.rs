@@ -17,8 +17,13 @@ const LONGEST: usize = 4096;
 
 /// Returns an absolute path; a relative one starts at [`HOME`]. It is resolved inside the sandbox.
 pub fn absolute(text: &str) -> Result<String> {
-    let path =
-        if text.is_empty() || text.starts_with('/') { text.to_owned() } else { format!("{HOME}/{text}") };
+    absolute_from(HOME, text)
+}
+
+/// Returns an absolute path; a relative one starts at a directory. It is resolved inside the sandbox.
+pub fn absolute_from(directory: &str, text: &str) -> Result<String> {
+    let is_complete = text.is_empty() || text.starts_with('/');
+    let path = if is_complete { text.to_owned() } else { format!("{directory}/{text}") };
     check(&path)?;
     Ok(path)
 }

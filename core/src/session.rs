@@ -17,6 +17,7 @@ use crate::sandbox::{Sandbox, Status};
 use crate::tool::dialect::Definition;
 use crate::tool::{All, BoundTool, Catalog, Family, ToolResult};
 use crate::trace::within;
+use crate::workspace::{self, Workspaces};
 
 /// The default idle time before a sandbox sleeps.
 pub const SLEEP_AFTER: Duration = Duration::from_mins(10);
@@ -30,6 +31,7 @@ pub struct Session<P> {
     /// The family whose tools use this session, if any.
     family: Option<Family>,
     max_sandboxes: usize,
+    workspaces: Arc<workspace::Registry>,
 }
 
 #[derive(Debug)]
@@ -77,13 +79,28 @@ impl<P: Provider> Session<P> {
     pub fn new(provider: P, id: SessionId, profiles: Profiles) -> Self {
         let (profiles, making, observed) = (Arc::new(profiles), AsyncMutex::default(), Mutex::default());
         let shared = Shared { provider, id, profiles: Arc::clone(&profiles), making, observed };
-        Session { shared: Arc::new(shared), profiles, family: None, max_sandboxes: MAX_SANDBOXES }
+        let workspaces = Arc::new(workspace::Registry::new(workspace::MAX_OPENS));
+        Session { shared: Arc::new(shared), profiles, family: None, max_sandboxes: MAX_SANDBOXES, workspaces }
     }
 
     /// Sets the maximum number of sandboxes.
     #[must_use]
     pub fn with_max_sandboxes(self, sandboxes: usize) -> Self {
         Session { max_sandboxes: sandboxes, ..self }
+    }
+
+    /// Sets how many workspaces of the session are opened or attached at the same time. The provider has a limit of its own.
+    ///
+    /// # Panics
+    /// If the limit is 0.
+    #[must_use]
+    pub fn with_max_opens(self, opens: usize) -> Self {
+        Session { workspaces: Arc::new(workspace::Registry::new(opens)), ..self }
+    }
+
+    /// Returns the workspaces of the session: those that its profiles declare.
+    pub fn workspaces(&self) -> Workspaces<P> {
+        Workspaces::new(self.clone(), Arc::clone(&self.workspaces))
     }
 
     /// Returns the same session for the tools of a family: with the profiles that serve it, and without the sandboxes that do
@@ -320,6 +337,7 @@ impl<P: Provider> Session<P> {
 impl<P> Clone for Session<P> {
     fn clone(&self) -> Self {
         let (shared, profiles) = (Arc::clone(&self.shared), Arc::clone(&self.profiles));
-        Session { shared, profiles, family: self.family, max_sandboxes: self.max_sandboxes }
+        let workspaces = Arc::clone(&self.workspaces);
+        Session { shared, profiles, family: self.family, max_sandboxes: self.max_sandboxes, workspaces }
     }
 }

@@ -75,3 +75,18 @@ async fn with_shell<S: Sandbox>(
     }
     sandbox.exec(with(SH, &[], "sh")).await
 }
+
+/// Drops the directories that the user could put programs into from `PATH`, and runs its argument.
+const CLEAN_PATH: &str = include_str!("shell/clean_path.sh");
+
+/// Runs a command in the same way, on a `PATH` without the directories that its user can write to. If the user can write to
+/// all of them, as root can, `PATH` stays as it is.
+pub(crate) async fn run_on_clean_path<S: Sandbox>(
+    sandbox: &S,
+    command: &str,
+    working_dir: &str,
+    timeout: Duration,
+) -> Result<Output> {
+    check(command)?;
+    run_with(sandbox, CLEAN_PATH, &[command], working_dir, timeout).await
+}

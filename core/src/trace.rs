@@ -16,6 +16,17 @@ macro_rules! within {
 }
 pub(crate) use within;
 
+/// Emits an event: its level, its message and its fields.
+macro_rules! event {
+    ($level:ident $message:literal { $($field:ident = $value:expr),* $(,)? }) => {{
+        #[cfg(feature = "tracing")]
+        tracing::$level!($($field = $value,)* $message);
+        #[cfg(not(feature = "tracing"))]
+        let _ = ($(&$value,)*);
+    }};
+}
+pub(crate) use event;
+
 /// Runs an operation in its span, and records there why it failed, with the source that its caller does not see.
 #[cfg(feature = "tracing")]
 pub(crate) async fn record<T>(

@@ -105,6 +105,7 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 use koze_core::provider::{Info, Opened, Provider, Settings};
 use koze_core::sandbox::Status;
+use koze_core::workspace::OpenLimits;
 
 /// Call this first in `main`, before anything starts a thread: `#[tokio::main]` is too late.
 ///
@@ -157,7 +158,7 @@ pub fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'stati
 /// Several programs may use one state directory. One of them at a time runs a sandbox; in the others its calls fail
 /// with [`Code::Unavailable`] until it sleeps there.
 #[derive(Debug, Clone)]
-pub struct Local(Arc<Shared>);
+pub struct Local(Arc<Shared>, OpenLimits);
 
 #[derive(Debug)]
 struct Shared {
@@ -277,7 +278,13 @@ impl Local {
             // Serve existing URLs again. If that fails, the next `expose` reports it.
             let _ = shared.previews.serve(&shared);
         }
-        Ok(Local(shared))
+        Ok(Local(shared, OpenLimits::default()))
+    }
+
+    /// Sets how many workspaces of all sessions are opened at the same time.
+    #[must_use]
+    pub fn with_max_opens(self, opens: usize) -> Self {
+        Local(self.0, OpenLimits::new(opens))
     }
 
     /// Updates the sandboxes of a session to their profiles: egress, variables and limits. A running sandbox that has
@@ -341,6 +348,10 @@ impl Local {
 impl Provider for Local {
     type Sandbox = LocalSandbox;
     type Store = LocalStore;
+
+    fn open_limits(&self) -> &OpenLimits {
+        &self.1
+    }
 
     fn note(&self) -> Option<&str> {
         Some(if self.0.one_user {

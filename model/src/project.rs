@@ -19,6 +19,11 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
         "container name",
         "an application's name must be unique in the account: give one of them another `name`",
     );
+    let workspaces: Vec<Option<String>> = sandboxes.iter().map(Sandbox::workspace).collect();
+    let mut named = Seen::new(
+        "workspace",
+        "tools are named after it: give one of them another `name` in `workspace(..)`",
+    );
     let modules: HashMap<&str, usize> =
         sandboxes.iter().enumerate().map(|(index, sandbox)| (sandbox.names.module.as_str(), index)).collect();
     let mut default: Option<(usize, &Sandbox, Span)> = None;
@@ -31,6 +36,10 @@ pub fn check(sandboxes: &[Sandbox], report: &mut Report) {
             containers.insert(sandbox.container(), index, name, report);
         }
         classes.insert(&sandbox.class.value, index, class, report);
+        if let Some(name) = &workspaces[index] {
+            let at = sandbox.attributes.workspace.as_ref().map_or(class, |workspace| workspace.span);
+            named.insert(name, index, at, report);
+        }
         // The generated code re-exports the struct next to the modules, and types and modules share a namespace.
         if let Some(other) = modules.get(sandbox.class.value.as_str()) {
             let rule = Rule::Collision {

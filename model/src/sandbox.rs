@@ -1,6 +1,6 @@
 //! Parses and checks a single sandbox: a struct, its attribute and the names derived from its file.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use syn::ItemStruct;
 
 use crate::attrs::{self, Attributes};
@@ -10,6 +10,7 @@ use crate::report::{Diagnostic, Report};
 use crate::rules::Rule;
 use crate::syntax;
 use crate::value::Spanned;
+use koze_protocol::Family;
 
 /// A validated sandbox.
 #[derive(Debug, Clone)]
@@ -120,6 +121,9 @@ impl Sandbox {
             found.add(Rule::ReservedClass { class, why }, span);
         }
         let attributes = attrs::parse(tokens, &mut found);
+        if let Some(names) = &names {
+            check_workspace(&attributes, names, span, &mut found);
+        }
         check_paths(file, &attributes, exists, &mut found);
 
         let sandbox = names.filter(|_| !found.has_errors()).map(|names| Sandbox {
@@ -131,6 +135,31 @@ impl Sandbox {
         });
         report.extend(found);
         sandbox
+    }
+}
+
+impl Sandbox {
+    /// Returns the name of its workspace: the key `name`, or the name derived from the file. Returns nothing if the sandbox
+    /// does not serve the tools `workspace`.
+    pub fn workspace(&self) -> Option<String> {
+        workspace_name(&self.attributes, &self.names)
+    }
+}
+
+fn workspace_name(attributes: &Attributes, names: &Names) -> Option<String> {
+    let declared = attributes.workspace.as_ref().and_then(|workspace| workspace.value.name.as_ref());
+    let name = declared.map_or_else(|| names.base.replace('_', "-"), |name| name.value.clone());
+    attributes.serves(Family::Workspace).then_some(name)
+}
+
+/// Checks that the file's name can be the name of the workspace, if the attribute does not set one.
+fn check_workspace(attributes: &Attributes, names: &Names, class: Span, report: &mut Report) {
+    if let Some(name) = workspace_name(attributes, names)
+        && !attrs::is_name(&name)
+    {
+        let span = attributes.workspace.as_ref().map_or(class, |workspace| workspace.span);
+        let key = "workspace(name)".to_owned();
+        report.add(Rule::BadValue { key, found: name, expected: attrs::NAME_FORM.to_owned() }, span);
     }
 }
 

@@ -33,11 +33,6 @@ impl Family {
     pub fn find(name: &str) -> Option<Family> {
         Family::ALL.into_iter().find(|family| family.name() == name)
     }
-
-    /// Returns whether this version of koze serves the family.
-    pub fn is_served(self) -> bool {
-        matches!(self, Family::Agent | Family::Thread)
-    }
 }
 
 impl fmt::Display for Family {

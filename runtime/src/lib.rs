@@ -28,9 +28,9 @@ pub mod serve;
 pub use class::SandboxClass;
 pub use koze_core::{
     Code, Error, Handle, Outcome, Profiles, Provider, Result, Run, Sandbox, SandboxId, SandboxName, Session,
-    SessionId, Store, transfer,
+    SessionId, Store, Workspace, Workspaces, transfer,
 };
-pub use koze_core::{error, handle, id, profiles, sandbox, session, store, tool};
+pub use koze_core::{error, handle, id, profiles, sandbox, session, store, tool, workspace};
 pub use koze_macros::sandbox;
 pub use namespace::{Namespace, Stub};
 

@@ -1,9 +1,12 @@
 //! Generates `tools.rs` and `tools.json`: the handlers and definitions of the agents' tools.
 
+use std::fmt::Write as _;
+
 use koze_core::Profiles;
 use koze_core::provider::Profile;
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{All, Catalog, Families, Family};
+use koze_core::workspace::{ShellConfig, WorkspaceConfig};
 use koze_model::Sandbox;
 use koze_templates::TOOLS;
 use serde_json::{Value, json};
@@ -77,11 +80,41 @@ fn one(sandbox: &Sandbox, profile: &Profile, default: bool) -> Fill {
     let tools =
         || profile.tools.iter().map(|one| format!("::koze::tool::Family::{one:?}")).collect::<Vec<_>>();
     part("tools", "__KOZE_PROFILE_TOOLS__", (profile.tools != [Family::Agent]).then(|| tools().join(", ")));
+    part("workspace", "__KOZE_WORKSPACE__", profile.workspace.as_ref().map(workspace));
     if let Some((unit, number)) = profile.sleep_after.map(|sleep| largest(sleep.as_secs())) {
         part("sleep_after", "__KOZE_UNIT__", Some(unit.to_owned()));
         fill.holes.push(("__KOZE_TIME__", number.to_string()));
     }
     fill
+}
+
+/// Returns the expression for a workspace's configuration. Values that are the default are left out.
+fn workspace(config: &WorkspaceConfig) -> String {
+    let default = WorkspaceConfig::new(&config.name);
+    let mut fields = String::new();
+    let mut field = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = write!(fields, "{name}: {value}, ");
+        }
+    };
+    let text = |text: &String| format!("{text:?}.into()");
+    field("dir", (config.dir != default.dir).then(|| text(&config.dir)));
+    field("id", config.id.as_ref().map(|id| format!("Some({})", text(id))));
+    field("share_across_sessions", config.share_across_sessions.then(|| "true".to_owned()));
+    field("destroy_on_close", config.destroy_on_close.then(|| "true".to_owned()));
+    field("shell", config.shell.as_ref().map(|config| format!("Some({})", shell(config))));
+    field("max_instances", config.max_instances.map(|most| format!("Some({most})")));
+    let new = format!("::koze::workspace::WorkspaceConfig::new({:?})", config.name);
+    if fields.is_empty() { new } else { format!("::koze::workspace::WorkspaceConfig {{ {fields}..{new} }}") }
+}
+
+fn shell(config: &ShellConfig) -> String {
+    let allow = config.allow.as_ref().map_or("None".to_owned(), |programs| {
+        format!("Some([{}].map(::core::convert::Into::into).to_vec())", literals(programs))
+    });
+    let (unit, number) = largest(config.max_duration.as_secs());
+    let duration = format!("::core::time::Duration::{unit}({number})");
+    format!("::koze::workspace::ShellConfig {{ allow: {allow}, max_duration: {duration} }}")
 }
 
 /// Converts seconds to the largest unit that divides them, with its constructor.
@@ -98,6 +131,7 @@ fn family(family: Family) -> &'static str {
     match family {
         Family::Agent => "::koze::tool::agent::Agent",
         Family::Thread => "::koze::tool::thread::Thread",
+        Family::Workspace => "::koze::tool::workspace::WorkspaceTools",
         other => unreachable!("no sandbox can serve the tools `{other}` yet"),
     }
 }

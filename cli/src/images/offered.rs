@@ -2,7 +2,8 @@
 
 use koze_core::Profiles;
 use koze_core::provider::{Profile, Size};
-use koze_model::{Family, Sandbox, instance};
+use koze_core::workspace::{self, ShellConfig, WorkspaceConfig};
+use koze_model::{Family, Sandbox, Spanned, attrs, instance};
 
 use super::Resolved;
 
@@ -33,6 +34,31 @@ pub fn offered<'a>(
     Some(Profiles::new(list, default).expect("the default is one of them"))
 }
 
+/// Returns the workspace that a sandbox declares, if it serves the tools for it.
+fn workspace(sandbox: &Sandbox) -> Option<WorkspaceConfig> {
+    let default = WorkspaceConfig {
+        max_instances: max_instances(sandbox),
+        ..WorkspaceConfig::new(sandbox.workspace()?)
+    };
+    let Some(Spanned { value: declared, .. }) = &sandbox.attributes.workspace else { return Some(default) };
+    let shell = |shell: &attrs::Shell| ShellConfig {
+        allow: shell.allow.clone(),
+        max_duration: shell.max_duration.unwrap_or(workspace::MAX_DURATION),
+    };
+    Some(WorkspaceConfig {
+        dir: declared.dir.clone().unwrap_or(default.dir),
+        id: declared.id.clone(),
+        share_across_sessions: declared.share_across_sessions,
+        destroy_on_close: declared.destroy_on_close,
+        shell: declared.shell.as_ref().map(shell),
+        ..default
+    })
+}
+
+fn max_instances(sandbox: &Sandbox) -> Option<u32> {
+    sandbox.attributes.max_instances.as_ref().map(|most| most.value)
+}
+
 /// Converts the image of a sandbox and its attribute to the type that sandbox providers take.
 pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
     let attributes = &sandbox.attributes;
@@ -49,6 +75,7 @@ pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
         env: attributes.env_vars.clone(),
         sleep_after: attributes.idle(),
         tools: tools(sandbox),
+        workspace: workspace(sandbox),
         ..Profile::new(&sandbox.names.base, &image.image, Size { memory_mib, disk_mb })
     }
 }

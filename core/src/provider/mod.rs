@@ -11,6 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::sandbox::{MaybeSend, MaybeSync, Sandbox, Status};
 use crate::store::Store;
+use crate::workspace::{OpenLimits, WorkspaceConfig};
 
 /// Opens sandboxes and keeps track of them across restarts of the host process.
 pub trait Provider: MaybeSend + MaybeSync + 'static {
@@ -23,6 +24,9 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     fn note(&self) -> Option<&str> {
         None
     }
+
+    /// Returns the limits of workspaces that all sessions of this provider open at the same time.
+    fn open_limits(&self) -> &OpenLimits;
 
     /// Returns the sandbox with this ID. Creates it from `settings` if it does not exist.
     ///
@@ -93,6 +97,9 @@ pub struct Profile {
     /// The families of tools that its sandboxes serve.
     #[serde(default = "agent")]
     pub tools: Vec<Family>,
+    /// Its workspace, if it serves the tools `workspace` and declares more than the defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<WorkspaceConfig>,
 }
 
 /// What a sandbox serves unless its attribute says otherwise.
@@ -113,7 +120,15 @@ impl Profile {
             size,
             sleep_after: None,
             tools: agent(),
+            workspace: None,
         }
+    }
+
+    /// Returns the workspace of its sandboxes, if it serves the tools `workspace`. By default it has the name of the profile.
+    pub fn served_workspace(&self) -> Option<WorkspaceConfig> {
+        let default = || WorkspaceConfig::new(self.name.replace('_', "-"));
+        let serves = self.tools.contains(&Family::Workspace);
+        serves.then(|| self.workspace.clone().unwrap_or_else(default))
     }
 }
 

@@ -59,7 +59,7 @@ impl Definition {
 }
 
 /// Returns the schema of a type without references, which models do not follow.
-fn schema<T: JsonSchema>() -> Value {
+pub(in crate::tool) fn schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

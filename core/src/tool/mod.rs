@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`agent`] | the family `agent`: eight tools over a session's sandboxes |
 //! | [`thread`] | the family `thread`: seven tools over the directories of a thread |
+//! | [`workspace`] | the family `workspace`: tools over the declared workspaces of a session |
 //! | `family` | families of tools |
 //! | `catalog` | the tools that a server serves together: definitions and calls |
 //! | `bound` | tools that are bound to a session or sandbox |
@@ -21,6 +22,7 @@ mod input;
 pub mod mcp;
 mod read;
 pub mod thread;
+pub mod workspace;
 
 use std::future::Future;
 
@@ -29,6 +31,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use self::agent::glob;
 pub use self::bound::BoundTool;
 pub use self::catalog::{Catalog, Families};
 pub use self::family::{Family, ToolFamily};
@@ -39,7 +42,7 @@ use crate::sandbox::MaybeSend;
 use crate::session::Session;
 
 /// All families of this version of koze.
-pub type All = (agent::Agent, thread::Thread);
+pub type All = (agent::Agent, thread::Thread, workspace::WorkspaceTools);
 
 /// The result of a tool call, as sent to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,14 +141,19 @@ pub trait Tool {
 /// # Errors
 /// [`Code::InvalidInput`] if the input does not match the schema, and the errors of the tool.
 pub async fn call<T: Tool, P: Provider>(session: &Session<P>, input: Value) -> Result<Reply> {
+    match input_of(input) {
+        Ok(input) => T::call(session, input).await,
+        Err(error) => T::wrong_input(error),
+    }
+}
+
+/// Validates the input of a tool.
+fn input_of<T: DeserializeOwned>(input: Value) -> Result<T> {
     // Of a list, serde would take the values in the order of the fields.
     if !input.is_object() {
-        return T::wrong_input(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
+        return Err(Error::new(Code::InvalidInput, "the input of a tool must be a JSON object"));
     }
-    match serde_path_to_error::deserialize(input) {
-        Ok(input) => T::call(session, input).await,
-        Err(error) => T::wrong_input(wrong_input(&error)),
-    }
+    serde_path_to_error::deserialize(input).map_err(|error| wrong_input(&error))
 }
 
 /// Returns the error for invalid input, with its place.

@@ -47,6 +47,7 @@ fn settings() -> Settings {
             size: Size { memory_mib: 512, disk_mb: 4000 },
             sleep_after: None,
             tools: Vec::new(),
+            workspace: None,
         },
         sleep_after: Duration::from_mins(10),
     }

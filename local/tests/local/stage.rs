@@ -106,6 +106,7 @@ pub(crate) fn settings() -> Settings {
             size: Size { memory_mib: 256, disk_mb: 200 },
             sleep_after: None,
             tools: vec![koze_core::Family::Agent],
+            workspace: None,
         },
         sleep_after: Duration::from_mins(10),
     }

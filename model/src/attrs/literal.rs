@@ -250,8 +250,7 @@ pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Fami
     let mut families = Vec::new();
     for name in &list.value {
         match Family::find(&name.value) {
-            Some(family) if family.is_served() => families.push(family),
-            Some(family) => report.add(Rule::FamilyNotServed { family: family.to_string() }, name.span),
+            Some(family) => families.push(family),
             None => {
                 let expected = format!(
                     "a list of the families {}",

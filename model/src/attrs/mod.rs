@@ -5,6 +5,7 @@
 
 mod literal;
 mod nested;
+mod workspace;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::rules::Rule;
 use crate::value::Spanned;
 
 pub use nested::{Constraints, Instance, Observability};
+pub use workspace::{NAME_FORM, Shell, Workspace, is_name};
 
 /// A key of the attribute.
 #[derive(Debug)]
@@ -95,6 +97,11 @@ pub const KEYS: &[Key] = &[
         example: "tools = [\"agent\"]",
         meaning: "the tool families this sandbox serves; default `agent`",
     },
+    Key {
+        name: "workspace",
+        example: "workspace(name = \"box\", shell(allow = [\"git\", \"npm\"]))",
+        meaning: "the workspace of a sandbox that serves the tools `workspace`: its name, directory and capabilities",
+    },
     Key { name: "default", example: "default", meaning: "the sandbox an agent gets when it names none" },
     Key {
         name: "backend",
@@ -164,6 +171,7 @@ pub struct Attributes {
     pub allowed_hosts: Option<Spanned<Vec<String>>>,
     pub denied_hosts: Option<Spanned<Vec<String>>>,
     pub tools: Option<Spanned<Vec<Family>>>,
+    pub workspace: Option<Spanned<Workspace>>,
     pub default: Option<Span>,
     pub backend: Option<Spanned<Backend>>,
     pub entrypoint: Option<Spanned<Vec<String>>>,
@@ -236,6 +244,7 @@ impl Attributes {
             "allowed_hosts" => self.allowed_hosts = literal::hosts(key, meta, report),
             "denied_hosts" => self.denied_hosts = literal::hosts(key, meta, report),
             "tools" => self.tools = literal::tools(meta, report),
+            "workspace" => self.workspace = workspace::workspace(meta, report),
             "default" => match meta {
                 Meta::Path(_) => self.default = Some(span),
                 _ => report.add(Rule::BadForm { key: key.to_owned(), expected: "no value".to_owned() }, span),
@@ -297,6 +306,11 @@ impl Attributes {
         if Family::ALL.into_iter().all(|family| !self.serves(family)) {
             let why = "the default sandbox must serve tools: remove `default`, or add a family to `tools`";
             exclusive("default", "tools", why);
+        }
+        if let Some(at) = place("workspace")
+            && !self.serves(Family::Workspace)
+        {
+            report.add(Rule::WorkspaceNotServed {}, at);
         }
         self.check_backend(&place, report);
         if let (Some(steps), Some(max)) = (&self.rollout_step_percentage, &self.max_instances)

@@ -42,7 +42,7 @@ pub struct Observability {
 const REGIONS: &[&str] = &["ENAM", "WNAM", "EEUR", "WEUR", "APAC", "SAM", "ME", "OC", "AFR"];
 
 /// Parses the entries of `key(..)`, without duplicate keys.
-fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, Span, Meta)>> {
+pub(super) fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, Span, Meta)>> {
     let Meta::List(list) = meta else {
         return literal::bad_form(key, "keys in parentheses", meta.path().span(), report);
     };
@@ -67,7 +67,7 @@ fn entries(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<(String, S
     Some(entries)
 }
 
-fn unknown(key: &str, of: &str, known: &[&'static str], span: Span, report: &mut Report) {
+pub(super) fn unknown(key: &str, of: &str, known: &[&'static str], span: Span, report: &mut Report) {
     let rule = Rule::UnknownKey { key: key.to_owned(), of: format!("`{of}`"), known: known.to_vec() };
     report.add(rule, span);
 }

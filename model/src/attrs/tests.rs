@@ -26,8 +26,12 @@ fn an_empty_attribute_is_complete() {
 #[test]
 fn every_key_accepts_its_example() {
     for key in KEYS {
-        // This key needs a certain backend.
-        let beside = if key.name == "entrypoint" { "backend = \"native\", " } else { "" };
+        // These keys need another one.
+        let beside = match key.name {
+            "entrypoint" => "backend = \"native\", ",
+            "workspace" => "tools = [\"workspace\"], ",
+            _ => "",
+        };
         let text = format!("{beside}{}", key.example);
         assert!(read(&text).is_ok(), "{}: {:?}", key.name, read(&text));
     }
@@ -125,7 +129,7 @@ fn keys_may_require_or_exclude_each_other() {
     assert!(first_error("image = \"x\"").starts_with("K015"));
     assert!(first_error("image = \"x:1\", variant = \"python\"").starts_with("K014"));
     assert!(first_error("instance(vcpu = 1), instance_type = \"lite\"").starts_with("K014"));
-    assert!(first_error("tools = [\"workspace\"]").starts_with("K017"));
+    assert!(read("tools = [\"workspace\"]").unwrap().serves(Family::Workspace));
     assert!(first_error("instance_type = \"dev\"").starts_with("K018"));
     assert!(first_error("env_vars(é = \"x\")").starts_with("K019"));
     assert!(first_error("backend = \"docker\"").starts_with("K021"));
@@ -140,4 +144,53 @@ fn keys_may_require_or_exclude_each_other() {
 fn one_mistake_does_not_hide_the_next() {
     let errors = read("imgae = 1, max_instances = 0, sleep_after = 5").unwrap_err();
     assert_eq!(errors.iter().map(|error| &error[..4]).collect::<Vec<_>>(), ["K010", "K013", "K012"]);
+}
+
+#[test]
+fn a_workspace_has_a_name_a_directory_and_capabilities() {
+    let of = |keys: &str| read(&format!("tools = [\"workspace\"], workspace({keys})"));
+    let shell = of(
+        "name = \"box\", dir = \"/srv/work\", shell(allow = [\"git\", \"/bin/ls\"], max_duration = \"90s\")",
+    );
+    let workspace = shell.unwrap().workspace.unwrap().value;
+    let programs = ["git", "/bin/ls"].map(str::to_owned).to_vec();
+    let declared = Shell { allow: Some(programs), max_duration: Some(Duration::from_secs(90)) };
+    assert_eq!((workspace.dir.as_deref(), workspace.shell), (Some("/srv/work"), Some(declared)));
+    assert_eq!(of("shell").unwrap().workspace.unwrap().value.shell, Some(Shell::default()));
+    let shared = of("id = \"all\", share_across_sessions = true, destroy_on_close = true").unwrap();
+    let shared = shared.workspace.unwrap().value;
+    assert!(shared.share_across_sessions && shared.destroy_on_close && shared.id.as_deref() == Some("all"));
+    for (keys, code) in [
+        ("name = \"Box\"", "K013"),
+        ("name = \"a_b\"", "K013"),
+        ("name = \"\"", "K013"),
+        ("dir = \"work\"", "K013"),
+        ("dir = \"/\"", "K013"),
+        ("dir = \"/a/../b\"", "K013"),
+        ("dir = \"/a/\"", "K013"),
+        ("id = \"\", share_across_sessions = true", "K013"),
+        ("id = \"a\"", "K029"),
+        ("id = \"a\", share_across_sessions = false", "K029"),
+        ("share_across_sessions = true", "K013"),
+        ("destroy_on_close = 1", "K012"),
+        ("shell = true", "K012"),
+        ("shell(allow = [])", "K013"),
+        ("shell(allow = [\"a b\"])", "K013"),
+        ("shell(allow = [\"./a\"])", "K013"),
+        ("shell(allow = [\"$x\"])", "K013"),
+        ("shell(allow = [\"-c\"])", "K013"),
+        ("shell(allow = [\"a\", \"a\"])", "K013"),
+        ("shell(max_duration = \"11m\")", "K013"),
+        ("shell(max_duration = \"0s\")", "K013"),
+        ("shell(deny = [])", "K010"),
+        ("fs", "K010"),
+        ("snapshot", "K024"),
+        ("snapshot_dir = \"/a\"", "K024"),
+        ("hostname = \"a\"", "K024"),
+        ("code", "K024"),
+        ("name = \"a\", name = \"b\"", "K011"),
+    ] {
+        let error = of(keys).expect_err(keys).remove(0);
+        assert!(error.starts_with(code), "{keys}: {error}");
+    }
 }

@@ -97,11 +97,6 @@ crate::rule_table! {
             format!("the file `{path}` does not exist")
             => format!("paths are relative to the source file: create the Dockerfile in `{looked_in}`, or correct the path"),
             eg r#"#[sandbox(image = "./missing.Dockerfile")]"#;
-        /// This version of koze does not support a tool family.
-        "K017" Error FamilyNotServed { family: String }
-            format!("this version of koze does not serve the tool family `{family}`")
-            => "remove it: this version serves `agent` and `thread`",
-            eg r#"#[sandbox(tools = ["workspace"])]"#;
         /// Cloudflare has renamed an instance type.
         "K018" Warning DeprecatedInstance { old: String, new: &'static str }
             format!("the instance type `{old}` is deprecated")
@@ -127,6 +122,21 @@ crate::rule_table! {
             format!("the sandbox `{class}` is conditionally compiled")
             => "the wrangler configuration is the same for every build: remove `cfg`, or declare the sandbox in another package",
             eg "#[cfg(feature = \"shell\")]\n#[sandbox]\npub struct ShellSandbox;";
+        /// The attribute declares a workspace, but the sandbox does not serve the tools for it.
+        "K023" Error WorkspaceNotServed {}
+            "`workspace` has no effect: the sandbox does not serve the tools `workspace`"
+            => "add `tools = [\"workspace\"]`, or remove `workspace`",
+            eg r#"#[sandbox(workspace(name = "box"))]"#;
+        /// This version of koze does not support a key of `workspace`.
+        "K024" Error NotInWorkspace { key: String }
+            format!("this version of koze does not have `{key}` in `workspace`")
+            => "remove it: a workspace of this version has the capabilities `fs` and `shell`",
+            eg r#"#[sandbox(tools = ["workspace"], workspace(snapshot(bucket = "BACKUPS")))]"#;
+        /// A workspace has an explicit ID, so all sessions would share it.
+        "K029" Error SharedWorkspace { id: String }
+            format!("all sessions would share the workspace with the id `{id}`")
+            => "one user could read and change the files of another, which is a cross-tenant leak: remove `id`, or write `share_across_sessions = true` if that is intended",
+            eg r#"#[sandbox(tools = ["workspace"], workspace(id = "common"))]"#;
 
         // The project.
 

@@ -64,6 +64,9 @@ impl Profile {
                 //#region tools
                 tools: [__KOZE_PROFILE_TOOLS__].to_vec(),
                 //#endregion
+                //#region workspace
+                workspace: Some(__KOZE_WORKSPACE__),
+                //#endregion
                 //#region sleep_after
                 sleep_after: Some(::core::time::Duration::__KOZE_UNIT__(__KOZE_TIME__)),
                 //#endregion

@@ -26,6 +26,7 @@ mod swaps;
 mod thread;
 mod transfer;
 mod trees;
+mod workspace;
 
 use serde_json::Value;
 
@@ -148,6 +149,13 @@ impl Capability {
 /// different one.
 pub const IMAGES: [&str; 3] = ["shell", "python", "docker.io/cloudflare/sandbox:0.12.10-python"];
 
+/// The workspaces of every host: the name, and what the attribute declares in addition to it.
+pub const WORKSPACES: [(&str, &str); 3] = [
+    ("box", ""),
+    ("open", "shell"),
+    ("strict", "shell(allow = [\"echo\", \"cat\", \"/usr/bin/id\"], max_duration = \"5s\")"),
+];
+
 /// One case.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
@@ -207,6 +215,15 @@ pub fn cases() -> Vec<Case> {
         thread::CASES,
     ]
     .concat();
+    unique(cases)
+}
+
+/// Returns the cases of the tools `workspace`. The workspaces that they need are those of [`WORKSPACES`].
+pub fn workspace_cases() -> Vec<Case> {
+    unique(workspace::CASES.to_vec())
+}
+
+fn unique(cases: Vec<Case>) -> Vec<Case> {
     for (index, case) in cases.iter().enumerate() {
         assert!(cases[..index].iter().all(|other| other.name != case.name), "two cases `{}`", case.name);
     }

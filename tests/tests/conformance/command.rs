@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
-use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult};
+use koze_tests::conformance::{Capability, Host, IMAGES, ToolResult, WORKSPACES};
 use koze_tests::{Project, Sandboxes, signal};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -20,19 +20,37 @@ pub(crate) const HOST: Hosted = Hosted {
 /// The message of a koze process that waits for a lock.
 const WAITING: &str = "waiting for another koze process in this directory";
 
+pub(crate) fn start_workspaces() -> Box<dyn Host> {
+    Box::new(Called::workspaces())
+}
+
 struct Called {
     sandboxes: Sandboxes,
 }
 
 impl Called {
+    /// Serves the workspaces in place of the agent's sandboxes.
+    fn workspaces() -> Self {
+        let attribute = |(name, more): (&str, &str)| {
+            let comma = if more.is_empty() { "" } else { ", " };
+            (name.to_owned(), format!("tools = [\"workspace\"], workspace(name = \"{name}\"{comma}{more})"))
+        };
+        Called::of(WORKSPACES.map(attribute).into())
+    }
+
     fn new() -> Self {
+        let attributes =
+            [(IMAGES[0], "default, tools = [\"agent\", \"thread\"]"), (IMAGES[1], "variant = \"python\"")];
+        Called::of(attributes.map(|(image, attribute)| (image.to_owned(), attribute.to_owned())).into())
+    }
+
+    fn of(sandboxes: Vec<(String, String)>) -> Self {
         let project = Project::new();
         project
             .write("Cargo.toml", "[package]\nname = \"called\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
         project.write("package.json", "{ \"dependencies\": { \"@cloudflare/sandbox\": \"0.12.10\" } }");
         project.write("src/lib.rs", "");
-        let default = "default, tools = [\"agent\", \"thread\"]";
-        for (image, attribute) in [(IMAGES[0], default), (IMAGES[1], "variant = \"python\"")] {
+        for (image, attribute) in sandboxes {
             let name = format!("{}{}Sandbox", image[..1].to_uppercase(), &image[1..]);
             let text = format!("use koze::prelude::*;\n\n#[sandbox({attribute})]\npub struct {name};\n");
             project.write(format!("src/server/{image}.sandbox.rs"), text);

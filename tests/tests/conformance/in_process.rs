@@ -48,6 +48,7 @@ struct InProcess<P> {
     begin: Box<dyn Fn() -> P + Send + Sync>,
     live: Mutex<Live<P>>,
     secrets: Vec<String>,
+    profiles: fn() -> Profiles,
 }
 
 struct Live<P> {
@@ -58,7 +59,7 @@ struct Live<P> {
 impl<P: Provider + Clone + Send + 'static> InProcess<P> {
     fn new(begin: impl Fn() -> P + Send + Sync + 'static, secrets: Vec<String>) -> Self {
         let live = Mutex::new(Live { provider: begin(), sessions: HashMap::new() });
-        InProcess { begin: Box::new(begin), live, secrets }
+        InProcess { begin: Box::new(begin), live, secrets, profiles }
     }
 
     /// Returns the session with this name. Like a server, it keeps the sessions it knows.
@@ -67,7 +68,7 @@ impl<P: Provider + Clone + Send + 'static> InProcess<P> {
         let provider = live.provider.clone();
         let made = || {
             let id = SessionId::new("tenant", session).expect("a good name");
-            Arc::new(Session::new(provider, id, profiles()))
+            Arc::new(Session::new(provider, id, (self.profiles)()))
         };
         Arc::clone(live.sessions.entry(session.to_owned()).or_insert_with(made))
     }
@@ -106,8 +107,14 @@ fn taken(result: koze_core::tool::ToolResult) -> ToolResult {
     ToolResult { content, is_error }
 }
 
+/// A host of the workspaces, in memory.
+pub(crate) fn workspaces_in_memory() -> Box<dyn Host> {
+    let host = InProcess::new(Memory::new, Vec::new());
+    Box::new(InProcess { profiles: crate::workspace::profiles, ..host })
+}
+
 #[cfg(target_os = "linux")]
-pub(crate) use local::{LOCAL, start};
+pub(crate) use local::{LOCAL, start, start_workspaces};
 
 #[cfg(target_os = "linux")]
 mod local {
@@ -118,8 +125,17 @@ mod local {
     pub(crate) const LOCAL: Hosted = Hosted { name: "local", lacks: &[], start };
 
     pub(crate) fn start() -> Box<dyn Host> {
+        Box::new(started())
+    }
+
+    /// A host of the workspaces, on this machine.
+    pub(crate) fn start_workspaces() -> Box<dyn Host> {
+        Box::new(InProcess { profiles: crate::workspace::profiles, ..started() })
+    }
+
+    fn started() -> InProcess<Local> {
         let state = tempfile::tempdir().expect("a directory");
         let secrets = vec![state.path().display().to_string()];
-        Box::new(InProcess::new(move || Local::new(state.path()).expect("a state directory"), secrets))
+        InProcess::new(move || Local::new(state.path()).expect("a state directory"), secrets)
     }
 }

@@ -13,6 +13,7 @@ mod process;
 mod schema;
 mod session;
 mod store;
+mod workspace;
 
 use std::process::ExitCode;
 
@@ -53,10 +54,17 @@ fn main() -> ExitCode {
     let code = run(
         &arguments,
         hosts(),
-        [schema::trials(), process::trials(), session::trials(), store::trials(), operations::trials()]
-            .into_iter()
-            .flatten()
-            .collect(),
+        [
+            schema::trials(),
+            process::trials(),
+            session::trials(),
+            store::trials(),
+            operations::trials(),
+            workspace::trials(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
     );
     #[cfg(target_os = "linux")]
     if code == ExitCode::SUCCESS && plain::is_root() && !arguments.list {

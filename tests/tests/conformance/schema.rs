@@ -39,20 +39,25 @@ fn threads() {
     let profiles = profiles();
     let definitions =
         Catalog::<All>::select(&profiles, Some("thread")).expect("the family").definitions(&profiles);
-    let in_dialect =
-        |dialect| Value::from(definitions.iter().map(|tool| tool.to_json(dialect)).collect::<Vec<_>>());
     for definition in &definitions {
         let properties = definition.schema["properties"].as_object().expect("an object");
         assert_eq!(properties.keys().next().map(String::as_str), Some("description"), "{}", definition.name);
         assert_eq!(definition.schema["required"][0], "description", "{}", definition.name);
         assert_eq!(definition.schema["additionalProperties"], false, "{}", definition.name);
     }
+    in_every_dialect("thread.json", &definitions);
+}
+
+/// Compares definitions in all dialects with a committed file.
+pub(crate) fn in_every_dialect(file: &str, definitions: &[Definition]) {
+    let in_dialect =
+        |dialect| Value::from(definitions.iter().map(|tool| tool.to_json(dialect)).collect::<Vec<_>>());
     let all = json!({
         "mcp": in_dialect(Dialect::Mcp),
         "anthropic": in_dialect(Dialect::Anthropic),
         "openai": in_dialect(Dialect::OpenAi),
     });
-    committed("thread.json", &all);
+    committed(file, &all);
 }
 
 fn committed(file: &str, definitions: &Value) {

@@ -33,7 +33,7 @@ fn an_unknown_key_without_a_suggestion() {
     3 | #[sandbox(zzzzzzzzzz = 3)]
       |           ^^^^^^^^^^
       |
-      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `tools`, `default`, `backend`, `entrypoint`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
+      = help: its keys are `image`, `variant`, `instance_type`, `instance`, `max_instances`, `name`, `sleep_after`, `env_vars`, `internet`, `allowed_hosts`, `denied_hosts`, `tools`, `workspace`, `default`, `backend`, `entrypoint`, `renamed_from`, `image_build_context`, `image_vars`, `constraints`, `rollout_step_percentage`, `rollout_active_grace_period` and `observability`
 
     1 error; nothing was written
     ");
@@ -207,15 +207,45 @@ fn instance_and_instance_type() {
 }
 
 #[test]
-fn an_unsupported_tool_family() {
-    assert_snapshot!(refused_keys("tools = [\"agent\", \"workspace\"]"), @r#"
-    error[K017]: this version of koze does not serve the tool family `workspace`
-     --> src/server/shell.sandbox.rs:3:29
+fn a_workspace_that_is_not_served() {
+    assert_snapshot!(refused_keys("workspace(name = \"box\")"), @r#"
+    error[K023]: `workspace` has no effect: the sandbox does not serve the tools `workspace`
+     --> src/server/shell.sandbox.rs:3:11
       |
-    3 | #[sandbox(tools = ["agent", "workspace"])]
-      |                             ^^^^^^^^^^^
+    3 | #[sandbox(workspace(name = "box"))]
+      |           ^^^^^^^^^
       |
-      = help: remove it: this version serves `agent` and `thread`
+      = help: add `tools = ["workspace"]`, or remove `workspace`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_workspace_with_a_key_of_another_version() {
+    assert_snapshot!(refused_keys("tools = [\"workspace\"], workspace(code(stateful = true))"), @r#"
+    error[K024]: this version of koze does not have `code` in `workspace`
+     --> src/server/shell.sandbox.rs:3:44
+      |
+    3 | #[sandbox(tools = ["workspace"], workspace(code(stateful = true)))]
+      |                                            ^^^^
+      |
+      = help: remove it: a workspace of this version has the capabilities `fs` and `shell`
+
+    1 error; nothing was written
+    "#);
+}
+
+#[test]
+fn a_workspace_that_sessions_would_share() {
+    assert_snapshot!(refused_keys("tools = [\"workspace\"], workspace(id = \"common\")"), @r#"
+    error[K029]: all sessions would share the workspace with the id `common`
+     --> src/server/shell.sandbox.rs:3:49
+      |
+    3 | #[sandbox(tools = ["workspace"], workspace(id = "common"))]
+      |                                                 ^^^^^^^^
+      |
+      = help: one user could read and change the files of another, which is a cross-tenant leak: remove `id`, or write `share_across_sessions = true` if that is intended
 
     1 error; nothing was written
     "#);

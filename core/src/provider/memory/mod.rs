@@ -17,12 +17,14 @@ use crate::sandbox::{
     Capabilities, Command, Edit, Edited, Entry, LineRange, Lines, Output, Piece, Place, ProcessId,
     ProcessInfo, Program, Sandbox, Stat, Status, Write,
 };
+use crate::workspace::OpenLimits;
 
 /// A provider of sandboxes in memory. A clone shares them.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
     sandboxes: Arc<Mutex<BTreeMap<SandboxId, Known>>>,
     stores: Arc<Mutex<BTreeMap<SessionId, MemoryStore>>>,
+    opens: OpenLimits,
 }
 
 #[derive(Debug, Clone)]
@@ -44,11 +46,21 @@ impl Memory {
     pub fn new() -> Self {
         Memory::default()
     }
+
+    /// Sets how many workspaces of all sessions are opened at the same time.
+    #[must_use]
+    pub fn with_max_opens(self, opens: usize) -> Self {
+        Memory { opens: OpenLimits::new(opens), ..self }
+    }
 }
 
 impl Provider for Memory {
     type Sandbox = MemorySandbox;
     type Store = MemoryStore;
+
+    fn open_limits(&self) -> &OpenLimits {
+        &self.opens
+    }
 
     async fn open(&self, id: &SandboxId, settings: &Settings) -> Result<Opened<MemorySandbox>> {
         let mut sandboxes = lock(&self.sandboxes);

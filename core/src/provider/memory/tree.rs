@@ -160,6 +160,11 @@ impl Tree {
             let message = "the root cannot be removed";
             return Err(Error::new(Code::PermissionDenied, message));
         }
+        if path == place.root {
+            // As on Linux: the directory that holds it is outside.
+            let message = format!("`{}` is outside of `{}`", place.path, place.root);
+            return Err(Error::new(Code::PathEscape, message));
+        }
         let inside = format!("{path}/");
         self.nodes.retain(|other, _| *other != path && !other.starts_with(&inside));
         Ok(())

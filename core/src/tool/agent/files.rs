@@ -8,7 +8,7 @@ use super::default_sandbox;
 use crate::error::Result;
 use crate::path::{absolute, anywhere};
 use crate::provider::Provider;
-use crate::sandbox::{Sandbox, Write};
+use crate::sandbox::{Piece, Sandbox, Write};
 use crate::session::Session;
 use crate::tool::input;
 use crate::tool::{Reply, Tool};
@@ -40,7 +40,7 @@ fn default_limit() -> u64 {
 }
 
 /// The maximum that one call reads: it must fit into memory several times.
-const MOST: u64 = 16 * 1024 * 1024;
+pub(in crate::tool) const MOST: u64 = 16 * 1024 * 1024;
 
 /// The result.
 #[derive(Debug, Serialize)]
@@ -69,11 +69,16 @@ impl Tool for ReadFile {
         let sandbox = session.sandbox(&input.sandbox).await?;
         // Three more bytes complete a character that the limit would cut.
         let piece = sandbox.read(anywhere(&path), input.offset, limit + 3).await?;
-        let mut bytes = piece.bytes;
-        let asked = usize::try_from(limit).unwrap_or(usize::MAX);
-        bytes.truncate(end_of_text(&bytes, asked));
-        Reply::ok(part(bytes, input.offset, piece.size))
+        Reply::ok(read_part(piece, input.offset, limit))
     }
+}
+
+/// Returns the result for a piece at an offset, of which at most `limit` bytes and three more were read.
+pub(in crate::tool) fn read_part(piece: Piece, offset: u64, limit: u64) -> impl Serialize {
+    let mut bytes = piece.bytes;
+    let asked = usize::try_from(limit).unwrap_or(usize::MAX);
+    bytes.truncate(end_of_text(&bytes, asked));
+    part(bytes, offset, piece.size)
 }
 
 /// Returns the result for bytes at an offset of a file.

@@ -2,7 +2,7 @@
 
 mod browse;
 mod files;
-pub(in crate::tool) mod glob;
+pub(crate) mod glob;
 mod sandboxes;
 mod shell;
 mod transfer;
@@ -10,10 +10,10 @@ mod transfer;
 use super::family::family;
 
 pub use browse::Browse;
-pub(in crate::tool) use files::cut;
 #[cfg(test)]
 pub(in crate::tool) use files::part;
 pub use files::{Encoding, ReadFile, WriteFile};
+pub(in crate::tool) use files::{MOST as MOST_READ, cut, read_part};
 pub use glob::Glob;
 pub use sandboxes::{SandboxCreate, SandboxList};
 pub use shell::Shell;

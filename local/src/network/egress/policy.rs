@@ -125,6 +125,7 @@ mod tests {
             size: Size { memory_mib: 1, disk_mb: 1 },
             sleep_after: None,
             tools: Vec::new(),
+            workspace: None,
         }
     }
 

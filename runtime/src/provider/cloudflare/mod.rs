@@ -51,6 +51,7 @@ use koze_core::profiles;
 use koze_core::sandbox::{MaybeSend, Status};
 use koze_core::session;
 use koze_core::time::{millis, now};
+use koze_core::workspace::OpenLimits;
 
 /// A sandbox class: the profile's name, and its binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,8 @@ struct Shared {
     classes: &'static [Class],
     previews: Option<Previews>,
     limits: Limits,
+    /// Of the workspaces that one request opens at the same time.
+    opens: OpenLimits,
     at_most: usize,
     call: Option<String>,
     /// The binding of the R2 bucket for blobs.
@@ -86,8 +89,16 @@ impl Cloudflare {
     /// Creates the provider of these classes, bound in an environment.
     pub fn new(env: &Env, classes: &'static [Class]) -> Self {
         let (limits, at_most) = (Limits::default(), session::MAX_SANDBOXES);
-        let shared =
-            Shared { env: env.clone(), classes, previews: None, limits, at_most, call: None, bucket: None };
+        let shared = Shared {
+            env: env.clone(),
+            classes,
+            previews: None,
+            limits,
+            opens: OpenLimits::default(),
+            at_most,
+            call: None,
+            bucket: None,
+        };
         Cloudflare { shared: Arc::new(shared) }
     }
 
@@ -296,6 +307,10 @@ impl Cloudflare {
 impl Provider for Cloudflare {
     type Sandbox = CloudflareSandbox;
     type Store = CloudflareStore;
+
+    fn open_limits(&self) -> &OpenLimits {
+        &self.shared.opens
+    }
 
     fn open(
         &self,

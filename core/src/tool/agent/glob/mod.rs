@@ -2,16 +2,17 @@
 
 pub(in crate::tool) mod pattern;
 mod search;
-pub(in crate::tool) mod turns;
+pub(crate) mod turns;
 
+use regex_lite::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::default_sandbox;
 use crate::error::{Code, Error, Result};
-use crate::path::{HOME, absolute, anywhere};
+use crate::path::{HOME, absolute};
 use crate::provider::Provider;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Place, Sandbox};
 use crate::session::Session;
 use crate::tool::{Reply, Tool};
 
@@ -59,40 +60,70 @@ impl Tool for Glob {
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let cwd = absolute(&input.cwd)?;
-        let pattern = input.pattern.strip_prefix("./").unwrap_or(&input.pattern);
-        let mut search = Search::new(matcher(pattern)?);
+        matcher(&input.pattern, "cwd")?;
         let sandbox = session.sandbox(&input.sandbox).await?;
-        while let Some(dir) = search.next() {
-            let entries = match sandbox.list(anywhere(&joined(&cwd, &dir))).await {
-                Ok(entries) => entries,
-                // The result would lack the files of a directory that is too large to list.
-                Err(error) if dir.is_empty() || error.code == Code::TooLarge => return Err(error),
-                // An unreadable or removed directory has no files; but cwd itself must exist.
-                Err(_) => continue,
-            };
-            for link in search.look(dir, entries).await? {
-                if search.wants(&link) && sandbox.read(anywhere(&joined(&cwd, &link)), 0, 0).await.is_ok() {
-                    search.keep(link);
-                }
-                search.in_time()?;
-            }
-        }
-        let (files, truncated) = search.done();
+        let base = Base { root: "/", path: &cwd, key: "cwd" };
+        let (files, truncated) = search(&sandbox, &base, &input.pattern).await?;
         Reply::ok(Given { files, truncated })
     }
 }
 
-fn matcher(pattern: &str) -> Result<Matcher> {
-    let wrong = |why: String| Error::new(Code::InvalidInput, format!("`pattern` {why}"));
+/// Where a search starts.
+pub(crate) struct Base<'a> {
+    /// The directory that it is confined to.
+    pub(crate) root: &'a str,
+    /// The directory to search.
+    pub(crate) path: &'a str,
+    /// The key of the input that names that directory.
+    pub(crate) key: &'static str,
+}
+
+/// Finds files. Returns at most 1000 paths, sorted and relative to the start, and whether there are more.
+pub(crate) async fn search<S: Sandbox>(
+    sandbox: &S,
+    base: &Base<'_>,
+    pattern: &str,
+) -> Result<(Vec<String>, bool)> {
+    let mut search = Search::new(matcher(pattern, base.key)?);
+    while let Some(dir) = search.next() {
+        let path = joined(base.path, &dir);
+        let entries = match sandbox.list(Place { root: base.root, path: &path }).await {
+            Ok(entries) => entries,
+            // The result would lack the files of a directory that is too large to list.
+            Err(error) if dir.is_empty() || error.code == Code::TooLarge => return Err(error),
+            // An unreadable or removed directory has no files; but the start itself must exist.
+            Err(_) => continue,
+        };
+        for link in search.look(dir, entries).await? {
+            let path = joined(base.path, &link);
+            let place = Place { root: base.root, path: &path };
+            if search.wants(&link) && sandbox.read(place, 0, 0).await.is_ok() {
+                search.keep(link);
+            }
+            search.in_time()?;
+        }
+    }
+    Ok(search.done())
+}
+
+/// Reads a pattern of paths. `key` is that of the input.
+pub(crate) fn compile(key: &str, pattern: &str) -> Result<Regex> {
+    let wrong = |why: String| Error::new(Code::InvalidInput, format!("`{key}` {why}"));
     if pattern.is_empty() || pattern.contains('\0') || pattern.len() > LONGEST {
         return Err(wrong(format!("must have 1 to {LONGEST} bytes and no NUL")));
     }
+    pattern::read(pattern).map_err(wrong)
+}
+
+fn matcher(pattern: &str, base: &str) -> Result<Matcher> {
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    let regex = compile("pattern", pattern)?;
     if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
-        return Err(wrong(
-            "must be relative to `cwd`, without `..`: pass another directory as `cwd`".to_owned(),
-        ));
+        let message = format!(
+            "`pattern` must be relative to `{base}`, without `..`: pass another directory as `{base}`"
+        );
+        return Err(Error::new(Code::InvalidInput, message));
     }
-    let regex = pattern::read(pattern).map_err(wrong)?;
     // Without `**`, matches are no deeper than the pattern has components.
     let depth = if pattern.contains("**") { usize::MAX } else { pattern.split('/').count() };
     Ok(Matcher { regex, length: pattern.len(), depth })

@@ -10,7 +10,7 @@ static TURNS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
 
 /// Runs one turn on a separate thread.
 #[cfg(not(target_arch = "wasm32"))]
-pub(in crate::tool) async fn take<T: MaybeSend + 'static>(
+pub(crate) async fn take<T: MaybeSend + 'static>(
     turn: impl FnOnce() -> T + MaybeSend + 'static,
 ) -> Result<T> {
     use crate::error::{Code, Error};
@@ -30,7 +30,7 @@ pub(in crate::tool) async fn take<T: MaybeSend + 'static>(
 
 /// Runs one turn, then lets other ready tasks run.
 #[cfg(target_arch = "wasm32")]
-pub(in crate::tool) async fn take<T: MaybeSend + 'static>(
+pub(crate) async fn take<T: MaybeSend + 'static>(
     turn: impl FnOnce() -> T + MaybeSend + 'static,
 ) -> Result<T> {
     let done = turn();

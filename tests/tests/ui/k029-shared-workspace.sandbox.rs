@@ -1,6 +1,6 @@
 use koze::prelude::*;
 
-#[sandbox(tools = ["agent", "workspace"])]
+#[sandbox(tools = ["workspace"], workspace(id = "common"))]
 pub struct ShellSandbox;
 
 fn main() {}

@@ -1,0 +1,168 @@
+//! The family `workspace`: tools over the declared workspaces of a session, named `workspace__<name>__<op>`.
+
+mod files;
+mod search;
+mod shell;
+
+use std::borrow::Cow;
+use std::future::Future;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::dialect::{Definition, schema};
+use super::{Family, Reply, Scope, ToolFamily, input_of, unknown_tool};
+use crate::error::Result;
+use crate::profiles::Profiles;
+use crate::provider::Provider;
+use crate::sandbox::{MaybeSend, Sandbox};
+use crate::session::Session;
+use crate::workspace::{Capability, Workspace, WorkspaceConfig};
+
+/// The beginning of the names of all tools of workspaces. It is reserved for them.
+pub const PREFIX: &str = "workspace__";
+
+/// The family `workspace`.
+#[derive(Debug)]
+pub struct WorkspaceTools;
+
+/// A tool of a workspace.
+trait Operation {
+    /// The last part of its name.
+    const NAME: &'static str;
+    /// Its description for models.
+    const DESCRIPTION: &'static str;
+    /// The capability that it belongs to.
+    const CAPABILITY: Capability;
+    /// Its input.
+    type Input: DeserializeOwned + JsonSchema + MaybeSend;
+
+    /// Runs it.
+    fn call<S: Sandbox>(
+        workspace: &Workspace<S>,
+        input: Self::Input,
+    ) -> impl Future<Output = Result<Reply>> + MaybeSend;
+}
+
+macro_rules! operations {
+    ($($operation:path),* $(,)?) => {
+        /// Returns the names of a workspace's operations, in the order in which a model reads them.
+        fn operations(config: &WorkspaceConfig) -> Vec<&'static str> {
+            let capabilities = config.capabilities();
+            let all = [$((<$operation>::NAME, <$operation>::CAPABILITY)),*];
+            all.into_iter().filter(|(_, needs)| capabilities.contains(needs)).map(|(name, _)| name).collect()
+        }
+
+        fn definition(config: &WorkspaceConfig, name: &str) -> Option<Definition> {
+            match name {
+                $(<$operation>::NAME => Some(define::<$operation>(config)),)*
+                _ => None,
+            }
+        }
+
+        async fn operate<S: Sandbox>(workspace: &Workspace<S>, name: &str, input: Value) -> Result<Reply> {
+            match name {
+                $(<$operation>::NAME => <$operation>::call(workspace, input_of(input)?).await,)*
+                _ => Err(unknown_tool(name, &operations(workspace.config()))),
+            }
+        }
+    };
+}
+operations!(
+    files::ReadFile,
+    files::WriteFile,
+    files::EditFile,
+    search::Ls,
+    search::Glob,
+    search::Grep,
+    files::Stat,
+    files::Mkdir,
+    files::Rm,
+    shell::Run,
+);
+
+fn define<T: Operation>(config: &WorkspaceConfig) -> Definition {
+    let place = match T::CAPABILITY {
+        Capability::Shell => format!("It starts in {}.", config.dir),
+        _ => format!("Relative paths start at {}, and paths outside of it are refused.", config.dir),
+    };
+    let allowed = config.shell.as_ref().and_then(|shell| shell.allow.as_ref());
+    let allowed = match (T::CAPABILITY, allowed) {
+        (Capability::Shell, Some(allowed)) => {
+            format!(" Only these programs are allowed: {}.", allowed.join(", "))
+        }
+        _ => String::new(),
+    };
+    Definition {
+        name: tool_name(&config.name, T::NAME).into(),
+        description: format!("{} {place}{allowed}", T::DESCRIPTION).into(),
+        schema: schema::<T::Input>(),
+        scope: Scope::Session,
+    }
+}
+
+fn tool_name(workspace: &str, operation: &str) -> String {
+    format!("{PREFIX}{workspace}__{operation}")
+}
+
+fn configs(profiles: &Profiles) -> impl Iterator<Item = WorkspaceConfig> {
+    profiles.list().iter().filter_map(crate::provider::Profile::served_workspace)
+}
+
+impl ToolFamily for WorkspaceTools {
+    const FAMILY: Family = Family::Workspace;
+    const NAMES: &'static [&'static str] = &[];
+
+    fn has(name: &str) -> bool {
+        name.starts_with(PREFIX)
+    }
+
+    fn names(profiles: &Profiles) -> Vec<Cow<'static, str>> {
+        let of = |config: WorkspaceConfig| {
+            let name = |operation| Cow::Owned(tool_name(&config.name, operation));
+            operations(&config).into_iter().map(name).collect::<Vec<_>>()
+        };
+        configs(profiles).flat_map(of).collect()
+    }
+
+    fn definitions(profiles: &Profiles) -> Vec<Definition> {
+        let of = |config: WorkspaceConfig| {
+            operations(&config).into_iter().filter_map(|name| definition(&config, name)).collect::<Vec<_>>()
+        };
+        configs(profiles).flat_map(of).collect()
+    }
+
+    async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
+        let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__"));
+        let config = parts.and_then(|(workspace, operation)| {
+            let config = configs(session.profiles()).find(|config| config.name == workspace)?;
+            operations(&config).contains(&operation).then_some((config, operation))
+        });
+        let Some((config, operation)) = config else {
+            let names = Self::names(session.profiles());
+            let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+            return Err(unknown_tool(name, &names));
+        };
+        let workspace = session.workspaces().get(&config.name).await?;
+        operate(&workspace, operation, input).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The providers of models accept names of up to 64 characters.
+    #[test]
+    fn names_are_short_enough() {
+        let config = WorkspaceConfig {
+            shell: Some(crate::workspace::ShellConfig::default()),
+            ..WorkspaceConfig::new("a".repeat(20))
+        };
+        for operation in operations(&config) {
+            assert!(tool_name(&config.name, operation).len() <= 64);
+            assert_eq!(definition(&config, operation).unwrap().name, tool_name(&config.name, operation));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What a workspace is declared with.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Capability;
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxId, SandboxName, SessionId};
+
+/// The directory of a workspace unless its configuration names another one.
+pub const DIRECTORY: &str = "/workspace";
+/// The longest time that a command may run unless the configuration sets one.
+pub const MAX_DURATION: Duration = Duration::from_mins(10);
+
+/// The configuration of a workspace: what `workspace(..)` in an attribute declares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceConfig {
+    /// Its name, which is part of the names of its tools. It must be a valid [`SandboxName`].
+    pub name: String,
+    /// Its directory: an absolute path, to which all operations on files are confined.
+    pub dir: String,
+    /// The session that owns its sandbox, in place of the current one. Needs `share_across_sessions`.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Whether all sessions of a tenant may share it.
+    #[serde(default)]
+    pub share_across_sessions: bool,
+    /// Whether closing it destroys its sandbox.
+    #[serde(default)]
+    pub destroy_on_close: bool,
+    /// The capability `shell`, if it is declared.
+    #[serde(default)]
+    pub shell: Option<ShellConfig>,
+    /// How many of its sandboxes may run at once. It is the default limit of workspaces that are opened at the same time.
+    #[serde(default)]
+    pub max_instances: Option<u32>,
+}
+
+/// The configuration of the capability `shell`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShellConfig {
+    /// The programs that commands may run; `None` means any.
+    #[serde(default)]
+    pub allow: Option<Vec<String>>,
+    /// The longest time that a command may run.
+    pub max_duration: Duration,
+}
+
+impl Default for ShellConfig {
+    fn default() -> Self {
+        ShellConfig { allow: None, max_duration: MAX_DURATION }
+    }
+}
+
+impl WorkspaceConfig {
+    /// Creates a configuration with defaults: the directory `/workspace`, the capability `fs`, and a sandbox of its own for
+    /// every session.
+    pub fn new(name: impl Into<String>) -> Self {
+        WorkspaceConfig {
+            name: name.into(),
+            dir: DIRECTORY.to_owned(),
+            id: None,
+            share_across_sessions: false,
+            destroy_on_close: false,
+            shell: None,
+            max_instances: None,
+        }
+    }
+
+    /// Returns the declared capabilities.
+    pub fn capabilities(&self) -> Vec<Capability> {
+        let shell = self.shell.as_ref().map(|_| Capability::Shell);
+        [Some(Capability::Fs), shell].into_iter().flatten().collect()
+    }
+
+    /// Returns the ID of the sandbox in a session. Checks the configuration, because it can be written by hand.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if a value is not valid, or if sessions would share the sandbox and it is not said that they may.
+    pub(super) fn sandbox(&self, session: &SessionId) -> Result<SandboxId> {
+        let name = SandboxName::new(&self.name)?;
+        let invalid = |message: String| Err(Error::new(Code::InvalidInput, message));
+        let plain = |rest: &str| rest.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if self.dir.contains('\0') || !self.dir.strip_prefix('/').is_some_and(plain) {
+            return invalid(format!(
+                "`{}` is not a valid workspace directory: use an absolute path below `/`, without `.` and `..`",
+                self.dir
+            ));
+        }
+        match (&self.id, self.share_across_sessions) {
+            (None, _) => Ok(SandboxId { session: session.clone(), name }),
+            (Some(id), true) => Ok(SandboxId { session: SessionId::new(session.tenant(), id)?, name }),
+            (Some(id), false) => invalid(format!(
+                "the workspace has the explicit id `{id}`: every session would use the same sandbox, so one user could read \
+                 and change the files of another (a cross-tenant leak). Remove `id`, or set `share_across_sessions` if that \
+                 is intended"
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explicit_id_needs_consent() {
+        let session = SessionId::new("tenant", "a").unwrap();
+        let own = WorkspaceConfig::new("box");
+        assert_eq!(own.sandbox(&session).unwrap().session, session);
+        let explicit = WorkspaceConfig { id: Some("common".into()), ..own };
+        let refused = explicit.sandbox(&session).unwrap_err();
+        assert_eq!(refused.code, Code::InvalidInput);
+        assert!(refused.message.contains("cross-tenant"), "{refused}");
+        let shared = WorkspaceConfig { share_across_sessions: true, ..explicit };
+        let id = shared.sandbox(&session).unwrap();
+        assert_eq!((id.session.tenant(), id.session.session()), ("tenant", "common"));
+        let elsewhere = shared.sandbox(&SessionId::new("other", "a").unwrap()).unwrap();
+        assert_ne!(elsewhere, id, "tenants never share a workspace");
+    }
+
+    #[test]
+    fn directories_are_absolute_and_plain() {
+        let session = SessionId::new("tenant", "a").unwrap();
+        for dir in ["", "/", "work", "/a/", "/a//b", "/a/..", "/./a", "/a\0"] {
+            let config = WorkspaceConfig { dir: dir.to_owned(), ..WorkspaceConfig::new("box") };
+            assert_eq!(config.sandbox(&session).unwrap_err().code, Code::InvalidInput, "{dir:?}");
+        }
+        for name in ["", "Box", "my_box", "a__b", "-a"] {
+            assert!(WorkspaceConfig::new(name).sandbox(&session).is_err(), "{name:?}");
+        }
+    }
+}

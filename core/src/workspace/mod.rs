@@ -1,0 +1,106 @@
+//! Workspaces: a directory of a sandbox with declared capabilities, which custom code and tools use alike.
+//!
+//! A sandbox declares one with `workspace(..)` in its attribute, or a [`Profile`] with a [`WorkspaceConfig`]. A session opens it
+//! on first use, in a sandbox of its own:
+//!
+//! ```
+//! use koze_core::provider::memory::Memory;
+//! use koze_core::provider::{Profile, Size};
+//! use koze_core::tool::Family;
+//! use koze_core::workspace::WorkspaceConfig;
+//! use koze_core::{Profiles, Session, SessionId};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # pollster::block_on(async {
+//! let profile = Profile {
+//!     tools: vec![Family::Workspace],
+//!     workspace: Some(WorkspaceConfig::new("box")),
+//!     ..Profile::new("box", "debian:trixie-slim", Size { memory_mib: 256, disk_mb: 2000 })
+//! };
+//! let session = Session::new(Memory::new(), SessionId::new("me", "1")?, Profiles::new(vec![profile], "box")?);
+//! let workspace = session.workspaces().get("box").await?;
+//! let fs = workspace.fs()?;
+//! fs.write("notes.txt", b"hello".to_vec()).await?;
+//! assert_eq!(fs.read("/workspace/notes.txt").await?, b"hello");
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+
+mod config;
+mod fs;
+mod limits;
+mod open;
+mod registry;
+mod shell;
+
+use std::fmt;
+
+use serde::Serialize;
+
+pub use self::config::{DIRECTORY, MAX_DURATION, ShellConfig, WorkspaceConfig};
+pub use self::fs::{FileKind, FileStat, Grep, Grepped, Listed, Match, WorkspaceFs};
+pub use self::limits::OpenLimits;
+pub use self::open::Workspace;
+pub(crate) use self::registry::{MAX_OPENS, Registry};
+pub use self::registry::{Phase, WorkspaceState, Workspaces};
+pub use self::shell::{Ran, WorkspaceShell};
+use crate::error::Error;
+
+/// What a workspace can be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Capability {
+    /// Files below its directory.
+    Fs,
+    /// Commands in its sandbox.
+    Shell,
+}
+
+impl Capability {
+    /// Returns the capability's name in attributes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Capability::Fs => "fs",
+            Capability::Shell => "shell",
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The error of a workspace that cannot be opened, attached or closed, or that lacks a capability.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkspaceFailed {
+    /// The workspace's name.
+    pub workspace: String,
+    /// Why it failed, and what to configure.
+    pub error: Error,
+}
+
+impl fmt::Display for WorkspaceFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the workspace `{}` failed: {}", self.workspace, self.error)
+    }
+}
+
+impl std::error::Error for WorkspaceFailed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl From<WorkspaceFailed> for Error {
+    fn from(failed: WorkspaceFailed) -> Self {
+        let message = format!("the workspace `{}` failed: {}", failed.workspace, failed.error.message);
+        Error::new(failed.error.code, message).with_source(failed)
+    }
+}
+
+/// The result of an operation on a workspace as a whole.
+pub type Result<T> = std::result::Result<T, WorkspaceFailed>;

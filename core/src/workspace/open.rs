@@ -1,0 +1,77 @@
+//! A workspace that is open.
+
+use std::sync::Arc;
+
+use super::{Capability, Result, WorkspaceConfig, WorkspaceFailed, WorkspaceFs, WorkspaceShell};
+use crate::error::{Code, Error};
+use crate::id::SandboxId;
+use crate::sandbox::Sandbox;
+
+/// An open workspace. A clone is the same one.
+#[derive(Debug, Clone)]
+pub struct Workspace<S> {
+    config: Arc<WorkspaceConfig>,
+    id: SandboxId,
+    fs: WorkspaceFs<S>,
+    shell: WorkspaceShell<S>,
+}
+
+impl<S: Sandbox> Workspace<S> {
+    /// Builds all adapters; the declared capabilities decide which of them are returned.
+    pub(super) fn new(config: Arc<WorkspaceConfig>, id: SandboxId, sandbox: S) -> Self {
+        let fs = WorkspaceFs::new(sandbox.clone(), config.dir.as_str().into());
+        let shell = WorkspaceShell::new(
+            sandbox,
+            config.shell.clone().unwrap_or_default(),
+            config.dir.as_str().into(),
+        );
+        Workspace { config, id, fs, shell }
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// Returns its configuration.
+    pub fn config(&self) -> &WorkspaceConfig {
+        &self.config
+    }
+
+    /// Returns the ID of its sandbox.
+    pub fn id(&self) -> &SandboxId {
+        &self.id
+    }
+
+    /// Returns its files. They are confined to its directory: the tools use the same adapter.
+    ///
+    /// # Errors
+    /// None in this version, in which every workspace has files.
+    pub fn fs(&self) -> Result<&WorkspaceFs<S>> {
+        self.declared(Capability::Fs)?;
+        Ok(&self.fs)
+    }
+
+    /// Returns its shell, with the allowlist and the longest duration of its configuration: the tools use the same adapter.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the workspace does not declare the capability.
+    pub fn shell(&self) -> Result<&WorkspaceShell<S>> {
+        self.declared(Capability::Shell)?;
+        Ok(&self.shell)
+    }
+
+    fn declared(&self, capability: Capability) -> Result<()> {
+        if self.config.capabilities().contains(&capability) {
+            return Ok(());
+        }
+        let message = format!(
+            "it does not declare the capability `{capability}`: add `{capability}` to `workspace(..)`, or `{capability}` to its \
+             `WorkspaceConfig`"
+        );
+        Err(WorkspaceFailed {
+            workspace: self.config.name.clone(),
+            error: Error::new(Code::Unsupported, message),
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! `workspace(..)`: what a sandbox that serves the tools `workspace` declares.
+
+use std::time::Duration;
+
+use syn::Meta;
+use syn::spanned::Spanned as _;
+
+use super::{literal, nested};
+use crate::report::Report;
+use crate::rules::Rule;
+use crate::value::Spanned;
+
+/// The workspace of a sandbox. Keys that were not given are `None`, `false` or the default.
+#[derive(Debug, Clone, Default)]
+pub struct Workspace {
+    /// Its name, as it appears in the names of its tools.
+    pub name: Option<Spanned<String>>,
+    /// Its directory, as an absolute path.
+    pub dir: Option<String>,
+    /// The session that owns its sandbox, in place of the current one.
+    pub id: Option<String>,
+    /// Whether sessions share it.
+    pub share_across_sessions: bool,
+    /// Whether closing it destroys its sandbox.
+    pub destroy_on_close: bool,
+    /// The capability `shell`, if it is declared.
+    pub shell: Option<Shell>,
+}
+
+/// The capability `shell`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shell {
+    /// The programs that commands may run; `None` means any.
+    pub allow: Option<Vec<String>>,
+    /// The longest time that a command may run.
+    pub max_duration: Option<Duration>,
+}
+
+/// The form of a workspace's name.
+pub const NAME_FORM: &str = "1 to 20 lower-case letters, digits and inner hyphens";
+
+const KEYS: &[&str] = &["name", "dir", "shell", "share_across_sessions", "id", "destroy_on_close"];
+/// Keys of the specification that this version does not have.
+const MISSING: &[&str] = &["code", "snapshot", "snapshot_dir", "hostname"];
+/// The longest ID in bytes, as that of a session.
+const LONGEST_ID: usize = 256;
+/// The longest time of a command in seconds, as that of the other tools.
+const LONGEST_RUN: u64 = 600;
+
+/// Returns whether a text is the name of a workspace, which is also that of its sandbox.
+pub fn is_name(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=20).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+pub(super) fn workspace(meta: &Meta, report: &mut Report) -> Option<Spanned<Workspace>> {
+    let mut workspace = Workspace::default();
+    let mut shared: Option<Spanned<bool>> = None;
+    let mut id: Option<Spanned<String>> = None;
+    for (name, span, entry) in nested::entries("workspace", meta, report)? {
+        match name.as_str() {
+            "name" => workspace.name = workspace_name(&entry, report),
+            "dir" => workspace.dir = directory(&name, &entry, report),
+            "id" => id = session(&name, &entry, report),
+            "share_across_sessions" => shared = literal::boolean(&name, &entry, report),
+            "destroy_on_close" => {
+                workspace.destroy_on_close =
+                    literal::boolean(&name, &entry, report).is_some_and(|value| value.value);
+            }
+            "shell" => workspace.shell = shell(&entry, report),
+            missing if MISSING.contains(&missing) => {
+                report.add(Rule::NotInWorkspace { key: missing.to_owned() }, span);
+            }
+            _ => nested::unknown(&name, "workspace", KEYS, span, report),
+        }
+    }
+    sharing(&mut workspace, id, shared, report);
+    Some(Spanned::new(workspace, meta.path().span()))
+}
+
+/// Checks that a shared workspace is meant to be one.
+fn sharing(
+    workspace: &mut Workspace,
+    id: Option<Spanned<String>>,
+    shared: Option<Spanned<bool>>,
+    report: &mut Report,
+) {
+    match (&id, &shared) {
+        (Some(_), Some(shared)) if shared.value => {}
+        (Some(id), _) => report.add(Rule::SharedWorkspace { id: id.value.clone() }, id.span),
+        (None, Some(shared)) if shared.value => {
+            let expected = "`false`, unless `id` names what the sessions share";
+            literal::bad_value::<()>("share_across_sessions", "true", expected, shared.span, report);
+        }
+        (None, _) => {}
+    }
+    workspace.id = id.map(|id| id.value);
+    workspace.share_across_sessions = shared.is_some_and(|shared| shared.value);
+}
+
+fn workspace_name(meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let text = literal::text("name", meta, report)?;
+    if is_name(&text.value) {
+        return Some(text);
+    }
+    literal::bad_value("name", &text.value, NAME_FORM, text.span, report)
+}
+
+/// Parses an absolute path without `.`, `..` and empty components. It is not the root, to which nothing is confined.
+fn directory(key: &str, meta: &Meta, report: &mut Report) -> Option<String> {
+    let text = literal::text(key, meta, report)?;
+    let plain = |rest: &str| rest.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    let is_control = text.value.contains(char::is_control);
+    if !is_control && text.value.len() <= 1024 && text.value.strip_prefix('/').is_some_and(plain) {
+        return Some(text.value);
+    }
+    let expected = "an absolute path below `/`, without `.`, `..` and a `/` at the end: `\"/workspace\"`";
+    literal::bad_value(key, &text.value, expected, text.span, report)
+}
+
+fn session(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
+    let text = literal::text(key, meta, report)?;
+    if (1..=LONGEST_ID).contains(&text.value.len()) && !text.value.contains(char::is_control) {
+        return Some(text);
+    }
+    let expected = format!("1 to {LONGEST_ID} bytes without control characters");
+    literal::bad_value(key, &text.value, &expected, text.span, report)
+}
+
+/// Parses `shell` or `shell(allow = [..], max_duration = "..")`.
+fn shell(meta: &Meta, report: &mut Report) -> Option<Shell> {
+    let mut shell = Shell::default();
+    if let Meta::Path(_) = meta {
+        return Some(shell);
+    }
+    for (name, span, entry) in nested::entries("shell", meta, report)? {
+        match name.as_str() {
+            "allow" => shell.allow = programs(&name, &entry, report),
+            "max_duration" => shell.max_duration = duration(&name, &entry, report),
+            _ => nested::unknown(&name, "shell", &["allow", "max_duration"], span, report),
+        }
+    }
+    Some(shell)
+}
+
+/// Parses the names of programs. An entry is compared with the text of a command word, so it cannot contain anything
+/// that a shell would interpret.
+fn programs(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<String>> {
+    let list = literal::texts(key, meta, report)?;
+    if list.value.is_empty() {
+        let expected = "at least one program: remove `shell` if no command may run";
+        return literal::bad_value(key, "[]", expected, list.span, report);
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-/".contains(&byte);
+    for program in &list.value {
+        let text = &program.value;
+        if text.is_empty() || !text.bytes().all(plain) || text.starts_with('-') {
+            let expected = "names of programs, or absolute paths: `[\"git\", \"/usr/bin/npm\"]`";
+            return literal::bad_value(key, text, expected, program.span, report);
+        }
+        if text.contains('/') && !text.starts_with('/') {
+            let expected =
+                "an absolute path, or a name without `/`, because a relative path depends on the directory";
+            return literal::bad_value(key, text, expected, program.span, report);
+        }
+    }
+    Some(list.value.into_iter().map(|program| program.value).collect())
+}
+
+fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Duration> {
+    let text = literal::duration(key, meta, report)?;
+    match literal::seconds(&text.value) {
+        Some(seconds @ 1..=LONGEST_RUN) => Some(Duration::from_secs(seconds)),
+        _ => literal::bad_value(key, &text.value, "ten minutes at most: `\"10m\"`", text.span, report),
+    }
+}

@@ -1,0 +1,6 @@
+use koze::prelude::*;
+
+#[sandbox(workspace(name = "box"))]
+pub struct ShellSandbox;
+
+fn main() {}
