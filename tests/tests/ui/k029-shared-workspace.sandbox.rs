@@ -1,6 +1,6 @@
 use koze::prelude::*;
 
-#[sandbox(tools = ["workspace"], workspace(id = "common"))]
+#[sandbox(tools = ["workspace"], workspace(name = "box", id = "common"))]
 pub struct ShellSandbox;
 
 fn main() {}
