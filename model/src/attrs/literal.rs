@@ -249,15 +249,12 @@ pub(super) fn tools(meta: &Meta, report: &mut Report) -> Option<Spanned<Vec<Fami
     let list = texts("tools", meta, report)?;
     let mut families = Vec::new();
     for name in &list.value {
-        match Family::find(&name.value) {
-            Some(family) => families.push(family),
-            None => {
-                let expected = format!(
-                    "a list of the families {}",
-                    crate::rules::listed(&Family::ALL.map(Family::name))
-                );
-                bad_value::<()>("tools", &name.value, &expected, name.span, report);
-            }
+        if let Some(family) = Family::find(&name.value) {
+            families.push(family);
+        } else {
+            let expected =
+                format!("a list of the families {}", crate::rules::listed(&Family::ALL.map(Family::name)));
+            bad_value::<()>("tools", &name.value, &expected, name.span, report);
         }
     }
     Some(Spanned::new(families, list.span))

@@ -95,8 +95,8 @@ fn edit(session: &Session) {
 
 /// Of many edits at the same time, none is lost.
 fn concurrent_edits(session: &Session) {
-    let lines: String = (0..100).map(|number| format!("<{number}>\n")).collect();
-    write(session, "f", &lines);
+    let lines: Vec<String> = (0..100).map(|number| format!("<{number}>")).collect();
+    write(session, "f", &(lines.join("\n") + "\n"));
     std::thread::scope(|scope| {
         for number in 0..100 {
             let edit = json!({ "path": "f", "old_string": format!("<{number}>"), "new_string": "done" });

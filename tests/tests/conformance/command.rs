@@ -26,6 +26,8 @@ pub(crate) fn start_workspaces() -> Box<dyn Host> {
 
 struct Called {
     sandboxes: Sandboxes,
+    /// The only toolset, if its sandboxes serve another one than the agent's.
+    toolset: Option<&'static str>,
 }
 
 impl Called {
@@ -35,7 +37,7 @@ impl Called {
             let comma = if more.is_empty() { "" } else { ", " };
             (name.to_owned(), format!("tools = [\"workspace\"], workspace(name = \"{name}\"{comma}{more})"))
         };
-        Called::of(WORKSPACES.map(attribute).into())
+        Called { toolset: Some("workspace"), ..Called::of(WORKSPACES.map(attribute).into()) }
     }
 
     fn new() -> Self {
@@ -55,7 +57,7 @@ impl Called {
             let text = format!("use koze::prelude::*;\n\n#[sandbox({attribute})]\npub struct {name};\n");
             project.write(format!("src/server/{image}.sandbox.rs"), text);
         }
-        Called { sandboxes: Sandboxes::of(project) }
+        Called { sandboxes: Sandboxes::of(project), toolset: None }
     }
 }
 
@@ -65,6 +67,7 @@ impl Host for Called {
     }
 
     fn call_text_of(&self, toolset: &str, session: &str, tool: &str, input: &str) -> ToolResult {
+        let toolset = self.toolset.unwrap_or(toolset);
         let (session, toolset) = (format!("--session={session}"), format!("--tools={toolset}"));
         let mut child = self
             .sandboxes
