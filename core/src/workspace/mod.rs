@@ -1,6 +1,6 @@
 //! Workspaces: a directory of a sandbox with declared capabilities, which custom code and tools use alike.
 //!
-//! A sandbox declares one with `workspace(..)` in its attribute, or a [`Profile`] with a [`WorkspaceConfig`]. A session opens it
+//! A sandbox declares one with `workspace(..)` in its attribute, or a [`Profile`](crate::provider::Profile) with a [`WorkspaceConfig`]. A session opens it
 //! on first use, in a sandbox of its own:
 //!
 //! ```
