@@ -22,7 +22,7 @@ macro_rules! event {
         #[cfg(feature = "tracing")]
         tracing::$level!($($field = $value,)* $message);
         #[cfg(not(feature = "tracing"))]
-        let _ = ($(&$value,)*);
+        let _ = ($message, $(&$value,)*);
     }};
 }
 pub(crate) use event;
