@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
-use super::sandbox::state_failed;
+use super::errors::state_failed;
 use koze_core::error::{Code, Error, Result};
 
 /// How long to wait for a sandbox that another program is about to release.

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinSet;
 
+use super::errors::gone;
 use koze_core::error::{Code, Error, Result};
 
 /// Returns the runtime.
@@ -39,7 +40,7 @@ pub(super) async fn run_while_waited<T: Send + 'static>(
     let mut all = JoinSet::new();
     // Dropping the set aborts the task.
     all.spawn_on(work, engine()?);
-    let done = all.join_next().await.unwrap_or_else(|| Ok(Err(super::running::gone())));
+    let done = all.join_next().await.unwrap_or_else(|| Ok(Err(gone())));
     done.map_err(|error| Error::new(Code::Internal, error.to_string()))?
 }
 

@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::background::Background;
 use super::engine::engine;
-use super::running::{Running, error, gone};
+use super::errors::{gone, reported};
+use super::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Command, Output};
 
@@ -200,7 +201,7 @@ async fn run(
     let exit_code = match answer.map(|received| received.message) {
         _ if late => TIMEOUT,
         Ok(Answer::Ended(code)) => code,
-        Ok(Answer::Failed(fault)) => return Err(error(fault)),
+        Ok(Answer::Failed(fault)) => return Err(reported(fault)),
         Ok(_) => return Err(Error::new(Code::Internal, "the guest returned an unexpected answer")),
         Err(_) => return Err(running.gone()),
     };

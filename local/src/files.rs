@@ -12,6 +12,7 @@ use koze_protocol::edit::{Applied, Edit, Edited, MAX_EDITED};
 use koze_protocol::lines::{LineRange, LineReader, Lines, MAX_UNSIZED};
 
 use super::engine;
+use super::errors::{gone, reported, unexpected};
 use super::running::Running;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Entry, Kind, Piece, rejected};
@@ -20,11 +21,6 @@ use koze_core::sandbox::{Entry, Kind, Piece, rejected};
 const PIECE: usize = 64 << 10;
 /// The size of one read from other files, in bytes.
 const STEP: usize = 16 << 20;
-
-/// The error for an unexpected answer, which cannot happen because guest and host are of one build.
-pub(super) fn odd() -> Error {
-    Error::new(Code::Internal, "the guest returned an unexpected answer")
-}
 
 /// A file that the guest has opened.
 struct Opened {
@@ -37,16 +33,16 @@ struct Opened {
 
 /// Requests a file from the guest. Its type is verified, because reading a pipe might never end.
 async fn open(running: &Running, number: u64, request: &Request) -> Result<Opened> {
-    let received = running.ask(number, request, &[]).await?.await.map_err(|_| super::running::gone())?;
+    let received = running.ask(number, request, &[]).await?.await.map_err(|_| gone())?;
     if let message::Answer::Failed(fault) = received.message {
-        return Err(super::running::error(fault));
+        return Err(reported(fault));
     }
     let made = received.message == message::Answer::Made;
-    let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(odd)?;
+    let file: OwnedFd = received.descriptors.into_iter().next().ok_or_else(unexpected)?;
     let file = File::from(file);
     match file.metadata() {
         Ok(about) if about.is_file() => Ok(Opened { file, size: about.len(), made }),
-        _ => Err(odd()),
+        _ => Err(unexpected()),
     }
 }
 

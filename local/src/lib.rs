@@ -55,9 +55,11 @@ mod cgroup;
 mod claim;
 mod disk;
 mod engine;
+mod errors;
 mod exec;
 mod files;
 mod filter;
+mod inner;
 mod launch;
 mod layout;
 mod network;
@@ -85,6 +87,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use self::ahead::Ahead;
+use self::inner::{Inner, State};
 #[doc(hidden)]
 pub use self::launch::Weakness;
 use self::launch::Weaknesses;
@@ -97,7 +100,7 @@ use self::network::preview::Previews;
 pub use self::process::LocalProcess;
 use self::registry::Registry;
 pub use self::sandbox::LocalSandbox;
-use self::sandbox::{Inner, State};
+
 pub use self::store::LocalStore;
 use self::store::Stores;
 use koze_core::Profiles;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use koze_guest::channel::{Packet, Received, Receiver};
-use koze_guest::message::{Answer, Fault, Request};
+use koze_guest::message::{Answer, Request};
 use rustix::process::Signal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -17,8 +17,9 @@ use tokio::sync::{oneshot, watch};
 use super::background::Background;
 use super::cgroup::Group;
 use super::engine::engine;
+use super::errors::{gone, reported};
 use super::launch::{self, Launched, Process, Spec};
-use super::process::Processes;
+use super::process::table::Processes;
 use super::ready::watched;
 use koze_core::error::{Code, Error, Result};
 
@@ -248,7 +249,7 @@ impl Running {
     ) -> Result<Received<Answer>> {
         let received = self.ask(self.number(), request, descriptors).await?.await.map_err(|_| self.gone())?;
         match received.message {
-            Answer::Failed(fault) => Err(error(fault)),
+            Answer::Failed(fault) => Err(reported(fault)),
             _ => Ok(received),
         }
     }
@@ -314,14 +315,4 @@ fn descriptors(answer: &Answer) -> usize {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the error for a call whose sandbox ended.
-pub(super) fn gone() -> Error {
-    Error::new(Code::Unavailable, "the sandbox ended during the call; the next call starts it again")
-}
-
-/// Converts an error of the guest.
-pub(super) fn error(fault: Fault) -> Error {
-    Error::new(fault.why, fault.text)
 }

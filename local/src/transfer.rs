@@ -14,10 +14,9 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::RecvError;
 
 use super::engine::{self, engine};
-use super::files::odd;
+use super::errors::{disk_full, gone, reported, unexpected};
+use super::inner::{Inner, Use};
 use super::layout;
-use super::running::{error, gone};
-use super::sandbox::{Inner, Use};
 use koze_core::error::{Code, Error, Result};
 
 /// How long the guests may take to clean up after a cancellation.
@@ -122,15 +121,15 @@ fn pipe() -> Result<(OwnedFd, OwnedFd)> {
 fn bytes(to: &Inner, unpacked: std::result::Result<Received<Answer>, RecvError>) -> Result<u64> {
     match answered(unpacked) {
         Ok(Answer::Unpacked(bytes)) => Ok(bytes),
-        Ok(_) => Err(odd()),
-        Err(_) if to.full.load(Ordering::Acquire) => Err(full()),
+        Ok(_) => Err(unexpected()),
+        Err(_) if to.full.load(Ordering::Acquire) => Err(disk_full()),
         Err(error) => Err(error),
     }
 }
 
 fn answered(answer: std::result::Result<Received<Answer>, RecvError>) -> Result<Answer> {
     match answer.map_err(|_| gone())?.message {
-        Answer::Failed(fault) => Err(error(fault)),
+        Answer::Failed(fault) => Err(reported(fault)),
         answer => Ok(answer),
     }
 }
@@ -138,14 +137,10 @@ fn answered(answer: std::result::Result<Received<Answer>, RecvError>) -> Result<
 /// Returns the remaining disk space in bytes.
 async fn room(to: &Arc<Inner>) -> Result<u64> {
     if to.full.load(Ordering::Acquire) {
-        return Err(full());
+        return Err(disk_full());
     }
     let (files, most) = (to.directory.join("files"), layout::disk(&to.settings));
     let (walks, entries) = (Arc::clone(&to.walks), layout::entries(&to.settings));
     // If measuring fails, the watch enforces the limit.
     engine::block(move || Ok(most.saturating_sub(walks.usage(&files, entries).unwrap_or(0)))).await
-}
-
-fn full() -> Error {
-    Error::new(Code::TooLarge, "the sandbox's disk is full: delete files first")
 }

@@ -18,7 +18,7 @@ use koze_guest::message::Request;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::files::odd;
+use super::errors::unexpected;
 use super::running::Running;
 use koze_core::error::{Code, Error, Result};
 
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 async fn listen(running: &Running, port: u16) -> Result<TcpListener> {
     let at = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
     let socket = std::net::TcpListener::from(socket(running, &Request::Listen(at)).await?);
-    socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket)).map_err(|_| odd())
+    socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket)).map_err(|_| unexpected())
 }
 
 /// Connects to a port of a sandbox.
@@ -60,17 +60,17 @@ async fn connect_to(running: &Running, to: SocketAddr) -> Result<Option<TcpStrea
         Err(error) => return Err(error),
     };
     let arriving = socket.set_nonblocking(true).and_then(|()| TcpStream::from_std(socket));
-    let arriving = arriving.map_err(|_| odd())?;
-    arriving.writable().await.map_err(|_| odd())?;
+    let arriving = arriving.map_err(|_| unexpected())?;
+    arriving.writable().await.map_err(|_| unexpected())?;
     let _ = arriving.set_nodelay(true);
     Ok(matches!(arriving.take_error(), Ok(None)).then_some(arriving))
 }
 
 /// Requests a TCP socket from the guest. Its type is verified, because reading from something else might never end.
 async fn socket(running: &Running, request: &Request) -> Result<OwnedFd> {
-    let socket = running.call(request).await?.descriptors.into_iter().next().ok_or_else(odd)?;
+    let socket = running.call(request).await?.descriptors.into_iter().next().ok_or_else(unexpected)?;
     let family = sockopt::socket_domain(&socket);
     let tcp = matches!(family, Ok(AddressFamily::INET | AddressFamily::INET6))
         && sockopt::socket_type(&socket) == Ok(SocketType::STREAM);
-    if tcp { Ok(socket) } else { Err(odd()) }
+    if tcp { Ok(socket) } else { Err(unexpected()) }
 }

@@ -7,11 +7,12 @@ use koze_guest::message::Request;
 use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::time::{Instant, timeout_at};
 
-use super::entry::{Entry, not_found};
 use super::input;
+use super::record::{Record, not_found};
+use super::start::start;
 use crate::engine;
+use crate::inner::Inner;
 use crate::running::Running;
-use crate::sandbox::Inner;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{
     BUFFER, Exit, Process, ProcessId, ProcessOutput, Program, Signal, check_size,
@@ -28,7 +29,7 @@ pub struct LocalProcess {
     id: ProcessId,
     sandbox: Arc<Inner>,
     running: Weak<Running>,
-    entry: Weak<Entry>,
+    record: Weak<Record>,
 }
 
 impl LocalProcess {
@@ -38,8 +39,8 @@ impl LocalProcess {
         program: Program,
         env: Vec<(String, String)>,
     ) -> Result<Self> {
-        let entry = super::start(running, program, env).await?;
-        Ok(LocalProcess::new(sandbox, running, &entry))
+        let record = start(running, program, env).await?;
+        Ok(LocalProcess::new(sandbox, running, &record))
     }
 
     pub(in super::super) fn find(
@@ -50,30 +51,30 @@ impl LocalProcess {
         Some(LocalProcess::new(sandbox, running, &running.processes.get(id)?))
     }
 
-    fn new(sandbox: Arc<Inner>, running: &Arc<Running>, entry: &Arc<Entry>) -> Self {
-        let (running, entry, id) = (Arc::downgrade(running), Arc::downgrade(entry), entry.id.clone());
-        LocalProcess { id, sandbox, running, entry }
+    fn new(sandbox: Arc<Inner>, running: &Arc<Running>, record: &Arc<Record>) -> Self {
+        let (running, record, id) = (Arc::downgrade(running), Arc::downgrade(record), record.id.clone());
+        LocalProcess { id, sandbox, running, record }
     }
 
     fn running(&self) -> Result<Arc<Running>> {
         self.running.upgrade().filter(|running| !running.ended()).ok_or_else(not_found)
     }
 
-    fn entry(&self) -> Result<Arc<Entry>> {
+    fn record(&self) -> Result<Arc<Record>> {
         self.running()?;
-        let entry = self.entry.upgrade().ok_or_else(not_found)?;
-        entry.check()?;
-        Ok(entry)
+        let record = self.record.upgrade().ok_or_else(not_found)?;
+        record.check()?;
+        Ok(record)
     }
 
     /// Runs an operation on the process, which counts as a use of the sandbox. It stops if the caller drops the future.
-    async fn with<T, F>(&self, work: impl FnOnce(Arc<Entry>) -> F) -> Result<T>
+    async fn with<T, F>(&self, work: impl FnOnce(Arc<Record>) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let using = self.sandbox.using();
-        let work = work(self.entry()?);
+        let work = work(self.record()?);
         engine::run_while_waited(async move {
             let done = work.await;
             drop(using);
@@ -89,11 +90,11 @@ impl Process for LocalProcess {
     }
 
     async fn write_stdin(&self, bytes: Vec<u8>, wait: Duration) -> Result<usize> {
-        self.with(|entry| async move { input::write(&entry, &bytes, wait.min(FAR)).await }).await
+        self.with(|record| async move { input::write(&record, &bytes, wait.min(FAR)).await }).await
     }
 
     async fn close_stdin(&self) -> Result<()> {
-        self.with(|entry| async move { input::close(&entry, PATIENCE).await }).await
+        self.with(|record| async move { input::close(&record, PATIENCE).await }).await
     }
 
     async fn read(&self, cursor: u64, limit: usize, wait: Duration) -> Result<ProcessOutput> {
@@ -101,13 +102,13 @@ impl Process for LocalProcess {
             return Err(Error::new(Code::InvalidInput, "a read must have a limit of at least 1 byte"));
         }
         let limit = limit.min(*BUFFER.end());
-        self.with(|entry| async move {
+        self.with(|record| async move {
             let until = Instant::now() + wait.min(FAR);
-            let mut news = entry.news.subscribe();
+            let mut news = record.news.subscribe();
             loop {
                 news.mark_unchanged();
-                entry.check()?;
-                let output = entry.read(cursor, limit)?;
+                record.check()?;
+                let output = record.read(cursor, limit)?;
                 let nothing = output.next == cursor && output.exit.is_none();
                 if !nothing || timeout_at(until, news.changed()).await.is_err() {
                     return Ok(output);
@@ -118,7 +119,7 @@ impl Process for LocalProcess {
     }
 
     async fn signal(&self, signal: Signal) -> Result<()> {
-        let ends = self.entry()?.ends;
+        let ends = self.record()?.ends;
         let using = self.sandbox.using();
         let running = self.running()?;
         engine::run(async move {
@@ -132,13 +133,13 @@ impl Process for LocalProcess {
 
     async fn resize(&self, rows: u16, columns: u16) -> Result<()> {
         check_size(rows, columns)?;
-        let entry = self.entry()?;
-        if !entry.has_terminal {
+        let record = self.record()?;
+        if !record.has_terminal {
             let message = "the process has no terminal: start it with one to give it a size";
             return Err(Error::new(Code::InvalidInput, message));
         }
         // A terminal that is no longer open needs no size.
-        let Some(terminal) = entry.terminal() else { return Ok(()) };
+        let Some(terminal) = record.terminal() else { return Ok(()) };
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(terminal, size).map_err(|error| {
             Error::new(Code::Internal, format!("the terminal's size cannot be set: {error}"))
@@ -146,13 +147,13 @@ impl Process for LocalProcess {
     }
 
     async fn wait(&self, timeout: Duration) -> Result<Option<Exit>> {
-        self.with(|entry| async move {
+        self.with(|record| async move {
             let until = Instant::now() + timeout.min(FAR);
-            let mut news = entry.news.subscribe();
+            let mut news = record.news.subscribe();
             loop {
                 news.mark_unchanged();
-                entry.check()?;
-                if let Some(exit) = entry.exit() {
+                record.check()?;
+                if let Some(exit) = record.exit() {
                     return Ok(Some(exit));
                 }
                 if timeout_at(until, news.changed()).await.is_err() {

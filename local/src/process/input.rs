@@ -1,54 +1,28 @@
 //! The standard input of a process.
 
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use rustix::io::Errno;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::ready::watched;
-use super::entry::Entry;
-use crate::engine::engine;
+use super::record::Record;
 use koze_core::error::{Code, Error, Result};
 
 /// The terminal's end-of-file character, unless a program has changed it.
 const END_OF_FILE: &[u8] = b"\x04";
 
-/// The host's end of the pipe or terminal that a process reads from.
-#[derive(Debug)]
-pub(super) struct Input(AsyncFd<Arc<OwnedFd>>);
-
-impl Input {
-    pub(super) fn new(descriptor: OwnedFd) -> std::io::Result<Self> {
-        let flags = rustix::fs::fcntl_getfl(&descriptor)?;
-        rustix::fs::fcntl_setfl(&descriptor, flags | OFlags::NONBLOCK)?;
-        let _engine = engine().map_err(std::io::Error::other)?.enter();
-        Ok(Input(watched(Arc::new(descriptor), Interest::WRITABLE)?))
-    }
-
-    async fn writable(&self) {
-        if let Ok(mut ready) = self.0.writable().await {
-            ready.clear_ready();
-        }
-    }
-}
-
 /// Writes until the deadline. Returns how many bytes were taken.
-pub(super) async fn write(entry: &Entry, bytes: &[u8], wait: Duration) -> Result<usize> {
+pub(super) async fn write(record: &Record, bytes: &[u8], wait: Duration) -> Result<usize> {
     let until = Instant::now() + wait;
-    let mut news = entry.news.subscribe();
+    let mut news = record.news.subscribe();
     // One writer at a time, so that concurrent writes do not mix.
-    let Ok(input) = timeout_at(until, entry.input.lock()).await else { return Ok(0) };
+    let Ok(input) = timeout_at(until, record.input.lock()).await else { return Ok(0) };
     let input = input.as_ref().ok_or_else(closed)?;
     let mut taken = 0;
     while taken < bytes.len() {
         news.mark_unchanged();
-        entry.check()?;
-        if entry.exit().is_some() {
+        record.check()?;
+        if record.exit().is_some() {
             return if taken > 0 { Ok(taken) } else { Err(closed()) };
         }
         match rustix::io::write(input.0.get_ref(), &bytes[taken..]) {
@@ -73,14 +47,14 @@ pub(super) async fn write(entry: &Entry, bytes: &[u8], wait: Duration) -> Result
 }
 
 /// Closes it. On a terminal, the end-of-file character follows earlier input.
-pub(super) async fn close(entry: &Entry, wait: Duration) -> Result<()> {
-    entry.check()?;
-    if !entry.has_terminal {
-        let closed = timeout_at(Instant::now() + wait, entry.input.lock()).await;
+pub(super) async fn close(record: &Record, wait: Duration) -> Result<()> {
+    record.check()?;
+    if !record.has_terminal {
+        let closed = timeout_at(Instant::now() + wait, record.input.lock()).await;
         closed.map_err(|_| busy())?.take();
         return Ok(());
     }
-    match write(entry, END_OF_FILE, wait).await {
+    match write(record, END_OF_FILE, wait).await {
         Ok(1) => Ok(()),
         Ok(_) => Err(busy()),
         Err(error) if error.code == Code::InvalidInput => Ok(()),

@@ -4,14 +4,10 @@
 use std::time::Duration;
 
 use super::pace::thread_time;
-use super::verdict::Over;
+use super::verdict::{DESCRIPTORS, Over, TIME};
 
 /// The maximum number of processes and threads per check, well above the kernel's limit for a sandbox.
 const TASKS: usize = 4096;
-/// The maximum number of descriptors over all processes.
-pub(super) const DESCRIPTORS: usize = 65_536;
-/// The maximum CPU time.
-pub(super) const TIME: Duration = Duration::from_millis(500);
 
 /// The remaining budget.
 pub(super) struct Budget {

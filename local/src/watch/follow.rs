@@ -17,10 +17,10 @@ use super::budget::Budget;
 use super::pace::{Pace, thread_time};
 use super::sockets;
 use super::usage::{self, Files};
-use super::verdict::Over;
+use super::verdict::{Over, SHARED};
+use crate::inner::Inner;
 use crate::launch::Weakness;
 use crate::running::Running;
-use crate::sandbox::Inner;
 use crate::{disk, layout};
 
 /// How long a sandbox may be close to its process limit: a fork bomb ends no other way.
@@ -30,10 +30,11 @@ const EACH: u64 = 8;
 const LOOKS: u32 = 10;
 /// How long the guest may take to kill all programs. After that the whole sandbox is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How many times the limit processes may map in shared memory: the exact amount is expensive to determine.
-pub(super) const SHARED: u64 = 16;
 /// How long to wait after a tree was too large to measure, so that a cleanup can make progress.
 const CLEARING: Duration = Duration::from_secs(2);
+
+/// How long after a call a sandbox counts as in use: at least one check sees it.
+const IN_USE: Duration = Duration::from_millis(300);
 
 /// The state of a followed sandbox.
 #[derive(Default)]
@@ -74,7 +75,7 @@ impl Follower {
         let (programs, over) = match usage::tree(running.pid, &mut budget) {
             Ok(all) => {
                 // One more check follows the end of the last program, for the files that it left.
-                let busy = all.len() > 1 || sandbox.in_use() || self.walk.is_some();
+                let busy = all.len() > 1 || sandbox.in_use(IN_USE) || self.walk.is_some();
                 let was_busy = std::mem::replace(&mut self.busy, busy);
                 if !was_busy && !busy && self.killing.is_none() {
                     return;

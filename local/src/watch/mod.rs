@@ -17,12 +17,12 @@ use std::time::Duration;
 use self::follow::Follower;
 use super::Shared;
 use super::engine::engine;
+use super::inner::Inner;
 use super::launch::Weakness;
 use super::running::Running;
-use super::sandbox::Inner;
 
 /// The interval between checks.
-pub(super) const PERIOD: Duration = Duration::from_millis(150);
+const PERIOD: Duration = Duration::from_millis(150);
 
 /// A running sandbox that is watched.
 struct Watched {

@@ -1,9 +1,16 @@
 //! The limits for which a sandbox's programs are killed, with messages for the caller.
 
 use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
 
-use super::budget::{DESCRIPTORS, TIME};
 use crate::layout::{self, PROCESSES};
+
+/// The maximum number of descriptors over all processes.
+pub(super) const DESCRIPTORS: usize = 65_536;
+/// The maximum CPU time of one check.
+pub(super) const TIME: Duration = Duration::from_millis(500);
+/// How many times the limit processes may map in shared memory: the exact amount is expensive to determine.
+pub(super) const SHARED: u64 = 16;
 
 /// An exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +38,7 @@ impl Display for Over {
         match self {
             Over::Memory(most) => write!(f, "they used more than {most} MiB of memory"),
             Over::Shared(most) => {
-                let times = super::follow::SHARED;
+                let times = SHARED;
                 write!(
                     f,
                     "they had more than {times} times {most} MiB of memory mapped, counted once per process"

@@ -9,12 +9,12 @@ use percent_encoding::percent_decode_str;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
-use super::super::super::files::odd;
 use super::super::super::transfer::{self, Outcome};
 use super::super::http::Body;
 use super::frame::{self, Answer};
 use super::method::{answer, failure, read, unopened};
 use super::{Object, Shared, framed, text};
+use crate::errors::unexpected;
 use koze_core::contract::{Failure, Pack, Path, Unpack, Unpacked};
 use koze_core::error::{Code, Error};
 
@@ -60,7 +60,7 @@ async fn pack(shared: &Shared, object: &Object, input: &[u8]) -> Result<Response
     // If nothing arrives, there is an error instead of a stream.
     let first = next(&mut pipe).await;
     if first.is_empty() {
-        return Err(failure(outcome.packed().await.err().unwrap_or_else(odd)));
+        return Err(failure(outcome.packed().await.err().unwrap_or_else(unexpected)));
     }
     let mut response = Response::new(stream(first, pipe, outcome));
     response.headers_mut().insert(STREAM, HeaderValue::from_static("tree"));

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::super::super::Shared;
 use super::super::super::engine;
-use super::super::super::sandbox::{Inner, Use};
+use super::super::super::inner::{Inner, Use};
 use super::super::connections::Proof;
 use super::super::http::{self, After, Body, Refusal};
 use super::super::tunnel::tunnel;

@@ -7,14 +7,17 @@ use koze_guest::recording::Recording;
 use koze_guest::roster::Member;
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
-use super::input::Input;
-use super::output::{STDERR, STDOUT};
+use super::ends::Input;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{Chunk, Exit, ProcessId, ProcessInfo, ProcessOutput, Stream};
 
+/// The numbers of the streams in the recording.
+pub(super) const STDOUT: u8 = 1;
+pub(super) const STDERR: u8 = 2;
+
 /// A process that runs, or that has ended and is kept.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct Record {
     pub(super) id: ProcessId,
     program: String,
     /// The call number with which the guest reports its end.
@@ -57,7 +60,7 @@ pub(super) enum Fate {
     Gone,
 }
 
-impl Entry {
+impl Record {
     pub(super) fn new(
         id: ProcessId,
         program: String,
@@ -78,7 +81,7 @@ impl Entry {
             terminal,
             fate: Fate::Known,
         };
-        Entry {
+        Record {
             id,
             program,
             ends,
@@ -214,7 +217,7 @@ impl State {
     }
 }
 
-impl Member for Entry {
+impl Member for Record {
     fn held(&self) -> usize {
         let state = self.state();
         if state.exit.is_some() && state.open == 0 { state.recording.held() } else { self.buffer }

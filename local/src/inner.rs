@@ -1,0 +1,248 @@
+//! The state of one sandbox: asleep, running or destroyed.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::ahead::{self, Ahead};
+use super::claim::{claim, claimed, elsewhere};
+use super::disk::Walks;
+use super::errors::{destroyed, disk_full, state_failed};
+use super::launch::{Weakness, Weaknesses};
+use super::network::egress;
+use super::registry::Registry;
+use super::running::Running;
+use super::{Shared, engine, layout, owner, staging};
+use koze_core::error::Result;
+use koze_core::id::{SandboxName, SessionId};
+use koze_core::provider::Settings;
+
+/// The state that all handles of a sandbox share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) key: String,
+    pub(super) name: SandboxName,
+    pub(super) directory: PathBuf,
+    /// The state directory of the provider.
+    state_directory: PathBuf,
+    pub(super) settings: Settings,
+    pub(super) registry: Arc<Registry>,
+    ahead: Arc<Ahead>,
+    pub(super) provider: Weak<Shared>,
+    names: egress::Names,
+    pub(super) weak: Weaknesses,
+    pub(super) state: AsyncMutex<State>,
+    /// Serializes writes, because two paths may name one file.
+    pub(super) writes: AsyncMutex<()>,
+    /// Set by the watch while the files exceed the disk limit.
+    pub(super) full: AtomicBool,
+    /// Measures its files.
+    pub(super) walks: Arc<Walks>,
+    used: Mutex<Instant>,
+    calls: AtomicUsize,
+}
+
+/// The state of a sandbox.
+#[derive(Debug)]
+pub(super) enum State {
+    Asleep,
+    Awake(Arc<Running>),
+    Destroyed,
+}
+
+impl Inner {
+    pub(super) fn new(key: &str, name: &SandboxName, settings: Settings, provider: &Arc<Shared>) -> Self {
+        Inner {
+            key: key.to_owned(),
+            name: name.clone(),
+            directory: layout::directory(&provider.state, key),
+            state_directory: provider.state.clone(),
+            settings,
+            registry: Arc::clone(&provider.registry),
+            ahead: Arc::clone(&provider.ahead),
+            provider: Arc::downgrade(provider),
+            names: Arc::clone(&provider.names),
+            weak: provider.weak.clone(),
+            state: AsyncMutex::new(State::Asleep),
+            writes: AsyncMutex::new(()),
+            full: AtomicBool::new(false),
+            walks: Arc::default(),
+            used: Mutex::new(Instant::now()),
+            calls: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns the name of its session, which is the start of its key.
+    fn session(&self) -> Result<String> {
+        let key = self.key.strip_suffix(self.name.as_str()).unwrap_or(&self.key);
+        Ok(SessionId::from_key(key)?.session().to_owned())
+    }
+
+    /// Returns the running sandbox. Starts it if it sleeps.
+    pub(super) async fn wake(&self) -> Result<Arc<Running>> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Awake(running) if !running.ended() => return Ok(Arc::clone(running)),
+            State::Awake(running) => running.end().await,
+            State::Asleep => {}
+            State::Destroyed => return Err(destroyed()),
+        }
+        *state = State::Asleep;
+        let (key, registry, directory) =
+            (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let used = (key.clone(), Arc::clone(&registry));
+        let (settings, hostname, weak) = (self.settings.clone(), self.name.to_string(), self.weak.clone());
+        let ahead = Arc::clone(&self.ahead);
+        let prepared = engine::block(move || {
+            if !registry.knows(&key)? {
+                return Err(destroyed());
+            }
+            let ready = if weak.are_none() { ahead.directory(&directory) } else { None };
+            let lock = if let Some(lock) = ready {
+                lock
+            } else {
+                layout::make(&directory).map_err(state_failed)?;
+                claim(&directory)?
+            };
+            let owner = layout::furnish(&directory, &weak).map_err(state_failed)?;
+            let (memory, processors) = (layout::memory(&settings), layout::processors(&settings));
+            let group = ahead.group().and_then(|group| group.limited(memory, layout::PROCESSES, processors));
+            let spec = layout::spec(&directory, &hostname, &settings, owner, group.is_some(), &weak)?;
+            Ok((spec, group, lock, staging::left(&directory)))
+        });
+        let (spec, group, lock, left) = prepared.await?;
+        // Written while the guest builds the sandbox.
+        let used = engine::block(move || used.1.used(&used.0));
+        let (running, used) = tokio::join!(Running::start(spec, group, lock), used);
+        used?;
+        let running = Arc::new(running?);
+        let journal = egress::Journal::new(&self.state_directory, &self.session()?, self.name.as_str());
+        let (names, weak) = (Arc::clone(&self.names), self.weak.has(&Weakness::Egress));
+        egress::open(&running, &self.settings.profile, names, journal, weak).await?;
+        staging::sweep(&running, left).await;
+        *state = State::Awake(Arc::clone(&running));
+        if self.weak.are_none() {
+            ahead::prepare_next(Weak::clone(&self.provider));
+        }
+        Ok(running)
+    }
+
+    /// Returns the running sandbox, if it runs in this program.
+    pub(super) async fn awake(&self) -> Result<Option<Arc<Running>>> {
+        match &*self.state.lock().await {
+            State::Awake(running) if !running.ended() => return Ok(Some(Arc::clone(running))),
+            State::Awake(_) => return Ok(None),
+            State::Destroyed => return Err(destroyed()),
+            State::Asleep => {}
+        }
+        if claimed(&self.directory) { Err(elsewhere()) } else { Ok(None) }
+    }
+
+    /// Returns the environment of its programs, with the variables of a call.
+    pub(super) fn environment(&self, call: &[(String, String)]) -> Vec<(String, String)> {
+        let mut env = layout::environment();
+        if self.weak.has(&Weakness::Environment) {
+            env.extend(std::env::vars());
+        }
+        env.extend(egress::environment(&self.settings.profile));
+        env.extend(self.settings.profile.env.iter().chain(call).cloned());
+        env
+    }
+
+    /// Puts it to sleep if it runs and was idle for long enough.
+    pub(super) async fn rest(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Awake(running) = &*state
+            && (running.ended() || self.idle())
+        {
+            running.end().await;
+            *state = State::Asleep;
+            let (key, registry) = (self.key.clone(), Arc::clone(&self.registry));
+            // The time of the last use is informational, so errors are ignored.
+            let _ = engine::block(move || registry.used(&key)).await;
+        }
+    }
+
+    /// Puts it to sleep, even if it is in use.
+    pub(super) async fn sleep(&self) {
+        let mut state = self.state.lock().await;
+        if let State::Awake(running) = &*state {
+            running.end().await;
+            *state = State::Asleep;
+        }
+    }
+
+    /// Returns whether a call is in progress, or was within this time.
+    pub(super) fn in_use(&self, within: Duration) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) > 0 || used.elapsed() < within
+    }
+
+    /// Returns whether it was idle for long enough.
+    pub(super) fn idle(&self) -> bool {
+        let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        self.calls.load(Ordering::Acquire) == 0 && used.elapsed() >= self.settings.sleep_after
+    }
+
+    /// Fails if its files take more than they may.
+    pub(super) fn has_room(&self) -> Result<()> {
+        if self.full.load(Ordering::Acquire) {
+            return Err(disk_full());
+        }
+        Ok(())
+    }
+
+    /// Returns the running sandbox, unless it sleeps or is changing its state.
+    pub(super) fn running(&self) -> Option<Arc<Running>> {
+        match &*self.state.try_lock().ok()? {
+            State::Awake(running) if !running.ended() => Some(Arc::clone(running)),
+            _ => None,
+        }
+    }
+
+    /// Counts as a use while it is held.
+    pub(super) fn using(self: &Arc<Self>) -> Use {
+        self.calls.fetch_add(1, Ordering::AcqRel);
+        Use(Arc::clone(self))
+    }
+
+    pub(super) async fn destroy(&self) -> Result<()> {
+        let mut state = self.state.lock().await;
+        match &*state {
+            State::Awake(running) => running.end().await,
+            State::Asleep => {}
+            State::Destroyed => return Err(destroyed()),
+        }
+        *state = State::Asleep;
+        let (key, registry, directory) =
+            (self.key.clone(), Arc::clone(&self.registry), self.directory.clone());
+        let walks = Arc::clone(&self.walks);
+        engine::block(move || {
+            let _none = walks.hold();
+            layout::make(&directory).map_err(state_failed)?;
+            let lock = claim(&directory)?;
+            registry.leave(&key)?;
+            owner::release(&directory);
+            let gone = super::gone_name(&directory);
+            std::fs::rename(&directory, &gone).map_err(state_failed)?;
+            drop(lock);
+            super::clear(&gone).map_err(state_failed)
+        })
+        .await?;
+        *state = State::Destroyed;
+        Ok(())
+    }
+}
+
+/// A call in progress, or a request to a port.
+pub(super) struct Use(Arc<Inner>);
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        *self.0.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        self.0.calls.fetch_sub(1, Ordering::AcqRel);
+    }
+}
