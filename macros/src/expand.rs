@@ -1,6 +1,6 @@
 //! Expands `#[sandbox]` to the struct and its implementation of `SandboxClass`, or to errors.
 
-use koze_model::{Diagnostic, Level, Names, Report, Sandbox, syntax};
+use koze_model::{Diagnostic, Level, Names, Report, Rule, Sandbox, syntax};
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{Item, ItemStruct, Visibility, parse_quote};
@@ -22,7 +22,7 @@ pub(crate) fn sandbox(attribute: &TokenStream, item: TokenStream) -> TokenStream
     let source = Source::of(Span::call_site());
     let fallback = Names::of_class(&item.ident.to_string());
     let (file, names) = match &source {
-        Some(source) => (source.name.clone(), Names::of_file(&source.name)),
+        Some(source) => (source.name.clone(), Names::of_file(&source.name).map_err(Rule::from)),
         None => (String::new(), Ok(fallback.clone())),
     };
     let exists = |path: &str| source.as_ref().is_none_or(|source| source.exists(path));

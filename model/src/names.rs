@@ -7,8 +7,6 @@
 
 pub mod accessor;
 
-use crate::rules::Rule;
-
 /// The suffix of sandbox files.
 pub const SUFFIX: &str = ".sandbox.rs";
 
@@ -32,20 +30,36 @@ pub struct Names {
     pub container: String,
 }
 
+/// The reason why a file name has no derived names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InvalidFileName {
+    /// The name does not end in `.sandbox.rs`.
+    Suffix {
+        /// The name.
+        file: String,
+    },
+    /// The part before `.sandbox.rs` is not a base name.
+    Base {
+        /// The name.
+        file: String,
+        /// A base name that resembles it.
+        suggestion: String,
+    },
+}
+
 impl Names {
     /// Derives the names from a path or file name that ends in `.sandbox.rs`.
     ///
     /// # Errors
-    /// Returns [`Rule::NotASandboxFile`] if the suffix is missing, and [`Rule::BadFileName`] if the rest is not a base
-    /// name.
-    pub fn of_file(path: &str) -> Result<Self, Rule> {
+    /// Returns an error if the suffix is missing, or if the rest is not a base name.
+    pub fn of_file(path: &str) -> Result<Self, InvalidFileName> {
         let file = path.rsplit('/').next().unwrap_or(path);
         let Some(base) = file.strip_suffix(SUFFIX) else {
-            return Err(Rule::NotASandboxFile { file: file.to_owned(), class: None });
+            return Err(InvalidFileName::Suffix { file: file.to_owned() });
         };
         // `crate`, `self` and `super` cannot be raw identifiers, so no module can have these names.
         if !is_base_name(base) || matches!(base, "crate" | "self" | "super") {
-            return Err(Rule::BadFileName { file: file.to_owned(), suggestion: suggest_base(base) });
+            return Err(InvalidFileName::Base { file: file.to_owned(), suggestion: suggest_base(base) });
         }
         Ok(Names::of_base(base))
     }
@@ -235,11 +249,11 @@ mod tests {
             ("日本.sandbox.rs", "shell"),
         ] {
             match Names::of_file(file) {
-                Err(Rule::BadFileName { suggestion, .. }) => assert_eq!(suggestion, good, "{file}"),
+                Err(InvalidFileName::Base { suggestion, .. }) => assert_eq!(suggestion, good, "{file}"),
                 other => panic!("{file}: {other:?}"),
             }
         }
-        assert!(matches!(Names::of_file("shell.rs"), Err(Rule::NotASandboxFile { .. })));
+        assert!(matches!(Names::of_file("shell.rs"), Err(InvalidFileName::Suffix { .. })));
     }
 
     #[test]

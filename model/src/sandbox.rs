@@ -42,7 +42,7 @@ impl Sandbox {
         exists: &dyn Fn(&str) -> bool,
         report: &mut Report,
     ) -> Option<Sandbox> {
-        let names = Names::of_file(file);
+        let names = Names::of_file(file).map_err(Rule::from);
         let parsed = match syn::parse_file(text) {
             Ok(parsed) => parsed,
             Err(error) => {

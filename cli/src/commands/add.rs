@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use koze_model::names::{Names, SUFFIX};
+use koze_model::names::{InvalidFileName, Names, SUFFIX};
 use koze_model::sandbox;
 use serde_json::Value;
 
@@ -47,11 +47,11 @@ pub(super) fn run(args: &args::Add) -> ExitCode {
 pub(super) fn names(base: &str, findings: &mut Findings) -> Result<Names, Stop> {
     // Accept the name of the file, too.
     let base = base.strip_suffix(SUFFIX).unwrap_or(base);
-    Names::of_file(&format!("{}{SUFFIX}", base.replace('/', " "))).or_else(|rule| match rule {
-        koze_model::Rule::BadFileName { suggestion, .. } => {
+    Names::of_file(&format!("{}{SUFFIX}", base.replace('/', " "))).or_else(|invalid| match invalid {
+        InvalidFileName::Base { suggestion, .. } => {
             findings.fail(Rule::BadNewName { name: base.to_owned(), suggestion }, None)
         }
-        rule => findings.fail(rule, None),
+        invalid @ InvalidFileName::Suffix { .. } => findings.fail(koze_model::Rule::from(invalid), None),
     })
 }
 

@@ -62,7 +62,7 @@ fn max_instances(sandbox: &Sandbox) -> Option<u32> {
 /// Converts the image of a sandbox and its attribute to the type that sandbox providers take.
 pub fn provided(sandbox: &Sandbox, image: &Resolved) -> Profile {
     let attributes = &sandbox.attributes;
-    let instance::Size { memory_mib, disk_mb } = instance::size(attributes);
+    let instance::Size { memory_mib, disk_mb } = attributes.size();
     let hosts = |list: &Option<koze_model::Spanned<Vec<String>>>| {
         list.as_ref().map_or_else(Vec::new, |list| list.value.clone())
     };

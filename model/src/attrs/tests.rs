@@ -194,3 +194,21 @@ fn a_workspace_has_a_name_a_directory_and_capabilities() {
         assert!(error.starts_with(code), "{keys}: {error}");
     }
 }
+
+#[test]
+fn the_size_comes_from_the_type_or_the_custom_size() {
+    for (attribute, memory_mib, disk_mb) in [
+        ("", 256, 2000),
+        ("instance_type = \"basic\"", 1024, 4000),
+        ("instance_type = \"standard\"", 4096, 8000),
+        ("instance_type = \"standard-4\"", 12_288, 20_000),
+        ("instance(vcpu = 1, memory_mib = 6144, disk_mb = 12000)", 6144, 12_000),
+        ("instance(memory_mib = 512)", 512, 2000),
+    ] {
+        // A deprecated type is a warning.
+        let mut report = Report::new();
+        let attributes = parse(&attribute.parse().unwrap(), &mut report);
+        assert!(!report.has_errors(), "{attribute}");
+        assert_eq!(attributes.size(), Size { memory_mib, disk_mb }, "{attribute}");
+    }
+}

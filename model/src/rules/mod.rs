@@ -9,6 +9,18 @@ mod table;
 
 pub use table::Rule;
 
+use crate::attrs::keys::KEYS;
+use crate::names::InvalidFileName;
+
+impl From<InvalidFileName> for Rule {
+    fn from(invalid: InvalidFileName) -> Self {
+        match invalid {
+            InvalidFileName::Suffix { file } => Rule::NotASandboxFile { file, class: None },
+            InvalidFileName::Base { file, suggestion } => Rule::BadFileName { file, suggestion },
+        }
+    }
+}
+
 /// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
@@ -63,8 +75,7 @@ pub fn listed(words: &[&str]) -> String {
 
 /// Returns the example for a key.
 pub(super) fn example(key: &str) -> String {
-    crate::attrs::KEYS
-        .iter()
+    KEYS.iter()
         .find(|known| known.name == key)
         .map_or_else(|| format!("{key} = \"value\""), |known| known.example.to_owned())
 }

@@ -1,0 +1,127 @@
+//! The keys of the attribute, with the examples that messages quote.
+
+/// A key of the attribute.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// An example, as it is written in an attribute.
+    pub example: &'static str,
+    /// Its meaning, in one line.
+    pub meaning: &'static str,
+}
+
+/// The keys, in the order of the documentation.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "image",
+        example: "image = \"./python.Dockerfile\"",
+        meaning: "registry reference with a tag or digest, or the path of a Dockerfile relative to the source file",
+    },
+    Key {
+        name: "variant",
+        example: "variant = \"python\"",
+        meaning: "the default image with `-<variant>`: the tag keeps following the SDK",
+    },
+    Key {
+        name: "instance_type",
+        example: "instance_type = \"lite\"",
+        meaning: "`lite` (default), `basic`, `standard-1` to `standard-4`",
+    },
+    Key {
+        name: "instance",
+        example: "instance(vcpu = 1, memory_mib = 6144, disk_mb = 12000)",
+        meaning: "an instance of a size of your own",
+    },
+    Key {
+        name: "max_instances",
+        example: "max_instances = 10",
+        meaning: "how many containers may run at once, at least 1",
+    },
+    Key {
+        name: "name",
+        example: "name = \"my-worker-shell\"",
+        meaning: "container application, unique in the account; default `<base>-sandbox`",
+    },
+    Key {
+        name: "sleep_after",
+        example: "sleep_after = \"10m\"",
+        meaning: "idle time before the container sleeps: a number and `s`, `m` or `h`",
+    },
+    Key {
+        name: "env_vars",
+        example: "env_vars(NODE_ENV = \"production\")",
+        meaning: "environment variables in the container",
+    },
+    Key {
+        name: "internet",
+        example: "internet = true",
+        meaning: "whether the sandbox reaches the internet; default `false`",
+    },
+    Key {
+        name: "allowed_hosts",
+        example: "allowed_hosts = [\"api.example.com\", \"*.example.org\"]",
+        meaning: "the hosts the sandbox may reach, at ports 80 and 443 unless an entry names one",
+    },
+    Key {
+        name: "denied_hosts",
+        example: "denied_hosts = [\"*.example.com\"]",
+        meaning: "hosts the sandbox may not reach",
+    },
+    Key {
+        name: "tools",
+        example: "tools = [\"agent\"]",
+        meaning: "the tool families this sandbox serves; default `agent`",
+    },
+    Key {
+        name: "workspace",
+        example: "workspace(name = \"box\", shell(allow = [\"git\", \"npm\"]))",
+        meaning: "the workspace of a sandbox that serves the tools `workspace`: its name, directory and capabilities",
+    },
+    Key { name: "default", example: "default", meaning: "the sandbox an agent gets when it names none" },
+    Key {
+        name: "backend",
+        example: "backend = \"native\"",
+        meaning: "what runs behind the class: `sdk` (default), or `native`, koze's own guest in any Linux image",
+    },
+    Key {
+        name: "entrypoint",
+        example: "entrypoint = [\"node\", \"server.js\"]",
+        meaning: "a program of the image that runs next to the guest, with `backend = \"native\"`",
+    },
+    Key {
+        name: "renamed_from",
+        example: "renamed_from = \"OldSandbox\"",
+        meaning: "the former name of the class, whose storage it keeps",
+    },
+    Key {
+        name: "image_build_context",
+        example: "image_build_context = \"..\"",
+        meaning: "directory a Dockerfile is built in, relative to the source file",
+    },
+    Key {
+        name: "image_vars",
+        example: "image_vars(NODE_VERSION = \"22\")",
+        meaning: "build arguments of a Dockerfile",
+    },
+    Key {
+        name: "constraints",
+        example: "constraints(regions = [\"WEUR\"], jurisdiction = \"eu\")",
+        meaning: "where containers may run",
+    },
+    Key {
+        name: "rollout_step_percentage",
+        example: "rollout_step_percentage = [10, 100]",
+        meaning: "steps of a rollout: 5, 10, 20, 25, 50 or 100, or an ascending list of 10 to 100 that ends in 100",
+    },
+    Key {
+        name: "rollout_active_grace_period",
+        example: "rollout_active_grace_period = 60",
+        meaning: "seconds an active container is left alone during a rollout",
+    },
+    Key {
+        name: "observability",
+        example: "observability(enabled = true)",
+        meaning: "whether the container's logs are kept",
+    },
+];
