@@ -20,6 +20,7 @@ mod detach;
 pub mod error;
 pub mod handle;
 pub mod id;
+mod observed;
 #[doc(hidden)]
 pub mod path;
 pub mod profiles;

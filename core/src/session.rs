@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use koze_protocol::Family;
 use serde::Serialize;
-use serde_json::Value;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::error::{Code, Error, Result};
-use crate::handle::{Handle, Lifecycle, Observed};
 use crate::id::{SandboxId, SandboxName, SessionId};
+use crate::observed::{Lifecycle, Observed};
 use crate::profiles::Profiles;
 use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
 use crate::sandbox::{Sandbox, Status};
-use crate::tool::dialect::Definition;
-use crate::tool::{All, BoundTool, Catalog, Family, ToolResult};
 use crate::trace::within;
 use crate::workspace::{self, Workspaces};
 
@@ -210,43 +208,16 @@ impl<P: Provider> Session<P> {
         Ok(())
     }
 
-    /// Returns a handle to the sandbox with this name. Creates the sandbox with the default profile on first use.
-    ///
-    /// If your keys are not valid names, use them as sessions: `SessionId::new("app", key)`.
-    ///
-    /// # Errors
-    /// As [`Session::sandbox`].
-    pub async fn get(&self, name: &str) -> Result<Handle<P>> {
-        let sandbox = self.sandbox(name).await?;
-        let name = SandboxName::new(name)?;
+    /// Returns the observer that the handles to a sandbox share. Creates it for the first handle.
+    pub(crate) fn observe(&self, name: &SandboxName) -> Arc<Observed> {
         let mut handles = self.handles();
-        // Forget sandboxes without handles. A sandbox that was destroyed elsewhere gets a new handle.
+        // Forget sandboxes without handles. A sandbox that was destroyed elsewhere gets a new observer.
         handles.retain(|_, observed| observed.strong_count() > 0);
-        let there = handles.get(&name).and_then(Weak::upgrade);
+        let there = handles.get(name).and_then(Weak::upgrade);
         let there = there.filter(|observed| observed.state().status != Lifecycle::Destroyed);
         let observed = there.unwrap_or_else(|| Arc::new(Observed::default()));
         handles.insert(name.clone(), Arc::downgrade(&observed));
-        drop(handles);
-        Ok(Handle::new(self.clone(), name, sandbox, observed))
-    }
-
-    /// Returns the definitions of the project's default toolset; none if it has no default. See [`Catalog::select`].
-    pub fn definitions(&self) -> Vec<Definition> {
-        let catalog = Catalog::<All>::select(&self.profiles, None);
-        catalog.map(|catalog| catalog.definitions(&self.profiles)).unwrap_or_default()
-    }
-
-    /// Calls a tool of the project's default toolset. The input is a model's: data, whatever it looks like.
-    pub async fn call_tool(&self, name: &str, input: Value) -> ToolResult {
-        match Catalog::<All>::select(&self.profiles, None) {
-            Ok(catalog) => catalog.call(self, name, input).await.into(),
-            Err(error) => Err(error).into(),
-        }
-    }
-
-    /// Returns the tools of the project's default toolset, bound to this session.
-    pub fn tools(&self) -> Vec<BoundTool<P>> {
-        BoundTool::all(self)
+        observed
     }
 
     /// Returns the state of the session's sandboxes.

@@ -8,7 +8,7 @@ use futures_util::{Stream, StreamExt};
 use koze_core::handle::Lifecycle;
 use koze_core::provider::memory::Memory;
 use koze_core::provider::{Profile, Size};
-use koze_core::{Code, Run, SessionId};
+use koze_core::{Code, Family, Run, SessionId};
 use koze_core::{Profiles, Session};
 use serde_json::{Value, json};
 
@@ -223,5 +223,30 @@ fn subscribers_learn_of_the_end() {
         session.destroy("a").await.unwrap();
         assert_eq!(next(&mut states).await.map(|state| state.status), Some(Lifecycle::Destroyed));
         assert_eq!(next(&mut states).await, None);
+    });
+}
+
+#[test]
+fn a_session_has_the_tools_of_each_toolset() {
+    run(async {
+        let mut profile =
+            Profile::new("shell", "docker.io/library/debian:13", Size { memory_mib: 256, disk_mb: 2000 });
+        profile.tools = vec![Family::Agent, Family::Thread];
+        let id = SessionId::new("tenant", "session").unwrap();
+        let session = Session::new(Memory::new(), id, Profiles::new(vec![profile], "shell").unwrap());
+        let thread = session.toolset("thread").unwrap();
+        let find = |name: &str| thread.iter().find(|tool| tool.definition().name == name).unwrap();
+        let path = "/mnt/user-data/workspace/f";
+        let input = json!({ "description": "Write", "path": path, "content": "text" });
+        assert_eq!(find("write_file").call(input).await.content, "OK");
+        let input = json!({ "description": "Read", "path": path });
+        assert_eq!(find("read_file").call(input).await.content, "text");
+        assert!(thread.iter().all(|tool| tool.definition().name != "shell"));
+        assert!(
+            session.tools().iter().any(|tool| tool.definition().name == "shell"),
+            "the default is `agent`"
+        );
+        assert_eq!(code(session.toolset("workspace")), Code::InvalidInput);
+        assert_eq!(code(session.toolset("agent,thread")), Code::InvalidInput);
     });
 }

@@ -1,6 +1,5 @@
 //! Handles to sandboxes of a session: run commands, read and write files, and observe the state.
 
-mod state;
 mod watch;
 
 use std::fmt;
@@ -12,18 +11,17 @@ use futures_util::Stream;
 use futures_util::future::{Either, select};
 use futures_util::stream::unfold;
 
-#[doc(hidden)]
-pub use self::state::Observed;
-pub use self::state::{Lifecycle, Ran, State};
 use crate::error::{Code, Error, Result};
 use crate::id::SandboxName;
+#[doc(hidden)]
+pub use crate::observed::Observed;
+pub use crate::observed::{Lifecycle, Ran, State};
 use crate::path::{HOME, absolute, anywhere};
 use crate::provider::Provider;
 use crate::sandbox::{MaybeSend, Output, Sandbox, Write};
 use crate::session::Session;
 use crate::shell;
 use crate::time::sleep;
-use crate::tool::BoundTool;
 
 /// The timeout of a command.
 const TIMEOUT: Duration = Duration::from_mins(10);
@@ -50,6 +48,21 @@ pub struct Handle<P: Provider> {
     name: SandboxName,
     sandbox: P::Sandbox,
     observed: Arc<Observed>,
+}
+
+impl<P: Provider> Session<P> {
+    /// Returns a handle to the sandbox with this name. Creates the sandbox with the default profile on first use.
+    ///
+    /// If your keys are not valid names, use them as sessions: `SessionId::new("app", key)`.
+    ///
+    /// # Errors
+    /// As [`Session::sandbox`].
+    pub async fn get(&self, name: &str) -> Result<Handle<P>> {
+        let sandbox = self.sandbox(name).await?;
+        let name = SandboxName::new(name)?;
+        let observed = self.observe(&name);
+        Ok(Handle::new(self.clone(), name, sandbox, observed))
+    }
 }
 
 impl<P: Provider> Handle<P> {
@@ -124,14 +137,6 @@ impl<P: Provider> Handle<P> {
         let url = self.sandbox()?.expose(port).await?;
         self.observed.exposed(&url);
         Ok(url)
-    }
-
-    /// Returns a tool that is bound to this sandbox: `shell`, `read_file`, `write_file`, `glob` or `browse`.
-    ///
-    /// # Errors
-    /// [`Code::UnknownTool`] for any other name.
-    pub fn tool(&self, name: &str) -> Result<BoundTool<P>> {
-        BoundTool::of_sandbox(self.clone(), name)
     }
 
     /// Returns the state of the sandbox.

@@ -5,31 +5,75 @@ use std::fmt;
 use serde_json::Value;
 
 use super::dialect::Definition;
-use super::{Reply, Scope, ToolResult, unknown_tool};
+use super::{All, Catalog, Family, Reply, Scope, ToolResult, unknown_tool};
 use crate::error::{Code, Error, Result};
 use crate::handle::Handle;
 use crate::provider::Provider;
 use crate::session::Session;
 
-/// A tool bound to the sandboxes of a session ([`Session::tools`]) or to one of them ([`Handle::tool`]).
+/// A tool bound to the sandboxes of a session ([`Session::tools`], [`Session::toolset`]) or to one of them
+/// ([`Handle::tool`]).
 pub struct BoundTool<P: Provider> {
     session: Session<P>,
     sandbox: Option<Handle<P>>,
+    catalog: Catalog<All>,
     definition: Definition,
 }
 
 /// The key that tools bound to one sandbox omit.
 const SANDBOX: &str = "sandbox";
 
-impl<P: Provider> BoundTool<P> {
-    pub(crate) fn all(session: &Session<P>) -> Vec<Self> {
-        let bound = |definition| BoundTool { session: session.clone(), sandbox: None, definition };
-        session.definitions().into_iter().map(bound).collect()
+impl<P: Provider> Session<P> {
+    /// Returns the definitions of the project's default toolset; none if it has no default. See [`Catalog::select`].
+    pub fn definitions(&self) -> Vec<Definition> {
+        let catalog = Catalog::<All>::select(self.profiles(), None);
+        catalog.map(|catalog| catalog.definitions(self.profiles())).unwrap_or_default()
     }
 
-    pub(crate) fn of_sandbox(sandbox: Handle<P>, name: &str) -> Result<Self> {
-        let session = sandbox.session().clone();
-        let mut all = session.definitions();
+    /// Calls a tool of the project's default toolset. The input is a model's: data, whatever it looks like.
+    pub async fn call_tool(&self, name: &str, input: Value) -> ToolResult {
+        match Catalog::<All>::select(self.profiles(), None) {
+            Ok(catalog) => catalog.call(self, name, input).await.into(),
+            Err(error) => Err(error).into(),
+        }
+    }
+
+    /// Returns the tools of the project's default toolset, bound to this session; none if it has no default.
+    pub fn tools(&self) -> Vec<BoundTool<P>> {
+        let catalog = Catalog::select(self.profiles(), None);
+        catalog.map(|catalog| bound(self, &catalog)).unwrap_or_default()
+    }
+
+    /// Returns the tools of a toolset, bound to this session: `thread`, or several families, separated by commas.
+    ///
+    /// # Errors
+    /// As [`Catalog::select`].
+    pub fn toolset(&self, toolset: &str) -> Result<Vec<BoundTool<P>>> {
+        Ok(bound(self, &Catalog::select(self.profiles(), Some(toolset))?))
+    }
+}
+
+fn bound<P: Provider>(session: &Session<P>, catalog: &Catalog<All>) -> Vec<BoundTool<P>> {
+    let bound = |definition| BoundTool {
+        session: session.clone(),
+        sandbox: None,
+        catalog: catalog.clone(),
+        definition,
+    };
+    catalog.definitions(session.profiles()).into_iter().map(bound).collect()
+}
+
+impl<P: Provider> Handle<P> {
+    /// Returns a tool of the family `agent` that is bound to this sandbox: `shell`, `read_file`, `write_file`, `glob`
+    /// or `browse`.
+    ///
+    /// # Errors
+    /// [`Code::UnknownTool`] for any other name, or if no sandbox of the project serves the family.
+    pub fn tool(&self, name: &str) -> Result<BoundTool<P>> {
+        // Tools of other families work on sandboxes of their own.
+        let catalog = Catalog::<All>::new([Family::Agent])?;
+        let session = self.session().clone();
+        let mut all = catalog.definitions(session.profiles());
         all.retain(|definition| definition.scope == Scope::Sandbox);
         let Some(index) = all.iter().position(|definition| definition.name == name) else {
             let names: Vec<&str> = all.iter().map(|definition| &*definition.name).collect();
@@ -40,9 +84,11 @@ impl<P: Provider> BoundTool<P> {
         {
             properties.shift_remove(SANDBOX);
         }
-        Ok(BoundTool { session, sandbox: Some(sandbox), definition })
+        Ok(BoundTool { session, sandbox: Some(self.clone()), catalog, definition })
     }
+}
 
+impl<P: Provider> BoundTool<P> {
     /// Returns its definition for models.
     pub fn definition(&self) -> &Definition {
         &self.definition
@@ -51,7 +97,7 @@ impl<P: Provider> BoundTool<P> {
     /// Calls it with a model's input.
     pub async fn call(&self, input: Value) -> ToolResult {
         match self.complete(input) {
-            Ok(input) => self.session.call_tool(&self.definition.name, input).await,
+            Ok(input) => self.catalog.call(&self.session, &self.definition.name, input).await.into(),
             Err(error) => Err::<Reply, _>(error).into(),
         }
     }
