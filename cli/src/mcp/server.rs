@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use koze_core::tool::{All, Catalog, mcp};
+use koze_core::tool::{All, Catalog, Family, mcp};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -52,9 +52,18 @@ impl Offer {
 
 /// An MCP server for the tools of one session.
 #[derive(Debug, Clone)]
-pub(crate) struct Server<B>(pub(crate) B);
+pub(crate) struct Server<B> {
+    backend: B,
+    /// The families that it introduces itself with.
+    families: Vec<Family>,
+}
 
 impl<B: Backend> Server<B> {
+    /// Creates the server of a backend that makes this offer.
+    pub(crate) fn new(backend: B, offer: &Offer) -> Self {
+        Server { backend, families: offer.catalog.families().to_vec() }
+    }
+
     /// Notifies the client periodically that a call is still running, if it asked for progress.
     async fn tell_progress(context: &RequestContext<RoleServer>) {
         let Some(token) = context.meta.get_progress_token() else { return std::future::pending().await };
@@ -75,7 +84,7 @@ impl<B: Backend> Server<B> {
 
 impl<B: Backend> ServerHandler for Server<B> {
     fn get_info(&self) -> InitializeResult {
-        mcp::server(mcp::Files::Kept)
+        mcp::server(&self.families, mcp::Files::Kept)
     }
 
     async fn list_tools(
@@ -83,7 +92,7 @@ impl<B: Backend> ServerHandler for Server<B> {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.0.offer().await.tools.clone()))
+        Ok(ListToolsResult::with_all_items(self.backend.offer().await.tools.clone()))
     }
 
     async fn call_tool(
@@ -96,7 +105,7 @@ impl<B: Backend> ServerHandler for Server<B> {
             return Ok(mcp::reply(Err(error)).into());
         }
         let input = Value::Object(input);
-        let call = self.0.call(&request.name, input);
+        let call = self.backend.call(&request.name, input);
         tokio::select! {
             result = call => Ok(result.into()),
             () = Self::tell_progress(&context) => unreachable!("it runs without a time limit"),

@@ -1,4 +1,4 @@
-//! Serves a client of the Model Context Protocol in the supervisor, over the streams that `koze mcp` passed on. Calls
+//! Serves a client of the Model Context Protocol in the host, over the streams that `koze mcp` passed on. Calls
 //! take no detour through another process.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, mpsc};
 
-use super::supervisor::Supervisor;
+use super::host::Host;
 use super::wire::{self, Answer};
 use crate::mcp::gate::Keeper;
 use crate::mcp::offering::Offering;
@@ -28,7 +28,7 @@ const READINGS: usize = 3;
 
 /// Serves the client. Returns `None` if `koze mcp` exited or the supervisor is about to.
 pub(super) async fn serve(
-    supervisor: Arc<Supervisor>,
+    host: Arc<Host>,
     offering: Offering,
     mut read: BufReader<OwnedReadHalf>,
     write: &Arc<Mutex<OwnedWriteHalf>>,
@@ -39,14 +39,14 @@ pub(super) async fn serve(
         Ok(offer) => Arc::new(offer),
         Err(error) => return Some(Answer::Failed(error)),
     };
+    let shown = Arc::clone(&offer);
     let now = Mutex::new(Now { offer, offerings, write: Arc::clone(write) });
-    let backend =
-        InProcess { supervisor: Arc::clone(&supervisor), now: Arc::new(now), calls: Arc::default() };
+    let backend = InProcess { host: Arc::clone(&host), now: Arc::new(now), calls: Arc::default() };
     let (calls, keeper) = (Arc::clone(&backend.calls), Keeper::default());
     let served = async {
         let opened = Streams { input, output }.open();
         let (input, output) = opened.map_err(|error| format!("cannot read from the client: {error}"))?;
-        stdio::on(Server(backend), keeper.input(input), keeper.output(output), Begin::Anew).await
+        stdio::on(Server::new(backend, &shown), keeper.input(input), keeper.output(output), Begin::Anew).await
     };
     let told = async {
         while let Ok(Some(offering)) = wire::receive::<Offering>(&mut read).await {
@@ -61,14 +61,14 @@ pub(super) async fn serve(
             None => Answer::Served(done),
         }),
         () = told => None,
-        () = hand_back(&supervisor, &calls, &keeper) => None,
+        () = hand_back(&host, &calls, &keeper) => None,
     }
 }
 
 /// Stops serving a client before this process exits. Running calls finish and are answered; `koze mcp` serves the
 /// requests that follow.
-async fn hand_back(supervisor: &Supervisor, calls: &AtomicUsize, keeper: &Keeper) {
-    supervisor.retiring().await;
+async fn hand_back(host: &Host, calls: &AtomicUsize, keeper: &Keeper) {
+    host.retiring().await;
     keeper.shut();
     // The last input may start a call, and its response a write, a moment later.
     let mut quiet = 0;
@@ -89,7 +89,7 @@ fn stream_of(read: &BufReader<OwnedReadHalf>) -> &UnixStream {
 /// The backend for the sandboxes of this process.
 #[derive(Clone)]
 struct InProcess {
-    supervisor: Arc<Supervisor>,
+    host: Arc<Host>,
     now: Arc<Mutex<Now>>,
     /// The number of running calls.
     calls: Arc<AtomicUsize>,
@@ -144,7 +144,7 @@ impl Backend for InProcess {
     async fn call(&self, tool: &str, input: Value) -> CallToolResult {
         let _counted = Counted::new(&self.calls);
         let offer = self.offer().await;
-        match self.supervisor.session(offer.offering.profiles.clone()).await {
+        match self.host.session(offer.offering.profiles.clone()).await {
             Ok(session) => mcp::reply(offer.catalog.call(&session, tool, input).await),
             Err(error) => mcp::reply(Err(error)),
         }

@@ -13,10 +13,12 @@
 //! | [`wire`] | the messages between commands and the supervisor |
 //! | [`client`] | connects commands to the supervisor, and starts it if necessary |
 //! | [`supervisor`] | the background process |
+//! | `host` | its sandboxes, which the connections share |
 //! | `mcp` | serves a client of the Model Context Protocol in the supervisor |
 
 pub mod client;
 mod descriptors;
+mod host;
 mod mcp;
 mod program;
 pub mod state;

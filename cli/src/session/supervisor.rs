@@ -9,17 +9,16 @@ use std::time::{Duration, Instant};
 
 use koze_core::sandbox::Status;
 use koze_core::tool::{All, Catalog};
-use koze_core::{
-    Code, Error, Profiles, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, Session, SessionId,
-};
+use koze_core::{Code, Error, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId};
 use koze_local::Local;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Mutex as AsyncMutex, watch};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::MissedTickBehavior;
 
+use super::host::Host;
 use super::program::{IDLE, READY, program};
 use super::state::State;
 use super::wire::{self, Act, Answer, Ask, Request};
@@ -57,17 +56,13 @@ pub fn run(state: &State, session: &SessionId) -> Result<()> {
     })?
 }
 
-pub(super) struct Supervisor {
+struct Supervisor {
     state: State,
-    id: SessionId,
-    provider: Local,
-    /// The session, with the profiles of the last call.
-    session: AsyncMutex<Option<(Profiles, Arc<Session<Local>>)>>,
+    host: Arc<Host>,
     calls: AtomicUsize,
     used: Mutex<Instant>,
     /// The socket's device and inode. Its path may belong to another supervisor by now.
     place: Option<(u64, u64)>,
-    retired: watch::Sender<bool>,
     idle: Duration,
 }
 
@@ -79,13 +74,10 @@ impl Supervisor {
         let told = std::env::var(IDLE).ok().and_then(|idle| idle.parse().ok());
         let supervisor = Supervisor {
             state: state.clone(),
-            id: session.clone(),
-            provider,
-            session: AsyncMutex::new(None),
+            host: Arc::new(Host::new(session.clone(), provider)),
             calls: AtomicUsize::new(0),
             used: Mutex::new(Instant::now()),
             place: place(state, session),
-            retired: watch::Sender::new(false),
             idle: told.map_or(IDLE_DEFAULT, Duration::from_millis),
         };
         Ok((Arc::new(supervisor), listener))
@@ -113,19 +105,14 @@ impl Supervisor {
 
     /// Removes the socket, so that new calls start a new supervisor.
     fn retire(&self) {
-        if !self.retired.send_replace(true) && self.is_found() {
-            let _ = fs::remove_file(self.state.socket(&self.id));
+        if !self.host.retire() && self.is_found() {
+            let _ = fs::remove_file(self.state.socket(&self.host.id));
         }
-    }
-
-    /// Waits until the supervisor is about to exit.
-    pub(super) async fn retiring(&self) {
-        let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
     }
 
     /// Returns whether the path still leads to this socket. The state directory may have been deleted.
     fn is_found(&self) -> bool {
-        self.place.is_some() && self.place == place(&self.state, &self.id)
+        self.place.is_some() && self.place == place(&self.state, &self.host.id)
     }
 
     async fn accepted<A>(self: &Arc<Self>, accepted: io::Result<(UnixStream, A)>) {
@@ -149,7 +136,7 @@ impl Supervisor {
     /// Returns whether to exit: on request, if no client can find the socket, or if no call arrived for a while and no
     /// sandbox runs.
     async fn needless(&self) -> bool {
-        if *self.retired.borrow() || !self.is_found() {
+        if self.host.is_retired() || !self.is_found() {
             return true;
         }
         let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +144,7 @@ impl Supervisor {
             return false;
         }
         // Do not wait for a registry that cannot be read.
-        let list = self.provider.list(&self.id).await.unwrap_or_default();
+        let list = self.host.provider.list(&self.host.id).await.unwrap_or_default();
         list.iter().all(|info| info.status == Status::Sleeping)
     }
 
@@ -194,7 +181,7 @@ impl Supervisor {
         let begun = wire::send(&mut *write.lock().await, &Answer::Begun).await;
         match ask {
             _ if begun.is_err() => None,
-            Ask::Serve { offering } => mcp::serve(Arc::clone(self), offering, read, write).await,
+            Ask::Serve { offering } => mcp::serve(Arc::clone(&self.host), offering, read, write).await,
             Ask::Do(act) => self.until_gone(act, read).await,
         }
     }
@@ -212,12 +199,12 @@ impl Supervisor {
         match act {
             Act::Call { profiles, toolset, tool, input } => {
                 let catalog = Catalog::<All>::select(&profiles, toolset.as_deref())?;
-                let session = self.session(profiles).await?;
+                let session = self.host.session(profiles).await?;
                 Ok(Answer::Replied(catalog.call(&session, &tool, input).await))
             }
             Act::Destroy { name } => {
-                let id = SandboxId { session: self.id.clone(), name: SandboxName::new(&name)? };
-                let there = self.provider.find(&id).await?;
+                let id = SandboxId { session: self.host.id.clone(), name: SandboxName::new(&name)? };
+                let there = self.host.provider.find(&id).await?;
                 there.ok_or_else(|| no_sandbox(&name))?.sandbox.destroy().await?;
                 Ok(Answer::Done)
             }
@@ -226,20 +213,6 @@ impl Supervisor {
                 Ok(Answer::Done)
             }
         }
-    }
-
-    /// Returns the session with these profiles. Its sandboxes are updated if the profiles changed.
-    pub(super) async fn session(&self, profiles: Profiles) -> Result<Arc<Session<Local>>> {
-        let mut known = self.session.lock().await;
-        if let Some((same, session)) = &*known
-            && *same == profiles
-        {
-            return Ok(Arc::clone(session));
-        }
-        self.provider.refresh(&self.id, &profiles).await?;
-        let session = Arc::new(Session::new(self.provider.clone(), self.id.clone(), profiles.clone()));
-        *known = Some((profiles, Arc::clone(&session)));
-        Ok(session)
     }
 }
 

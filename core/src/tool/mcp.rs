@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::agent::cut;
 use super::dialect::Definition;
-use super::{Content, Reply, text};
+use super::{Content, Family, Reply, text};
 use crate::error::{Code, Error, Result};
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
@@ -15,11 +15,27 @@ const LONGEST_TWICE: usize = 1 << 20;
 /// The longest result: the TypeScript SDK treats a message of more than 10 MB as the end of the server.
 const LONGEST: usize = 8 << 20;
 
-/// The instructions for a client's model.
-const INSTRUCTIONS: &str = "Tools for working in isolated Linux sandboxes. Each sandbox has its own files and \
-    processes, which \
-                            persist between calls. A sandbox is created when its name is first used; the default name is \
-                            `default`.";
+/// Returns the part of the instructions for a client's model that is about a family.
+fn instructions(family: Family) -> &'static str {
+    match family {
+        Family::Agent => {
+            "Tools for working in isolated Linux sandboxes. Each sandbox has its own files and processes, which persist \
+             between calls. A sandbox is created when its name is first used; the default name is `default`."
+        }
+        Family::Thread => {
+            "Tools for working in the isolated Linux sandbox of this conversation, which the first call creates. Its files \
+             persist between calls. Commands start in `/mnt/user-data/workspace`. The user's files are in \
+             `/mnt/user-data/uploads`; write results for the user to `/mnt/user-data/outputs`. File tools accept \
+             absolute paths below `/mnt/user-data` only."
+        }
+        Family::Workspace => {
+            "Tools for working in workspaces. A workspace is a directory of an isolated Linux sandbox, and its name is part \
+             of the names of its tools: `workspace__NAME__OPERATION`. The first call opens it. Relative paths start at \
+             its directory, and its files persist between calls."
+        }
+        _ => "Tools for working in isolated Linux sandboxes.",
+    }
+}
 
 /// What happens to the files of a sandbox when it goes to sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +46,8 @@ pub enum Files {
     Lost,
 }
 
-/// Returns how a server of tools introduces itself and its sandboxes.
-pub fn server(files: Files) -> InitializeResult {
+/// Returns how a server introduces itself and the sandboxes of its families.
+pub fn server(families: &[Family], files: Files) -> InitializeResult {
     let asleep = match files {
         Files::Kept => "An idle sandbox goes to sleep: its processes end, and its files are kept.",
         Files::Lost => {
@@ -39,11 +55,12 @@ pub fn server(files: Files) -> InitializeResult {
              somewhere else."
         }
     };
+    let texts: Vec<&str> = families.iter().map(|family| instructions(*family)).chain([asleep]).collect();
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(ToolsCapability::default());
     InitializeResult::new(capabilities)
         .with_server_info(Implementation::new("koze", env!("CARGO_PKG_VERSION")))
-        .with_instructions(format!("{INSTRUCTIONS} {asleep}"))
+        .with_instructions(texts.join(" "))
 }
 
 /// Returns the definitions of tools.
@@ -139,8 +156,26 @@ mod tests {
 
     #[test]
     fn the_fate_of_files_is_documented() {
-        let said = |files| server(files).instructions.unwrap();
+        let said = |files| server(&[Family::Agent], files).instructions.unwrap();
         assert!(said(Files::Kept).contains("its files are kept"));
         assert!(said(Files::Lost).contains("its files are deleted"));
+    }
+
+    #[test]
+    fn instructions_describe_the_families_served() {
+        let said = |families: &[Family]| server(families, Files::Kept).instructions.unwrap();
+        let marks = [
+            (Family::Agent, "the default name is `default`"),
+            (Family::Thread, "/mnt/user-data"),
+            (Family::Workspace, "workspace__NAME__"),
+        ];
+        for family in Family::ALL {
+            assert!(marks.iter().any(|(known, _)| *known == family), "{family} has no instructions");
+            for (other, mark) in marks {
+                assert_eq!(said(&[family]).contains(mark), family == other, "{family}: {mark}");
+            }
+        }
+        let both = said(&[Family::Agent, Family::Workspace]);
+        assert!(both.contains(marks[0].1) && both.contains(marks[2].1), "{both}");
     }
 }

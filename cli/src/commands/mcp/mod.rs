@@ -31,7 +31,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
         Supervised { client, project: Arc::new(Project::new(args.session.clone(), args.tools.clone())?) };
     let done = local_session::wait(async {
         match listen {
-            Some(listen) => http::serve(Server(backend), listen).await,
+            Some(listen) => http::serve(server(backend), listen).await,
             None => on_stdio(backend).await,
         }
     })?;
@@ -49,7 +49,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
 async fn on_stdio(backend: Supervised) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("cannot read from the client: {error}");
     let Some(streams) = Streams::standard().map_err(failed)? else {
-        return stdio::serve_blocking(Server(backend)).await;
+        return stdio::serve_blocking(server(backend)).await;
     };
     let begin = match backend.client.serve_mcp(&streams, || backend.project.now().offering.clone()).await {
         Ok(Served::ToItsEnd(done)) => return done,
@@ -57,5 +57,10 @@ async fn on_stdio(backend: Supervised) -> Result<(), String> {
         // The client learns about it with each call.
         Err(_) => Begin::Anew,
     };
-    stdio::serve(Server(backend), streams, begin).await
+    stdio::serve(server(backend), streams, begin).await
+}
+
+fn server(backend: Supervised) -> Server<Supervised> {
+    let offer = backend.project.now();
+    Server::new(backend, &offer)
 }

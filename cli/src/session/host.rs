@@ -1,0 +1,50 @@
+//! The sandboxes of a supervisor, which its connections share.
+
+use std::sync::Arc;
+
+use koze_core::{Profiles, Result, Session, SessionId};
+use koze_local::Local;
+use tokio::sync::{Mutex, watch};
+
+pub(super) struct Host {
+    pub(super) id: SessionId,
+    pub(super) provider: Local,
+    /// The session, with the profiles of the last call.
+    session: Mutex<Option<(Profiles, Arc<Session<Local>>)>>,
+    retired: watch::Sender<bool>,
+}
+
+impl Host {
+    pub(super) fn new(id: SessionId, provider: Local) -> Self {
+        Host { id, provider, session: Mutex::new(None), retired: watch::Sender::new(false) }
+    }
+
+    /// Announces that the supervisor is about to exit. Returns whether it was announced before.
+    pub(super) fn retire(&self) -> bool {
+        self.retired.send_replace(true)
+    }
+
+    /// Returns whether the supervisor is about to exit.
+    pub(super) fn is_retired(&self) -> bool {
+        *self.retired.borrow()
+    }
+
+    /// Waits until the supervisor is about to exit.
+    pub(super) async fn retiring(&self) {
+        let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
+    }
+
+    /// Returns the session with these profiles. Its sandboxes are updated if the profiles changed.
+    pub(super) async fn session(&self, profiles: Profiles) -> Result<Arc<Session<Local>>> {
+        let mut known = self.session.lock().await;
+        if let Some((same, session)) = &*known
+            && *same == profiles
+        {
+            return Ok(Arc::clone(session));
+        }
+        self.provider.refresh(&self.id, &profiles).await?;
+        let session = Arc::new(Session::new(self.provider.clone(), self.id.clone(), profiles.clone()));
+        *known = Some((profiles, Arc::clone(&session)));
+        Ok(session)
+    }
+}
