@@ -103,7 +103,7 @@ pub trait Sandbox: Clone + MaybeSend + MaybeSync + 'static {
     /// Lists a directory in no particular order, without `.` and `..`.
     fn list(&self, path: Place<'_>) -> impl Future<Output = Result<Vec<Entry>>> + MaybeSend;
 
-    /// Returns the kind, size and mode of a path. Does not follow a symbolic link in the last component.
+    /// Returns the metadata of a path. Does not follow a symbolic link in the last component.
     fn stat(&self, path: Place<'_>) -> impl Future<Output = Result<Stat>> + MaybeSend;
 
     /// Creates a directory and its parents. Succeeds if the directory already exists.

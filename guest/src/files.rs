@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -297,6 +298,9 @@ fn walk<E: From<Fault>>(
     Ok(None)
 }
 
+/// The largest integer that JavaScript represents exactly, as it does all smaller ones.
+const LARGEST_INTEGER: i64 = (1 << 53) - 1;
+
 /// Describes a path.
 pub(crate) fn stat(place: &Place) -> Result<Stat, Fault> {
     let at = place::resolve(place, false)?;
@@ -312,7 +316,29 @@ fn metadata(stat: &rustix::fs::Stat, link: Option<String>) -> Stat {
         FileType::Symlink => Kind::Link(link.unwrap_or_default()),
         _ => Kind::Other,
     };
-    Stat { kind, size: u64::try_from(stat.st_size).unwrap_or(0), mode: stat.st_mode & 0o7777 }
+    Stat {
+        kind,
+        size: u64::try_from(stat.st_size).unwrap_or(0),
+        mode: stat.st_mode & 0o7777,
+        mtime: Some(mtime(stat)),
+        version: Some(version(stat)),
+    }
+}
+
+/// Returns the time of the last change of the content, in milliseconds since the epoch. A program can set it to any value.
+fn mtime(stat: &rustix::fs::Stat) -> i64 {
+    let milliseconds = stat.st_mtime_nsec.cast_signed() / 1_000_000;
+    let mtime = stat.st_mtime.saturating_mul(1000).saturating_add(milliseconds);
+    mtime.clamp(-LARGEST_INTEGER, LARGEST_INTEGER)
+}
+
+/// Returns a number for a state of a file. Programs can set the time of the content, but not that of the metadata, which
+/// every change moves, within the precision of the kernel's clock.
+fn version(stat: &rustix::fs::Stat) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (stat.st_ino, stat.st_size, stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec)
+        .hash(&mut hasher);
+    hasher.finish() >> 12
 }
 
 /// Creates a directory and its parents.

@@ -49,6 +49,11 @@ pub struct Stat {
     pub size: u64,
     /// Its permission bits.
     pub mode: u32,
+    /// When its content last changed, in milliseconds since the epoch. Unknown if the guest or class is older than this
+    /// field.
+    pub mtime: Option<i64>,
+    /// A number that changes when its content or metadata does, or another file takes its place. Unknown as above.
+    pub version: Option<u64>,
 }
 
 /// An entry of a directory.

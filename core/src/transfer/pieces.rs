@@ -50,10 +50,8 @@ async fn entries<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<Vec<(Strin
     let mut stat = sandbox.stat(place).await?;
     if let Kind::Link(_) = stat.kind {
         stat = match sandbox.list(place).await {
-            Ok(_) => Stat { kind: Kind::Directory, size: 0, mode: 0o755 },
-            Err(error) if error.code == Code::NotADirectory => {
-                Stat { kind: Kind::File, size: 0, mode: 0o644 }
-            }
+            Ok(_) => Stat { kind: Kind::Directory, mode: 0o755, ..stat },
+            Err(error) if error.code == Code::NotADirectory => Stat { kind: Kind::File, mode: 0o644, ..stat },
             Err(error) => return Err(error),
         };
     }

@@ -60,6 +60,9 @@ pub struct FileStat {
     pub kind: FileKind,
     /// Its size in bytes.
     pub size: u64,
+    /// When its content last changed, in milliseconds since the epoch. Unknown if the sandbox runs an older version of koze.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtime: Option<i64>,
 }
 
 impl<S: Sandbox> WorkspaceFs<S> {
@@ -187,14 +190,14 @@ impl<S: Sandbox> WorkspaceFs<S> {
         self.confined(&path, grep::run(&self.sandbox, &self.root, &path, grep).await)
     }
 
-    /// Returns the kind and size of a path. Does not follow a symbolic link in the last component.
+    /// Returns the kind, size and time of the last change of a path. Does not follow a symbolic link in the last component.
     ///
     /// # Errors
     /// As [`WorkspaceFs::read`].
     pub async fn stat(&self, path: &str) -> Result<FileStat> {
         let path = self.absolute(path)?;
         let stat = self.confined(&path, self.sandbox.stat(self.at(&path)).await)?;
-        Ok(FileStat { kind: kind(&stat.kind), size: stat.size, path })
+        Ok(FileStat { kind: kind(&stat.kind), size: stat.size, mtime: stat.mtime, path })
     }
 
     /// Creates a directory. With `recursive`, also creates its parents, and succeeds if it exists.

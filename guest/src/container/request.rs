@@ -472,11 +472,14 @@ mod tests {
         assert_eq!(to_value(Answer::Ok(Done::Nothing {})).unwrap(), json!({"ok": {}}));
         let failed = Answer::Failed(Fault::new(Code::NotFound, "…"));
         assert_eq!(to_value(failed).unwrap(), json!({"failed": {"why": "not_found", "text": "…"}}));
-        let link = Stat { kind: Kind::Link("y".into()), size: 1, mode: 0o777 };
-        let stat = json!({"kind": "link", "target": "y", "size": 1, "mode": 0o777});
+        let link =
+            Stat { kind: Kind::Link("y".into()), size: 1, mode: 0o777, mtime: Some(7), version: Some(8) };
+        let stat = json!({"kind": "link", "target": "y", "size": 1, "mode": 0o777, "mtime": 7, "version": 8});
         assert_eq!(to_value(Answer::Ok(Done::Stat(link.clone()))).unwrap(), json!({ "ok": stat }));
         let file = Stat { kind: Kind::File, ..link };
-        let entry = json!({"name": "x", "kind": "file", "target": null, "size": 1, "mode": 0o777});
+        let entry = json!({
+            "name": "x", "kind": "file", "target": null, "size": 1, "mode": 0o777, "mtime": 7, "version": 8
+        });
         assert_eq!(to_value(Listed { name: "x", stat: &file }).unwrap(), entry);
     }
 }

@@ -108,8 +108,20 @@ fn list_and_stat() {
     assert_eq!(*link, (&json!("link"), &json!("link"), &json!("nowhere at \"all\"")));
     assert_eq!(*other, (&json!("other"), &json!("other"), &Value::Null));
     assert_eq!((&entries[1]["size"], &entries[1]["mode"]), (&json!(3), &json!(0o4640)));
-    let stat = client.ok(&json!({ "stat": at(&stage.path("file")) }));
+    let mut stat = client.ok(&json!({ "stat": at(&stage.path("file")) }));
+    let removed = stat.as_object_mut().map(|stat| (stat.remove("mtime"), stat.remove("version")));
     assert_eq!(stat, json!({ "kind": "file", "target": null, "size": 3, "mode": 0o4640 }));
+    let (mtime, version) = removed.unwrap();
+    let modified = std::fs::metadata(stage.path("file")).unwrap().modified().unwrap();
+    let since = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    assert_eq!(mtime, Some(json!(u64::try_from(since).unwrap())));
+    assert!(version.as_ref().and_then(Value::as_u64).is_some_and(|version| version < 1 << 53));
+    let times =
+        fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH - std::time::Duration::from_millis(1500));
+    fs::File::open(stage.path("file")).unwrap().set_times(times).unwrap();
+    let earlier = client.ok(&json!({ "stat": at(&stage.path("file")) }));
+    assert_eq!(earlier["mtime"], -1500);
+    assert_ne!(Some(&earlier["version"]), version.as_ref());
     let stat = client.ok(&json!({ "stat": at(&stage.path("link")) }));
     assert_eq!((&stat["kind"], &stat["target"]), (&json!("link"), &json!("nowhere at \"all\"")));
 }

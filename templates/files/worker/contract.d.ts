@@ -760,7 +760,15 @@ size: number,
 /**
  * Its permission bits.
  */
-mode: number, };
+mode: number, 
+/**
+ * When its content last changed, in milliseconds since the epoch. Older classes do not return it.
+ */
+mtime?: number, 
+/**
+ * A number of at most 52 bits that changes when its content or metadata does. Older classes do not return it.
+ */
+version?: number, };
 
 /**
  * The state of a sandbox.

@@ -359,10 +359,12 @@ export function known(error) {
 }
 
 /** @param {any} found @returns {koze.Stat} */
-function stat({ kind, target, size, mode }) {
+function stat({ kind, target, size, mode, mtime, version }) {
   const link = kind === "link";
   const known = link || kind === "file" || kind === "directory" ? kind : "other";
-  return { kind: known, target: link ? String(target) : null, size: whole(size), mode: whole(mode) };
+  // An older guest sends neither.
+  const optional = { ...(mtime !== undefined && { mtime: whole(mtime) }), ...(version !== undefined && { version: whole(version) }) };
+  return { kind: known, target: link ? String(target) : null, size: whole(size), mode: whole(mode), ...optional };
 }
 
 /** @param {any} found @returns {koze.Edited} */

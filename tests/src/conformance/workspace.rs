@@ -166,8 +166,12 @@ fn ls(session: &Session) {
 
 fn stat(session: &Session) {
     write(session, "f", "123");
-    let told = ok(session, "stat", json!({ "path": "f" }));
+    let mut told = ok(session, "stat", json!({ "path": "f" }));
+    let mtime = told.as_object_mut().and_then(|told| told.remove("mtime"));
     assert_eq!(told, json!({ "path": "/workspace/f", "type": "file", "size": 3 }));
+    // In milliseconds: between 2020 and 2200.
+    let mtime = mtime.and_then(|mtime| mtime.as_i64()).unwrap();
+    assert!((1_577_836_800_000..7_258_118_400_000).contains(&mtime), "{mtime}");
     assert_eq!(ok(session, "stat", json!({ "path": "." }))["type"], "directory");
     assert!(err(session, "stat", json!({ "path": "missing" })).starts_with("not_found: "));
 }
@@ -305,7 +309,9 @@ fn run(session: &Session) {
     let failed = session.call("workspace__open__run", json!({ "command": "exit 3" }));
     let told: Value = serde_json::from_str(&failed.content).expect("JSON");
     assert!(failed.is_error && told["exit_code"] == 3, "{told}");
-    session.ok("workspace__open__run", json!({ "command": "echo 1 > f" }));
+    session.ok("workspace__open__run", json!({ "command": "echo 1 > f; touch -d @1000000000.5 f" }));
+    let told = session.ok("workspace__open__stat", json!({ "path": "f" }));
+    assert_eq!(told["mtime"], 1_000_000_000_500_i64);
     assert_eq!(session.ok("workspace__open__read_file", json!({ "path": "f" }))["content"], "1\n");
     let elsewhere = err(session, "read_file", json!({ "path": "f" }));
     assert!(elsewhere.starts_with("not_found: "), "each workspace has its own sandbox: {elsewhere}");

@@ -22,12 +22,18 @@ const NAME: usize = 255;
 pub(super) struct Tree {
     /// The nodes by path, without links, `.` and `..`. The root is the empty path.
     nodes: BTreeMap<String, Node>,
+    /// The number of changes so far.
+    changes: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Node {
     mode: u32,
     what: What,
+    /// When its content changed, in milliseconds since the epoch.
+    mtime: i64,
+    /// The number of the change that made it as it is.
+    version: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -40,7 +46,7 @@ enum What {
 impl Tree {
     /// Creates a file system.
     pub(super) fn new() -> Self {
-        let directory = Node { mode: 0o755, what: What::Directory };
+        let directory = Node { mode: 0o755, what: What::Directory, mtime: clock(), version: 0 };
         let paths = [
             "",
             "/home",
@@ -53,7 +59,14 @@ impl Tree {
             "/tmp",
             "/workspace",
         ];
-        Tree { nodes: paths.into_iter().map(|path| (path.to_owned(), directory.clone())).collect() }
+        let nodes = paths.into_iter().map(|path| (path.to_owned(), directory.clone())).collect();
+        Tree { nodes, changes: 0 }
+    }
+
+    /// Stores a new or changed node.
+    fn put(&mut self, path: String, mode: u32, what: What) {
+        self.changes += 1;
+        self.nodes.insert(path, Node { mode, what, mtime: clock(), version: self.changes });
     }
 
     pub(super) fn read(&self, place: Place, offset: u64, limit: u64) -> Result<Piece> {
@@ -66,7 +79,7 @@ impl Tree {
     pub(super) fn write(&mut self, place: Place, bytes: &[u8], how: Write) -> Result<u64> {
         let path = self.resolve(place, true)?;
         let before = match self.nodes.get(&path) {
-            Some(Node { what: What::File(before), mode }) => Some((before.clone(), *mode)),
+            Some(Node { what: What::File(before), mode, .. }) => Some((before.clone(), *mode)),
             Some(_) => return Err(is_directory(place)),
             None => None,
         };
@@ -82,7 +95,7 @@ impl Tree {
         self.parents(&path, place)?;
         content.extend_from_slice(bytes);
         let size = content.len() as u64;
-        self.nodes.insert(path, Node { mode, what: What::File(content) });
+        self.put(path, mode, What::File(content));
         Ok(size)
     }
 
@@ -130,7 +143,7 @@ impl Tree {
             Some(_) => Err(exists(place)),
             None => {
                 self.parents(&path, place)?;
-                self.nodes.insert(path, Node { mode: 0o755, what: What::Directory });
+                self.put(path, 0o755, What::Directory);
                 Ok(())
             }
         }
@@ -142,14 +155,15 @@ impl Tree {
             return Err(exists(place));
         }
         self.parents(&path, place)?;
-        self.nodes.insert(path, Node { mode: 0o777, what: What::Link(target.to_owned()) });
+        self.put(path, 0o777, What::Link(target.to_owned()));
         Ok(())
     }
 
     pub(super) fn set_mode(&mut self, place: Place, mode: u32) -> Result<()> {
         let path = self.resolve(place, true)?;
         let node = self.nodes.get_mut(&path).ok_or_else(|| not_found(place))?;
-        node.mode = mode & 0o7777;
+        self.changes += 1;
+        (node.mode, node.version) = (mode & 0o7777, self.changes);
         Ok(())
     }
 
@@ -230,7 +244,7 @@ impl Tree {
                 Some(What::Directory) => {}
                 Some(_) => return Err(not_a_directory(place)),
                 None => {
-                    self.nodes.insert(parent.to_owned(), Node { mode: 0o755, what: What::Directory });
+                    self.put(parent.to_owned(), 0o755, What::Directory);
                 }
             }
         }
@@ -296,7 +310,12 @@ fn stat(node: &Node) -> Stat {
         What::Directory => (Kind::Directory, 0),
         What::Link(target) => (Kind::Link(target.clone()), target.len()),
     };
-    Stat { kind, size: size as u64, mode: node.mode }
+    Stat { kind, size: size as u64, mode: node.mode, mtime: Some(node.mtime), version: Some(node.version) }
+}
+
+/// Returns the milliseconds since the epoch.
+fn clock() -> i64 {
+    crate::time::now().cast_signed()
 }
 
 fn not_found(place: Place) -> Error {

@@ -131,7 +131,8 @@ pub(super) struct Stat;
 
 impl Operation for Stat {
     const NAME: &'static str = "stat";
-    const DESCRIPTION: &'static str = "Describe a file or directory. Returns path, type (file, directory, symlink or other) and size in bytes. Does not follow a symbolic link.";
+    const DESCRIPTION: &'static str = "Describe a file or directory. Returns path, type (file, directory, symlink or other), \
+        size in bytes, and mtime, the time of the last change in milliseconds since the epoch. Does not follow a symbolic link.";
     const CAPABILITY: Capability = Capability::Fs;
     type Input = Path;
 

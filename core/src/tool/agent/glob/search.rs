@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn file(name: String) -> Entry {
-        Entry { name, stat: Stat { kind: Kind::File, size: 0, mode: 0o644 } }
+        Entry { name, stat: Stat { kind: Kind::File, size: 0, mode: 0o644, mtime: None, version: None } }
     }
 
     /// Runs a future next to a task that is always ready, and returns how often that task ran.
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(runtime.block_on(looked).unwrap_err().code, Code::TooLarge);
         let mut search = Search::new(matcher("*"));
         search.waiting = WAITING;
-        let stat = Stat { kind: Kind::Directory, size: 0, mode: 0o755 };
+        let stat = Stat { kind: Kind::Directory, size: 0, mode: 0o755, mtime: None, version: None };
         let looked = search.look(String::new(), vec![Entry { name: "a".into(), stat }]);
         assert_eq!(runtime.block_on(looked).unwrap_err().code, Code::TooLarge);
     }
