@@ -15,7 +15,6 @@ mod files;
 pub mod message;
 #[cfg(target_os = "linux")]
 mod net;
-pub mod output;
 #[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
@@ -35,5 +34,6 @@ mod terminal;
 #[cfg(target_os = "linux")]
 pub mod tree;
 
+pub use koze_protocol::output;
 #[cfg(target_os = "linux")]
 pub use serve::serve;

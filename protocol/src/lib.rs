@@ -11,6 +11,7 @@ mod family;
 mod files;
 #[cfg(feature = "text")]
 pub mod lines;
+pub mod output;
 
 pub use code::Code;
 pub use family::Family;
