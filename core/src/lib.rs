@@ -6,6 +6,7 @@
 //! | module | job |
 //! |---|---|
 //! | [`sandbox`] | the operations of a sandbox |
+//! | [`progress`] | what a tool call reports while it runs |
 //! | [`provider`] | opens sandboxes; the provider in memory |
 //! | [`contract`] | the methods of a sandbox's Durable Object, as data |
 //! | [`session`], [`handle`] | a session with its sandboxes, and a handle to one of them |
@@ -24,6 +25,7 @@ mod observed;
 #[doc(hidden)]
 pub mod path;
 pub mod profiles;
+pub mod progress;
 pub mod provider;
 mod run;
 pub mod sandbox;
@@ -43,6 +45,7 @@ pub use error::{Code, Error, Result};
 pub use handle::Handle;
 pub use id::{SandboxId, SandboxName, SessionId};
 pub use profiles::Profiles;
+pub use progress::Progress;
 pub use provider::Provider;
 pub use run::{Outcome, Run};
 pub use sandbox::Sandbox;

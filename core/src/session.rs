@@ -12,6 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 use crate::observed::{Lifecycle, Observed};
 use crate::profiles::Profiles;
+use crate::progress::Progress;
 use crate::provider::{Hibernated, Info, Opened, Profile, Provider, Settings};
 use crate::sandbox::{Sandbox, Status};
 use crate::trace::within;
@@ -30,6 +31,8 @@ pub struct Session<P> {
     family: Option<Family>,
     max_sandboxes: usize,
     workspaces: Arc<workspace::Registry>,
+    /// Receives what the tools report while they run, if anything does.
+    progress: Option<Progress>,
 }
 
 #[derive(Debug)]
@@ -78,7 +81,14 @@ impl<P: Provider> Session<P> {
         let (profiles, making, observed) = (Arc::new(profiles), AsyncMutex::default(), Mutex::default());
         let shared = Shared { provider, id, profiles: Arc::clone(&profiles), making, observed };
         let workspaces = Arc::new(workspace::Registry::new(workspace::MAX_OPENS));
-        Session { shared: Arc::new(shared), profiles, family: None, max_sandboxes: MAX_SANDBOXES, workspaces }
+        Session {
+            shared: Arc::new(shared),
+            profiles,
+            family: None,
+            max_sandboxes: MAX_SANDBOXES,
+            workspaces,
+            progress: None,
+        }
     }
 
     /// Sets the maximum number of sandboxes.
@@ -94,6 +104,16 @@ impl<P: Provider> Session<P> {
     #[must_use]
     pub fn with_max_opens(self, opens: usize) -> Self {
         Session { workspaces: Arc::new(workspace::Registry::new(opens)), ..self }
+    }
+
+    /// Returns the same session, whose tools report what their programs print while they run.
+    #[must_use]
+    pub fn with_progress(self, progress: Progress) -> Self {
+        Session { progress: Some(progress), ..self }
+    }
+
+    pub(crate) fn progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
     }
 
     /// Returns the workspaces of the session: those that its profiles declare.
@@ -309,6 +329,13 @@ impl<P> Clone for Session<P> {
     fn clone(&self) -> Self {
         let (shared, profiles) = (Arc::clone(&self.shared), Arc::clone(&self.profiles));
         let workspaces = Arc::clone(&self.workspaces);
-        Session { shared, profiles, family: self.family, max_sandboxes: self.max_sandboxes, workspaces }
+        Session {
+            shared,
+            profiles,
+            family: self.family,
+            max_sandboxes: self.max_sandboxes,
+            workspaces,
+            progress: self.progress.clone(),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::error::{Code, Error, Result};
-use crate::sandbox::{Command, Output, Sandbox};
+use crate::sandbox::{Command, Output, Program, Sandbox};
 use crate::trace::within;
 
 /// The maximum number of bytes of each stream that a model gets.
@@ -53,31 +53,50 @@ async fn with_shell<S: Sandbox>(
     working_dir: &str,
     timeout: Duration,
 ) -> Result<Output> {
-    // Without `--`, a command that begins with a dash would be read as options. The argument after it is the name that
-    // the shell uses for itself in messages.
-    let with = |path: &str, options: &[&str], name: &str| Command {
-        argv: [&[path], options, &["-c", "--", command, name], arguments]
-            .concat()
-            .into_iter()
-            .map(str::to_owned)
-            .collect(),
-        working_dir: working_dir.to_owned(),
-        env: Vec::new(),
-        timeout,
-        max_output: MAX_OUTPUT,
-    };
-    for path in BASH {
-        match sandbox.exec(with(path, &["--noprofile", "--norc"], "bash")).await {
-            // The image has no bash. If it is the working directory that is missing, sh reports that too.
-            Err(error) if error.code == Code::NotFound => {}
+    let mut last = None;
+    for argv in shells(command, arguments) {
+        let (working_dir, env) = (working_dir.to_owned(), Vec::new());
+        let command = Command { argv, working_dir, env, timeout, max_output: MAX_OUTPUT };
+        match sandbox.exec(command).await {
+            // The image has no such shell. If it is the working directory that is missing, sh reports that too.
+            Err(error) if error.code == Code::NotFound => last = Some(error),
             ran => return ran,
         }
     }
-    sandbox.exec(with(SH, &[], "sh")).await
+    Err(last.expect("there is at least one shell"))
+}
+
+/// Starts a command in the same way as a process.
+pub(crate) async fn start<S: Sandbox>(
+    sandbox: &S,
+    command: &str,
+    arguments: &[&str],
+    working_dir: &str,
+) -> Result<S::Process> {
+    let mut last = None;
+    for argv in shells(command, arguments) {
+        match sandbox.start(Program::new(argv, working_dir)).await {
+            Err(error) if error.code == Code::NotFound => last = Some(error),
+            started => return started,
+        }
+    }
+    Err(last.expect("there is at least one shell"))
+}
+
+/// Returns the ways to run a command: with bash at its possible paths, and with sh, which every image has.
+fn shells(command: &str, arguments: &[&str]) -> impl Iterator<Item = Vec<String>> {
+    // Without `--`, a command that begins with a dash would be read as options. The argument after it is the name that
+    // the shell uses for itself in messages.
+    let with = move |path: &str, options: &[&str], name: &str| -> Vec<String> {
+        let argv = [&[path], options, &["-c", "--", command, name], arguments].concat();
+        argv.into_iter().map(str::to_owned).collect()
+    };
+    let bash = BASH.iter().map(move |path| with(path, &["--noprofile", "--norc"], "bash"));
+    bash.chain(std::iter::once(with(SH, &[], "sh")))
 }
 
 /// Drops the directories that the user could put programs into from `PATH`, and runs its argument.
-const CLEAN_PATH: &str = include_str!("shell/clean_path.sh");
+pub(crate) const CLEAN_PATH: &str = include_str!("shell/clean_path.sh");
 
 /// Runs a command in the same way, on a `PATH` without the directories that its user can write to. If the user can write to
 /// all of them, as root can, `PATH` stays as it is.

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::{MaybeSend, MaybeSync};
+use crate::detach::detach;
 use crate::error::{Code, Error, Result};
 
 /// The smallest and the largest buffer of a process, in bytes.
@@ -56,6 +57,34 @@ pub trait Process: Clone + MaybeSend + MaybeSync + 'static {
 
     /// Waits until it has ended, for `timeout` at most. Does not wait for processes that it left in the background.
     fn wait(&self, timeout: Duration) -> impl Future<Output = Result<Option<Exit>>> + MaybeSend;
+
+    /// Waits until it has ended. Kills it, as [`Signal::Kill`] does, if the timeout expires, or if the caller stops waiting
+    /// earlier. Returns `None` after a timeout.
+    fn supervise(&self, timeout: Duration) -> impl Future<Output = Result<Option<Exit>>> + MaybeSend {
+        async move {
+            let mut kill = KillOnDrop(Some(self.clone()));
+            let exit = self.wait(timeout).await?;
+            kill.0 = None;
+            if exit.is_none() {
+                self.signal(Signal::Kill).await?;
+            }
+            Ok(exit)
+        }
+    }
+}
+
+/// Kills a process when it is dropped.
+struct KillOnDrop<P: Process>(Option<P>);
+
+impl<P: Process> Drop for KillOnDrop<P> {
+    fn drop(&mut self) {
+        if let Some(process) = self.0.take() {
+            detach(async move {
+                // A process that cannot be reached has ended with its sandbox.
+                let _ = process.signal(Signal::Kill).await;
+            });
+        }
+    }
 }
 
 /// The ID of a process. Providers choose IDs at random, and never reuse one.

@@ -44,7 +44,7 @@ pub use self::limits::OpenLimits;
 pub use self::open::Workspace;
 pub(crate) use self::registry::{MAX_OPENS, Registry};
 pub use self::registry::{Phase, WorkspaceState, Workspaces};
-pub use self::shell::{Ran, WorkspaceShell};
+pub use self::shell::{Ran, RunEvent, WorkspaceShell};
 use crate::error::Error;
 
 /// What a workspace can be used for.

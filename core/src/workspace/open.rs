@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Capability, Result, WorkspaceConfig, WorkspaceFailed, WorkspaceFs, WorkspaceShell};
 use crate::error::{Code, Error};
 use crate::id::SandboxId;
+use crate::progress::Progress;
 use crate::sandbox::Sandbox;
 
 /// An open workspace. A clone is the same one.
@@ -14,6 +15,8 @@ pub struct Workspace<S> {
     id: SandboxId,
     fs: WorkspaceFs<S>,
     shell: WorkspaceShell<S>,
+    /// Receives what the programs of a tool print, if anything does.
+    progress: Option<Progress>,
 }
 
 impl<S: Sandbox> Workspace<S> {
@@ -25,7 +28,16 @@ impl<S: Sandbox> Workspace<S> {
             config.shell.clone().unwrap_or_default(),
             config.dir.as_str().into(),
         );
-        Workspace { config, id, fs, shell }
+        Workspace { config, id, fs, shell, progress: None }
+    }
+
+    /// Returns the same workspace for a tool call that reports its progress.
+    pub(crate) fn reporting(self, progress: Option<&Progress>) -> Self {
+        Workspace { progress: progress.cloned(), ..self }
+    }
+
+    pub(crate) fn progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
     }
 
     /// Returns its name.

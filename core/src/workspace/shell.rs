@@ -2,10 +2,12 @@
 
 mod allow;
 mod lexical;
+mod stream;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::stream::RunEvent;
 use super::ShellConfig;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::{Output, Sandbox};
@@ -46,6 +48,20 @@ impl<S: Sandbox> WorkspaceShell<S> {
     /// [`Code::PermissionDenied`] if the command runs a program that is not on the allowlist, [`Code::InvalidInput`] if that
     /// cannot be determined, or if the timeout is longer than the configuration allows, and the errors of the sandbox.
     pub async fn run(&self, command: &str, timeout: Option<Duration>) -> Result<Ran> {
+        let timeout = self.admit(command, timeout)?;
+        let start = Start::now();
+        let output = match &self.config.allow {
+            None => shell::run(&self.sandbox, command, &self.dir, timeout).await?,
+            Some(programs) => {
+                allow::check(command, programs)?;
+                shell::run_on_clean_path(&self.sandbox, command, &self.dir, timeout).await?
+            }
+        };
+        Ok(Ran { output, duration_ms: millis(start.elapsed()) })
+    }
+
+    /// Checks a command and its timeout. Returns the timeout.
+    fn admit(&self, command: &str, timeout: Option<Duration>) -> Result<Duration> {
         let most = self.config.max_duration;
         let timeout = timeout.unwrap_or(most);
         if timeout > most {
@@ -56,14 +72,6 @@ impl<S: Sandbox> WorkspaceShell<S> {
             return Err(Error::new(Code::InvalidInput, message));
         }
         shell::check(command)?;
-        let start = Start::now();
-        let output = match &self.config.allow {
-            None => shell::run(&self.sandbox, command, &self.dir, timeout).await?,
-            Some(programs) => {
-                allow::check(command, programs)?;
-                shell::run_on_clean_path(&self.sandbox, command, &self.dir, timeout).await?
-            }
-        };
-        Ok(Ran { output, duration_ms: millis(start.elapsed()) })
+        Ok(timeout)
     }
 }

@@ -23,6 +23,7 @@ mod program;
 mod server;
 mod sight;
 mod stage;
+mod streaming;
 mod tools;
 mod transfer;
 
@@ -107,6 +108,7 @@ fn main() -> ExitCode {
         preview::TESTS,
         processes::TESTS,
         tools::TESTS,
+        streaming::TESTS,
         api::TESTS,
         agent::TESTS,
         transfer::TESTS,

@@ -145,7 +145,7 @@ impl ToolFamily for WorkspaceTools {
             return Err(unknown_tool(name, &names));
         };
         let workspace = session.workspaces().get(&config.name).await?;
-        operate(&workspace, operation, input).await
+        operate(&workspace.reporting(session.progress()), operation, input).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! `run`.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -53,7 +54,21 @@ impl Operation for Run {
             Some(timeout) => Some(Duration::from_millis(input::within("timeout_ms", timeout, 1..=600_000)?)),
             None => None,
         };
-        let ran = workspace.shell()?.run(&input.command, timeout).await?;
+        let shell = workspace.shell()?;
+        let ran = match workspace.progress() {
+            None => shell.run(&input.command, timeout).await?,
+            Some(progress) => {
+                let report = |chunk| {
+                    let progress = progress.clone();
+                    async move {
+                        progress.report(chunk).await;
+                        Ok::<_, Infallible>(())
+                    }
+                };
+                // On the heap, because every layer of futures counts towards the compiler's recursion limit.
+                Box::pin(shell.run_streaming(&input.command, timeout, report)).await?
+            }
+        };
         let output = ran.output;
         let (stdout, binary_out) = input::text(output.stdout);
         let (stderr, binary_err) = input::text(output.stderr);
