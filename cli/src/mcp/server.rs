@@ -1,15 +1,20 @@
 //! The MCP server, backed by the sandboxes of a session.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use koze_core::progress::{self, Event, Progress, Texts};
+use koze_core::sandbox::process::Chunk;
 use koze_core::tool::{All, Catalog, Family, mcp};
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, InitializeResult, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, Tool,
+    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
@@ -26,8 +31,14 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     /// Returns the current offer.
     fn offer(&self) -> impl Future<Output = Arc<Offer>> + Send;
 
-    /// Calls a tool. Dropping the future cancels the call.
-    fn call(&self, tool: &str, input: Value) -> impl Future<Output = CallToolResult> + Send;
+    /// Calls a tool, which reports what its programs print to `progress`, if it is given. Dropping the future cancels the
+    /// call.
+    fn call(
+        &self,
+        tool: &str,
+        input: Value,
+        progress: Option<Progress>,
+    ) -> impl Future<Output = CallToolResult> + Send;
 }
 
 /// A project's offering and the tool definitions for it.
@@ -64,21 +75,69 @@ impl<B: Backend> Server<B> {
         Server { backend, families: offer.catalog.families().to_vec() }
     }
 
-    /// Notifies the client periodically that a call is still running, if it asked for progress.
-    async fn tell_progress(context: &RequestContext<RoleServer>) {
-        let Some(token) = context.meta.get_progress_token() else { return std::future::pending().await };
-        let since = Instant::now();
+    /// Runs a call. If the client asked for progress, notifies it of what the programs of the call print, and periodically
+    /// that the call is still running.
+    async fn run(&self, tool: &str, input: Value, context: &RequestContext<RoleServer>) -> CallToolResult {
+        let Some(token) = context.meta.get_progress_token() else {
+            return self.backend.call(tool, input, None).await;
+        };
+        let mut teller = Teller::new(context, token);
+        let (progress, reports) = Progress::channel();
+        let mut events = pin!(progress::follow(self.backend.call(tool, input, Some(progress)), reports));
         let mut ticks = interval(PROGRESS);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
-            ticks.tick().await;
-            let seconds = since.elapsed().as_secs();
-            let progress = ProgressNotificationParam::new(token.clone(), since.elapsed().as_secs_f64())
-                .with_message(format!("running for {seconds} s"));
-            // A client that misses a notification may still want the result.
-            let _ = context.peer.notify_progress(progress).await;
+            tokio::select! {
+                biased;
+                event = events.next() => match event {
+                    // The program waits until the client has it.
+                    Some(Event::Output(chunk)) => teller.print(&chunk).await,
+                    Some(Event::Done(result)) => return result,
+                    None => unreachable!("the result is the last event"),
+                },
+                _ = ticks.tick() => teller.still_running().await,
+            }
         }
+    }
+}
+
+/// Sends the progress of a call to its client.
+struct Teller<'a> {
+    context: &'a RequestContext<RoleServer>,
+    token: ProgressToken,
+    since: Instant,
+    /// The last value, which must increase.
+    last: f64,
+    texts: Texts,
+    /// Whether the client has received output. A client that collects it gets no other texts from then on.
+    has_printed: bool,
+}
+
+impl<'a> Teller<'a> {
+    fn new(context: &'a RequestContext<RoleServer>, token: ProgressToken) -> Self {
+        let (since, texts) = (Instant::now(), Texts::default());
+        Teller { context, token, since, last: 0.0, texts, has_printed: false }
+    }
+
+    async fn print(&mut self, chunk: &Chunk) {
+        if let Some(text) = self.texts.decode(chunk) {
+            self.has_printed = true;
+            self.notify(Some(text)).await;
+        }
+    }
+
+    async fn still_running(&mut self) {
+        let seconds = self.since.elapsed().as_secs();
+        self.notify((!self.has_printed).then(|| format!("running for {seconds} s"))).await;
+    }
+
+    async fn notify(&mut self, message: Option<String>) {
+        self.last = self.since.elapsed().as_secs_f64().max(self.last + 1e-6);
+        let mut progress = ProgressNotificationParam::new(self.token.clone(), self.last);
+        progress.message = message;
+        // A client that misses a notification may still want the result.
+        let _ = self.context.peer.notify_progress(progress).await;
     }
 }
 
@@ -105,10 +164,10 @@ impl<B: Backend> ServerHandler for Server<B> {
             return Ok(mcp::reply(Err(error)).into());
         }
         let input = Value::Object(input);
-        let call = self.backend.call(&request.name, input);
+        // Without its type, because every layer of futures counts towards the compiler's recursion limit.
+        let run: BoxFuture<'_, CallToolResult> = Box::pin(self.run(&request.name, input, &context));
         tokio::select! {
-            result = call => Ok(result.into()),
-            () = Self::tell_progress(&context) => unreachable!("it runs without a time limit"),
+            result = run => Ok(result.into()),
             // Dropping the call cancels it. Nobody reads the response.
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was canceled", None)),
         }

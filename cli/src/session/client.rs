@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use koze_core::tool::Reply;
-use koze_core::{Code, Error, Profiles, Result, SessionId};
+use koze_core::{Code, Error, Profiles, Progress, Result, SessionId};
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, BufStream};
 use tokio::net::UnixStream;
@@ -64,8 +64,24 @@ impl Client {
         tool: &str,
         input: Value,
     ) -> Result<Reply> {
-        let toolset = toolset.map(str::to_owned);
-        match self.ask(Act::Call { profiles, toolset, tool: tool.to_owned(), input }).await? {
+        self.call_reporting(profiles, toolset, tool, input, None).await
+    }
+
+    /// Calls a tool, and reports what its programs print to `progress`, if it is given.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub(crate) async fn call_reporting(
+        &self,
+        profiles: Profiles,
+        toolset: Option<&str>,
+        tool: &str,
+        input: Value,
+        progress: Option<Progress>,
+    ) -> Result<Reply> {
+        let (toolset, tool, reports) = (toolset.map(str::to_owned), tool.to_owned(), progress.is_some());
+        let act = Act::Call { profiles, toolset, tool, input, progress: reports };
+        match self.ask_reporting(act, progress).await? {
             Answer::Replied(reply) => reply,
             _ => Err(odd()),
         }
@@ -127,14 +143,29 @@ impl Client {
     }
 
     async fn ask(&self, act: Act) -> Result<Answer> {
+        self.ask_reporting(act, None).await
+    }
+
+    async fn ask_reporting(&self, act: Act, progress: Option<Progress>) -> Result<Answer> {
         let mut stream = self.begin(Ask::Do(act)).await?;
-        match wire::receive::<Answer>(&mut stream).await {
-            Ok(Some(Answer::Failed(error))) => Err(error),
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) | Err(_) => Err(Error::new(
-                Code::Unavailable,
-                "the supervisor of this session ended during the call; the next call starts it again",
-            )),
+        loop {
+            match wire::receive::<Answer>(&mut stream).await {
+                Ok(Some(Answer::Printed { stderr, data })) => {
+                    let chunk = wire::chunk(stderr, &data).map_err(|_| odd())?;
+                    // The supervisor waits meanwhile, and so does the program.
+                    if let Some(progress) = &progress {
+                        progress.report(chunk).await;
+                    }
+                }
+                Ok(Some(Answer::Failed(error))) => return Err(error),
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) | Err(_) => {
+                    return Err(Error::new(
+                        Code::Unavailable,
+                        "the supervisor of this session ended during the call; the next call starts it again",
+                    ));
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use koze_core::{Profiles, Result, Session, SessionId};
+use koze_core::{Profiles, Progress, Result, Session, SessionId};
 use koze_local::Local;
 use tokio::sync::{Mutex, watch};
 
@@ -46,5 +46,13 @@ impl Host {
         let session = Arc::new(Session::new(self.provider.clone(), self.id.clone(), profiles.clone()));
         *known = Some((profiles, Arc::clone(&session)));
         Ok(session)
+    }
+}
+
+/// Returns the session of a call, which reports to `progress`, if it is given.
+pub(super) fn reporting(session: &Session<Local>, progress: Option<Progress>) -> Session<Local> {
+    match progress {
+        Some(progress) => session.clone().with_progress(progress),
+        None => session.clone(),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use koze_core::Progress;
 use koze_core::tool::mcp;
 use rmcp::model::CallToolResult;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, mpsc};
 
-use super::host::Host;
+use super::host::{Host, reporting};
 use super::wire::{self, Answer};
 use crate::mcp::gate::Keeper;
 use crate::mcp::offering::Offering;
@@ -141,11 +142,14 @@ impl Backend for InProcess {
         Arc::clone(&now.offer)
     }
 
-    async fn call(&self, tool: &str, input: Value) -> CallToolResult {
+    async fn call(&self, tool: &str, input: Value, progress: Option<Progress>) -> CallToolResult {
         let _counted = Counted::new(&self.calls);
         let offer = self.offer().await;
         match self.host.session(offer.offering.profiles.clone()).await {
-            Ok(session) => mcp::reply(offer.catalog.call(&session, tool, input).await),
+            Ok(session) => {
+                let session = reporting(&session, progress);
+                mcp::reply(offer.catalog.call(&session, tool, input).await)
+            }
             Err(error) => mcp::reply(Err(error)),
         }
     }

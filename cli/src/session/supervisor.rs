@@ -3,13 +3,18 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
+use koze_core::progress::{self, Event};
 use koze_core::sandbox::Status;
 use koze_core::tool::{All, Catalog};
-use koze_core::{Code, Error, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId};
+use koze_core::{
+    Code, Error, Progress, Provider as _, Result, Sandbox as _, SandboxId, SandboxName, SessionId,
+};
 use koze_local::Local;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, BufReader};
@@ -18,7 +23,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::MissedTickBehavior;
 
-use super::host::Host;
+use super::host::{Host, reporting};
 use super::program::{IDLE, READY, program};
 use super::state::State;
 use super::wire::{self, Act, Answer, Ask, Request};
@@ -182,25 +187,47 @@ impl Supervisor {
         match ask {
             _ if begun.is_err() => None,
             Ask::Serve { offering } => mcp::serve(Arc::clone(&self.host), offering, read, write).await,
-            Ask::Do(act) => self.until_gone(act, read).await,
+            Ask::Do(act) => self.until_gone(act, read, write).await,
         }
     }
 
     /// Performs a request until it is done or the client disconnects.
-    async fn until_gone(&self, act: Act, mut read: BufReader<OwnedReadHalf>) -> Option<Answer> {
+    async fn until_gone(
+        &self,
+        act: Act,
+        mut read: BufReader<OwnedReadHalf>,
+        write: &AsyncMutex<OwnedWriteHalf>,
+    ) -> Option<Answer> {
         let mut nothing = [0];
         tokio::select! {
-            done = self.act(act) => Some(done.unwrap_or_else(Answer::Failed)),
+            done = self.act(act, write) => Some(done.unwrap_or_else(Answer::Failed)),
             _ = read.read(&mut nothing) => None,
         }
     }
 
-    async fn act(&self, act: Act) -> Result<Answer> {
+    async fn act(&self, act: Act, write: &AsyncMutex<OwnedWriteHalf>) -> Result<Answer> {
         match act {
-            Act::Call { profiles, toolset, tool, input } => {
+            Act::Call { profiles, toolset, tool, input, progress } => {
                 let catalog = Catalog::<All>::select(&profiles, toolset.as_deref())?;
                 let session = self.host.session(profiles).await?;
-                Ok(Answer::Replied(catalog.call(&session, &tool, input).await))
+                if !progress {
+                    return Ok(Answer::Replied(catalog.call(&session, &tool, input).await));
+                }
+                let (progress, reports) = Progress::channel();
+                let session = reporting(&session, Some(progress));
+                let call = async move { catalog.call(&session, &tool, input).await };
+                let mut events = pin!(progress::follow(call, reports));
+                loop {
+                    match events.next().await {
+                        Some(Event::Output(chunk)) => {
+                            let answer = Answer::printed(chunk);
+                            // If the client is gone, this ends, too.
+                            let _ = wire::send(&mut *write.lock().await, &answer).await;
+                        }
+                        Some(Event::Done(reply)) => return Ok(Answer::Replied(reply)),
+                        None => unreachable!("the reply is the last event"),
+                    }
+                }
             }
             Act::Destroy { name } => {
                 let id = SandboxId { session: self.host.id.clone(), name: SandboxName::new(&name)? };

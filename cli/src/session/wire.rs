@@ -4,6 +4,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use koze_core::sandbox::process::{Chunk, Stream};
 use koze_core::tool::Reply;
 use koze_core::{Error, Profiles};
 use rustix::net::{
@@ -57,6 +60,8 @@ pub enum Act {
         tool: String,
         /// The tool's input.
         input: Value,
+        /// Whether to report what its programs print, with [`Answer::Printed`].
+        progress: bool,
     },
     /// Destroy a sandbox.
     Destroy {
@@ -67,13 +72,20 @@ pub enum Act {
     Stop,
 }
 
-/// An answer of the supervisor: first [`Answer::Begun`], then one of the others.
+/// An answer of the supervisor: first [`Answer::Begun`], then any number of [`Answer::Printed`], then one of the others.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// The request was started. If the connection ends after this, its outcome is unknown.
     Begun,
     /// The supervisor runs another version of the program and exits. Nothing was done.
     Stale,
+    /// A program of the call has printed something. The other answers follow.
+    Printed {
+        /// Whether to standard error.
+        stderr: bool,
+        /// What, as base64.
+        data: String,
+    },
     /// The reply of a tool, or its error.
     Replied(std::result::Result<Reply, Error>),
     /// The project's files changed. The supervisor expects the new offering on this connection.
@@ -89,6 +101,23 @@ pub enum Answer {
     Done,
     /// The request failed.
     Failed(Error),
+}
+
+impl Answer {
+    /// Reports output of a program.
+    pub(super) fn printed(chunk: Chunk) -> Self {
+        Answer::Printed { stderr: chunk.stream == Stream::Stderr, data: STANDARD.encode(chunk.bytes) }
+    }
+}
+
+/// Returns the output that [`Answer::Printed`] reports.
+///
+/// # Errors
+/// Returns an error if the data is not base64.
+pub(super) fn chunk(stderr: bool, data: &str) -> io::Result<Chunk> {
+    let stream = if stderr { Stream::Stderr } else { Stream::Stdout };
+    let bytes = STANDARD.decode(data).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    Ok(Chunk { stream, bytes })
 }
 
 /// Writes a message as a line.

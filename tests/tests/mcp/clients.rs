@@ -92,6 +92,40 @@ fn a_long_command_shows_progress() {
     });
 }
 
+/// A client that asked for progress receives what a command of a workspace prints while it runs.
+#[test]
+fn a_command_of_a_workspace_shows_its_output() {
+    let host = project();
+    host.write(
+        "src/server/box.sandbox.rs",
+        "use koze::prelude::*;\n\n#[sandbox(tools = [\"workspace\"], workspace(shell))]\npub struct BoxSandbox;\n",
+    );
+    for sdk in SDKS {
+        let (on_stdio, over_http) = (format!("output-stdio-{sdk}"), format!("output-http-{sdk}"));
+        let mut server = stdio(&host);
+        server["args"] = json!(["mcp", "--tools", "workspace", "--session", on_stdio]);
+        shows_output(&play("output", sdk, &server, &[]), &on_stdio);
+        let server = Http::start(&host, &["--tools", "workspace", "--session", &over_http]);
+        shows_output(&play("output", sdk, &server.place(), &[]), &over_http);
+        assert_eq!(server.end(), "", "{over_http}");
+    }
+}
+
+fn shows_output(seen: &Value, place: &str) {
+    let told = seen["seen"].as_array().expect("a list");
+    let values: Vec<f64> = told.iter().map(|one| one["progress"].as_f64().expect("a number")).collect();
+    assert!(values.is_sorted_by(|a, b| a < b), "{place}: {values:?}");
+    // Before the first output, the client may be told that the call is running.
+    let output =
+        told.iter().filter_map(|one| one["message"].as_str()).filter(|text| !text.starts_with("running"));
+    let text: String = output.collect();
+    assert!(text.starts_with("äe") || text.starts_with("eä"), "{place}: {seen}");
+    let (failed, result) = result(&seen["result"]);
+    assert!(!failed, "{place}: {seen}");
+    assert_eq!((&result["stdout"], &result["stderr"]), (&json!("ädone"), &json!("e")), "{place}: {seen}");
+    assert!(text.ends_with("done"), "{place}: {seen}");
+}
+
 #[test]
 fn a_cancelled_call_kills_its_command() {
     let seconds = format!("7101.{}", std::process::id());

@@ -87,6 +87,24 @@ const SCENES = {
     return { seen: seen.slice(0, 2), result, silent };
   },
 
+  async output() {
+    const { client, call } = await connect();
+    const seen = [];
+    const onprogress = (progress) => seen.push(progress);
+    // The command waits until the client has its output. Some clients drop a notification that arrives with the result.
+    const wait = (file) => `until test -e ${file}; do sleep 0.01; done`;
+    const command = `printf 'ä'; printf e >&2; ${wait("told")}; printf done; ${wait("over")}`;
+    const running = call("workspace__box__run", { command }, { onprogress });
+    const texts = () => seen.map(({ message }) => message ?? "").filter((text) => !text.startsWith("running"));
+    await eventually("output", () => texts().join("").length >= 2);
+    await call("workspace__box__write_file", { path: "told", content: "" });
+    await eventually("more output", () => texts().join("").endsWith("done"));
+    await call("workspace__box__write_file", { path: "over", content: "" });
+    const result = await running;
+    await client.close();
+    return { seen, result };
+  },
+
   async cancel(seconds) {
     const { client, call, shell } = await connect();
     const abort = new AbortController();

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use koze_core::Progress;
 use koze_core::tool::mcp;
 use rmcp::model::CallToolResult;
 use serde_json::Value;
@@ -54,10 +55,10 @@ impl Backend for Supervised {
         self.project.now()
     }
 
-    async fn call(&self, tool: &str, input: Value) -> CallToolResult {
+    async fn call(&self, tool: &str, input: Value, progress: Option<Progress>) -> CallToolResult {
         let offering = self.project.now().offering.clone();
         let toolset = offering.toolset.as_deref();
-        mcp::reply(self.client.call(offering.profiles, toolset, tool, input).await)
+        mcp::reply(self.client.call_reporting(offering.profiles, toolset, tool, input, progress).await)
     }
 }
 
