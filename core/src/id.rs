@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Code, Error, Result};
 
 /// The longest tenant or session, in bytes.
-const LONGEST: usize = 256;
+const MAX_LENGTH: usize = 256;
 
 /// An agent's session, which owns sandboxes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,8 +25,9 @@ impl SessionId {
     pub fn new(tenant: impl Into<String>, session: impl Into<String>) -> Result<Self> {
         let (tenant, session) = (tenant.into(), session.into());
         for (what, text) in [("tenant", &tenant), ("session", &session)] {
-            if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) {
-                let message = format!("a {what} ID must have 1 to {LONGEST} bytes and no control characters");
+            if text.is_empty() || text.len() > MAX_LENGTH || text.contains(char::is_control) {
+                let message =
+                    format!("a {what} ID must have 1 to {MAX_LENGTH} bytes and no control characters");
                 return Err(Error::new(Code::InvalidInput, message));
             }
         }

@@ -13,7 +13,7 @@ pub const USER_DATA: &str = "/mnt/user-data";
 pub const THREAD_WORKSPACE: &str = "/mnt/user-data/workspace";
 
 /// The longest path, in bytes.
-const LONGEST: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 
 /// Returns an absolute path; a relative one starts at [`HOME`]. It is resolved inside the sandbox.
 pub fn absolute(text: &str) -> Result<String> {
@@ -37,8 +37,8 @@ pub fn check(path: &str) -> Result<()> {
     if path.contains('\0') {
         return wrong("must not contain NUL");
     }
-    if path.len() > LONGEST {
-        return wrong(&format!("must have at most {LONGEST} bytes"));
+    if path.len() > MAX_LENGTH {
+        return wrong(&format!("must have at most {MAX_LENGTH} bytes"));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use koze_protocol::{Code, Entry, Kind, Place, Stat};
 
 /// The maximum length of a message in bytes.
-pub const LONGEST: usize = 64 << 20;
+pub const MAX_MESSAGE: usize = 64 << 20;
 
 /// A request of the host. Each has a number, and gets one answer with the same number unless stated otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,7 +159,7 @@ impl Fault {
 /// Encodes a message with its length prefix.
 ///
 /// # Errors
-/// If it is longer than [`LONGEST`].
+/// If it is longer than [`MAX_MESSAGE`].
 pub fn encode<T: Serialize>(number: u64, message: &T) -> io::Result<Vec<u8>> {
     let bytes = postcard::to_extend(&(number, message), vec![0; 4]).map_err(io::Error::other)?;
     encode_length(bytes)
@@ -167,7 +167,7 @@ pub fn encode<T: Serialize>(number: u64, message: &T) -> io::Result<Vec<u8>> {
 
 fn encode_length(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
     let length = bytes.len() - 4;
-    let Some(prefix) = u32::try_from(length).ok().filter(|_| length <= LONGEST) else {
+    let Some(prefix) = u32::try_from(length).ok().filter(|_| length <= MAX_MESSAGE) else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the message is too long"));
     };
     bytes[..4].copy_from_slice(&prefix.to_le_bytes());
@@ -177,11 +177,11 @@ fn encode_length(mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
 /// Reads the length prefix of a message.
 ///
 /// # Errors
-/// If it is incomplete or greater than [`LONGEST`].
+/// If it is incomplete or greater than [`MAX_MESSAGE`].
 pub fn length(bytes: &[u8]) -> io::Result<usize> {
     let prefix: [u8; 4] = bytes.get(..4).and_then(|four| four.try_into().ok()).ok_or_else(broken)?;
     let length = u32::from_le_bytes(prefix) as usize;
-    if length > LONGEST { Err(broken()) } else { Ok(length) }
+    if length > MAX_MESSAGE { Err(broken()) } else { Ok(length) }
 }
 
 /// Decodes the call number and the message from the bytes after the length prefix.

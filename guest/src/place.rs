@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::message::{Code, Fault, Place};
 
 /// The maximum length of a path in bytes.
-const LONGEST: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 /// `PROC_SUPER_MAGIC`: the type of the `/proc` file system.
 pub(crate) const PROC: i64 = 0x9fa0;
 
@@ -40,10 +40,10 @@ impl At {
 
 /// Validates the syntax of a path.
 pub(crate) fn check(path: &str) -> Result<(), Fault> {
-    if path.starts_with('/') && path.len() <= LONGEST && !path.contains('\0') {
+    if path.starts_with('/') && path.len() <= MAX_LENGTH && !path.contains('\0') {
         return Ok(());
     }
-    let text = format!("a path must be absolute, have at most {LONGEST} bytes, and contain no NUL byte");
+    let text = format!("a path must be absolute, have at most {MAX_LENGTH} bytes, and contain no NUL byte");
     Err(Fault::new(Code::InvalidInput, text))
 }
 

@@ -23,7 +23,7 @@ const STEPS: usize = 30;
 const MAX_TOKENS: u32 = 8192;
 /// How often a request is made again that the API could not serve just then, and how long is waited at most.
 const RETRIES: u32 = 4;
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const MAX_DELAY: Duration = Duration::from_mins(1);
 
 #[derive(Debug, thiserror::Error)]
 enum Error {
@@ -160,7 +160,7 @@ impl Client {
                 200 => return Ok(answer),
                 429 | 500..=599 if attempt < RETRIES => {
                     let wait = retry_after.unwrap_or(Duration::from_secs(1 << attempt));
-                    tokio::time::sleep(wait.min(LONGEST_WAIT)).await;
+                    tokio::time::sleep(wait.min(MAX_DELAY)).await;
                 }
                 _ => {
                     let message = answer["error"]["message"].as_str().unwrap_or("it does not say why");

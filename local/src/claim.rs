@@ -10,11 +10,11 @@ use super::errors::state_failed;
 use koze_core::error::{Code, Error, Result};
 
 /// How long to wait for a sandbox that another program is about to release.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Claims a sandbox for this program. Two programs would run the same files with processes that do not see each other.
 pub(super) fn claim(directory: &Path) -> Result<File> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let lock = File::create(directory.join("lock")).map_err(state_failed)?;
     loop {
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {

@@ -20,7 +20,7 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::{Command, Output};
 
 /// How long the guest may take to kill a program. After that the whole sandbox is killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much is read from a pipe after its program exited: the maximum capacity of a pipe.
 const PIPE: usize = 1 << 20;
 /// How long the pipes of a program are not watched. Most programs exit earlier and fill no pipe, and watched pipes would wake
@@ -173,12 +173,12 @@ async fn run(
                     late = true;
                     running.tell(number, &kill, &[]).await?;
                 }
-                until = Instant::now() + PATIENCE;
+                until = Instant::now() + KILL_TIMEOUT;
             }
             () = done.closed(), if !abandoned => {
                 abandoned = true;
                 running.tell(number, &kill, &[]).await?;
-                until = Instant::now() + PATIENCE;
+                until = Instant::now() + KILL_TIMEOUT;
             }
             () = sleep_until(start + UNWATCHED), if !watched => {
                 watched = true;

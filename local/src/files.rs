@@ -143,7 +143,7 @@ pub(super) async fn edit(running: &Running, path: message::Place, edit: Edit) ->
 }
 
 /// The limits of a directory listing: entries, and bytes of names and link targets.
-const LONGEST_LIST: usize = 1_000_000;
+const MAX_LIST: usize = 1_000_000;
 const LARGEST_LIST: usize = 128 << 20;
 
 /// A directory listing that is assembled from pages.
@@ -163,11 +163,11 @@ impl Listing {
             }
             self.entries.push(entry);
         }
-        if self.entries.len() <= LONGEST_LIST && self.bytes <= LARGEST_LIST {
+        if self.entries.len() <= MAX_LIST && self.bytes <= LARGEST_LIST {
             return Ok(());
         }
         let text = format!(
-            "{path} is too large to list: the limit is {LONGEST_LIST} entries, or {} MiB of names; use a command instead",
+            "{path} is too large to list: the limit is {MAX_LIST} entries, or {} MiB of names; use a command instead",
             LARGEST_LIST >> 20
         );
         Err(Error::new(Code::TooLarge, text))

@@ -20,7 +20,7 @@ use super::layout;
 use koze_core::error::{Code, Error, Result};
 
 /// How long the guests may take to clean up after a cancellation.
-const PATIENCE: Duration = Duration::from_secs(5);
+const GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Copies, and returns the total size of the files. If the caller stops waiting, the partial copy is removed.
 pub(super) async fn copy(from: &Arc<Inner>, source: Place, to: &Arc<Inner>, target: Place) -> Result<u64> {
@@ -58,7 +58,7 @@ async fn run(
         () = done.closed() => {
             // The stream ends early, and the receiving guest removes the partial copy.
             source_guest.tell(pack, &Request::Kill { exec: pack }, &[]).await?;
-            if let Ok(both) = tokio::time::timeout(PATIENCE, &mut both).await {
+            if let Ok(both) = tokio::time::timeout(GRACE_PERIOD, &mut both).await {
                 both
             } else {
                 target_guest.tell(unpack, &Request::Kill { exec: unpack }, &[]).await?;

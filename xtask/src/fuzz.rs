@@ -20,7 +20,7 @@ const RUSTFLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";
 
 /// The maximum input length. Short texts are enough to find faults, and long ones are slow.
-const LONGEST: usize = 2048;
+const MAX_INPUT: usize = 2048;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -56,7 +56,7 @@ pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
         fuzzer
             .arg(format!("-runs={}", args.runs))
             .arg(format!("-seed={}", args.seed))
-            .arg(format!("-max_len={LONGEST}"))
+            .arg(format!("-max_len={MAX_INPUT}"))
             .arg(format!("-artifact_prefix={}/{target}-", crashes.display()))
             .args(["-timeout=20", "-print_final_stats=1", "-verbosity=0"])
             .arg(found.path())

@@ -78,7 +78,7 @@ pub(super) fn container(
     let worker = config.document.value().get("name").and_then(Value::as_str).unwrap_or(&project.name);
     // wrangler appends the name of the environment.
     let suffix = scopes.iter().map(|scope| scope.container("").len()).max().unwrap_or(0);
-    let name = |base: &str| application(worker, base, LONGEST.saturating_sub(suffix));
+    let name = |base: &str| application(worker, base, MAX_NAME.saturating_sub(suffix));
     let wanted = name(&names.base);
     // With one more candidate than there are taken names, at least one is free.
     let numbered = (2..=taken.len() + 2).map(|number| name(&format!("{}-{number}", names.base)));
@@ -86,7 +86,7 @@ pub(super) fn container(
 }
 
 /// The maximum length of an application name in wrangler.
-const LONGEST: usize = 63;
+const MAX_NAME: usize = 63;
 
 /// Joins the names of the Worker and the sandbox, truncating the Worker's name to fit.
 fn application(worker: &str, base: &str, longest: usize) -> String {

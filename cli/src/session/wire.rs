@@ -24,7 +24,7 @@ use tokio::net::UnixStream;
 use crate::mcp::offering::Offering;
 
 /// The maximum length of a line in bytes, for the escaped input and output of a model.
-const LONGEST: u64 = 512 << 20;
+const MAX_LINE: u64 = 512 << 20;
 
 /// A request of a command.
 #[derive(Debug, Serialize, Deserialize)]
@@ -136,7 +136,7 @@ pub async fn send(stream: &mut (impl AsyncWrite + Unpin), message: &impl Seriali
 /// Returns an error if the peer disconnected or sent something else.
 pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<T>> {
     let mut line = Vec::new();
-    stream.take(LONGEST).read_until(b'\n', &mut line).await?;
+    stream.take(MAX_LINE).read_until(b'\n', &mut line).await?;
     if line.last() == Some(&b'\n') { Ok(Some(serde_json::from_slice(&line)?)) } else { Ok(None) }
 }
 

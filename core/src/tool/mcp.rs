@@ -11,9 +11,9 @@ use super::{Content, Family, Reply, text};
 use crate::error::{Code, Error, Result};
 
 /// The longest result that is also sent as structured content, which sends every byte twice.
-const LONGEST_TWICE: usize = 1 << 20;
+const MAX_STRUCTURED: usize = 1 << 20;
 /// The longest result: the TypeScript SDK treats a message of more than 10 MB as the end of the server.
-const LONGEST: usize = 8 << 20;
+const MAX_RESULT: usize = 8 << 20;
 
 /// Returns the part of the instructions for a client's model that is about a family.
 fn instructions(family: Family) -> &'static str {
@@ -86,25 +86,25 @@ pub fn reply(reply: Result<Reply>) -> CallToolResult {
 
 /// A value, and its text.
 fn as_result(content: String, mut value: Value, is_error: bool) -> CallToolResult {
-    if length(&content) > LONGEST && cut(&mut value, LONGEST) {
+    if length(&content) > MAX_RESULT && cut(&mut value, MAX_RESULT) {
         return as_text(text(&value), None, is_error);
     }
-    let structured = (content.len() <= LONGEST_TWICE).then_some(value);
+    let structured = (content.len() <= MAX_STRUCTURED).then_some(value);
     as_text(content, structured, is_error)
 }
 
 /// The length of a text as a JSON string; for a short text, a lower bound.
 fn length(content: &str) -> usize {
     // As JSON, a byte takes at most six.
-    let is_short = content.len() < LONGEST / 6;
+    let is_short = content.len() < MAX_RESULT / 6;
     if is_short { content.len() } else { serde_json::to_string(content).map_or(0, |escaped| escaped.len()) }
 }
 
 fn as_text(content: String, structured: Option<Value>, is_error: bool) -> CallToolResult {
     let length = length(&content);
-    if length > LONGEST {
+    if length > MAX_RESULT {
         let text = format!(
-            "the call succeeded, but its result of {length} bytes exceeds the maximum of {LONGEST}: redirect the command's \
+            "the call succeeded, but its result of {length} bytes exceeds the maximum of {MAX_RESULT}: redirect the command's \
              output to a file and read it in parts"
         );
         return CallToolResult::error(vec![ContentBlock::text(Error::new(Code::TooLarge, text).to_string())]);
@@ -133,14 +133,14 @@ mod tests {
         let value = serde_json::to_value(part(file, 5, 5 + (2 << 20))).unwrap();
         let told = reply(Reply::ok(value));
         let (length, cut) = sent(&told);
-        assert!(length <= LONGEST && length > LONGEST - 1024, "{length}");
+        assert!(length <= MAX_RESULT && length > MAX_RESULT - 1024, "{length}");
         let read = cut["content"].as_str().unwrap().len();
         assert_eq!((&cut["truncated"], &cut["next_offset"]), (&json!(true), &json!(5 + read)));
     }
 
     #[test]
     fn other_results_are_not_cut() {
-        let value = json!({ "stdout": "\0".repeat(LONGEST / 6), "size": 1, "exit_code": 0 });
+        let value = json!({ "stdout": "\0".repeat(MAX_RESULT / 6), "size": 1, "exit_code": 0 });
         let told = reply(Reply::ok(value));
         assert_eq!(told.is_error, Some(true));
         let short = json!({ "content": "a", "size": 1 });

@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for Once {
         let mut fields = Map::new();
         while let Some(key) = object.next_key::<String>()? {
             if fields.contains_key(&key) {
-                let short: String = key.chars().take(LONGEST_NAME).collect();
+                let short: String = key.chars().take(MAX_NAME).collect();
                 let message = format_args!("duplicate key `{short}` in an object");
                 return Err(A::Error::custom(message));
             }
@@ -101,7 +101,7 @@ impl<'de> Visitor<'de> for Once {
 }
 
 /// The number of characters of a key in a message.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME: usize = 100;
 
 #[cfg(test)]
 mod tests {

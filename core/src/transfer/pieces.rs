@@ -7,7 +7,7 @@ use crate::sandbox::{Entry, Kind, Place, Sandbox, Stat, Write};
 const PIECE: u64 = 1024 * 1024;
 
 /// The maximum number of files and directories of a transfer.
-const MOST: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 
 /// Copies a file or tree to a path that does not exist. Returns the total size of its files.
 pub async fn copy<S: Sandbox, T: Sandbox>(
@@ -66,8 +66,8 @@ async fn entries<S: Sandbox>(sandbox: &S, place: Place<'_>) -> Result<Vec<(Strin
             }
             entries.push((entry, stat));
         }
-        if entries.len() > MOST {
-            let message = format!("`{}` has more than {MOST} files and directories", place.path);
+        if entries.len() > MAX_ENTRIES {
+            let message = format!("`{}` has more than {MAX_ENTRIES} files and directories", place.path);
             return Err(Error::new(Code::TooLarge, message));
         }
     }

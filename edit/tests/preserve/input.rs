@@ -7,14 +7,14 @@ use crate::edits::Seed;
 use crate::property::check_any;
 
 /// The maximum number of edits. More would only be slower.
-const MOST_EDITS: usize = 8;
+const MAX_EDITS: usize = 8;
 
 /// Checks all properties for an input.
 pub(crate) fn check(format: Format, input: &[u8]) {
     let end = input.iter().position(|byte| *byte == 0).unwrap_or(input.len());
     let Ok(text) = std::str::from_utf8(&input[..end]) else { return };
     let edits = input.get(end + 1..).unwrap_or_default();
-    let seeds: Vec<Seed> = edits.as_chunks().0.iter().take(MOST_EDITS).copied().map(seed).collect();
+    let seeds: Vec<Seed> = edits.as_chunks().0.iter().take(MAX_EDITS).copied().map(seed).collect();
     check_any(format, text, &seeds);
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::frame::Violation;
 
 /// The limit in bytes. The class makes 56 calls at once, which buffer at most 28 MiB.
-const MOST: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
@@ -19,7 +19,7 @@ impl Held {
     /// # Errors
     /// If the limit is exceeded. The connection that sent them is then closed.
     pub fn more(&mut self, bytes: usize) -> Result<(), Violation> {
-        if HELD.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST {
+        if HELD.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_BYTES {
             HELD.fetch_sub(bytes, Ordering::Relaxed);
             return Err(Violation("too much data is waiting to be sent"));
         }

@@ -56,7 +56,7 @@ impl Connection {
             let welcome = Welcome { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION") };
             let text = serde_json::to_vec(&welcome)?;
             self.link.send(&encode(0, Kind::Welcome, &text)).map_err(|_| io::ErrorKind::BrokenPipe)?;
-            if protocol == PROTOCOL { self.read(decoder.lengthened(frame::LONGEST)) } else { Ok(()) }
+            if protocol == PROTOCOL { self.read(decoder.lengthened(frame::MAX_FRAME)) } else { Ok(()) }
         });
         // The peer has the token, so a protocol violation is worth a line in the container's log.
         if let Err(error) = served

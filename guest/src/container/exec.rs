@@ -21,7 +21,7 @@ use crate::output::Kept;
 use crate::process::Streams;
 
 /// How long to wait for a killed program to exit. If the kernel does not release it by then, the guest stops waiting.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much is read from a pipe after its program exited: the maximum capacity of a pipe.
 const PIPE: usize = 1 << 20;
 /// The size of one read, in bytes.
@@ -114,7 +114,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
         if !stopped && call.streams.stopped() {
             stopped = true;
             guest.programs.kill(&running);
-            until = Some(Instant::now() + PATIENCE);
+            until = Some(Instant::now() + KILL_TIMEOUT);
         }
         if until.is_some_and(|until| Instant::now() >= until) {
             if late || stopped {
@@ -122,7 +122,7 @@ pub(super) fn exec(guest: &Guest, call: &Call, what: Exec, held: Held) -> Result
             }
             late = true;
             guest.programs.kill(&running);
-            until = Some(Instant::now() + PATIENCE);
+            until = Some(Instant::now() + KILL_TIMEOUT);
             continue;
         }
         wait(&mut stdout, &mut stderr, &wakeup, until, &mut buffer);

@@ -21,7 +21,7 @@ pub const PORT: u16 = 5693;
 /// The maximum number of bytes of a stream, a request or an answer in one frame.
 pub const PIECE: usize = 64 << 10;
 /// The maximum length of a frame in bytes, without the four bytes of its length field.
-pub const LONGEST: usize = PIECE + 16;
+pub const MAX_FRAME: usize = PIECE + 16;
 /// The initial credit of a stream, in bytes.
 pub const CREDIT: u32 = 512 << 10;
 /// The length of a frame header: length, call, kind.
@@ -255,8 +255,8 @@ mod tests {
              const PROTOCOL = {};\n\n\
              const KIND = {{ {} }};\n\n\
              /** The maximum payload of a frame, and the maximum length of the rest of a frame. */\n\
-             const LARGEST_PART = {};\n\
-             const LONGEST_FRAME = LARGEST_PART + {};\n\n\
+             const MAX_PIECE = {};\n\
+             const MAX_FRAME = MAX_PIECE + {};\n\n\
              /** The maximum size of a request, over all its frames. */\n\
              const LARGEST_REQUEST = {};\n\n\
              /** The initial credit of a stream, in bytes. */\n\
@@ -264,8 +264,8 @@ mod tests {
             request::PROTOCOL,
             kinds.join(", "),
             bytes(PIECE),
-            LONGEST - PIECE,
-            bytes(request::LONGEST),
+            MAX_FRAME - PIECE,
+            bytes(request::MAX_REQUEST),
             bytes(CREDIT as usize),
         )
     }
@@ -289,23 +289,23 @@ mod tests {
 
     #[test]
     fn invalid_lengths() {
-        for length in [0, 1, 4, u32::try_from(LONGEST).unwrap() + 1, u32::MAX] {
+        for length in [0, 1, 4, u32::try_from(MAX_FRAME).unwrap() + 1, u32::MAX] {
             let mut bytes = length.to_le_bytes().to_vec();
             bytes.extend([0; 16]);
-            assert!(decoded(&bytes, &[99], LONGEST).is_err(), "{length}");
+            assert!(decoded(&bytes, &[99], MAX_FRAME).is_err(), "{length}");
         }
         let mut odd = encode(1, Kind::Cancel, &[]);
         odd[8] = 8;
-        assert!(decoded(&odd, &[99], LONGEST).is_err());
+        assert!(decoded(&odd, &[99], MAX_FRAME).is_err());
         let long = encode(1, Kind::Data, &vec![0; PIECE + 1]);
-        assert_eq!(decoded(&long, &[usize::MAX], LONGEST).unwrap().len(), 1);
+        assert_eq!(decoded(&long, &[usize::MAX], MAX_FRAME).unwrap().len(), 1);
     }
 
     #[test]
     fn texts_end_in_a_short_piece() {
         for length in [0, 1, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE, 3 * PIECE + 5] {
             let text: Vec<u8> = (0..=255).cycle().take(length).collect();
-            let frames = decoded(&encode_text(3, Kind::Request, &text), &[1 << 20], LONGEST).unwrap();
+            let frames = decoded(&encode_text(3, Kind::Request, &text), &[1 << 20], MAX_FRAME).unwrap();
             assert_eq!(frames.len(), length / PIECE + 1);
             let (last, first) = frames.split_last().unwrap();
             assert!(last.2.len() < PIECE && first.iter().all(|frame| frame.2.len() == PIECE));

@@ -11,7 +11,7 @@ use crate::message::{Fault, Place, Stat};
 /// The version of the protocol.
 pub const PROTOCOL: u32 = 2;
 /// The maximum length of a request over all its pieces, in bytes.
-pub const LONGEST: usize = 4 << 20;
+pub const MAX_REQUEST: usize = 4 << 20;
 /// The maximum of kept output of each stream of a program, in bytes, whatever the request says.
 pub const LARGEST_OUTPUT: u32 = 8 << 20;
 

@@ -11,7 +11,7 @@ use crate::message::{Fault, Place};
 use crate::place::fault;
 
 /// The maximum in memory over all calls, in bytes, and what each call may always hold there.
-const MOST: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 const ALWAYS: usize = PIECE;
 
 static STAGED: AtomicUsize = AtomicUsize::new(0);
@@ -20,7 +20,7 @@ static STAGED: AtomicUsize = AtomicUsize::new(0);
 pub(super) struct Staging<'a> {
     place: &'a Place,
     memory: Vec<u8>,
-    /// How many of its bytes count against [`MOST`].
+    /// How many of its bytes count against [`MAX_BYTES`].
     counted: usize,
     file: Option<File>,
 }
@@ -66,7 +66,7 @@ impl<'a> Staging<'a> {
     /// Returns whether the bytes may stay in memory. Once there is a file, memory holds only [`ALWAYS`] bytes.
     fn has_room(&mut self) -> bool {
         let length = self.memory.len();
-        length <= ALWAYS || (self.file.is_none() && self.count(length - ALWAYS) <= MOST)
+        length <= ALWAYS || (self.file.is_none() && self.count(length - ALWAYS) <= MAX_BYTES)
     }
 
     /// Sets how many bytes count for this call, and returns the total of all calls.
@@ -95,7 +95,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         let place = Place { root: "/".into(), path: path.to_str().unwrap().into() };
-        for pieces in [0, 1, 3, 2 * MOST / PIECE] {
+        for pieces in [0, 1, 3, 2 * MAX_BYTES / PIECE] {
             std::fs::write(&path, "before").unwrap();
             let mut stagings = [Staging::new(&place), Staging::new(&place)];
             let mut expected = b"before".to_vec();

@@ -10,7 +10,7 @@ use super::streams::Streams;
 use crate::message::{Code, Fault};
 
 /// The maximum number of open calls, including those that wait to run.
-const MOST: usize = 1024;
+const MAX_CALLS: usize = 1024;
 
 /// A complete request.
 #[derive(Debug)]
@@ -102,13 +102,13 @@ impl Table {
             _ if call <= self.highest => {
                 return Err(Violation("the number of a call is not greater than the previous ones"));
             }
-            _ if self.open.len() >= MOST => return Err(Violation("too many calls at once")),
+            _ if self.open.len() >= MAX_CALLS => return Err(Violation("too many calls at once")),
             _ => {
                 self.highest = call;
                 (Vec::new(), Held::default())
             }
         };
-        if text.len() + piece.len() > request::LONGEST {
+        if text.len() + piece.len() > request::MAX_REQUEST {
             return Err(Violation("a request is too long"));
         }
         held.more(piece.len())?;
@@ -170,7 +170,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::frame::{CREDIT, Decoder, LONGEST, encode, encode_text};
+    use super::super::frame::{CREDIT, Decoder, MAX_FRAME, encode, encode_text};
     use super::*;
 
     const WRITE: &[u8] = br#"{"write":{"root":"/","path":"/x"}}"#;
@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn play_on(table: &mut Table, frames: &[Vec<u8>]) -> Result<Vec<NewCall>, Violation> {
-        let mut decoder = Decoder::new(LONGEST);
+        let mut decoder = Decoder::new(MAX_FRAME);
         let mut all = Vec::new();
         for bytes in frames.concat().chunks(4096) {
             decoder.space()[..bytes.len()].copy_from_slice(bytes);
@@ -262,7 +262,7 @@ mod tests {
         assert!(play(&mixed).unwrap().is_empty());
         let all = play(&[mixed.concat(), ask(2, b""), ask(1, b"")]).unwrap();
         assert!(all.iter().map(|asked| asked.call).eq([2, 1]) && all.iter().all(|one| one.request.is_ok()));
-        let endless = vec![ask(1, &vec![b' '; PIECE]); request::LONGEST / PIECE + 1];
+        let endless = vec![ask(1, &vec![b' '; PIECE]); request::MAX_REQUEST / PIECE + 1];
         assert!(play(&endless).is_err());
     }
 
@@ -312,8 +312,8 @@ mod tests {
         for (what, frames) in hostile {
             assert!(play(frames).is_err(), "{what}");
         }
-        let many: Vec<_> = (1..=u32::try_from(MOST).unwrap()).map(|call| ask(call, STAT)).collect();
-        assert_eq!(play(&many).unwrap().len(), MOST);
+        let many: Vec<_> = (1..=u32::try_from(MAX_CALLS).unwrap()).map(|call| ask(call, STAT)).collect();
+        assert_eq!(play(&many).unwrap().len(), MAX_CALLS);
         assert!(play(&[many.concat(), ask(5000, STAT)]).is_err());
     }
 

@@ -30,7 +30,7 @@ const REASON: usize = 4 << 10;
 /// How much is read from a file that reports size 0, as those of `/proc` do.
 const UNKNOWN: u64 = 16 << 20;
 /// The maximum number of files and directories in a stream.
-const MOST: usize = 1_000_000;
+const MAX_ENTRIES: usize = 1_000_000;
 /// The maximum depth of the tree; each level holds a descriptor.
 const DEEPEST: usize = 400;
 /// The disk space that a file or directory takes in addition to its content.

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{DEEPEST, FAILED, HEAD, MOST, PIECE, REASON, Record, TURNS, UNKNOWN};
+use super::{DEEPEST, FAILED, HEAD, MAX_ENTRIES, PIECE, REASON, Record, TURNS, UNKNOWN};
 use crate::files::{again, file_mode};
 use crate::message::{self, Code, Fault, Place};
 use crate::place::{self, fault};
@@ -184,10 +184,11 @@ impl<W: Write> Pack<'_, W> {
 
     fn count(&mut self, name: &OsStr) -> Result<(), Stop> {
         self.count += 1;
-        if self.count <= MOST {
+        if self.count <= MAX_ENTRIES {
             return Ok(());
         }
-        let text = format!("{}: {} has more than {MOST} files and directories", self.path(name), self.top);
+        let text =
+            format!("{}: {} has more than {MAX_ENTRIES} files and directories", self.path(name), self.top);
         Err(Fault::new(Code::TooLarge, text).into())
     }
 

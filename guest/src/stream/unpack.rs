@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use super::{BLOCK, DEEPEST, FAILED, HEAD, MOST, PIECE, RECORD, Record};
+use super::{BLOCK, DEEPEST, FAILED, HEAD, MAX_ENTRIES, PIECE, RECORD, Record};
 use crate::message::{self, Code, Fault, Place};
 use crate::place::{self, fault};
 use crate::tree;
@@ -98,8 +98,8 @@ impl<R: Read> Unpack<'_, R> {
     ) -> Result<T, Fault> {
         self.take(BLOCK)?;
         self.count += 1;
-        if self.count > MOST {
-            return Err(self.too_large(format_args!("{MOST} files and directories")));
+        if self.count > MAX_ENTRIES {
+            return Err(self.too_large(format_args!("{MAX_ENTRIES} files and directories")));
         }
         let done = match self.open.last() {
             None => make(above, top),

@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use koze_guest::container::frame::{CREDIT, Decoder, Kind, LONGEST, PIECE, encode, encode_text};
+use koze_guest::container::frame::{CREDIT, Decoder, Kind, MAX_FRAME, PIECE, encode, encode_text};
 use koze_guest::container::request::PROTOCOL;
 use serde_json::{Value, json};
 
 /// The timeout of every operation.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// An event of a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,7 +53,7 @@ pub(crate) struct Outcome {
 /// Opens a connection without authenticating.
 pub(crate) fn connect(to: SocketAddr) -> TcpStream {
     let socket = TcpStream::connect(to).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.set_nodelay(true).unwrap();
     socket
 }
@@ -90,7 +90,7 @@ impl Client {
     pub(crate) fn new(to: SocketAddr, token: &str) -> Option<Self> {
         let mut socket = connect(to);
         socket.write_all(&hello(token)).unwrap();
-        let mut decoder = Decoder::new(LONGEST);
+        let mut decoder = Decoder::new(MAX_FRAME);
         let (call, kind, payload) = frame(&mut socket, &mut decoder)?;
         let welcome: Value = serde_json::from_slice(&payload).unwrap();
         assert_eq!((call, kind), (0, Kind::Welcome));
@@ -244,7 +244,7 @@ impl Call<'_> {
 
     /// Returns the next event, or `None` if the connection is closed.
     pub(crate) fn next(&self) -> Option<Event> {
-        self.wait(PATIENCE)
+        self.wait(TIMEOUT)
     }
 
     /// The same with a timeout.
@@ -309,7 +309,7 @@ pub(crate) fn read(path: &str, offset: u64, limit: u64) -> Value {
 
 /// Waits for a condition within the timeout.
 pub(crate) fn until(mut what: impl FnMut() -> bool) -> bool {
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = std::time::Instant::now() + TIMEOUT;
     while std::time::Instant::now() < end {
         if what() {
             return true;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use koze_guest::container::frame::{Kind, LONGEST, PIECE, encode};
+use koze_guest::container::frame::{Kind, MAX_FRAME, PIECE, encode};
 use serde_json::json;
 
 use crate::Test;
@@ -31,7 +31,7 @@ fn rules() {
     let hostile: Vec<(&str, Vec<u8>)> = vec![
         ("no length at all", long(0)),
         ("too short a length", long(4)),
-        ("too long a length", long(u32::try_from(LONGEST).unwrap() + 1)),
+        ("too long a length", long(u32::try_from(MAX_FRAME).unwrap() + 1)),
         ("the longest length", long(u32::MAX)),
         ("a kind there is not", [&5_u32.to_le_bytes()[..], &1_u32.to_le_bytes(), &[8]].concat()),
         ("hello twice", hello(TOKEN)),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
-use crate::client::{Client, PATIENCE, until};
+use crate::client::{Client, TIMEOUT, until};
 
 /// The token of every guest in these tests.
 pub(crate) const TOKEN: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
@@ -162,7 +162,7 @@ impl Log {
         let lines = self.lines.lock().unwrap();
         let found = |lines: &Vec<String>| lines.iter().find(|line| line.contains(part)).cloned();
         let (lines, _) =
-            self.more.wait_timeout_while(lines, PATIENCE, |lines| found(lines).is_none()).unwrap();
+            self.more.wait_timeout_while(lines, TIMEOUT, |lines| found(lines).is_none()).unwrap();
         found(&lines).unwrap_or_else(|| panic!("nothing like `{part}` was said: {lines:?}"))
     }
 }

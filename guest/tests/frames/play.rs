@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use koze_guest::container::frame::{CREDIT, Decoder, Kind, LONGEST, PIECE, encode};
+use koze_guest::container::frame::{CREDIT, Decoder, Kind, MAX_FRAME, PIECE, encode};
 use koze_guest::container::request::{Hello, Request};
 use koze_guest::container::streams::Streams;
 use koze_guest::container::table::Table;
@@ -65,7 +65,7 @@ struct Model {
 
 /// Returns the decoded requests, and whether a rule was broken.
 fn play(bytes: &[u8], piece: usize) -> (Vec<(u32, Option<Request>)>, bool) {
-    let (mut decoder, mut table) = (Decoder::new(LONGEST), Table::default());
+    let (mut decoder, mut table) = (Decoder::new(MAX_FRAME), Table::default());
     let mut open: HashMap<u32, (Arc<Streams>, Model)> = HashMap::new();
     let (mut asked, mut rest, mut buffer) = (Vec::new(), bytes, vec![0; PIECE]);
     loop {
@@ -75,7 +75,7 @@ fn play(bytes: &[u8], piece: usize) -> (Vec<(u32, Option<Request>)>, bool) {
                 Ok(None) => break,
                 Err(_) => return (asked, true),
             };
-            assert!(frame.payload.len() <= LONGEST);
+            assert!(frame.payload.len() <= MAX_FRAME);
             let (call, kind, length) = (frame.call, frame.kind, frame.payload.len());
             match table.take(&frame) {
                 Err(_) => {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The timeout for systemd, which usually takes a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Asks systemd to move this process to its own scope, and returns the new groups of the process. A service is not
 /// moved, because systemd would consider it stopped. If systemd does not answer, nothing changes.
@@ -28,7 +28,7 @@ pub(super) fn enter(group: &Path) -> Option<String> {
         return None;
     }
     // The reply only confirms the job, not its completion.
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while Instant::now() < until {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         if own.lines().any(|line| line.starts_with("0::") && line.ends_with(&unit)) {

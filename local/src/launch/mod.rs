@@ -42,7 +42,7 @@ const USER: u32 = 1000;
 /// given, so a variable of the host program does not reach it.
 const KEEP: &str = "KOZE_TESTING_KEEP_DESCRIPTORS";
 /// The timeout of a launch, which usually takes a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long after a launch the next copy is prepared, so that the sandbox's first program gets the processors first.
 const PAUSE: Duration = Duration::from_millis(5);

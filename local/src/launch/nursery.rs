@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::super::filter::{self, Program};
 use super::reap;
 use super::sys::{self, Process};
-use super::{NURSERY, PATIENCE, Weaknesses};
+use super::{NURSERY, TIMEOUT, Weaknesses};
 
 /// Fork a copy. The socket that it will serve is passed with the request.
 #[derive(Debug, Serialize, Deserialize)]
@@ -141,7 +141,7 @@ impl Drop for Nursery {
 pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (socket, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(TIMEOUT))?;
     Ok((socket, theirs))
 }
 

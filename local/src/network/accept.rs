@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::connections::{Connections, Proof};
 
 /// The maximum number of connections of one listener; further ones wait.
-const MOST: usize = 512;
+const MAX_CONNECTIONS: usize = 512;
 /// How long to wait before accepting again when descriptors run out, and how long to wait for a permit.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -21,7 +21,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let all = budget();
-    let mut open = Connections::new(MOST.min(all.1 / 2));
+    let mut open = Connections::new(MAX_CONNECTIONS.min(all.1 / 2));
     loop {
         open.room().await;
         let accepted = tokio::select! {

@@ -23,7 +23,7 @@ use super::running::Running;
 use koze_core::error::{Code, Error, Result};
 
 /// How long a server in a sandbox may take to accept a connection.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listens in a sandbox. Only programs in the sandbox can connect.
 async fn listen(running: &Running, port: u16) -> Result<TcpListener> {
@@ -36,7 +36,7 @@ async fn listen(running: &Running, port: u16) -> Result<TcpListener> {
 async fn connect(running: &Running, port: u16) -> Result<TcpStream> {
     for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
         let connecting = connect_to(running, SocketAddr::new(address, port));
-        match tokio::time::timeout(PATIENCE, connecting).await {
+        match tokio::time::timeout(TIMEOUT, connecting).await {
             Ok(Ok(Some(stream))) => return Ok(stream),
             Ok(Err(error)) => return Err(error),
             Ok(Ok(None)) => {}

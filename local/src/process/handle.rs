@@ -19,7 +19,7 @@ use koze_core::sandbox::process::{
 };
 
 /// How long closing standard input waits for earlier writes.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A deadline that is never reached: one year.
 const FAR: Duration = Duration::from_hours(365 * 24);
 
@@ -94,7 +94,7 @@ impl Process for LocalProcess {
     }
 
     async fn close_stdin(&self) -> Result<()> {
-        self.with(|record| async move { input::close(&record, PATIENCE).await }).await
+        self.with(|record| async move { input::close(&record, TIMEOUT).await }).await
     }
 
     async fn read(&self, cursor: u64, limit: usize, wait: Duration) -> Result<ProcessOutput> {

@@ -30,7 +30,7 @@ use super::launch::Weakness;
 use koze_core::sandbox::Sandbox;
 
 /// The timeout for an attempt with its control.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The timeout for all attempts.
 const TIME: Duration = Duration::from_mins(10);
@@ -128,7 +128,7 @@ impl Prover {
 
     /// Runs an attempt and its control, without changing the host.
     pub async fn prove(&mut self, name: &str) -> Verdict {
-        let verdict = tokio::time::timeout(PATIENCE, async {
+        let verdict = tokio::time::timeout(TIMEOUT, async {
             if let Err(taken) = self.run_protected(name).await? {
                 return Ok(Verdict::Open(taken));
             }
@@ -239,12 +239,12 @@ impl Prover {
 /// As [`Prover::new`].
 pub async fn all(dir: &Path, mut tell: impl FnMut(&'static str, &Verdict)) -> Result<(), Fault> {
     let until = Instant::now() + TIME;
-    let mut prover = tokio::time::timeout(PATIENCE, Prover::new(dir)).await??;
+    let mut prover = tokio::time::timeout(TIMEOUT, Prover::new(dir)).await??;
     for name in attempts() {
         let late = || Verdict::NotTestable("all attempts together took too long".to_owned());
         tell(name, &if Instant::now() < until { prover.prove(name).await } else { late() });
     }
-    let _ = tokio::time::timeout(PATIENCE, prover.end()).await;
+    let _ = tokio::time::timeout(TIMEOUT, prover.end()).await;
     Ok(())
 }
 

@@ -29,7 +29,7 @@ const CROWDED: Duration = Duration::from_secs(1);
 const EACH: u64 = 8;
 const LOOKS: u32 = 10;
 /// How long the guest may take to kill all programs. After that the whole sandbox is killed.
-const PATIENCE: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long to wait after a tree was too large to measure, so that a cleanup can make progress.
 const CLEARING: Duration = Duration::from_secs(2);
 
@@ -211,7 +211,7 @@ impl Follower {
         let Some(killing) = &mut self.killing else { return };
         if killing.answer.as_mut().is_some_and(|answer| answer.try_recv().is_ok()) {
             self.killing = None;
-        } else if killing.since.elapsed() > PATIENCE {
+        } else if killing.since.elapsed() > KILL_TIMEOUT {
             let first = running.pid;
             let left = |pid: &u32| *pid != first && now.contains(pid);
             // If they could not be counted, some may remain.

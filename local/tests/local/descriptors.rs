@@ -20,7 +20,7 @@ use crate::stage::{command, id, out, put_probe, settings, within};
 /// The argument that makes this program run with a low descriptor limit and start programs that leave pipes open; the
 /// state directory and the mode follow. A further argument leaves out the protection.
 pub(crate) const FEW: &str = "--few-descriptors";
-const MOST: u64 = 300;
+const MAX_DESCRIPTORS: u64 = 300;
 
 /// A background process holds the pipes.
 const OPEN: &str = "open";
@@ -57,7 +57,10 @@ fn unbounded_in_flight() -> Result<(), libtest_mimic::Failed> {
 }
 
 fn holds(how: &str) -> Result<(), libtest_mimic::Failed> {
-    assert_eq!(leave_behind(how, &[])?, format!("raised to {MOST}\nstill here\nserved beside it\n"));
+    assert_eq!(
+        leave_behind(how, &[])?,
+        format!("raised to {MAX_DESCRIPTORS}\nstill here\nserved beside it\n")
+    );
     Ok(())
 }
 
@@ -87,7 +90,7 @@ fn leave_behind(how: &str, weak: &[&str]) -> Result<String, libtest_mimic::Faile
 
 /// See [`FEW`].
 pub(crate) fn few() -> ExitCode {
-    setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum: Some(MOST) }).unwrap();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum: Some(MAX_DESCRIPTORS) }).unwrap();
     let arguments: Vec<_> = std::env::args().skip(2).collect();
     let local = match arguments.get(2) {
         Some(_) => Local::weakened(&arguments[0], vec![Weakness::Pipes]).unwrap(),
@@ -102,7 +105,7 @@ pub(crate) fn few() -> ExitCode {
         } else {
             command(&["sh", "-c", "sleep 600 &"])
         };
-        for _ in 0..MOST / 2 {
+        for _ in 0..MAX_DESCRIPTORS / 2 {
             match sandbox.exec(leaves.clone()).await {
                 Ok(ran) => assert_eq!(ran.exit_code, 0, "{ran:?}"),
                 Err(error) => {

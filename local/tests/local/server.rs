@@ -15,7 +15,7 @@ use crate::stage::{at, out};
 /// The argument that makes this program a server on the given address.
 pub(crate) const SERVER: &str = "--server";
 /// A timeout that only stuck operations reach.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) fn run() -> ExitCode {
     let listener = TcpListener::bind(std::env::args().nth(2).unwrap()).unwrap();
@@ -109,7 +109,7 @@ fn answer(mut stream: TcpStream) -> std::io::Result<()> {
         }
         "/half" => write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
         "/never" => {
-            std::thread::sleep(PATIENCE);
+            std::thread::sleep(TIMEOUT);
             Ok(())
         }
         _ => Ok(()),
@@ -168,8 +168,8 @@ impl Browser {
     pub(crate) fn connect(&self) -> BufReader<TcpStream> {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         BufReader::new(stream)
     }
 

@@ -17,7 +17,7 @@ use crate::rules::Rule;
 use crate::value::Spanned;
 
 /// The maximum idle time, one year. A container that practically never sleeps would be an unnoticed mistake.
-const LONGEST_SLEEP: u64 = 365 * 24 * 3600;
+const MAX_SLEEP: u64 = 365 * 24 * 3600;
 
 /// Returns the key of an entry, without `r#`.
 pub(super) fn key(meta: &Meta, report: &mut Report) -> Option<(String, Span)> {
@@ -220,7 +220,7 @@ pub(super) fn container_name(meta: &Meta, report: &mut Report) -> Option<Spanned
 pub(super) fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = text(key, meta, report)?;
     match seconds(&text.value) {
-        Some(1..=LONGEST_SLEEP) => Some(text),
+        Some(1..=MAX_SLEEP) => Some(text),
         _ => bad_value(
             key,
             &text.value,

@@ -43,9 +43,9 @@ const KEYS: &[&str] = &["name", "dir", "shell", "share_across_sessions", "id", "
 /// Keys of the specification that this version does not have.
 const MISSING: &[&str] = &["code", "snapshot", "snapshot_dir", "hostname"];
 /// The longest ID in bytes, as that of a session.
-const LONGEST_ID: usize = 256;
+const MAX_ID: usize = 256;
 /// The longest time of a command in seconds, as that of the other tools.
-const LONGEST_RUN: u64 = 600;
+const MAX_DURATION: u64 = 600;
 
 /// Returns whether a text is the name of a workspace, which is also that of its sandbox.
 pub fn is_name(text: &str) -> bool {
@@ -123,10 +123,10 @@ fn directory(key: &str, meta: &Meta, report: &mut Report) -> Option<String> {
 
 fn session(key: &str, meta: &Meta, report: &mut Report) -> Option<Spanned<String>> {
     let text = literal::text(key, meta, report)?;
-    if (1..=LONGEST_ID).contains(&text.value.len()) && !text.value.contains(char::is_control) {
+    if (1..=MAX_ID).contains(&text.value.len()) && !text.value.contains(char::is_control) {
         return Some(text);
     }
-    let expected = format!("1 to {LONGEST_ID} bytes without control characters");
+    let expected = format!("1 to {MAX_ID} bytes without control characters");
     literal::bad_value(key, &text.value, &expected, text.span, report)
 }
 
@@ -173,7 +173,7 @@ fn programs(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<String>> 
 fn duration(key: &str, meta: &Meta, report: &mut Report) -> Option<Duration> {
     let text = literal::duration(key, meta, report)?;
     match literal::seconds(&text.value) {
-        Some(seconds @ 1..=LONGEST_RUN) => Some(Duration::from_secs(seconds)),
+        Some(seconds @ 1..=MAX_DURATION) => Some(Duration::from_secs(seconds)),
         _ => literal::bad_value(key, &text.value, "ten minutes at most: `\"10m\"`", text.span, report),
     }
 }

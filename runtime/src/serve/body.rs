@@ -9,7 +9,7 @@ use koze_core::error::Result as Read;
 use koze_core::tool::{self, ReadError};
 
 /// The longest body: a file written by a model, as JSON.
-pub(super) const MOST: usize = 32 << 20;
+pub(super) const MAX_BODY: usize = 32 << 20;
 
 /// Reads the body as the input of a tool. The inner error is reported as the tool's result.
 pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
@@ -27,7 +27,7 @@ pub(super) async fn input(request: Request) -> Result<Read<Value>, Refusal> {
 pub(super) async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
     let said = request.headers().get("content-length")?;
     match said.and_then(|length| length.parse::<usize>().ok()) {
-        Some(length) if length > MOST => return Err(too_large()),
+        Some(length) if length > MAX_BODY => return Err(too_large()),
         // The platform reads no more than the announced length.
         Some(_) => return Ok(request.bytes().await?),
         None if request.inner().body().is_none() => return Ok(Vec::new()),
@@ -37,7 +37,7 @@ pub(super) async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
     let mut stream = request.stream()?;
     while let Some(chunk) = stream.next().await {
         bytes.extend_from_slice(&chunk?);
-        if bytes.len() > MOST {
+        if bytes.len() > MAX_BODY {
             return Err(too_large());
         }
     }
@@ -46,6 +46,6 @@ pub(super) async fn read(mut request: Request) -> Result<Vec<u8>, Refusal> {
 
 fn too_large() -> Refusal {
     let message =
-        format!("a body must have at most {MOST} bytes: write a larger file in parts with `append`");
+        format!("a body must have at most {MAX_BODY} bytes: write a larger file in parts with `append`");
     Refusal::new(413, "too_large", message)
 }

@@ -12,8 +12,8 @@ export const LARGEST_PIECE = 8 << 20;
 export const HOME = "/home/user";
 
 /** The maximum length of an argument, and of all arguments together. */
-const LONGEST_ARGUMENT = 131_071;
-const LONGEST_ARGUMENTS = 1_500_000;
+const MAX_ARGUMENT = 131_071;
+const MAX_ARGUMENTS = 1_500_000;
 
 /**
  * The stored state of a sandbox, under one key.
@@ -267,7 +267,7 @@ export function checkProgram(argv, env) {
   }
   const lengths = texts.map((text) => encoder.encode(text).length);
   const all = lengths.reduce((sum, length) => sum + length, 0);
-  if (lengths.some((length) => length > LONGEST_ARGUMENT) || all > LONGEST_ARGUMENTS) {
+  if (lengths.some((length) => length > MAX_ARGUMENT) || all > MAX_ARGUMENTS) {
     throw new Fault("too_large", "arguments and environment variables are too long");
   }
 }

@@ -14,8 +14,8 @@ const PROTOCOL = 2;
 const KIND = { hello: 0, welcome: 1, request: 2, answer: 3, data: 4, end: 5, credit: 6, cancel: 7 };
 
 /** The maximum payload of a frame, and the maximum length of the rest of a frame. */
-const LARGEST_PART = 64 << 10;
-const LONGEST_FRAME = LARGEST_PART + 16;
+const MAX_PIECE = 64 << 10;
+const MAX_FRAME = MAX_PIECE + 16;
 
 /** The maximum size of a request, over all its frames. */
 const LARGEST_REQUEST = 4 << 20;
@@ -329,7 +329,7 @@ export class Connection {
     call.leave = () => reader.cancel().catch(() => {});
     try {
       // By default, the platform reads 4 KiB at a time. Each read transfers the buffer and returns it.
-      let buffer = new ArrayBuffer(2 * LARGEST_PART);
+      let buffer = new ArrayBuffer(2 * MAX_PIECE);
       for (;;) {
         const { done, value } = await reader.read(new Uint8Array(buffer));
         if (done || !value || !(await this.#pour(number, call, value))) break;
@@ -353,7 +353,7 @@ export class Connection {
   async #read() {
     try {
       const reader = this.#socket.readable.getReader({ mode: "byob" });
-      let [buffer, filled] = [new ArrayBuffer(4 * LONGEST_FRAME), 0];
+      let [buffer, filled] = [new ArrayBuffer(4 * MAX_FRAME), 0];
       for (;;) {
         const { value, done } = await reader.read(new Uint8Array(buffer, filled));
         if (done || !value) throw new Error("it has ended");
@@ -365,7 +365,7 @@ export class Connection {
         let at = 0;
         while (filled - at >= 4) {
           const length = view.getUint32(at, true);
-          if (length < 5 || length > LONGEST_FRAME) throw new Error(`a frame of ${length} bytes`);
+          if (length < 5 || length > MAX_FRAME) throw new Error(`a frame of ${length} bytes`);
           if (filled - at < 4 + length) break;
           this.#hear(view.getUint32(at + 4, true), view.getUint8(at + 8), bytes.subarray(at + 9, at + 4 + length));
           at += 4 + length;
@@ -433,8 +433,8 @@ export class Connection {
   /** @param {Call} call @param {Uint8Array} said */
   #answered(call, said) {
     call.answer.push(said.slice());
-    if (call.answer.length * LARGEST_PART > LARGEST_ANSWER) throw new Error("an answer without an end");
-    if (said.length === LARGEST_PART) return;
+    if (call.answer.length * MAX_PIECE > LARGEST_ANSWER) throw new Error("an answer without an end");
+    if (said.length === MAX_PIECE) return;
     const { ok, failed } = JSON.parse(decoder.decode(joined(call.answer)));
     const [, out = [], err = []] = call.parts;
     if (typeof failed?.why === "string" && typeof failed.text === "string") {
@@ -471,10 +471,10 @@ function frame(number, kind, ...said) {
 /** Encodes the frames of stream 0 into one buffer, so that data is copied once. @param {number} number @param {Uint8Array} data */
 function poured(number, data) {
   const head = frame(number, KIND.data, [0]);
-  const bytes = new Uint8Array(data.length + Math.ceil(data.length / LARGEST_PART) * head.length);
+  const bytes = new Uint8Array(data.length + Math.ceil(data.length / MAX_PIECE) * head.length);
   const view = new DataView(bytes.buffer);
-  for (let [at, from] = [0, 0]; from < data.length; from += LARGEST_PART) {
-    const part = data.subarray(from, from + LARGEST_PART);
+  for (let [at, from] = [0, 0]; from < data.length; from += MAX_PIECE) {
+    const part = data.subarray(from, from + MAX_PIECE);
     bytes.set(head, at);
     // The length excludes the length field itself, which is four bytes of the head.
     view.setUint32(at, head.length - 4 + part.length, true);
@@ -487,8 +487,8 @@ function poured(number, data) {
 /** Encodes the frames of a request. The first frame that is not full is the last. @param {number} number @param {Uint8Array} text */
 function parts(number, text) {
   const frames = [];
-  for (let at = 0; at <= text.length; at += LARGEST_PART) {
-    frames.push(frame(number, KIND.request, text.subarray(at, at + LARGEST_PART)));
+  for (let at = 0; at <= text.length; at += MAX_PIECE) {
+    frames.push(frame(number, KIND.request, text.subarray(at, at + MAX_PIECE)));
   }
   return frames;
 }

@@ -11,7 +11,7 @@ import { Refused } from "./guest.mjs";
 /** @import { Waiting } from "./waiting.mjs" */
 
 /** The timeout of a stream, and its idle timeout. */
-const LONGEST_MS = 3_600_000;
+const TIMEOUT_MS = 3_600_000;
 const IDLE_MS = 50_000;
 
 /**
@@ -76,7 +76,7 @@ export class Trees {
   /** @param {object} request @param {Pick<How, "from" | "to" | "signal">} how */
   async #stream(request, how) {
     try {
-      return await this.#ask(request, { ...how, timeoutMs: LONGEST_MS, idleMs: IDLE_MS });
+      return await this.#ask(request, { ...how, timeoutMs: TIMEOUT_MS, idleMs: IDLE_MS });
     } catch (error) {
       if (error instanceof Refused && UNKNOWN.test(error.message)) {
         throw new Fault("unstreamed", "the guest in this container is older than the Worker and does not support streams");

@@ -24,7 +24,7 @@ use serde::Deserialize;
 const PORT: u16 = 39001;
 
 /// The maximum size of a request's head, and of a body.
-const LONGEST: u64 = 1 << 20;
+const MAX_REQUEST: u64 = 1 << 20;
 
 /// The egress policy that workerd has set.
 static POLICY: Mutex<Policy> = Mutex::new(Policy { port: 0, internet: false, names: Vec::new() });
@@ -115,7 +115,7 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
     let head = head(&mut reader)?;
     if head.method != "CONNECT" {
         let mut told = Vec::new();
-        reader.take(head.length.min(LONGEST)).read_to_end(&mut told)?;
+        reader.take(head.length.min(MAX_REQUEST)).read_to_end(&mut told)?;
         if head.path == "/egress" {
             Policy::now().tell(serde_json::from_slice(&told)?);
         }
@@ -133,7 +133,7 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
 }
 
 fn head(reader: &mut impl BufRead) -> io::Result<Head> {
-    let mut reader = reader.take(LONGEST);
+    let mut reader = reader.take(MAX_REQUEST);
     let mut line = String::new();
     reader.read_line(&mut line)?;
     let mut words = line.split_whitespace();

@@ -15,13 +15,13 @@ pub(crate) const PORT: u16 = 39053;
 pub(crate) const INTERNET: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
 /// The maximum length of a query.
-const LONGEST: usize = 4096;
+const MAX_QUERY: usize = 4096;
 
 /// Starts answering queries.
 pub(crate) fn serve() -> std::io::Result<()> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, PORT))?;
     detached(move || {
-        let mut question = [0; LONGEST];
+        let mut question = [0; MAX_QUERY];
         loop {
             let (length, from) = socket.recv_from(&mut question)?;
             match answer(&question[..length]) {

@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = &[
     case("environment_is_the_sandbox_s_own", environment).needs(&[Exec]),
 ];
 
-const MOST: usize = 1024 * 1024;
+const MAX_OUTPUT: usize = 1024 * 1024;
 
 fn bounded(session: &Session) {
     let command = "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last; \
@@ -27,15 +27,15 @@ fn bounded(session: &Session) {
         [("stdout", "first\nxxx", "xxxlast\n"), ("stderr", "FIRST\nyyy", "yyyLAST\n")]
     {
         let out = text(&ran[stream]);
-        assert!(out.len() <= MOST, "the mark is inside the bound: {}", out.len());
-        assert!(out.len() > MOST - 1000, "and nothing more is cut: {}", out.len());
+        assert!(out.len() <= MAX_OUTPUT, "the mark is inside the bound: {}", out.len());
+        assert!(out.len() > MAX_OUTPUT - 1000, "and nothing more is cut: {}", out.len());
         assert!(out.starts_with(first) && out.ends_with(last), "head and tail of {stream}");
         assert!(out.contains("bytes left out"), "{stream} says that something is missing");
     }
 }
 
 fn whole(session: &Session) {
-    for size in [MOST - 1, MOST] {
+    for size in [MAX_OUTPUT - 1, MAX_OUTPUT] {
         let ran = session.run(&format!("head -c {size} /dev/zero | tr '\\0' x"));
         let out = text(&ran["stdout"]);
         assert!(out.len() == size && out.bytes().all(|byte| byte == b'x'), "{size}: {}", out.len());

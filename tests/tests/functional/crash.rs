@@ -12,7 +12,7 @@ use koze_tests::{Project, Snapshot, koze, root, run};
 use crate::common::{BY_HAND, SHELL, built, plain, sandbox, shell};
 
 /// More points than any run has, so that counting ends.
-const MOST: usize = 200;
+const MAX_POINTS: usize = 200;
 
 /// A run to interrupt.
 pub(crate) struct Scenario {
@@ -52,7 +52,7 @@ impl Scenario {
 
     /// Runs with this fault at each point once, and returns the projects and outputs.
     fn faults(&self, kind: &str) -> impl Iterator<Item = (Project, Output)> {
-        (1..MOST).map_while(move |point| {
+        (1..MAX_POINTS).map_while(move |point| {
             let project = self.project();
             let output = self.run(&project, Some(format!("{kind}@{point}")));
             if said(&output).starts_with(&format!("fault {kind}@{point}: ")) {
@@ -264,7 +264,7 @@ fn a_kill_while_finishing_another_run() {
         .map(|(project, _)| project.snapshot())
         .find(|now| changed(&scenario.before, now).len() == 1)
         .expect("a kill after the first file");
-    for point in 1..MOST {
+    for point in 1..MAX_POINTS {
         let project = project_of(&half);
         let output = scenario.run(&project, Some(format!("kill@{point}")));
         let at = said(&output);
@@ -348,7 +348,7 @@ fn a_kill_or_a_full_disk_in_a_new_project() {
         assert!(new_project(&whole, None).status.success());
         let whole = whole.snapshot();
         for point in 1.. {
-            assert!(point < MOST);
+            assert!(point < MAX_POINTS);
             let place = Project::new();
             if empty {
                 fs_err::create_dir(place.path("hello")).expect("a directory");

@@ -40,7 +40,7 @@ fn default_limit() -> u64 {
 }
 
 /// The maximum that one call reads: it must fit into memory several times.
-pub(in crate::tool) const MOST: u64 = 16 * 1024 * 1024;
+pub(in crate::tool) const MAX_READ: u64 = 16 * 1024 * 1024;
 
 /// The result.
 #[derive(Debug, Serialize)]
@@ -64,7 +64,7 @@ impl Tool for ReadFile {
     type Input = Read;
 
     async fn call<P: Provider>(session: &Session<P>, input: Read) -> Result<Reply> {
-        let limit = input::within("limit", input.limit, 1..=MOST)?;
+        let limit = input::within("limit", input.limit, 1..=MAX_READ)?;
         let path = absolute(&input.path)?;
         let sandbox = session.sandbox(&input.sandbox).await?;
         // Three more bytes complete a character that the limit would cut.
@@ -233,7 +233,7 @@ mod tests {
     /// Reading on from the end of each part returns the whole file, whatever it contains.
     #[test]
     fn cut_characters_come_with_the_next_part() {
-        const MOST: usize = 4096;
+        const MAX_NAME: usize = 4096;
         for pattern in [&b"a"[..], b"\n", b"\0", "\"\\\u{1f600}é\r\u{7}".as_bytes(), b"\xff\0x"] {
             let file = pattern.repeat(9000 / pattern.len());
             let (mut at, mut parts) = (0, 0);
@@ -241,10 +241,10 @@ mod tests {
                 let whole = part(file[at..].to_vec(), at as u64, file.len() as u64);
                 let mut value = serde_json::to_value(whole).unwrap();
                 let sent = |value: &Value| serde_json::to_string(&value.to_string()).unwrap().len();
-                let long = sent(&value) > MOST;
-                assert_eq!(long, cut(&mut value, MOST) && long, "{pattern:?}");
+                let long = sent(&value) > MAX_NAME;
+                assert_eq!(long, cut(&mut value, MAX_NAME) && long, "{pattern:?}");
                 assert!(
-                    sent(&value) <= MOST && (!long || sent(&value) > MOST - 600),
+                    sent(&value) <= MAX_NAME && (!long || sent(&value) > MAX_NAME - 600),
                     "{pattern:?}: {}",
                     sent(&value)
                 );
@@ -265,7 +265,7 @@ mod tests {
         }
         for mut other in [serde_json::json!([]), serde_json::json!({ "stdout": "a".repeat(9000), "size": 1 })]
         {
-            assert!(!cut(&mut other, MOST));
+            assert!(!cut(&mut other, MAX_NAME));
         }
     }
 }

@@ -13,7 +13,7 @@ pub use browse::Browse;
 #[cfg(test)]
 pub(in crate::tool) use files::part;
 pub use files::{Encoding, ReadFile, WriteFile};
-pub(in crate::tool) use files::{MOST as MOST_READ, cut, read_part};
+pub(in crate::tool) use files::{MAX_READ, cut, read_part};
 pub use glob::Glob;
 pub use sandboxes::{SandboxCreate, SandboxList};
 pub use shell::Shell;

@@ -35,7 +35,7 @@ pub struct Input {
 const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The longest result, in characters.
-const MOST: usize = 20_000;
+const MAX_RESULT: usize = 20_000;
 
 /// Prepares the environment of a command, and runs it.
 const PREPARED: &str = include_str!("bash.sh");
@@ -109,7 +109,7 @@ fn told(output: &Output, timeout: Duration, secrets: &[&str]) -> String {
     for secret in secrets {
         text = text.replace(secret, "[redacted]");
     }
-    cut::middle(text, lost + lost_errors, MOST)
+    cut::middle(text, lost + lost_errors, MAX_RESULT)
 }
 
 fn timed_out(timeout: Duration) -> String {
@@ -195,7 +195,7 @@ mod tests {
         // The mark of the result has two of them.
         let expected = format!("\n... [middle truncated: {} chars skipped] ...\n", all - (shown - 2));
         assert!(told.contains(&expected), "{expected}: {}", &told[9_900..10_100]);
-        assert!(told.chars().count() <= MOST);
+        assert!(told.chars().count() <= MAX_RESULT);
     }
 
     #[test]

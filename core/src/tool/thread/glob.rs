@@ -45,10 +45,10 @@ fn default_results() -> i64 {
 }
 
 /// The most paths that one call returns.
-const MOST: usize = 1000;
+const MAX_PATHS: usize = 1000;
 
 /// The longest pattern in bytes.
-const LONGEST: usize = 1024;
+const MAX_PATTERN: usize = 1024;
 
 /// Matching takes time in proportion to the length of the pattern and of the path. This much of their product one turn
 /// has, and is done without giving others a turn.
@@ -88,8 +88,8 @@ impl Pattern {
     pub(super) fn read(text: &str) -> std::result::Result<Self, String> {
         let wrong = |why: &str| format!("Invalid glob pattern: `{text}` {why}");
         let relative = text.trim_start_matches("./");
-        if relative.is_empty() || text.contains('\0') || text.len() > LONGEST {
-            return Err(format!("Invalid glob pattern: it must have 1 to {LONGEST} bytes and no NUL"));
+        if relative.is_empty() || text.contains('\0') || text.len() > MAX_PATTERN {
+            return Err(format!("Invalid glob pattern: it must have 1 to {MAX_PATTERN} bytes and no NUL"));
         }
         if text.starts_with('/') || text.split('/').any(|part| part == "..") {
             return Err(wrong("must be relative to the root path, without `..`"));
@@ -112,7 +112,7 @@ async fn find<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let path = &input.path;
     let given = Given::new(path)?;
     let pattern = Pattern::read(&input.pattern)?;
-    let most = wanted(input.max_results, default_results(), MOST);
+    let most = wanted(input.max_results, default_results(), MAX_PATHS);
     let sandbox = sandbox(session).await?;
     let failed = |error: Error| {
         let named = match error.code {

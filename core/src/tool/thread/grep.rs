@@ -54,16 +54,16 @@ fn default_results() -> i64 {
 }
 
 /// The most lines that one call returns.
-const MOST: usize = 500;
+const MAX_LINES: usize = 500;
 /// The longest pattern, and the largest program that a pattern may become, in bytes.
-const LONGEST: usize = 1024;
+const MAX_PATTERN: usize = 1024;
 const LARGEST_REGEX: usize = 1 << 20;
 /// The largest file that is searched, in bytes.
 const LARGEST: u64 = 1_000_000;
 /// A file with a NUL in its first bytes is binary.
 const SAMPLE: usize = 8192;
 /// Longer lines, in characters, are left out: code that was made shorter for machines.
-const LONGEST_LINE: usize = 2000;
+const MAX_LINE: usize = 2000;
 /// How many characters of a line are shown.
 const SHOWN: usize = 200;
 /// How many files, and how many of their bytes, are read before they are searched; and how many at the same time.
@@ -101,8 +101,8 @@ struct Needle {
 impl Needle {
     fn read(input: &Input) -> std::result::Result<Self, String> {
         let wrong = |why: &dyn std::fmt::Display| format!("Invalid regex pattern: {why}");
-        if input.pattern.len() > LONGEST {
-            return Err(wrong(&format!("it has more than {LONGEST} bytes")));
+        if input.pattern.len() > MAX_PATTERN {
+            return Err(wrong(&format!("it has more than {MAX_PATTERN} bytes")));
         }
         let text = if input.literal { regex_lite::escape(&input.pattern) } else { input.pattern.clone() };
         let mut builder = RegexBuilder::new(&text);
@@ -116,7 +116,7 @@ async fn search<P: Provider>(session: &Session<P>, input: Input) -> Told {
     let given = Given::new(path)?;
     let needle = Needle::read(&input)?;
     let filter = input.glob.as_deref().map(Pattern::read).transpose()?;
-    let most = wanted(input.max_results, default_results(), MOST);
+    let most = wanted(input.max_results, default_results(), MAX_LINES);
     let sandbox = sandbox(session).await?;
     let failed = |error: Error| {
         let named = match error.code {
@@ -246,7 +246,7 @@ impl Part {
             at += line.len();
             number += 1;
             work += (line.len() + 1) * (needle.length + 1);
-            if line.len() > LONGEST_LINE && line.chars().count() > LONGEST_LINE {
+            if line.len() > MAX_LINE && line.chars().count() > MAX_LINE {
                 continue;
             }
             let line = line.trim_end_matches(['\n', '\r']);

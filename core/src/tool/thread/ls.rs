@@ -31,7 +31,7 @@ pub struct Input {
 }
 
 /// The longest result, in characters.
-const MOST: usize = 20_000;
+const MAX_RESULT: usize = 20_000;
 
 /// How many directories are listed at the same time.
 const AT_ONCE: usize = 8;
@@ -88,7 +88,7 @@ async fn list<P: Provider>(session: &Session<P>, path: &str) -> Told {
         return Ok("(empty)".to_owned());
     }
     let text = texts.join("\n");
-    Ok(cut::head(&text, text.chars().count(), MOST, "Use a more specific path to see fewer results"))
+    Ok(cut::head(&text, text.chars().count(), MAX_RESULT, "Use a more specific path to see fewer results"))
 }
 
 /// A line of the result.

@@ -35,7 +35,7 @@ pub struct Input {
 }
 
 /// The longest result, in characters.
-const MOST: usize = 50_000;
+const MAX_RESULT: usize = 50_000;
 
 impl Tool for ReadFile {
     const NAME: &'static str = "read_file";
@@ -82,7 +82,7 @@ async fn read<P: Provider>(session: &Session<P>, input: &Input) -> Told {
         return Ok(if is_past_end { "(start_line exceeds file length)" } else { "(empty)" }.to_owned());
     }
     let total = usize::try_from(lines.chars).unwrap_or(usize::MAX);
-    Ok(cut::head(&lines.text, total, MOST, "Use start_line/end_line to read a specific range"))
+    Ok(cut::head(&lines.text, total, MAX_RESULT, "Use start_line/end_line to read a specific range"))
 }
 
 /// Returns the range to read, or a notice that there is none.
@@ -94,7 +94,7 @@ fn range(start: Option<i64>, end: Option<i64>) -> std::result::Result<LineRange,
         return Err("(start_line > end_line \u{2014} no lines in range)");
     }
     let verbatim = start.is_none() && end.is_none();
-    Ok(LineRange { first, last, max_chars: MOST as u64, verbatim })
+    Ok(LineRange { first, last, max_chars: MAX_RESULT as u64, verbatim })
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub struct Input {
 }
 
 /// The longest error, in characters.
-const LONGEST_ERROR: usize = 2000;
+const MAX_ERROR: usize = 2000;
 
 /// The variable of a sandbox with the maximum size of a call's content in bytes.
 const LIMIT: &str = "KOZE_WRITE_FILE_MAX_BYTES";
@@ -50,7 +50,7 @@ impl Tool for WriteFile {
 
     async fn call<P: Provider>(session: &Session<P>, input: Input) -> Result<Reply> {
         let told = write(session, input).await;
-        Ok(reply(told.map_err(|text| cut::middle(text, 0, LONGEST_ERROR - "Error: ".len()))))
+        Ok(reply(told.map_err(|text| cut::middle(text, 0, MAX_ERROR - "Error: ".len()))))
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Operation;
 use crate::error::Result;
 use crate::sandbox::Sandbox;
-use crate::tool::agent::{Encoding, MOST_READ, read_part};
+use crate::tool::agent::{Encoding, MAX_READ, read_part};
 use crate::tool::{Reply, input};
 use crate::workspace::{Capability, Workspace};
 
@@ -41,7 +41,7 @@ impl Operation for ReadFile {
     type Input = Read;
 
     async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Read) -> Result<Reply> {
-        let limit = input::within("limit", input.limit, 1..=MOST_READ)?;
+        let limit = input::within("limit", input.limit, 1..=MAX_READ)?;
         let fs = workspace.fs()?;
         // With three bytes more, a character that the limit cuts is there whole.
         let piece = fs.read_part(&input.path, input.offset, limit + 3).await?;

@@ -30,7 +30,7 @@ use crate::terminal;
 /// How long somebody who writes waits before they ask once more for their turn.
 const TURN: Duration = Duration::from_millis(20);
 /// How long the end of standard input waits for what was written before.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// What a terminal takes for the end of input, unless a program has told it otherwise.
 const END_OF_FILE: &[u8] = b"\x04";
 /// What programs on a terminal find it to be.
@@ -167,7 +167,7 @@ impl Processes {
                 "the process has not read what was written to its standard input before",
             )
         };
-        let until = Instant::now().checked_add(PATIENCE);
+        let until = Instant::now().checked_add(TIMEOUT);
         let mut input = turn(&entry, until, || call.streams.stopped())?.ok_or_else(busy)?;
         if !entry.terminal {
             input.take();

@@ -3,7 +3,7 @@
 use super::host::Host;
 
 /// The maximum length of a `ClientHello` that is read, in bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_HELLO: usize = 64 << 10;
 
 /// The first bytes of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Hello {
 pub(super) fn read(bytes: &[u8]) -> Option<Hello> {
     let message = match message(bytes) {
         Message::Whole(message) => message,
-        Message::Partial if bytes.len() < LONGEST => return None,
+        Message::Partial if bytes.len() < MAX_HELLO => return None,
         Message::Partial | Message::Odd => return Some(Hello::Odd),
         Message::Other => return Some(Hello::Other),
     };
@@ -60,7 +60,7 @@ fn message(bytes: &[u8]) -> Message {
         if let [kind, one, two, three, ref body @ ..] = message[..] {
             const CLIENT_HELLO: u8 = 1;
             let wanted = usize::from(one) << 16 | usize::from(two) << 8 | usize::from(three);
-            if kind != CLIENT_HELLO || wanted > LONGEST {
+            if kind != CLIENT_HELLO || wanted > MAX_HELLO {
                 return Message::Odd;
             }
             if let Some(whole) = body.get(..wanted) {
@@ -197,6 +197,6 @@ mod tests {
         ] {
             assert_eq!(read(&odd), Some(Hello::Odd), "{odd:?}");
         }
-        assert_eq!(read(&record(20, &[1]).repeat(LONGEST)), Some(Hello::Odd));
+        assert_eq!(read(&record(20, &[1]).repeat(MAX_HELLO)), Some(Hello::Odd));
     }
 }

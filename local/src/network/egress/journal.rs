@@ -18,7 +18,7 @@ use koze_core::error::{Code, Error, Result};
 /// Separate files for allowed and denied attempts, so that denials cannot displace the others.
 const FILES: [&str; 2] = ["egress-reached.jsonl", "egress-refused.jsonl"];
 /// The size at which a file is rotated, in bytes.
-const LONGEST: u64 = 512 << 10;
+const MAX_SIZE: u64 = 512 << 10;
 
 /// An attempt of a sandbox to reach a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +136,7 @@ fn append(path: &Path, line: &[u8]) -> io::Result<()> {
     let mut file = options.open(path)?;
     // Several programs may use this state directory.
     rustix::fs::flock(&file, FlockOperation::LockExclusive)?;
-    if file.metadata()?.len() + line.len() as u64 > LONGEST && is_at(&file, path) {
+    if file.metadata()?.len() + line.len() as u64 > MAX_SIZE && is_at(&file, path) {
         fs::rename(path, old(path))?;
         file = options.open(path)?;
     }
@@ -188,6 +188,6 @@ mod tests {
             assert_eq!(about.mode() & 0o777, 0o600);
             length += about.len();
         }
-        assert!(length <= 3 * LONGEST, "{length}");
+        assert!(length <= 3 * MAX_SIZE, "{length}");
     }
 }

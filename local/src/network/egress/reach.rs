@@ -17,7 +17,7 @@ use super::policy::{Policy, Refused};
 use super::{Names, address};
 
 /// The timeout for one address, and for a lookup.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum number of addresses to try for a name.
 const TRIED: usize = 4;
 /// The maximum number of concurrent lookups of a sandbox. Each takes a thread, which file operations need too.
@@ -89,7 +89,7 @@ impl Reach {
         }
         let mut why = String::new();
         for address in addresses.into_iter().take(TRIED) {
-            match timeout(PATIENCE, TcpStream::connect(address)).await {
+            match timeout(TIMEOUT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
                     entry.address = Some(address.ip());
@@ -119,7 +119,7 @@ impl Reach {
             });
             looking.await?
         };
-        match timeout(PATIENCE, looked_up).await {
+        match timeout(TIMEOUT, looked_up).await {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(_)) => Err("the name does not exist".to_owned()),
             Err(_) => Err("the name lookup timed out".to_owned()),

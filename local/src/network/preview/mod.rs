@@ -20,7 +20,7 @@ use super::accept;
 use koze_core::error::{Code, Error, Result};
 
 /// How long to wait for a port that another program is about to release.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The preview server, started with the first preview.
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ fn listen(state: &Path) -> io::Result<(TcpListener, Option<File>)> {
 }
 
 fn patiently(bind: impl Fn() -> io::Result<TcpListener>) -> Option<TcpListener> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         match bind() {
             Ok(listener) => return Some(listener),

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use koze_core::id::{SandboxId, SandboxName, SessionId};
 
 /// The maximum number of entries.
-const MOST: usize = 10_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// The minimum interval between recorded uses, in milliseconds.
 const NOTE: u64 = 60_000;
@@ -44,7 +44,7 @@ pub(super) fn of_session(session: &SessionId) -> Vec<(SandboxName, usize)> {
 /// Adds a sandbox whose use has just been recorded.
 pub(super) fn remember(id: &SandboxId, class: usize, sleep_after_ms: Option<u32>, now: u64) {
     let mut sandboxes = sandboxes();
-    if sandboxes.len() >= MOST {
+    if sandboxes.len() >= MAX_ENTRIES {
         sandboxes.clear();
     }
     sandboxes.insert(id.clone(), Known { class, sleep_after_ms, noted: now });

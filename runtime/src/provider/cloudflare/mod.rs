@@ -319,7 +319,7 @@ impl Provider for Cloudflare {
     ) -> impl Future<Output = Result<Opened<CloudflareSandbox>>> + MaybeSend {
         SendFuture::new(async move {
             let class = self.class(&settings.profile.name)?;
-            let sleep = u32::try_from(millis(settings.sleep_after.min(LONGEST_SLEEP))).ok();
+            let sleep = u32::try_from(millis(settings.sleep_after.min(MAX_SLEEP))).ok();
             let (_, class, created) = self.open_object(id, class, sleep).await?;
             self.opened(id, class, created)
         })
@@ -371,7 +371,7 @@ impl Provider for Cloudflare {
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The maximum idle time of a container, whatever the request says.
-const LONGEST_SLEEP: Duration = Duration::from_hours(24 * 30);
+const MAX_SLEEP: Duration = Duration::from_hours(24 * 30);
 
 impl Cloudflare {
     fn opened(&self, id: &SandboxId, class: usize, created: bool) -> Result<Opened<CloudflareSandbox>> {

@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The time without a poll after which a request counts as gone, in milliseconds.
 const LOST: u64 = 2_000;
 /// The time after which an opening no longer counts, in milliseconds.
-const LONGEST: u64 = 120_000;
+const TIMEOUT_MS: u64 = 120_000;
 
 /// The limits on concurrent openings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Queue {
             }
         }
         self.waiting.retain(|entry| now.saturating_sub(entry.at) < LOST);
-        self.opening.retain(|entry| now.saturating_sub(entry.at) < LONGEST);
+        self.opening.retain(|entry| now.saturating_sub(entry.at) < TIMEOUT_MS);
         let mut free = limits.per_provider.saturating_sub(self.opening.len());
         // Earlier requests count as openings, unless they wait only because of their own session's limit.
         let mut before: Vec<&str> = self.opening.iter().map(|entry| entry.session.as_str()).collect();
@@ -192,8 +192,8 @@ mod tests {
         queue.leave(all[0].number);
         assert!(!queue.admits(all[4], LOST - 1), "the fourth may look yet");
         assert!(queue.admits(all[4], LOST), "it has not looked");
-        let late = Waiter { number: queue.enter("6", LONGEST), session: "6" };
-        assert!(queue.admits(late, LONGEST), "the second and the third never ended");
+        let late = Waiter { number: queue.enter("6", TIMEOUT_MS), session: "6" };
+        assert!(queue.admits(late, TIMEOUT_MS), "the second and the third never ended");
     }
 
     #[test]

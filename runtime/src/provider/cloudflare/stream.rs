@@ -13,7 +13,7 @@ use koze_core::sandbox::Place;
 use koze_core::time::{millis, now, sleep};
 
 /// The timeout of a stream. The classes abort a stalled stream much earlier.
-const LONGEST: Duration = Duration::from_mins(62);
+const TIMEOUT: Duration = Duration::from_mins(62);
 
 /// Copies to a path that does not exist. Returns the total size of the files, or `None` if either class does not
 /// support streams.
@@ -39,7 +39,7 @@ pub(super) async fn copy(
         };
         // Dropped with this call, which cancels the receiver and the sender.
         let waiting = Waiting::new();
-        match object.unpack(&unpack, &packed.stream, waiting.function(), LONGEST).await {
+        match object.unpack(&unpack, &packed.stream, waiting.function(), TIMEOUT).await {
             Ok(unpacked) => return Ok(Some(unpacked.bytes)),
             Err(Refused::Unstreamed) => return Ok(None),
             Err(Refused::Unopened) if now() < until => object = to.open().await?,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::dev::run::Client;
 
 /// The maximum duration of a call with a timeout of two seconds, including the time that the class waits for an answer.
-pub(super) const LONGEST: Duration = Duration::from_secs(90);
+pub(super) const MAX_CALL: Duration = Duration::from_secs(90);
 
 pub(super) fn exec_for(argv: &[&str], timeout_ms: u64) -> Value {
     json!(["kozeExec", { "argv": argv, "workingDir": "/", "env": [], "timeoutMs": timeout_ms, "maxOutput": 1000 }])

@@ -12,7 +12,7 @@ use koze_tests::{eventually, signal};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::calls::{LONGEST, bash, exec_for, one, open, sandbox, works};
+use super::calls::{MAX_CALL, bash, exec_for, one, open, sandbox, works};
 use super::engine::engine;
 use super::project::{plain_worker, start};
 use crate::dev::run::Client;
@@ -60,7 +60,7 @@ impl Counter {
 #[track_caller]
 fn unavailable(answer: &Value, began: Instant) {
     assert_eq!(answer["error"]["code"], "unavailable", "{answer}");
-    assert!(began.elapsed() < LONGEST, "it took {:?}: {answer}", began.elapsed());
+    assert!(began.elapsed() < MAX_CALL, "it took {:?}: {answer}", began.elapsed());
 }
 
 /// Makes something happen to a sandbox's container during a long call.

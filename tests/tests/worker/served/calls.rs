@@ -246,20 +246,20 @@ fn invalid_requests() {
 
 #[test]
 fn the_size_of_a_body_is_limited() {
-    const MOST: usize = 32 << 20;
+    const MAX_BODY: usize = 32 << 20;
     let host = Host::start();
     let body = |length: usize| {
         let content = "a".repeat(length - "{'path':'f','content':''}".len());
         format!("{{\"path\":\"f\",\"content\":\"{content}\"}}")
     };
     let path = "/sessions/s/tools/write_file";
-    let answer = host.ask("POST", path, body(MOST).as_bytes());
+    let answer = host.ask("POST", path, body(MAX_BODY).as_bytes());
     assert!(answer.status == 200 && answer.json()["isError"] == false, "{answer:?}");
     // With a content length, the body need not be sent.
-    let said = format!("content-length: {}\r\n\r\n", MOST + 1);
+    let said = format!("content-length: {}\r\n\r\n", MAX_BODY + 1);
     let refused = host.raw("POST", path, said.as_bytes());
     assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains("too_large"), "{refused}");
-    let body = body(MOST + 1);
+    let body = body(MAX_BODY + 1);
     let chunked = format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let refused = host.raw("POST", path, chunked.as_bytes());
     assert!(refused.starts_with("HTTP/1.1 413 ") && refused.contains("too_large"), "{refused}");

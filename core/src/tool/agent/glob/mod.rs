@@ -41,7 +41,7 @@ fn default_dir() -> String {
 }
 
 /// The longest pattern in bytes.
-const LONGEST: usize = 1024;
+const MAX_PATTERN: usize = 1024;
 
 /// The result.
 #[derive(Debug, Serialize)]
@@ -109,8 +109,8 @@ pub(crate) async fn search<S: Sandbox>(
 /// Reads a pattern of paths. `key` is that of the input.
 pub(crate) fn compile(key: &str, pattern: &str) -> Result<Regex> {
     let wrong = |why: String| Error::new(Code::InvalidInput, format!("`{key}` {why}"));
-    if pattern.is_empty() || pattern.contains('\0') || pattern.len() > LONGEST {
-        return Err(wrong(format!("must have 1 to {LONGEST} bytes and no NUL")));
+    if pattern.is_empty() || pattern.contains('\0') || pattern.len() > MAX_PATTERN {
+        return Err(wrong(format!("must have 1 to {MAX_PATTERN} bytes and no NUL")));
     }
     pattern::read(pattern).map_err(wrong)
 }

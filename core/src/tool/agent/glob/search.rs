@@ -12,7 +12,7 @@ use crate::sandbox::{Entry, Kind};
 use crate::time::Start;
 
 /// The maximum number of files that a model gets.
-pub(super) const MOST: usize = 1000;
+pub(super) const MAX_PATHS: usize = 1000;
 
 /// The maximum number of directories of a search. The others are left out, and the result says that it is incomplete.
 const DIRECTORIES: usize = 100_000;
@@ -156,14 +156,14 @@ impl Search {
 
     /// Returns whether a file would be among those that a model gets, or prove that there are more.
     pub(super) fn wants(&self, file: &str) -> bool {
-        self.found.len() <= MOST || self.found.peek().is_some_and(|last| file < last.as_str())
+        self.found.len() <= MAX_PATHS || self.found.peek().is_some_and(|last| file < last.as_str())
     }
 
     /// Keeps a file, if it is among the first.
     pub(super) fn keep(&mut self, file: String) {
         if self.wants(&file) {
             self.found.push(file);
-            if self.found.len() > MOST + 1 {
+            if self.found.len() > MAX_PATHS + 1 {
                 self.found.pop();
             }
         }
@@ -172,8 +172,8 @@ impl Search {
     /// Returns the files in path order, and whether there are more.
     pub(super) fn done(self) -> (Vec<String>, bool) {
         let mut files = self.found.into_sorted_vec();
-        let truncated = files.len() > MOST || self.directories >= DIRECTORIES;
-        files.truncate(MOST);
+        let truncated = files.len() > MAX_PATHS || self.directories >= DIRECTORIES;
+        files.truncate(MAX_PATHS);
         (files, truncated)
     }
 }
@@ -290,12 +290,12 @@ mod tests {
     fn the_first_files_are_kept() {
         let mut search = Search::new(matcher("*"));
         let mut names: Vec<String> =
-            (0..3 * MOST).map(|number| format!("{:05}", number * 7919 % 10_007)).collect();
+            (0..3 * MAX_PATHS).map(|number| format!("{:05}", number * 7919 % 10_007)).collect();
         for name in &names {
             search.keep(name.clone());
         }
         names.sort_unstable();
-        names.truncate(MOST);
+        names.truncate(MAX_PATHS);
         assert_eq!(search.done(), (names, true));
     }
 }
