@@ -47,7 +47,10 @@ pub(super) fn control(name: &str) -> Option<Control> {
         }
         "sysfs" => Control::File(|_| "/sys".into()),
         // The user namespace alone protects the environment of a process of the same user.
-        "hard_link_to_the_host" | "setuid_programs" | "environment_of_host_processes" => Control::Host,
+        "hard_link_to_the_host"
+        | "setuid_programs"
+        | "environment_of_host_processes"
+        | "terminals_of_the_host" => Control::Host,
         "change_an_inode_of_the_host" => Control::Weak(&[Writable]),
         "leaked_descriptors" => Control::Weak(&[Descriptors]),
         "host_loopback" | "abstract_sockets" => Control::Weak(&[Network]),

@@ -12,9 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use rustix::termios::Winsize;
+
 use super::super::LocalSandbox;
 use super::janitor;
-use super::probes::Target;
+use super::probes::{TERMINAL, Target};
 use super::stage::{Stage, at, open_to_all};
 use super::{Fault, is_root};
 use koze_core::sandbox::{Sandbox, Write};
@@ -30,6 +32,7 @@ pub(super) struct Scene {
     _victim: Victim,
     _memory: Memory,
     _leaked: OwnedFd,
+    _terminal: OwnedFd,
     _listening: (TcpListener, UnixListener, UnixListener),
     pub(super) neighbour: LocalSandbox,
 }
@@ -57,6 +60,8 @@ impl Scene {
         // Without CLOEXEC, as in many programs.
         let flags = rustix::fs::OFlags::RDONLY;
         let leaked = rustix::fs::open(dir.join("secret"), flags, rustix::fs::Mode::empty())?;
+
+        let (open_terminal, terminal) = terminal()?;
 
         let mut victim = Command::new("sleep");
         victim
@@ -98,12 +103,14 @@ impl Scene {
             victim: victim.0.id().cast_signed(),
             memory: key,
             variable: variable(),
+            terminal,
         };
         Ok(Scene {
             target,
             _victim: victim,
             _memory: memory,
             _leaked: leaked,
+            _terminal: open_terminal,
             _listening: (tcp, in_directory, listening),
             neighbour,
         })
@@ -115,6 +122,19 @@ impl Scene {
         let files = fs::read_dir(&self.target.dir).map(Iterator::count);
         same("secret") && same("open") && files.is_ok_and(|count| count == 3)
     }
+}
+
+/// Opens a terminal that every user may use. Returns its master and its path.
+fn terminal() -> Result<(OwnedFd, PathBuf), Fault> {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let (ws_row, ws_col) = TERMINAL;
+    rustix::termios::tcsetwinsize(&master, Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 })?;
+    let path = PathBuf::from(ptsname(&master, Vec::new())?.into_string()?);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666))?;
+    Ok((master, path))
 }
 
 /// A process that runs while this is held.

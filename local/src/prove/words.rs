@@ -23,6 +23,7 @@ const WORDS: &[(&str, &str)] = &[
     ("proc_sys", "open a setting of the kernel below /proc/sys for writing"),
     ("proc_of_the_kernel", "open the kernel's own files in /proc, such as kcore or sysrq-trigger"),
     ("mounts_of_the_host", "see what is mounted on the host"),
+    ("terminals_of_the_host", "open a terminal that a program of the host uses"),
     ("write_to_usr", "make a file in /usr"),
     ("change_an_inode_of_the_host", "change the mode, owner, times or attributes of a file of the host"),
     ("leaked_descriptors", "use a file that koze has open"),

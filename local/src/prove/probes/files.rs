@@ -147,3 +147,12 @@ pub(super) fn descriptors(target: &Target) -> io::Result<()> {
     let found = open.iter().filter(|path| !own(path)).any(|path| holds_secret(path, target).is_ok());
     if found { Ok(()) } else { Err(nothing("none leads to it")) }
 }
+
+/// Opens a terminal of the host, recognized by its size. The sandbox may have one of the same name.
+pub(super) fn terminal(target: &Target) -> io::Result<()> {
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let opened = rustix::fs::open(&target.terminal, flags, rustix::fs::Mode::empty())?;
+    let size = rustix::termios::tcgetwinsize(&opened)?;
+    let same = (size.ws_row, size.ws_col) == super::TERMINAL;
+    if same { Ok(()) } else { Err(nothing("it is the sandbox's own")) }
+}

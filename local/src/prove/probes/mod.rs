@@ -18,6 +18,9 @@ pub(crate) use calls::{CALLS, Needs};
 /// The argument that makes this program run an attempt; the name and the target follow.
 pub(crate) const PROBE: &str = "--koze-probe";
 
+/// The rows and columns of the host's terminal.
+pub(crate) const TERMINAL: (u16, u16) = (4321, 1234);
+
 /// The targets of attempts on the host.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
@@ -37,6 +40,8 @@ pub(crate) struct Target {
     pub(crate) memory: i32,
     /// A variable of the host program's environment.
     pub(crate) variable: String,
+    /// A terminal of the host.
+    pub(crate) terminal: PathBuf,
 }
 
 impl Target {
@@ -50,6 +55,7 @@ impl Target {
             self.victim.to_string(),
             self.memory.to_string(),
             self.variable.clone(),
+            self.terminal.display().to_string(),
         ]
     }
 
@@ -63,6 +69,7 @@ impl Target {
             victim: arguments.next()?.parse().ok()?,
             memory: arguments.next()?.parse().ok()?,
             variable: arguments.next()?,
+            terminal: arguments.next()?.into(),
         })
     }
 }
@@ -83,6 +90,7 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("proc_sys", files::proc_sys),
     ("proc_of_the_kernel", files::kernel),
     ("mounts_of_the_host", files::mounts),
+    ("terminals_of_the_host", files::terminal),
     ("write_to_usr", files::usr),
     ("change_an_inode_of_the_host", inodes::change),
     ("leaked_descriptors", files::descriptors),
