@@ -25,7 +25,7 @@ enum Phase {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Gate {
     phase: Phase,
     /// Input from the client that was not passed on.
     unread: Vec<u8>,
@@ -37,7 +37,7 @@ struct State {
 
 /// Controls the gated streams.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Keeper(Arc<Mutex<State>>);
+pub(crate) struct Keeper(Arc<Mutex<Gate>>);
 
 impl Keeper {
     /// Wraps the client's input.
@@ -84,7 +84,7 @@ impl Keeper {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Gate> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

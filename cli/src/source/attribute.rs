@@ -28,8 +28,8 @@ pub fn edit(text: &str, changes: &[Change]) -> String {
     changes.iter().fold(text.to_owned(), |text, change| one(&text, change).unwrap_or(text))
 }
 
-/// An entry of the attribute: its key, its range, and the end of the following comma.
-struct Entry {
+/// An argument of the attribute: its key, its range, and the end of the following comma.
+struct Argument {
     key: String,
     range: Range<usize>,
     comma: Option<usize>,
@@ -70,14 +70,14 @@ fn one(text: &str, change: &Change) -> Option<String> {
     Some(text)
 }
 
-fn entries(tokens: &TokenStream) -> Option<Vec<Entry>> {
+fn entries(tokens: &TokenStream) -> Option<Vec<Argument>> {
     let metas = Punctuated::<Meta, Token![,]>::parse_terminated.parse2(tokens.clone()).ok()?;
     metas.pairs().map(|pair| entry(pair.value(), pair.punct().map(|comma| comma.span))).collect()
 }
 
-fn entry(meta: &Meta, comma: Option<Span>) -> Option<Entry> {
+fn entry(meta: &Meta, comma: Option<Span>) -> Option<Argument> {
     let key = meta.path().get_ident()?.to_string();
-    Some(Entry { key, range: range(meta)?, comma: comma.map(|comma| comma.byte_range().end) })
+    Some(Argument { key, range: range(meta)?, comma: comma.map(|comma| comma.byte_range().end) })
 }
 
 /// Returns the range that tokens span.
@@ -89,7 +89,7 @@ fn range(tokens: &impl ToTokens) -> Option<Range<usize>> {
 }
 
 /// Appends an entry after the last one, on its own line if the last one has its own.
-fn append(text: &mut String, last: &Entry, entry: &str) {
+fn append(text: &mut String, last: &Argument, entry: &str) {
     let line = text[..last.range.start].rfind('\n').map_or(0, |newline| newline + 1);
     let indent = &text[line..last.range.start];
     let separator = if line > 0 && indent.trim().is_empty() { format!("\n{indent}") } else { " ".to_owned() };
@@ -100,8 +100,8 @@ fn append(text: &mut String, last: &Entry, entry: &str) {
 }
 
 /// Removes an entry, the comma that separates it, and its line if nothing else is on it.
-fn remove(text: &mut String, entries: &[Entry], index: usize) {
-    let Entry { range, comma, .. } = &entries[index];
+fn remove(text: &mut String, entries: &[Argument], index: usize) {
+    let Argument { range, comma, .. } = &entries[index];
     if let (None, Some(before)) = (comma, index.checked_sub(1)) {
         text.replace_range(entries[before].range.end..range.end, "");
         return;

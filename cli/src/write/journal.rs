@@ -21,13 +21,13 @@ pub(super) const FILE: &str = ".koze-journal";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Journal {
-    files: Vec<Entry>,
+    files: Vec<Change>,
 }
 
 /// A pending change of a file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct Change {
     /// The file's path, relative to the package.
     path: String,
     /// The name of the temporary file that replaces it; `None` for a deletion.
@@ -40,7 +40,7 @@ struct Entry {
 
 /// The progress of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Progress {
     Done,
     Pending,
     /// The user changed it before it was replaced, or reverted it afterward.
@@ -49,7 +49,7 @@ enum State {
 
 /// Records the staged changes. From here on they will be made, by this run or by the next.
 pub(super) fn write(dir: &Path, all: &[Staged]) -> io::Result<()> {
-    let entry = |staged: &Staged| Entry {
+    let entry = |staged: &Staged| Change {
         path: paths::relative(&staged.change.path, dir),
         staged: staged.file.as_deref().map(|file| disk::split(file).1),
         before: staged.change.before.as_deref().map(hash),
@@ -79,9 +79,9 @@ pub(super) fn read(dir: &Path) -> io::Result<Option<Vec<Step>>> {
     for entry in &journal.files {
         let step = entry.step(dir);
         match entry.state(&step)? {
-            State::Done => {}
-            State::Pending => pending.push(step),
-            State::Changed => {
+            Progress::Done => {}
+            Progress::Pending => pending.push(step),
+            Progress::Changed => {
                 journal.files.iter().for_each(|entry| sweep(&entry.step(dir).target));
                 return Ok(Some(Vec::new()));
             }
@@ -90,31 +90,31 @@ pub(super) fn read(dir: &Path) -> io::Result<Option<Vec<Step>>> {
     Ok(Some(pending))
 }
 
-impl Entry {
+impl Change {
     fn step(&self, dir: &Path) -> Step {
         let target = paths::normal(&dir.join(&self.path));
         let staged = self.staged.as_deref().map(|name| target.with_file_name(name));
         Step { target, shown: self.path.clone(), staged }
     }
 
-    fn state(&self, step: &Step) -> io::Result<State> {
+    fn state(&self, step: &Step) -> io::Result<Progress> {
         let now = hash_of(&step.target)?;
         let as_before = now == self.before;
         if now == self.after {
-            return Ok(State::Done);
+            return Ok(Progress::Done);
         }
         let Some(staged) = &step.staged else {
             // Whatever the journal says, never delete a file outside the package.
             let ours = self.after.is_none() && !self.leads_out();
-            return Ok(if as_before && ours { State::Pending } else { State::Done });
+            return Ok(if as_before && ours { Progress::Pending } else { Progress::Done });
         };
         let staged =
             if disk::is_staged(&disk::split(staged).1, &step.target) { hash_of(staged)? } else { None };
         Ok(match (staged == self.after, as_before) {
-            (true, true) => State::Pending,
+            (true, true) => Progress::Pending,
             // It was replaced, and then edited: the same as after any other build.
-            (false, false) if staged.is_none() => State::Done,
-            _ => State::Changed,
+            (false, false) if staged.is_none() => Progress::Done,
+            _ => Progress::Changed,
         })
     }
 

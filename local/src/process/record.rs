@@ -24,7 +24,7 @@ pub(super) struct Record {
     pub(super) ends: u64,
     buffer: usize,
     pub(super) has_terminal: bool,
-    state: Mutex<State>,
+    state: Mutex<Progress>,
     /// Notifies readers of output, or of its end.
     pub(super) news: watch::Sender<()>,
     /// Notifies the tasks that read its streams of room, or of its end.
@@ -34,7 +34,7 @@ pub(super) struct Record {
 }
 
 #[derive(Debug)]
-struct State {
+struct Progress {
     recording: Recording,
     /// The number of streams that may still contain output from before its end.
     unsettled: usize,
@@ -71,7 +71,7 @@ impl Record {
         streams: usize,
     ) -> Self {
         let has_terminal = terminal.is_some();
-        let state = State {
+        let state = Progress {
             recording: Recording::new(buffer, drop_oldest),
             unsettled: streams,
             open: streams,
@@ -94,7 +94,7 @@ impl Record {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Progress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -204,7 +204,7 @@ impl Record {
     }
 }
 
-impl State {
+impl Progress {
     fn settle(&mut self, terminal: bool) {
         if self.unsettled > 0 || self.exit.is_none() || self.settled.is_some() {
             return;

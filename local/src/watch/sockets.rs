@@ -23,8 +23,8 @@ const DONE: u16 = 3;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
 const DUMP: u16 = 0x301;
 
-/// A kind of socket, with the request for its memory.
-struct Kind {
+/// The request for the memory of one kind of sockets.
+struct SocketQuery {
     request: Vec<u8>,
     /// The length of the fixed part of a socket's description.
     fixed: usize,
@@ -40,26 +40,26 @@ pub(super) fn memory(socket: &OwnedFd, budget: &Budget) -> Result<u64, Over> {
     Ok(sum)
 }
 
-fn kinds() -> Vec<Kind> {
+fn kinds() -> Vec<SocketQuery> {
     // unix_diag_req: the family, all states, and the attributes for peers, queues and memory (0x4, 0x10, 0x20).
     let mut unix = vec![1, 0, 0, 0];
     for number in [u32::MAX, 0, 0x34, 0, 0] {
         unix.extend(number.to_ne_bytes());
     }
-    let mut all = vec![Kind { request: unix, fixed: 16, unix: true }];
+    let mut all = vec![SocketQuery { request: unix, fixed: 16, unix: true }];
     for family in [2, 10] {
         for protocol in [6, 17] {
             // inet_diag_req_v2: INET_DIAG_SKMEMINFO, all states, any address.
             let mut request = vec![family, protocol, 1 << 6, 0];
             request.extend(u32::MAX.to_ne_bytes());
             request.resize(56, 0);
-            all.push(Kind { request, fixed: 72, unix: false });
+            all.push(SocketQuery { request, fixed: 72, unix: false });
         }
     }
     all
 }
 
-fn dump(socket: &OwnedFd, kind: &Kind, budget: &Budget) -> Result<u64, Over> {
+fn dump(socket: &OwnedFd, kind: &SocketQuery, budget: &Budget) -> Result<u64, Over> {
     let mut part = vec![0; ROOM];
     // Discard the rest of an earlier answer.
     while recv(socket, &mut part, RecvFlags::DONTWAIT).is_ok_and(|(read, _)| read > 0) {
@@ -86,7 +86,7 @@ fn dump(socket: &OwnedFd, kind: &Kind, budget: &Budget) -> Result<u64, Over> {
 }
 
 /// Decodes the messages of one part. Returns their sum, and whether it was the last part.
-fn messages(mut part: &[u8], kind: &Kind) -> Option<(u64, bool)> {
+fn messages(mut part: &[u8], kind: &SocketQuery) -> Option<(u64, bool)> {
     let mut sum = 0;
     while part.len() >= HEAD {
         let length = usize::try_from(number(part, 0)).ok().filter(|length| *length >= HEAD)?;
@@ -100,7 +100,7 @@ fn messages(mut part: &[u8], kind: &Kind) -> Option<(u64, bool)> {
 }
 
 /// Returns the memory of one socket's data in bytes.
-fn held(about: &[u8], kind: &Kind) -> u64 {
+fn held(about: &[u8], kind: &SocketQuery) -> u64 {
     let (mut queued, mut memory, mut has_peer) = (0, None, false);
     let mut attributes = about.get(kind.fixed..).unwrap_or_default();
     while attributes.len() >= 4 {

@@ -66,13 +66,13 @@ pub struct Lifecycle<'a> {
     /// The environment that it belongs to; `None` is the top level, which environments inherit.
     pub environment: Option<String>,
     path: Path,
-    kind: Kind<'a>,
+    kind: Notation<'a>,
     /// The existing classes, by name.
     pub live: BTreeMap<String, Live>,
 }
 
 #[derive(Debug)]
-enum Kind<'a> {
+enum Notation<'a> {
     Migrations(&'a [Value]),
     Exports(&'a Map<String, Value>),
 }
@@ -170,7 +170,7 @@ pub fn check_lists(
     let lists = |environment: &Option<String>| {
         lifecycles
             .iter()
-            .any(|list| list.environment == *environment && matches!(list.kind, Kind::Migrations(_)))
+            .any(|list| list.environment == *environment && matches!(list.kind, Notation::Migrations(_)))
     };
     let lost = |scope: &&Scope| {
         !lists(&scope.environment) && lock.migrations.iter().any(|tag| tag.environment == scope.environment)
@@ -189,7 +189,7 @@ pub fn check_lists(
 impl<'a> Lifecycle<'a> {
     fn of_exports(scope: &Scope, path: Path, exports: &'a Map<String, Value>) -> Self {
         let live = exports::live(&path, exports);
-        Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Exports(exports), live }
+        Lifecycle { environment: scope.environment.clone(), path, kind: Notation::Exports(exports), live }
     }
 
     fn of_migrations(
@@ -203,12 +203,12 @@ impl<'a> Lifecycle<'a> {
             lock.migrations.iter().any(|locked| locked.environment == scope.environment && locked.tag == tag)
         };
         let live = migrations::replay(&path, list, &locked, config, findings);
-        Lifecycle { environment: scope.environment.clone(), path, kind: Kind::Migrations(list), live }
+        Lifecycle { environment: scope.environment.clone(), path, kind: Notation::Migrations(list), live }
     }
 
     /// Checks that the tags that koze wrote still exist unchanged.
     pub fn check_tags(&self, lock: &Lock, config: &Config, findings: &mut Findings) {
-        let Kind::Migrations(list) = &self.kind else {
+        let Notation::Migrations(list) = &self.kind else {
             return;
         };
         for locked in lock.migrations.iter().filter(|locked| locked.environment == self.environment) {
@@ -236,7 +236,7 @@ impl<'a> Lifecycle<'a> {
     /// Reports an entry of `exports` for a declared class that only the user can change: a tombstone, another type of
     /// export, or a link to a container that koze would have to update.
     pub fn check_exports(&self, classes: &[&str], config: &Config, findings: &mut Findings) {
-        let Kind::Exports(exports) = &self.kind else { return };
+        let Notation::Exports(exports) = &self.kind else { return };
         for class in classes {
             let Some(entry) = exports.get(*class) else { continue };
             let path = [self.path.clone(), vec![Step::from(*class)]].concat();
@@ -295,8 +295,8 @@ impl<'a> Lifecycle<'a> {
     /// Returns the classes that existed here and will not after the changes.
     pub fn dead(&self, changes: &Changes) -> BTreeSet<&str> {
         let once = match &self.kind {
-            Kind::Migrations(list) => migrations::named(list),
-            Kind::Exports(exports) => exports.keys().map(String::as_str).collect(),
+            Notation::Migrations(list) => migrations::named(list),
+            Notation::Exports(exports) => exports.keys().map(String::as_str).collect(),
         };
         let comes = |class: &str| {
             changes.new.iter().chain(changes.renamed.iter().map(|(_, new)| new)).any(|new| new == class)
@@ -314,14 +314,14 @@ impl<'a> Lifecycle<'a> {
     pub fn edits<const N: usize>(&self, changes: [&Changes; N]) -> (Vec<Edit>, [Option<Tag>; N]) {
         let mut edits = Vec::new();
         let mut all = match &self.kind {
-            Kind::Migrations(list) => list.to_vec(),
-            Kind::Exports(_) => Vec::new(),
+            Notation::Migrations(list) => list.to_vec(),
+            Notation::Exports(_) => Vec::new(),
         };
         let tags = changes.map(|changes| {
             if changes.is_empty() {
                 return None;
             }
-            if let Kind::Exports(exports) = &self.kind {
+            if let Notation::Exports(exports) = &self.kind {
                 edits.extend(exports::edits(&self.path, exports, changes));
                 return None;
             }
@@ -336,7 +336,7 @@ impl<'a> Lifecycle<'a> {
 
     /// Warns about operations that wrangler refuses to replay, including the migrations that these edits append.
     pub fn check_history(&self, edits: &[Edit], config: &Config, findings: &mut Findings) {
-        let Kind::Migrations(list) = &self.kind else { return };
+        let Notation::Migrations(list) = &self.kind else { return };
         let appended = edits.iter().filter_map(|edit| match edit {
             Edit::Push { path, value } if *path == self.path => Some(value),
             _ => None,
@@ -350,7 +350,7 @@ impl<'a> Lifecycle<'a> {
 
     /// Returns the tag that created an adopted class, for the lock.
     pub fn tag(&self, tag: &str) -> Option<Tag> {
-        let Kind::Migrations(list) = &self.kind else {
+        let Notation::Migrations(list) = &self.kind else {
             return None;
         };
         let migration = list.iter().find(|migration| text(migration, "tag") == Some(tag))?;

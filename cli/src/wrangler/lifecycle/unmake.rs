@@ -6,7 +6,7 @@ use koze_edit::{Edit, Path, Step};
 use serde_json::Value;
 
 use super::migrations::strings;
-use super::{Kind, Lifecycle, objects, text};
+use super::{Lifecycle, Notation, objects, text};
 use crate::finding::Findings;
 use crate::lock::{self, Lock};
 use crate::rules::Rule;
@@ -54,12 +54,12 @@ impl Lifecycle<'_> {
             }
         }
         match &self.kind {
-            Kind::Exports(exports) => {
+            Notation::Exports(exports) => {
                 let there = classes.iter().filter(|class| exports.contains_key(**class));
                 let remove = |class: &&str| Edit::Remove { path: self.at(&[Step::from(*class)]) };
                 unmade.edits.extend(there.map(remove));
             }
-            Kind::Migrations(list) => {
+            Notation::Migrations(list) => {
                 for (index, migration) in list.iter().enumerate() {
                     self.unmake_in(index, migration, classes, &mut unmade);
                 }
@@ -104,8 +104,8 @@ impl Lifecycle<'_> {
     /// Returns evidence that a class may have been deployed, and its path.
     fn past(&self, class: &str, lock: &Lock) -> Option<(String, Path)> {
         let list = match &self.kind {
-            Kind::Migrations(list) => list,
-            Kind::Exports(exports) => {
+            Notation::Migrations(list) => list,
+            Notation::Exports(exports) => {
                 let renamed = |(_, entry): &(&String, &Value)| text(entry, "renamed_to") == Some(class);
                 let state = text(exports.get(class)?, "state")
                     .filter(|state| !["created", "deleted"].contains(state));

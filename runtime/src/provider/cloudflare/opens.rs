@@ -73,12 +73,12 @@ fn with<T>(work: impl FnOnce(&mut Queue) -> T) -> T {
 #[derive(Debug)]
 struct Queue {
     next: u64,
-    waiting: VecDeque<Entry>,
-    opening: Vec<Entry>,
+    waiting: VecDeque<Ticket>,
+    opening: Vec<Ticket>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Ticket {
     number: u64,
     session: String,
     /// When it last polled, or when the opening began.
@@ -93,7 +93,7 @@ impl Queue {
     /// Adds a request to the queue.
     fn enter(&mut self, session: &str, now: u64) -> u64 {
         self.next += 1;
-        self.waiting.push_back(Entry { number: self.next, session: session.to_owned(), at: now });
+        self.waiting.push_back(Ticket { number: self.next, session: session.to_owned(), at: now });
         self.next
     }
 
@@ -104,7 +104,7 @@ impl Queue {
             Ok(place) => self.waiting[place].at = now,
             // It was considered gone, but was only delayed.
             Err(place) => {
-                self.waiting.insert(place, Entry { number, session: session.to_owned(), at: now });
+                self.waiting.insert(place, Ticket { number, session: session.to_owned(), at: now });
             }
         }
         self.waiting.retain(|entry| now.saturating_sub(entry.at) < LOST);
@@ -119,7 +119,7 @@ impl Queue {
                     return false;
                 }
                 if entry.number == number {
-                    let entry = self.waiting.remove(index).map(|entry| Entry { at: now, ..entry });
+                    let entry = self.waiting.remove(index).map(|entry| Ticket { at: now, ..entry });
                     self.opening.extend(entry);
                     return true;
                 }
