@@ -81,7 +81,7 @@ fn start() -> Result<String, Error> {
     runtime.block_on(converse(&client, &session, &prompt))
 }
 
-/// The loop: the model answers, its tools are called, and it gets to know what came of them.
+/// The loop: the model answers, koze calls its tools, and the model gets the results.
 async fn converse(client: &Client, session: &Session<Local>, prompt: &str) -> Result<String, Error> {
     let definitions = session.definitions();
     let tools: Vec<Value> = definitions.iter().map(|tool| tool.to_json(Dialect::Anthropic)).collect();

@@ -21,7 +21,7 @@ pub struct Found<'a> {
 
 /// Returns the first `#[sandbox]` struct at the top level of a file. Adds errors to `report`.
 ///
-/// `class` is the struct that the help suggests if there is none.
+/// `class` is the struct that the help suggests if the file has none.
 pub fn find<'a>(file: &'a syn::File, class: &str, report: &mut Report) -> Option<Found<'a>> {
     let mut first: Option<Found<'a>> = None;
     let mut any = false;

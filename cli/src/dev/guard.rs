@@ -127,7 +127,7 @@ fn tell(child: &Child, what: Signal) {
     }
 }
 
-/// Waits until a point in time, or forever if there is none.
+/// Waits until a point in time, or forever without one.
 async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

@@ -39,7 +39,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Opens `--config` or the file that wrangler would find. If there is none, returns a new document.
+    /// Opens `--config` or the file that wrangler would find. If neither exists, returns a new document.
     ///
     /// # Errors
     /// Returns [`Stop`] if the file cannot be read or is not supported.

@@ -249,7 +249,7 @@ fn terminal() {
     let id = start(&client, "cat; seq 20000", on.clone());
     client.ok(&json!({ "close_process": { "id": id } }));
     assert!(all(&client, &id, 1 << 20).0[0].ends_with(b"\r\n19999\r\n20000\r\n"));
-    // It is the process's own: that of the guest is none, and no other program is on it.
+    // The terminal belongs to the process: the guest has none, and no other program uses it.
     let id = start(
         &client,
         "echo mine > /dev/tty; setsid sh -c 'echo x > /dev/tty' 2>/dev/null || echo refused",

@@ -53,7 +53,7 @@ fn shell() -> Result<(), libtest_mimic::Failed> {
         let (ran, is_error) = session.call("shell", json!({ "command": "cd /tmp; exit 3" })).await;
         assert_eq!((&ran["exit_code"], is_error), (&json!(3), true));
         let ran = session.ok("shell", json!({ "command": "pwd", "working_dir": "/tmp" })).await;
-        assert_eq!(ran["stdout"], "/tmp\n", "each call starts anew");
+        assert_eq!(ran["stdout"], "/tmp\n", "each call starts in the default directory");
         let bytes = session.ok("shell", json!({ "command": "printf '\\377\\376'" })).await;
         assert_eq!((&bytes["stdout"], &bytes["stdout_encoding"]), (&json!("//4="), &json!("base64")));
         let (error, is_error) =

@@ -111,7 +111,7 @@ impl Tokens {
                 found = Some(tenant.as_str());
             }
         }
-        found.ok_or_else(|| unauthorized("the token is none of this Worker's"))
+        found.ok_or_else(|| unauthorized("the token is not one of this Worker's"))
     }
 }
 

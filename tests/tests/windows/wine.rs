@@ -36,7 +36,7 @@ impl Wine {
         Some(format!("koze.exe is older than {}: run `cargo xtask platforms`", source.display()))
     }
 
-    /// Starts wine, and creates its prefix if there is none.
+    /// Starts wine, and creates its prefix if it does not exist.
     pub(crate) fn start() -> Wine {
         fs::create_dir_all(prefix()).expect("a directory for wine");
         let lock = fs::File::create(prefix().with_extension("lock")).expect("a file to lock").into_file();

@@ -85,7 +85,7 @@ async fn read<P: Provider>(session: &Session<P>, input: &Input) -> Told {
     Ok(cut::head(&lines.text, total, MAX_RESULT, "Use start_line/end_line to read a specific range"))
 }
 
-/// Returns the range to read, or a notice that there is none.
+/// Returns the range to read, or a notice of what is invalid.
 fn range(start: Option<i64>, end: Option<i64>) -> std::result::Result<LineRange, &'static str> {
     let line = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);
     let first = line(start.unwrap_or(1)).ok_or("(start_line must be >= 1)")?;

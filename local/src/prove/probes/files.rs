@@ -40,7 +40,7 @@ pub(super) fn socket(target: &Target) -> io::Result<()> {
 
 /// Succeeds if any of the paths can be opened for reading.
 fn any(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<()> {
-    let mut last = nothing("there is none");
+    let mut last = nothing("no path could be opened");
     for path in paths {
         match File::open(path) {
             Ok(_) => return Ok(()),

@@ -74,7 +74,7 @@ pub(super) fn setuid(_: &Target) -> io::Result<()> {
         about.is_ok_and(|about| about.uid() == 0 && about.permissions().mode() & 0o4000 != 0)
             && honoured(&path)
     });
-    if found { Ok(()) } else { Err(nothing("there is none, or not for this program")) }
+    if found { Ok(()) } else { Err(nothing("no setuid program of root is effective for this program")) }
 }
 
 pub(super) fn raise_limit(_: &Target) -> io::Result<()> {

@@ -45,7 +45,7 @@ export function refused(request: Request, env: Env): [status: number, code: stri
   if (token === undefined || token.length < 16) return [503, "unavailable", "no token is set"];
   const given = /^\s*bearer +(.*?)\s*$/i.exec(request.headers.get("authorization") ?? "")?.[1];
   if (given !== undefined && isSame(given, token)) return undefined;
-  return [401, "unauthorized", "the token is none of this Worker's"];
+  return [401, "unauthorized", "the token is not one of this Worker's"];
 }
 
 export async function shell(

@@ -1,4 +1,4 @@
-//! Python and its packages, in a sandbox that has Python; in others, that there is none.
+//! Python and its packages in a sandbox that has Python, and the error in one that does not.
 
 use serde_json::json;
 

@@ -567,7 +567,7 @@ export const lives = {
     for (const wrong of ["", nonce.slice(1), `${nonce}a`, nonce.toUpperCase(), `${nonce}, ${nonce}`, other["koze-nonce"], "undefined"]) {
       assert.deepEqual([await ask({ ...first, "koze-nonce": wrong }), wrong], [404, wrong]);
     }
-    // The nonce is kept as long as the sandbox exists, whoever requests it and whatever happens to the object.
+    // The nonce is kept as long as the sandbox exists. Neither the caller nor a restart of the object changes it.
     assert.deepEqual(await Promise.all([s.preview(8080), s.preview(8080)]), [first, first]);
     await s.abort();
     assert.equal(await ask(first), 503);
