@@ -6,7 +6,7 @@ use koze_core::Profiles;
 use koze_core::provider::Profile;
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{All, Catalog, Families, Family};
-use koze_core::workspace::{ShellConfig, WorkspaceConfig};
+use koze_core::workspace::{CodeConfig, ShellConfig, WorkspaceConfig};
 use koze_model::Sandbox;
 use koze_templates::TOOLS;
 use serde_json::{Value, json};
@@ -103,6 +103,7 @@ fn workspace(config: &WorkspaceConfig) -> String {
     field("share_across_sessions", config.share_across_sessions.then(|| "true".to_owned()));
     field("destroy_on_close", config.destroy_on_close.then(|| "true".to_owned()));
     field("shell", config.shell.as_ref().map(|config| format!("Some({})", shell(config))));
+    field("code", config.code.as_ref().map(|config| format!("Some({})", code_config(config))));
     field("max_instances", config.max_instances.map(|most| format!("Some({most})")));
     let new = format!("::koze::workspace::WorkspaceConfig::new({:?})", config.name);
     if fields.is_empty() { new } else { format!("::koze::workspace::WorkspaceConfig {{ {fields}..{new} }}") }
@@ -115,6 +116,15 @@ fn shell(config: &ShellConfig) -> String {
     let (unit, number) = largest(config.max_duration.as_secs());
     let duration = format!("::core::time::Duration::{unit}({number})");
     format!("::koze::workspace::ShellConfig {{ allow: {allow}, max_duration: {duration} }}")
+}
+
+fn code_config(config: &CodeConfig) -> String {
+    let language = |language| format!("::koze::workspace::Language::{language:?}");
+    let languages = config.languages.iter().map(language).collect::<Vec<_>>().join(", ");
+    format!(
+        "::koze::workspace::CodeConfig {{ languages: [{languages}].to_vec(), stateful: {} }}",
+        config.stateful
+    )
 }
 
 /// Converts seconds to the largest unit that divides them, with its constructor.

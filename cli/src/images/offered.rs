@@ -2,7 +2,7 @@
 
 use koze_core::Profiles;
 use koze_core::provider::{Profile, Size};
-use koze_core::workspace::{self, ShellConfig, WorkspaceConfig};
+use koze_core::workspace::{self, CodeConfig, Language, ShellConfig, WorkspaceConfig};
 use koze_model::{Family, Sandbox, Spanned, attrs, instance};
 
 use super::Resolved;
@@ -45,12 +45,20 @@ fn workspace(sandbox: &Sandbox) -> Option<WorkspaceConfig> {
         allow: shell.allow.clone(),
         max_duration: shell.max_duration.unwrap_or(workspace::MAX_DURATION),
     };
+    let code = |code: &attrs::Code| CodeConfig {
+        languages: code.languages.as_ref().map_or_else(
+            || Language::ALL.to_vec(),
+            |names| names.iter().filter_map(|name| Language::find(name)).collect(),
+        ),
+        stateful: code.stateful,
+    };
     Some(WorkspaceConfig {
         dir: declared.dir.clone().unwrap_or(default.dir),
         id: declared.id.clone(),
         share_across_sessions: declared.share_across_sessions,
         destroy_on_close: declared.destroy_on_close,
         shell: declared.shell.as_ref().map(shell),
+        code: declared.code.as_ref().map(code),
         ..default
     })
 }

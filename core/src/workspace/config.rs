@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Capability;
+use super::{Capability, CodeConfig};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 
@@ -32,6 +32,9 @@ pub struct WorkspaceConfig {
     /// The capability `shell`, if it is declared.
     #[serde(default)]
     pub shell: Option<ShellConfig>,
+    /// The capability `code`, if it is declared.
+    #[serde(default)]
+    pub code: Option<CodeConfig>,
     /// How many of its sandboxes may run at once. It is the default limit of workspaces that are opened at the same time.
     #[serde(default)]
     pub max_instances: Option<u32>,
@@ -64,6 +67,7 @@ impl WorkspaceConfig {
             share_across_sessions: false,
             destroy_on_close: false,
             shell: None,
+            code: None,
             max_instances: None,
         }
     }
@@ -71,7 +75,8 @@ impl WorkspaceConfig {
     /// Returns the declared capabilities.
     pub fn capabilities(&self) -> Vec<Capability> {
         let shell = self.shell.as_ref().map(|_| Capability::Shell);
-        [Some(Capability::Fs), shell].into_iter().flatten().collect()
+        let code = self.code.as_ref().map(|_| Capability::Code);
+        [Some(Capability::Fs), shell, code].into_iter().flatten().collect()
     }
 
     /// Returns the ID of the sandbox in a session. Checks the configuration, because it can be written by hand.

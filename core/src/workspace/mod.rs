@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod code;
 mod config;
 mod fs;
 mod limits;
@@ -38,6 +39,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub use self::code::{
+    CODE_TIMEOUT, CodeConfig, CodeError, CodeOutput, CodeRun, Language, MAX_CODE_TIMEOUT, WorkspaceCode,
+};
 pub use self::config::{DIRECTORY, MAX_DURATION, ShellConfig, WorkspaceConfig};
 pub use self::fs::{FileKind, FileStat, Grep, Grepped, Listed, Match, WorkspaceFs};
 pub use self::limits::OpenLimits;
@@ -56,6 +60,8 @@ pub enum Capability {
     Fs,
     /// Commands in its sandbox.
     Shell,
+    /// Code in its sandbox.
+    Code,
 }
 
 impl Capability {
@@ -64,6 +70,7 @@ impl Capability {
         match self {
             Capability::Fs => "fs",
             Capability::Shell => "shell",
+            Capability::Code => "code",
         }
     }
 }

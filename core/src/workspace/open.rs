@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Capability, Result, WorkspaceConfig, WorkspaceFailed, WorkspaceFs, WorkspaceShell};
+use super::{
+    Capability, Result, WorkspaceCode, WorkspaceConfig, WorkspaceFailed, WorkspaceFs, WorkspaceShell,
+};
 use crate::error::{Code, Error};
 use crate::id::SandboxId;
 use crate::progress::Progress;
@@ -15,6 +17,7 @@ pub struct Workspace<S> {
     id: SandboxId,
     fs: WorkspaceFs<S>,
     shell: WorkspaceShell<S>,
+    code: WorkspaceCode<S>,
     /// Receives what the programs of a tool print, if anything does.
     progress: Option<Progress>,
 }
@@ -23,12 +26,17 @@ impl<S: Sandbox> Workspace<S> {
     /// Builds all adapters; the declared capabilities decide which of them are returned.
     pub(super) fn new(config: Arc<WorkspaceConfig>, id: SandboxId, sandbox: S) -> Self {
         let fs = WorkspaceFs::new(sandbox.clone(), config.dir.as_str().into());
+        let code = WorkspaceCode::new(
+            sandbox.clone(),
+            config.code.clone().unwrap_or_default(),
+            config.dir.as_str().into(),
+        );
         let shell = WorkspaceShell::new(
             sandbox,
             config.shell.clone().unwrap_or_default(),
             config.dir.as_str().into(),
         );
-        Workspace { config, id, fs, shell, progress: None }
+        Workspace { config, id, fs, shell, code, progress: None }
     }
 
     /// Returns the same workspace for a tool call that reports its progress.
@@ -71,6 +79,15 @@ impl<S: Sandbox> Workspace<S> {
     pub fn shell(&self) -> Result<&WorkspaceShell<S>> {
         self.declared(Capability::Shell)?;
         Ok(&self.shell)
+    }
+
+    /// Returns its code, with the languages of its configuration: the tools use the same adapter.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the workspace does not declare the capability.
+    pub fn code(&self) -> Result<&WorkspaceCode<S>> {
+        self.declared(Capability::Code)?;
+        Ok(&self.code)
     }
 
     fn declared(&self, capability: Capability) -> Result<()> {

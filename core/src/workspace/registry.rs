@@ -331,9 +331,13 @@ fn check<S: Sandbox>(profile: &Profile, config: &WorkspaceConfig, opened: &Opene
         );
         return Err(Error::new(Code::AlreadyExists, message));
     }
-    if config.shell.is_some() && !opened.sandbox.capabilities().exec {
-        let message = "it declares the capability `shell`, but this provider cannot run programs: use another provider, or \
-                       remove `shell` from `workspace(..)`";
+    let programs = [Capability::Shell, Capability::Code];
+    let needs = config.capabilities().into_iter().find(|capability| programs.contains(capability));
+    if let Some(needs) = needs.filter(|_| !opened.sandbox.capabilities().exec) {
+        let message = format!(
+            "it declares the capability `{needs}`, but this provider cannot run programs: use another provider, or remove \
+             `{needs}` from `workspace(..)`"
+        );
         return Err(Error::new(Code::Unsupported, message));
     }
     Ok(())

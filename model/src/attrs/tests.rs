@@ -157,6 +157,10 @@ fn a_workspace_has_a_name_a_directory_and_capabilities() {
     let declared = Shell { allow: Some(programs), max_duration: Some(Duration::from_secs(90)) };
     assert_eq!((workspace.dir.as_deref(), workspace.shell), (Some("/srv/work"), Some(declared)));
     assert_eq!(of("shell").unwrap().workspace.unwrap().value.shell, Some(Shell::default()));
+    assert_eq!(of("code").unwrap().workspace.unwrap().value.code, Some(Code::default()));
+    let code =
+        of("code(languages = [\"javascript\"], stateful = true)").unwrap().workspace.unwrap().value.code;
+    assert_eq!(code, Some(Code { languages: Some(vec!["javascript".to_owned()]), stateful: true }));
     let shared = of("id = \"all\", share_across_sessions = true, destroy_on_close = true").unwrap();
     let shared = shared.workspace.unwrap().value;
     assert!(shared.share_across_sessions && shared.destroy_on_close && shared.id.as_deref() == Some("all"));
@@ -187,7 +191,12 @@ fn a_workspace_has_a_name_a_directory_and_capabilities() {
         ("snapshot", "K024"),
         ("snapshot_dir = \"/a\"", "K024"),
         ("hostname = \"a\"", "K024"),
-        ("code", "K024"),
+        ("code = true", "K012"),
+        ("code(languages = [])", "K013"),
+        ("code(languages = [\"ruby\"])", "K013"),
+        ("code(languages = [\"python\", \"python\"])", "K013"),
+        ("code(stateful = 1)", "K012"),
+        ("code(language = \"python\")", "K010"),
         ("name = \"a\", name = \"b\"", "K011"),
     ] {
         let error = of(keys).expect_err(keys).remove(0);

@@ -25,6 +25,8 @@ pub struct Workspace {
     pub destroy_on_close: bool,
     /// The capability `shell`, if it is declared.
     pub shell: Option<Shell>,
+    /// The capability `code`, if it is declared.
+    pub code: Option<Code>,
 }
 
 /// The capability `shell`.
@@ -36,12 +38,24 @@ pub struct Shell {
     pub max_duration: Option<Duration>,
 }
 
+/// The capability `code`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Code {
+    /// The languages; `None` means all.
+    pub languages: Option<Vec<String>>,
+    /// Whether there are contexts, which keep variables.
+    pub stateful: bool,
+}
+
+/// The languages of code.
+const LANGUAGES: &[&str] = &["python", "javascript"];
+
 /// The form of a workspace's name.
 pub const NAME_FORM: &str = "1 to 20 lower-case letters, digits and inner hyphens";
 
-const KEYS: &[&str] = &["name", "dir", "shell", "share_across_sessions", "id", "destroy_on_close"];
+const KEYS: &[&str] = &["name", "dir", "shell", "code", "share_across_sessions", "id", "destroy_on_close"];
 /// Keys of the specification that this version does not have.
-const MISSING: &[&str] = &["code", "snapshot", "snapshot_dir", "hostname"];
+const MISSING: &[&str] = &["snapshot", "snapshot_dir", "hostname"];
 /// The longest ID in bytes, as that of a session.
 const MAX_ID: usize = 256;
 /// The longest time of a command in seconds, as that of the other tools.
@@ -71,6 +85,7 @@ pub(super) fn workspace(meta: &Meta, report: &mut Report) -> Option<Spanned<Work
                     literal::boolean(&name, &entry, report).is_some_and(|value| value.value);
             }
             "shell" => workspace.shell = shell(&entry, report),
+            "code" => workspace.code = code(&entry, report),
             missing if MISSING.contains(&missing) => {
                 report.add(Rule::NotInWorkspace { key: missing.to_owned() }, span);
             }
@@ -144,6 +159,36 @@ fn shell(meta: &Meta, report: &mut Report) -> Option<Shell> {
         }
     }
     Some(shell)
+}
+
+/// Parses `code` or `code(languages = [..], stateful = true)`.
+fn code(meta: &Meta, report: &mut Report) -> Option<Code> {
+    let mut code = Code::default();
+    if let Meta::Path(_) = meta {
+        return Some(code);
+    }
+    for (name, span, entry) in nested::entries("code", meta, report)? {
+        match name.as_str() {
+            "languages" => code.languages = languages(&name, &entry, report),
+            "stateful" => {
+                code.stateful = literal::boolean(&name, &entry, report).is_some_and(|value| value.value);
+            }
+            _ => nested::unknown(&name, "code", &["languages", "stateful"], span, report),
+        }
+    }
+    Some(code)
+}
+
+fn languages(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<String>> {
+    let expected = "`python`, `javascript` or both: `[\"python\"]`";
+    let list = literal::texts(key, meta, report)?;
+    if list.value.is_empty() {
+        return literal::bad_value(key, "[]", expected, list.span, report);
+    }
+    if let Some(unknown) = list.value.iter().find(|language| !LANGUAGES.contains(&language.value.as_str())) {
+        return literal::bad_value(key, &unknown.value, expected, unknown.span, report);
+    }
+    Some(list.value.into_iter().map(|language| language.value).collect())
 }
 
 /// Parses the names of programs. An entry is compared with the text of a command word, so it cannot contain anything

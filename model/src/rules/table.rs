@@ -130,7 +130,7 @@ crate::rule_table! {
         /// This version of koze does not support a key of `workspace`.
         "K024" Error NotInWorkspace { key: String }
             format!("this version of koze does not have `{key}` in `workspace`")
-            => "remove it: a workspace of this version has the capabilities `fs` and `shell`",
+            => "remove it: a workspace of this version has the capabilities `fs`, `shell` and `code`",
             eg r#"#[sandbox(tools = ["workspace"], workspace(snapshot(bucket = "BACKUPS")))]"#;
         /// A workspace has an explicit ID, so all sessions would share it.
         "K029" Error SharedWorkspace { id: String }

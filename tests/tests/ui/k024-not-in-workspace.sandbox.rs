@@ -1,6 +1,6 @@
 use koze::prelude::*;
 
-#[sandbox(tools = ["workspace"], workspace(name = "box", code(stateful = true), snapshot(bucket = "B")))]
+#[sandbox(tools = ["workspace"], workspace(name = "box", snapshot_dir = "/a", snapshot(bucket = "B")))]
 pub struct ShellSandbox;
 
 fn main() {}

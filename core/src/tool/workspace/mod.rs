@@ -1,5 +1,6 @@
 //! The family `workspace`: tools over the declared workspaces of a session, named `workspace__<name>__<op>`.
 
+mod code;
 mod files;
 mod search;
 mod shell;
@@ -35,6 +36,8 @@ trait Operation {
     const DESCRIPTION: &'static str;
     /// The capability that it belongs to.
     const CAPABILITY: Capability;
+    /// Whether it needs contexts of code.
+    const STATEFUL: bool = false;
     /// Its input.
     type Input: DeserializeOwned + JsonSchema + MaybeSend;
 
@@ -50,8 +53,10 @@ macro_rules! operations {
         /// Returns the names of a workspace's operations, in the order in which a model reads them.
         fn operations(config: &WorkspaceConfig) -> Vec<&'static str> {
             let capabilities = config.capabilities();
-            let all = [$((<$operation>::NAME, <$operation>::CAPABILITY)),*];
-            all.into_iter().filter(|(_, needs)| capabilities.contains(needs)).map(|(name, _)| name).collect()
+            let stateful = config.code.as_ref().is_some_and(|code| code.stateful);
+            let all = [$((<$operation>::NAME, <$operation>::CAPABILITY, <$operation>::STATEFUL)),*];
+            let is_declared = |(_, needs, contexts): &(_, _, bool)| capabilities.contains(needs) && (stateful || !contexts);
+            all.into_iter().filter(is_declared).map(|(name, ..)| name).collect()
         }
 
         fn definition(config: &WorkspaceConfig, name: &str) -> Option<Definition> {
@@ -80,11 +85,15 @@ operations!(
     files::Mkdir,
     files::Rm,
     shell::Run,
+    code::RunCode,
+    code::CreateContext,
+    code::RunInContext,
+    code::DeleteContext,
 );
 
 fn define<T: Operation>(config: &WorkspaceConfig) -> Definition {
     let place = match T::CAPABILITY {
-        Capability::Shell => format!("It starts in {}.", config.dir),
+        Capability::Shell | Capability::Code => format!("It starts in {}.", config.dir),
         _ => format!("Relative paths start at {}, and paths outside of it are refused.", config.dir),
     };
     let allowed = config.shell.as_ref().and_then(|shell| shell.allow.as_ref());
@@ -97,9 +106,19 @@ fn define<T: Operation>(config: &WorkspaceConfig) -> Definition {
     Definition {
         name: tool_name(&config.name, T::NAME).into(),
         description: format!("{} {place}{allowed}", T::DESCRIPTION).into(),
-        schema: schema::<T::Input>(),
+        schema: with_languages(schema::<T::Input>(), config),
         scope: Scope::Session,
     }
+}
+
+/// Completes the schema of a tool for code with the languages of the workspace.
+fn with_languages(mut schema: Value, config: &WorkspaceConfig) -> Value {
+    if let Some(code) = &config.code
+        && let Some(language) = schema.pointer_mut("/properties/language").and_then(Value::as_object_mut)
+    {
+        language.insert("enum".into(), code.languages.iter().map(|one| one.name()).collect());
+    }
+    schema
 }
 
 fn tool_name(workspace: &str, operation: &str) -> String {
@@ -158,6 +177,7 @@ mod tests {
     fn names_are_short_enough() {
         let config = WorkspaceConfig {
             shell: Some(crate::workspace::ShellConfig::default()),
+            code: Some(crate::workspace::CodeConfig { stateful: true, ..Default::default() }),
             ..WorkspaceConfig::new("a".repeat(20))
         };
         for operation in operations(&config) {

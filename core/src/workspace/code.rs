@@ -1,0 +1,328 @@
+//! Code in Python and JavaScript, in a workspace.
+//!
+//! A driver in the language runs the code: a process of the sandbox, which reads requests and writes messages. koze needs
+//! nothing else of an image than the interpreter.
+
+mod exchange;
+mod frames;
+mod known;
+mod outputs;
+
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use serde::{Deserialize, Serialize};
+
+use self::frames::{Frames, Message, Part};
+use crate::error::{Code, Error, Result};
+use crate::sandbox::Sandbox;
+use crate::sandbox::process::{Process, ProcessId, Program, Signal, Stream};
+use crate::time::{Start, millis};
+
+/// How long code may run if no timeout is given.
+pub const CODE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest timeout.
+pub const MAX_CODE_TIMEOUT: Duration = Duration::from_mins(10);
+/// How long an interpreter may take to start.
+const START: Duration = Duration::from_mins(1);
+/// What a stateless run may take in addition to its timeout, before its interpreter is killed from outside.
+const MORE: Duration = Duration::from_secs(30);
+/// The buffer of a driver. A frame is written in pieces, so it can be longer.
+const BUFFER: usize = 256 << 10;
+
+/// A language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// Python, with the interpreter `python3`.
+    Python,
+    /// JavaScript, with the interpreter `node`.
+    Javascript,
+}
+
+impl Language {
+    /// All languages.
+    pub const ALL: [Language; 2] = [Language::Python, Language::Javascript];
+
+    /// Returns its name in attributes and inputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Python => "python",
+            Language::Javascript => "javascript",
+        }
+    }
+
+    /// Returns the language with a name.
+    pub fn find(name: &str) -> Option<Self> {
+        Language::ALL.into_iter().find(|language| language.name() == name)
+    }
+
+    fn interpreter(self) -> &'static str {
+        match self {
+            Language::Python => "python3",
+            Language::Javascript => "node",
+        }
+    }
+
+    /// Returns the command of its driver.
+    fn argv(self) -> Vec<String> {
+        let argv: &[&str] = match self {
+            Language::Python => &["python3", "-c", include_str!("code/driver.py")],
+            Language::Javascript => {
+                &["node", "--expose-internals", "--no-warnings", "-e", include_str!("code/driver.js")]
+            }
+        };
+        argv.iter().map(|&part| part.to_owned()).collect()
+    }
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The configuration of the capability `code`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeConfig {
+    /// The languages of code.
+    pub languages: Vec<Language>,
+    /// Whether there are contexts, which keep variables.
+    #[serde(default)]
+    pub stateful: bool,
+}
+
+impl Default for CodeConfig {
+    fn default() -> Self {
+        CodeConfig { languages: Language::ALL.to_vec(), stateful: false }
+    }
+}
+
+/// The result of code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeRun {
+    /// 0, or 1 after an error; 124 after a timeout; the exit code of code that ended its interpreter.
+    pub exit_code: i32,
+    /// What it printed and displayed, and the value of its last expression, in this order.
+    pub outputs: Vec<CodeOutput>,
+    /// The error, if it has failed.
+    pub error: Option<CodeError>,
+    /// Whether the timeout expired.
+    pub timed_out: bool,
+    /// Whether the interpreter, and with it all variables, survived.
+    pub survived: bool,
+}
+
+/// An output of code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CodeOutput {
+    /// Text on standard output.
+    Stdout {
+        /// The text.
+        text: String,
+    },
+    /// Text on standard error.
+    Stderr {
+        /// The text.
+        text: String,
+    },
+    /// Something to show.
+    Display {
+        /// Its media type.
+        mime: String,
+        /// Its data: text, or base64 of what is not text.
+        data: String,
+    },
+    /// The value of the last expression.
+    Result {
+        /// The value as text.
+        text: String,
+    },
+}
+
+/// An error of code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodeError {
+    /// The name of its class.
+    pub name: String,
+    /// Its message.
+    pub message: String,
+    /// Where it was raised.
+    pub traceback: String,
+}
+
+/// The code of a workspace. It starts in the directory of the workspace but is not confined to it: the sandbox is the
+/// boundary.
+#[derive(Debug, Clone)]
+pub struct WorkspaceCode<S> {
+    sandbox: S,
+    config: CodeConfig,
+    dir: Arc<str>,
+}
+
+impl<S: Sandbox> WorkspaceCode<S> {
+    pub(super) fn new(sandbox: S, config: CodeConfig, dir: Arc<str>) -> Self {
+        WorkspaceCode { sandbox, config, dir }
+    }
+
+    /// Returns its configuration.
+    pub fn config(&self) -> &CodeConfig {
+        &self.config
+    }
+
+    /// Runs code in an interpreter of its own.
+    ///
+    /// # Errors
+    /// [`Code::InvalidInput`] if the workspace does not declare the language, or if the timeout is too long;
+    /// [`Code::Unsupported`] if the image has no interpreter for it; and the errors of the sandbox.
+    pub async fn run(&self, code: &str, language: Language, timeout: Option<Duration>) -> Result<CodeRun> {
+        let timeout = limited(timeout)?;
+        let (driver, mut cursor) = self.start(language).await?;
+        let run = {
+            let run = pin!(exchange::run(&driver, &mut cursor, code, timeout));
+            // Also kills the driver if the caller is gone.
+            let supervised = pin!(driver.supervise(timeout + MORE));
+            match select(run, supervised).await {
+                Either::Left((run, _)) => run?,
+                Either::Right((_, run)) => run.await?,
+            }
+        };
+        driver.signal(Signal::Kill).await?;
+        Ok(run)
+    }
+
+    /// Creates a context: an interpreter that keeps variables between calls. Returns its ID. The context ends when it is
+    /// deleted, when its code ends the interpreter, and when the sandbox sleeps.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`Code::Unsupported`] also if the workspace is not declared `stateful`.
+    pub async fn create_context(&self, language: Language) -> Result<String> {
+        self.stateful()?;
+        let (driver, cursor) = self.start(language).await?;
+        *known::cursor(driver.id()).lock().await = cursor;
+        Ok(driver.id().to_string())
+    }
+
+    /// Runs code in a context. Calls of one context run one after the other.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] if the context has ended, and as [`create_context`](Self::create_context).
+    pub async fn run_in_context(
+        &self,
+        context: &str,
+        code: &str,
+        timeout: Option<Duration>,
+    ) -> Result<CodeRun> {
+        self.stateful()?;
+        let timeout = limited(timeout)?;
+        let driver = self.context(context).await?;
+        let cursor = known::cursor(driver.id());
+        let mut cursor = cursor.lock().await;
+        let run = exchange::run(&driver, &mut cursor, code, timeout).await;
+        match run {
+            Err(error) if error.code == Code::NotFound => {
+                known::forget(driver.id());
+                Err(gone())
+            }
+            run => run,
+        }
+    }
+
+    /// Deletes a context, and ends what its code has started.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] if the context has ended, and [`Code::Unsupported`] if the workspace is not declared `stateful`.
+    pub async fn delete_context(&self, context: &str) -> Result<()> {
+        self.stateful()?;
+        let driver = self.context(context).await?;
+        known::forget(driver.id());
+        if driver.wait(Duration::ZERO).await?.is_some() {
+            return Err(gone());
+        }
+        driver.signal(Signal::Kill).await?;
+        // A later call must not find it.
+        driver.wait(START).await.map(drop)
+    }
+
+    fn stateful(&self) -> Result<()> {
+        if self.config.stateful {
+            return Ok(());
+        }
+        let message = "the code of this workspace has no contexts: set `stateful = true` in `code(..)`";
+        Err(Error::new(Code::Unsupported, message))
+    }
+
+    /// Finds a context among the processes of this workspace's sandbox.
+    async fn context(&self, context: &str) -> Result<S::Process> {
+        let id = ProcessId::new(context).map_err(|_| gone())?;
+        self.sandbox.process(&id).await?.ok_or_else(gone)
+    }
+
+    /// Starts a driver, and waits until it can receive requests. Returns it with the cursor after its first message.
+    async fn start(&self, language: Language) -> Result<(S::Process, u64)> {
+        if !self.config.languages.contains(&language) {
+            let declared: Vec<&str> = self.config.languages.iter().map(|one| one.name()).collect();
+            let message =
+                format!("this workspace does not run {language}: its languages are {}", declared.join(", "));
+            return Err(Error::new(Code::InvalidInput, message));
+        }
+        let program = Program {
+            env: vec![("MPLBACKEND".into(), "Agg".into()), ("PYTHONIOENCODING".into(), "utf-8".into())],
+            buffer: BUFFER,
+            ..Program::new(language.argv(), &*self.dir)
+        };
+        let driver = match self.sandbox.start(program).await {
+            Err(error) if error.code == Code::NotFound => {
+                return Err(no_interpreter(language, &error.message));
+            }
+            driver => driver?,
+        };
+        let start = Start::now();
+        let (mut frames, mut cursor, mut said) = (Frames::default(), 0, Vec::new());
+        loop {
+            let read = driver.read(cursor, BUFFER, START.saturating_sub(start.elapsed())).await?;
+            cursor = read.next;
+            for chunk in read.chunks {
+                if chunk.stream == Stream::Stderr {
+                    said.extend(chunk.bytes);
+                } else if frames.split(&chunk.bytes).contains(&Part::Message(Message::Ready)) {
+                    return Ok((driver, cursor));
+                }
+            }
+            if read.exit.is_some() || start.elapsed() >= START {
+                driver.signal(Signal::Kill).await?;
+                let said = String::from_utf8_lossy(&said);
+                return Err(no_interpreter(language, said.lines().last().unwrap_or("it does not start")));
+            }
+        }
+    }
+}
+
+fn limited(timeout: Option<Duration>) -> Result<Duration> {
+    let timeout = timeout.unwrap_or(CODE_TIMEOUT);
+    if timeout > MAX_CODE_TIMEOUT {
+        let message = format!("the timeout must be at most {} ms", millis(MAX_CODE_TIMEOUT));
+        return Err(Error::new(Code::InvalidInput, message));
+    }
+    Ok(timeout)
+}
+
+fn no_interpreter(language: Language, why: &str) -> Error {
+    let interpreter = language.interpreter();
+    let message = format!(
+        "the sandbox cannot run {language}: {why}. Use an image that has `{interpreter}` on its `PATH`, or remove {language} from \
+         `languages` in `code(..)`"
+    );
+    Error::new(Code::Unsupported, message)
+}
+
+/// Returns the error for a context that does not exist.
+fn gone() -> Error {
+    let message = "the context does not exist: it was deleted, its code ended the interpreter, it was killed after a timeout, or \
+                   the sandbox went to sleep, which ends all contexts. Create another context, and run what it needs again";
+    Error::new(Code::NotFound, message)
+}

@@ -1,0 +1,96 @@
+// Runs code for koze: a request per line on standard input, a frame (RS, JSON, LF) per message on standard output.
+const fs = require("fs"), util = require("util"), vm = require("vm"), { createRequire } = require("module");
+const path = require("path");
+
+const write = (fd, data) => {
+  for (let at = 0; at < data.length; ) {
+    try {
+      at += fs.writeSync(fd, data, at);
+    } catch (error) {
+      // The host is slower than the program.
+      if (error.code !== "EAGAIN") throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2);
+    }
+  }
+};
+const frame = (message, fd = 1) => write(fd, Buffer.from("\x1e" + JSON.stringify(message) + "\n"));
+for (const type of ["stdout", "stderr"]) {
+  process[type].write = (chunk, encoding, done) => {
+    const text = typeof chunk === "string" ? chunk : Buffer.from(chunk).toString();
+    for (let at = 0; at < text.length; at += 65536) frame({ type, text: text.slice(at, at + 65536) });
+    const callback = typeof encoding === "function" ? encoding : done;
+    if (callback) process.nextTick(callback);
+    return true;
+  };
+}
+const show = (value) => (typeof value === "string" ? util.inspect(value) : util.inspect(value, { maxStringLength: 65536 }));
+globalThis.display = (value, mime = "text/plain") => {
+  const data = Buffer.isBuffer(value) || value instanceof Uint8Array ? Buffer.from(value).toString("base64") : value;
+  frame({ type: "display", mime, data: typeof data === "string" ? data : mime === "text/plain" ? show(data) : JSON.stringify(data) });
+};
+globalThis.require = createRequire(path.join(process.cwd(), "cell.js"));
+
+// The REPL's own transformation keeps declarations of code with a top-level await.
+let awaited = (source) => (/\bawait\b/.test(source) ? `(async () => { ${source}\n})()` : null);
+try {
+  const { processTopLevelAwait } = require("internal/repl/await");
+  awaited = (source) => (/\bawait\b/.test(source) ? processTopLevelAwait(source) : null);
+} catch {}
+
+let interrupt = null;
+process.on("SIGINT", () => interrupt?.());
+const complain = (error) => frame({ type: "stderr", text: `${error?.stack ?? show(error)}\n` });
+process.on("uncaughtException", complain);
+process.on("unhandledRejection", complain);
+const interrupted = () => Object.assign(new Error("the code was interrupted"), { name: "Interrupted" });
+
+const evaluate = async (source, filename) => {
+  const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER;
+  const compile = (text) => new vm.Script(text, { filename, importModuleDynamically });
+  const transformed = awaited(source);
+  let script;
+  try {
+    // An object literal is an expression, not a block.
+    script = /^\s*\{/.test(source) && !/;\s*$/.test(source) ? compile(`(${source.trim()}\n)`) : compile(transformed ?? source);
+  } catch {
+    script = compile(transformed ?? source);
+  }
+  const stopped = new Promise((_, reject) => (interrupt = () => reject(interrupted())));
+  stopped.catch(() => {});
+  const value = script.runInThisContext({ breakOnSigint: true });
+  if (transformed === null) return value;
+  const done = await Promise.race([value, stopped]);
+  return done && typeof done === "object" && Object.keys(done).join() === "value" ? done.value : done;
+};
+
+const run = async ({ id, code }, number) => {
+  const filename = `<cell ${number}>`;
+  let error = null;
+  for (const fd of [2, 1]) frame({ type: "begin", id }, fd);
+  try {
+    const value = await evaluate(code, filename);
+    if (value !== undefined) frame({ type: "result", text: show(value) });
+  } catch (thrown) {
+    const raised = thrown?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED" ? interrupted() : thrown;
+    const isError = util.types.isNativeError(raised);
+    const lines = isError ? String(raised.stack).split("\n") : [show(raised)];
+    // What the driver itself adds to a stack helps nobody.
+    const end = lines.findLastIndex((line) => line.includes(filename)) + 1;
+    error = {
+      name: isError ? raised.name : "Error",
+      message: isError ? raised.message : show(raised),
+      traceback: (end > 0 ? lines.slice(0, end) : lines.slice(0, 1)).join("\n"),
+    };
+  }
+  interrupt = null;
+  frame({ type: "end", id }, 2);
+  frame({ type: "end", id, exit_code: error ? 1 : 0, error });
+};
+
+let number = 0, queue = Promise.resolve(), rest = "";
+frame({ type: "ready" });
+process.stdin.setEncoding("utf8").on("data", (text) => {
+  const lines = (rest + text).split("\n");
+  rest = lines.pop();
+  for (const line of lines) queue = queue.then(() => run(JSON.parse(line), ++number));
+});

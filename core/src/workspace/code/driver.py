@@ -1,0 +1,115 @@
+# Runs code for koze: a request per line on standard input, a frame (RS, JSON, LF) per message on standard output.
+import ast, asyncio, base64, builtins, inspect, json, os, signal, sys, traceback
+
+FRAMES, ERRORS = os.fdopen(os.dup(1), "wb", 0), os.fdopen(os.dup(2), "wb", 0)
+STDIN, BUSY = os.fdopen(os.dup(0), "rb"), [False]
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+RICH = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "image/svg+xml": "_repr_svg_",
+        "image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_", "application/json": "_repr_json_"}
+# Linecache finds the source of a cell for tracebacks.
+import linecache, types
+SPACE = types.ModuleType("__main__")
+sys.modules["__main__"] = SPACE
+LOOP = asyncio.new_event_loop()
+asyncio.set_event_loop(LOOP)
+
+def frame(out=None, **message):
+    data = b"\x1e" + json.dumps(message).encode() + b"\n"
+    out = out or FRAMES
+    while data:
+        data = data[out.write(data):]
+
+class Text:
+    encoding, errors, closed = "utf-8", "replace", False
+    def __init__(self, name, number): self.name, self.number = "<" + name + ">", number; self.kind = name
+    def write(self, text):
+        if not isinstance(text, str): raise TypeError("write() argument must be str, not " + type(text).__name__)
+        for at in range(0, len(text), 65536): frame(type=self.kind, text=text[at:at + 65536].encode("utf-8", "replace").decode())
+        return len(text)
+    def writelines(self, lines): self.write("".join(lines))
+    def flush(self): pass
+    def fileno(self): return self.number
+    def isatty(self): return False
+    def readable(self): return False
+    def writable(self): return True
+    @property
+    def buffer(self): return os.fdopen(os.dup(self.number), "wb", 0)
+
+def display(*values):
+    for value in values:
+        shown = False
+        for mime, name in RICH.items():
+            method = None if isinstance(value, type) else getattr(value, name, None)
+            data = method() if callable(method) else None
+            if isinstance(data, tuple): data = data[0]
+            if data is None: continue
+            if isinstance(data, bytes): data = base64.b64encode(data).decode()
+            frame(type="display", mime=mime, data=data if isinstance(data, str) else json.dumps(data))
+            shown = True
+        if not shown: frame(type="display", mime="text/plain", data=repr(value))
+
+def figures():
+    plots = sys.modules.get("matplotlib.pyplot")
+    for number in plots.get_fignums() if plots else []:
+        import io
+        image = io.BytesIO()
+        plots.figure(number).savefig(image, format="png", bbox_inches="tight")
+        frame(type="display", mime="image/png", data=base64.b64encode(image.getvalue()).decode())
+        plots.close(number)
+
+def call(code):
+    value = eval(code, SPACE.__dict__)
+    return LOOP.run_until_complete(value) if code.co_flags & inspect.CO_COROUTINE else value
+
+def cell(source, name):
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    tree = ast.parse(source, name)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    call(compile(tree, name, "exec", flags))
+    value = call(compile(ast.Expression(last.value), name, "eval", flags)) if last else None
+    if value is not None:
+        SPACE._ = value
+        if any(callable(getattr(value, method, None)) for method in RICH.values()) and not isinstance(value, type): display(value)
+        frame(type="result", text=repr(value))
+    figures()
+
+def failure(error, name):
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_code.co_filename != name: trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    return {"name": type(error).__name__, "message": str(error), "traceback": text}
+
+def run(number, source):
+    name, error, code = "<cell %d>" % number, None, 0
+    try:
+        try:
+            BUSY[0] = True
+            cell(source, name)
+        finally:
+            BUSY[0] = False
+    except SystemExit as end:
+        code = 0 if end.code is None else end.code & 255 if isinstance(end.code, int) else 1
+    except BaseException as raised:
+        code, error = 1, raised
+    for task in asyncio.all_tasks(LOOP) if isinstance(error, KeyboardInterrupt) else []: task.cancel()
+    return code, error and failure(error, name)
+
+def interrupt(*_):
+    if BUSY[0]: raise KeyboardInterrupt()
+
+signal.signal(signal.SIGINT, interrupt)
+sys.stdout, sys.stderr, sys.stdin = Text("stdout", 1), Text("stderr", 2), open(os.devnull)
+builtins.display, sys.argv, sys.path[:1] = display, [""], [os.getcwd()]
+frame(type="ready")
+for number, line in enumerate(iter(STDIN.readline, b""), 1):
+    request = json.loads(line)
+    frame(ERRORS, type="begin", id=request["id"])
+    frame(type="begin", id=request["id"])
+    try:
+        code, error = run(number, request["code"])
+    except KeyboardInterrupt as late:
+        code, error = 1, failure(late, "")
+    BUSY[0] = False
+    frame(ERRORS, type="end", id=request["id"])
+    frame(type="end", id=request["id"], exit_code=code, error=error)

@@ -1,0 +1,85 @@
+//! The outputs of code, in their order and within limits.
+
+use koze_protocol::output::Kept;
+
+use super::CodeOutput;
+use crate::sandbox::process::Stream;
+use crate::shell::MAX_OUTPUT;
+
+/// How many bytes the displays of one run have at most.
+const MAX_DISPLAYS: usize = 6 << 20;
+/// The smallest number of bytes that is kept of a part, for the mark of what was left out.
+const LEAST: usize = 256;
+
+/// Collects outputs.
+pub(super) struct Outputs {
+    done: Vec<CodeOutput>,
+    /// The text that is being printed.
+    open: Option<(Stream, Kept)>,
+    /// How many bytes of each stream can still be kept.
+    left: [usize; 2],
+    displays: usize,
+}
+
+impl Outputs {
+    pub(super) fn new() -> Self {
+        Outputs { done: Vec::new(), open: None, left: [MAX_OUTPUT; 2], displays: 0 }
+    }
+
+    pub(super) fn print(&mut self, stream: Stream, bytes: &[u8]) {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != stream) {
+            self.close();
+            let kept = Kept::new(self.left[index(stream)].max(LEAST));
+            self.open = Some((stream, kept));
+        }
+        if let Some((_, kept)) = &mut self.open {
+            kept.push(bytes);
+        }
+    }
+
+    pub(super) fn display(&mut self, mime: String, data: String) {
+        if self.displays + data.len() > MAX_DISPLAYS {
+            let text = format!(
+                "koze: a display of {} bytes was left out: the displays of one run can have {MAX_DISPLAYS} bytes. Write it to a \
+                 file\n",
+                data.len()
+            );
+            self.print(Stream::Stderr, text.as_bytes());
+            return;
+        }
+        self.displays += data.len();
+        self.close();
+        self.done.push(CodeOutput::Display { mime, data });
+    }
+
+    pub(super) fn result(&mut self, text: &str) {
+        let mut kept = Kept::new(MAX_OUTPUT);
+        kept.push(text.as_bytes());
+        self.close();
+        self.done.push(CodeOutput::Result { text: self::text(kept) });
+    }
+
+    pub(super) fn finish(mut self) -> Vec<CodeOutput> {
+        self.close();
+        self.done
+    }
+
+    fn close(&mut self) {
+        let Some((stream, kept)) = self.open.take() else { return };
+        let text = text(kept);
+        let left = &mut self.left[index(stream)];
+        *left = left.saturating_sub(text.len());
+        self.done.push(match stream {
+            Stream::Stdout => CodeOutput::Stdout { text },
+            Stream::Stderr => CodeOutput::Stderr { text },
+        });
+    }
+}
+
+fn text(kept: Kept) -> String {
+    String::from_utf8_lossy(&kept.finish()).into_owned()
+}
+
+fn index(stream: Stream) -> usize {
+    usize::from(stream == Stream::Stderr)
+}
