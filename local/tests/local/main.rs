@@ -3,6 +3,7 @@
 
 mod agent;
 mod api;
+mod code;
 mod commands;
 mod control_groups;
 mod descriptors;
@@ -110,6 +111,7 @@ fn main() -> ExitCode {
         processes::TESTS,
         tools::TESTS,
         streaming::TESTS,
+        code::TESTS,
         api::TESTS,
         agent::TESTS,
         transfer::TESTS,

@@ -27,6 +27,7 @@ mod thread;
 mod transfer;
 mod trees;
 mod workspace;
+mod workspace_code;
 
 use serde_json::Value;
 
@@ -150,10 +151,12 @@ impl Capability {
 pub const IMAGES: [&str; 3] = ["shell", "python", "docker.io/cloudflare/sandbox:0.12.10-python"];
 
 /// The workspaces of every host: the name, and what the attribute declares in addition to it.
-pub const WORKSPACES: [(&str, &str); 3] = [
+pub const WORKSPACES: [(&str, &str); 5] = [
     ("box", ""),
     ("open", "shell"),
     ("strict", "shell(allow = [\"echo\", \"cat\", \"/usr/bin/id\"], max_duration = \"5s\")"),
+    ("code", "code(stateful = true)"),
+    ("python", "code(languages = [\"python\"])"),
 ];
 
 /// One case.
@@ -220,7 +223,7 @@ pub fn cases() -> Vec<Case> {
 
 /// Returns the cases of the tools `workspace`. The workspaces that they need are those of [`WORKSPACES`].
 pub fn workspace_cases() -> Vec<Case> {
-    unique(workspace::CASES.to_vec())
+    unique([workspace::CASES, workspace_code::CASES].concat())
 }
 
 fn unique(cases: Vec<Case>) -> Vec<Case> {

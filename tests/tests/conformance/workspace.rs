@@ -5,7 +5,7 @@ use std::time::Duration;
 use koze_core::Profiles;
 use koze_core::provider::{Profile, Size};
 use koze_core::tool::{All, Catalog, Family};
-use koze_core::workspace::{ShellConfig, WorkspaceConfig};
+use koze_core::workspace::{CodeConfig, Language, ShellConfig, WorkspaceConfig};
 use koze_tests::conformance::{Capability, WORKSPACES, workspace_cases};
 use libtest_mimic::Trial;
 
@@ -40,9 +40,18 @@ pub(crate) fn profiles() -> Profiles {
         }),
         _ => None,
     };
+    let code = |name: &str| match name {
+        "code" => Some(CodeConfig { stateful: true, ..CodeConfig::default() }),
+        "python" => Some(CodeConfig { languages: vec![Language::Python], stateful: false }),
+        _ => None,
+    };
     let profile = |(name, _): (&str, &str)| Profile {
         tools: vec![Family::Workspace],
-        workspace: Some(WorkspaceConfig { shell: shell(name), ..WorkspaceConfig::new(name) }),
+        workspace: Some(WorkspaceConfig {
+            shell: shell(name),
+            code: code(name),
+            ..WorkspaceConfig::new(name)
+        }),
         ..Profile::new(name, "debian:trixie-slim", Size { memory_mib: 256, disk_mb: 2000 })
     };
     Profiles::new(WORKSPACES.map(profile).to_vec(), "box").expect("it is one of them")

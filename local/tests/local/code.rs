@@ -1,0 +1,168 @@
+//! Code contexts of a workspace, on sandboxes of this machine.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use koze_core::tool::Family;
+use koze_core::workspace::{CodeConfig, CodeOutput, Language, Workspace, WorkspaceConfig};
+use koze_core::{Code, Profiles, Session};
+use koze_local::{Local, LocalSandbox};
+
+use crate::Test;
+use crate::stage::{Stage, id, settings, within};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("code_interrupted_at_any_moment", interrupted),
+    ("code_caller_gone", caller_gone),
+    ("code_long_output", long_output),
+    ("code_figures", figures),
+    ("code_no_interpreter", no_interpreter),
+];
+
+struct Scene {
+    workspace: Workspace<LocalSandbox>,
+    _session: Session<Local>,
+    _state: tempfile::TempDir,
+}
+
+async fn scene(env: &[(&str, &str)]) -> Scene {
+    let Stage { local, state } = Stage::new();
+    let mut profile = settings().profile;
+    profile.tools = vec![Family::Workspace];
+    profile.env = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let code = CodeConfig { stateful: true, ..CodeConfig::default() };
+    profile.workspace = Some(WorkspaceConfig { code: Some(code), ..WorkspaceConfig::new("box") });
+    let profiles = Profiles::new(vec![profile], "python").unwrap();
+    let session = Session::new(local, id("default").session, profiles);
+    let workspace = session.workspaces().get("box").await.unwrap();
+    Scene { workspace, _session: session, _state: state }
+}
+
+/// At whatever moment code is interrupted, the answer says truthfully whether the variables survived.
+fn interrupted() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = scene(&[]).await;
+        let code = scene.workspace.code().unwrap();
+        // The code ends by itself at about the middle of the timeouts, so they expire before, during and after its end.
+        let busy = [
+            (
+                Language::Python,
+                "import time\nend = time.time() + 0.02\nwhile time.time() < end: print('x' * 50)",
+            ),
+            (
+                Language::Javascript,
+                "{ const end = Date.now() + 20; while (Date.now() < end) console.log('x'.repeat(50)) }",
+            ),
+        ];
+        let (mut late, mut seen) = (0, HashSet::new());
+        for (language, busy) in busy {
+            let mut context = code.create_context(language).await.unwrap();
+            let mut value = 0;
+            code.run_in_context(&context, "var = 0", None).await.ok();
+            for round in 0..50_u64 {
+                value += 1;
+                let assign = match language {
+                    Language::Python => format!("x = {value}"),
+                    Language::Javascript => format!("globalThis.x = {value}"),
+                };
+                let assigned = code.run_in_context(&context, &assign, None).await.unwrap();
+                assert_eq!(assigned.exit_code, 0, "{assigned:?}");
+                // Spread over 0.3 to 40 ms, in an order that does not follow the rounds.
+                let timeout = Duration::from_micros(300 + (round * 7_919) % 40_000);
+                let run = match code.run_in_context(&context, busy, Some(timeout)).await {
+                    Ok(run) => run,
+                    // It had not begun, so nothing was interrupted.
+                    Err(error) => {
+                        assert_eq!(error.code, Code::Timeout, "{error}");
+                        continue;
+                    }
+                };
+                late += u64::from(run.timed_out);
+                seen.insert((language, run.timed_out));
+                let after = code.run_in_context(&context, "x", None).await;
+                if run.survived {
+                    let result = after.unwrap().outputs;
+                    let expected = CodeOutput::Result { text: value.to_string() };
+                    assert_eq!(result, [expected], "{language} {timeout:?}: {run:?}");
+                } else {
+                    assert_eq!(after.unwrap_err().code, Code::NotFound, "{language} {timeout:?}: {run:?}");
+                    context = code.create_context(language).await.unwrap();
+                }
+            }
+        }
+        assert!(late > 0 && seen.len() > 2, "{late} of 100 were interrupted: {seen:?}");
+    })
+}
+
+/// Code whose caller is gone is interrupted, and its context stays usable.
+fn caller_gone() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = scene(&[]).await;
+        let code = scene.workspace.code().unwrap();
+        let context = code.create_context(Language::Python).await.unwrap();
+        code.run_in_context(&context, "x = 5", None).await.unwrap();
+        let endless = code.run_in_context(&context, "while True: pass", None);
+        assert!(tokio::time::timeout(Duration::from_millis(300), endless).await.is_err());
+        let after = code.run_in_context(&context, "x", None).await.unwrap();
+        assert_eq!(after.outputs, [CodeOutput::Result { text: "5".into() }]);
+    })
+}
+
+/// Long outputs are cut, and long code arrives whole.
+fn long_output() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = scene(&[]).await;
+        let code = scene.workspace.code().unwrap();
+        let run = code.run("print('a' * 5_000_000); print('end')", Language::Python, None).await.unwrap();
+        let [CodeOutput::Stdout { text }] = &run.outputs[..] else { panic!("{:?}", run.exit_code) };
+        assert!(text.len() <= 1 << 20 && text.ends_with("a\nend\n") && text.contains("bytes left out"));
+        for language in Language::ALL {
+            let long = format!("'{}'.length === undefined ? 0 : 1", "a".repeat(1_000_000));
+            let long =
+                if language == Language::Python { format!("len('{}')", "é".repeat(500_000)) } else { long };
+            let run = code.run(&long, language, None).await.unwrap();
+            let expected = if language == Language::Python { "500000" } else { "1" };
+            assert_eq!(run.outputs, [CodeOutput::Result { text: expected.into() }]);
+        }
+        // A frame that is much longer than the driver's buffer.
+        let run = code.run(
+            "display(type('B', (), {'_repr_png_': lambda self: b'a' * 3_000_000})())",
+            Language::Python,
+            None,
+        );
+        let run = run.await.unwrap();
+        let [CodeOutput::Display { data, .. }] = &run.outputs[..] else { panic!("{:?}", run.error) };
+        assert_eq!(data.len(), 4_000_000);
+    })
+}
+
+/// Open figures are shown at the end of the code. A module in place of matplotlib has the functions that the driver uses.
+fn figures() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = scene(&[]).await;
+        let code = scene.workspace.code().unwrap();
+        let plot = "import sys, types\nopen_figures = [1, 2]\nclass Figure:\n    def savefig(self, file, format, bbox_inches):\n        \
+                    file.write(format.encode())\nplots = types.ModuleType('matplotlib.pyplot')\nplots.get_fignums = lambda: \
+                    list(open_figures)\nplots.figure = lambda number: Figure()\nplots.close = open_figures.remove\n\
+                    sys.modules['matplotlib.pyplot'] = plots\n'done'";
+        let run = code.run(plot, Language::Python, None).await.unwrap();
+        let figure = CodeOutput::Display { mime: "image/png".into(), data: "cG5n".into() };
+        assert_eq!(
+            run.outputs,
+            [CodeOutput::Result { text: "'done'".into() }, figure.clone(), figure],
+            "{:?}",
+            run.error
+        );
+    })
+}
+
+fn no_interpreter() -> Result<(), libtest_mimic::Failed> {
+    within(async {
+        let scene = scene(&[("PATH", "/nowhere")]).await;
+        for language in Language::ALL {
+            let error = scene.workspace.code().unwrap().run("1", language, None).await.unwrap_err();
+            assert_eq!(error.code, Code::Unsupported, "{error}");
+            assert!(error.message.contains(&format!("the sandbox cannot run {language}")), "{error}");
+        }
+    })
+}
