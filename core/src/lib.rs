@@ -19,6 +19,8 @@
 pub mod contract;
 mod detach;
 pub mod error;
+#[doc(hidden)]
+pub mod files;
 pub mod handle;
 pub mod id;
 mod observed;

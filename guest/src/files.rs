@@ -309,6 +309,14 @@ pub(crate) fn stat(place: &Place) -> Result<Stat, Fault> {
     Ok(metadata(&stat, link.map(|target| target.to_string_lossy().into_owned())))
 }
 
+/// Describes an open file.
+///
+/// # Errors
+/// The errors of the kernel.
+pub fn describe(file: impl AsFd) -> io::Result<Stat> {
+    Ok(metadata(&rustix::fs::fstat(file)?, None))
+}
+
 fn metadata(stat: &rustix::fs::Stat, link: Option<String>) -> Stat {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Kind::File,

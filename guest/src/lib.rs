@@ -36,4 +36,6 @@ pub mod tree;
 
 pub use koze_protocol::output;
 #[cfg(target_os = "linux")]
+pub use files::describe;
+#[cfg(target_os = "linux")]
 pub use serve::serve;

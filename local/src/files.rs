@@ -23,16 +23,16 @@ const PIECE: usize = 64 << 10;
 const STEP: usize = 16 << 20;
 
 /// A file that the guest has opened.
-struct Opened {
-    file: File,
+pub(super) struct Opened {
+    pub(super) file: File,
     /// Its size.
     size: u64,
     /// Whether it was created.
-    made: bool,
+    pub(super) made: bool,
 }
 
 /// Requests a file from the guest. Its type is verified, because reading a pipe might never end.
-async fn open(running: &Running, number: u64, request: &Request) -> Result<Opened> {
+pub(super) async fn open(running: &Running, number: u64, request: &Request) -> Result<Opened> {
     let received = running.ask(number, request, &[]).await?.await.map_err(|_| gone())?;
     if let message::Answer::Failed(fault) = received.message {
         return Err(reported(fault));

@@ -238,6 +238,7 @@ impl Inner {
 }
 
 /// A call in progress, or a request to a port.
+#[derive(Debug)]
 pub(super) struct Use(Arc<Inner>);
 
 impl Drop for Use {

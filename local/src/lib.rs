@@ -59,6 +59,7 @@ mod errors;
 mod exec;
 mod files;
 mod filter;
+mod handles;
 mod inner;
 mod launch;
 mod layout;
@@ -87,6 +88,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use self::ahead::Ahead;
+pub use self::handles::NewFile;
 use self::inner::{Inner, State};
 #[doc(hidden)]
 pub use self::launch::Weakness;

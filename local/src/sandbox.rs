@@ -38,7 +38,10 @@ impl Drop for Cancelled {
 
 impl LocalSandbox {
     /// Runs an operation on the running sandbox to completion, even if the caller stops waiting.
-    async fn with<T, F>(&self, work: impl FnOnce(Arc<Inner>, Arc<Running>) -> F + Send + 'static) -> Result<T>
+    pub(super) async fn with<T, F>(
+        &self,
+        work: impl FnOnce(Arc<Inner>, Arc<Running>) -> F + Send + 'static,
+    ) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send,

@@ -135,7 +135,7 @@ fn answered(answer: std::result::Result<Received<Answer>, RecvError>) -> Result<
 }
 
 /// Returns the remaining disk space in bytes.
-async fn room(to: &Arc<Inner>) -> Result<u64> {
+pub(super) async fn room(to: &Arc<Inner>) -> Result<u64> {
     if to.full.load(Ordering::Acquire) {
         return Err(disk_full());
     }

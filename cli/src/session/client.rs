@@ -25,7 +25,7 @@ const TRIES: usize = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A connection to a supervisor.
-type Stream = BufStream<UnixStream>;
+pub(super) type Stream = BufStream<UnixStream>;
 
 /// The outcome of serving a client through the supervisor.
 #[derive(Debug)]
@@ -50,6 +50,11 @@ impl Client {
     /// Creates a client for a session in a state directory.
     pub fn new(state: State, session: SessionId) -> Self {
         Client { state, session }
+    }
+
+    /// Returns the session.
+    pub fn session(&self) -> &SessionId {
+        &self.session
     }
 
     /// Calls a tool of a toolset, or of the project's default one without `toolset`. Dropping the future cancels the call
@@ -170,7 +175,7 @@ impl Client {
     }
 
     /// Sends a request and waits until the supervisor begins.
-    async fn begin(&self, ask: Ask) -> Result<Stream> {
+    pub(super) async fn begin(&self, ask: Ask) -> Result<Stream> {
         let request = Request { program: program().to_owned(), ask };
         for _ in 0..TRIES {
             let stream = match self.connect() {
@@ -277,11 +282,11 @@ fn nobody(error: &io::Error) -> bool {
     matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused)
 }
 
-fn unreachable(error: io::Error) -> Error {
+pub(super) fn unreachable(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the supervisor of this session cannot be reached: {error}"))
         .with_source(error)
 }
 
-fn odd() -> Error {
+pub(super) fn odd() -> Error {
     Error::new(Code::Internal, "the supervisor of this session returned an unexpected answer")
 }

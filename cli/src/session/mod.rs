@@ -18,6 +18,7 @@
 
 pub mod client;
 mod descriptors;
+pub mod files;
 mod host;
 mod mcp;
 mod program;

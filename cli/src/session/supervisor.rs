@@ -27,7 +27,7 @@ use super::host::{Host, reporting};
 use super::program::{IDLE, READY, program};
 use super::state::State;
 use super::wire::{self, Act, Answer, Ask, Request};
-use super::{descriptors, mcp, no_sandbox};
+use super::{descriptors, files, mcp, no_sandbox};
 
 /// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
@@ -187,6 +187,7 @@ impl Supervisor {
         match ask {
             _ if begun.is_err() => None,
             Ask::Serve { offering } => mcp::serve(Arc::clone(&self.host), offering, read, write).await,
+            Ask::File(request) => files::serve(&self.host, request, read, write).await,
             Ask::Do(act) => self.until_gone(act, read, write).await,
         }
     }

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use koze_core::sandbox::Stat;
 use koze_core::sandbox::process::{Chunk, Stream};
 use koze_core::tool::Reply;
 use koze_core::{Error, Profiles};
@@ -21,6 +22,7 @@ use tokio::io::{
 };
 use tokio::net::UnixStream;
 
+use super::files::FileRequest;
 use crate::mcp::offering::Offering;
 
 /// The maximum length of a line in bytes, for the escaped input and output of a model.
@@ -40,6 +42,8 @@ pub struct Request<A> {
 pub enum Ask {
     /// A request with a single answer.
     Do(Act),
+    /// Open a file.
+    File(FileRequest),
     /// Serve a client of the Model Context Protocol, whose streams follow as descriptors after [`Answer::Begun`].
     Serve {
         /// The project's offering.
@@ -97,6 +101,22 @@ pub enum Answer {
         /// The client's input since then.
         unread: Vec<u8>,
     },
+    /// A file is open for reading, and follows as a descriptor once the client has confirmed.
+    Reading(Stat),
+    /// The same for writing.
+    Writing {
+        /// How many bytes the sandbox has room for.
+        room: u64,
+    },
+    /// A file was written.
+    Wrote {
+        /// Its metadata.
+        stat: Stat,
+        /// Whether it did not exist before.
+        is_new: bool,
+    },
+    /// A file does not meet the conditions of the request.
+    Unmet,
     /// The request succeeded.
     Done,
     /// The request failed.
@@ -140,11 +160,14 @@ pub async fn receive<T: DeserializeOwned>(stream: &mut (impl AsyncBufRead + Unpi
     if line.last() == Some(&b'\n') { Ok(Some(serde_json::from_slice(&line)?)) } else { Ok(None) }
 }
 
-/// Sends two file descriptors. The peer must not read anything else at the same time.
+/// Sends file descriptors. The peer must not read anything else at the same time.
 ///
 /// # Errors
 /// Returns an error if the peer disconnected.
-pub async fn hand_over(stream: &UnixStream, descriptors: [BorrowedFd<'_>; 2]) -> io::Result<()> {
+pub async fn hand_over<const N: usize>(
+    stream: &UnixStream,
+    descriptors: [BorrowedFd<'_>; N],
+) -> io::Result<()> {
     stream
         .async_io(Interest::WRITABLE, || {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -156,11 +179,11 @@ pub async fn hand_over(stream: &UnixStream, descriptors: [BorrowedFd<'_>; 2]) ->
         .await
 }
 
-/// Receives two file descriptors.
+/// Receives file descriptors, at most two.
 ///
 /// # Errors
 /// Returns an error if the peer disconnected or sent something else.
-pub async fn take_over(stream: &UnixStream) -> io::Result<[OwnedFd; 2]> {
+pub async fn take_over<const N: usize>(stream: &UnixStream) -> io::Result<[OwnedFd; N]> {
     stream
         .async_io(Interest::READABLE, || {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -175,7 +198,7 @@ pub async fn take_over(stream: &UnixStream) -> io::Result<[OwnedFd; 2]> {
                     _ => Vec::new(),
                 })
                 .collect();
-            <[OwnedFd; 2]>::try_from(came).map_err(|_| io::ErrorKind::InvalidData.into())
+            <[OwnedFd; N]>::try_from(came).map_err(|_| io::ErrorKind::InvalidData.into())
         })
         .await
 }

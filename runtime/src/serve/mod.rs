@@ -5,6 +5,7 @@
 //! | `GET /` | a list of the routes |
 //! | `GET /tools?dialect=mcp`, `anthropic` or `openai` | the tool definitions |
 //! | `POST /sessions/:id/tools/:name` with the tool's input | `{content, isError}` |
+//! | `GET`, `HEAD` or `PUT /sessions/:id/sandboxes/:name/files/*path` | a file of a sandbox |
 //! | `DELETE /sessions/:id/sandboxes/:name` | destroys a sandbox |
 //! | `POST /mcp` | the Model Context Protocol, streamable HTTP |
 //! | any request to `<port>-<label>-<token>.<host>` | the response of the server in the sandbox |
@@ -18,12 +19,14 @@
 //! | `route` | routing |
 //! | `mcp` | the Model Context Protocol |
 //! | `body` | request bodies and their limit |
+//! | `files` | files of sandboxes |
 //! | `answer` | responses and errors |
 //! | `ports` | requests to a sandbox's port |
 
 mod answer;
 mod auth;
 mod body;
+mod files;
 mod mcp;
 mod ports;
 mod route;
@@ -132,6 +135,9 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
                 Err(error) => Err(error),
             }))
         }
+        Route::File { session, sandbox, path, access } => {
+            files::answer(request, &open(id(&session)?, None), &sandbox, &path, access).await
+        }
         Route::Destroy { session, sandbox } => {
             open(id(&session)?, None).destroy(&sandbox).await?;
             json(&serde_json::json!({ "ok": true }))
@@ -151,6 +157,7 @@ async fn answer<S: Served>(request: Request, env: &Env) -> Result<Response, Refu
 const ABOUT: &str = "A Worker with isolated Linux sandboxes for agents, built with koze.\n\n\
     GET    /tools?dialect=mcp|anthropic|openai   the tools\n\
     POST   /sessions/:id/tools/:name             call one\n\
+    GET    /sessions/:id/sandboxes/:name/files/*path   read a file; PUT writes it\n\
     DELETE /sessions/:id/sandboxes/:name         destroy a sandbox\n\
     POST   /mcp                                  the same over the Model Context Protocol\n\n\
     Every request must carry `Authorization: Bearer` with a token of this Worker.\n";

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use percent_encoding::percent_decode_str;
 
 use super::answer::Refusal;
+use super::files::Access;
 
 /// A route.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,6 +20,17 @@ pub(super) enum Route {
         session: String,
         /// The tool.
         tool: String,
+    },
+    /// A file of a sandbox.
+    File {
+        /// The session.
+        session: String,
+        /// The name of the sandbox.
+        sandbox: String,
+        /// The path below the root of the sandbox.
+        path: String,
+        /// What to do with it.
+        access: Access,
     },
     /// The destruction of a sandbox.
     Destroy {
@@ -60,6 +72,16 @@ pub(super) type Query = BTreeMap<String, String>;
 /// Finds the route of a request. Path segments are decoded one by one, so a session's name can contain a slash.
 pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Route, Query), Refusal> {
     let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+    let query = query.into_iter().flat_map(|query| query.split('&')).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decoded(name)?, decoded(value)?))
+    });
+    let query = query.collect::<Result<_, Refusal>>()?;
+    if let ["sessions", session, "sandboxes", sandbox, "files", file @ ..] = &parts[..] {
+        let access = Access::of(method)?;
+        let (session, sandbox, path) = (decoded(session)?, decoded(sandbox)?, decoded(&file.join("/"))?);
+        return Ok((Route::File { session, sandbox, path, access }, query));
+    }
     let (route, with) = match parts[..] {
         ["tools"] => (Route::Tools, "GET"),
         ["mcp"] => (Route::Mcp, "POST"),
@@ -75,11 +97,7 @@ pub(super) fn find(method: &str, path: &str, query: Option<&str>) -> Result<(Rou
         }
     };
     only(with, method)?;
-    let query = query.into_iter().flat_map(|query| query.split('&')).map(|pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Ok((decoded(name)?, decoded(value)?))
-    });
-    Ok((route, query.collect::<Result<_, Refusal>>()?))
+    Ok((route, query))
 }
 
 /// Rejects every other method.
@@ -117,6 +135,15 @@ mod tests {
         let destroy = Route::Destroy { session: "a".into(), sandbox: "b".into() };
         assert_eq!(route("DELETE", "/sessions/a/sandboxes/b"), Ok(destroy));
         assert_eq!(route("POST", "/sessions/a/sandboxes/b"), Err(405));
+        let file = |path: &str, access| {
+            let (session, sandbox) = ("a".into(), "b".into());
+            Ok(Route::File { session, sandbox, path: path.into(), access })
+        };
+        let below = "/sessions/a/sandboxes/b/files";
+        assert_eq!(route("GET", &format!("{below}/x/y%20z")), file("x/y z", Access::Read));
+        assert_eq!(route("HEAD", &format!("{below}//x%2Fy/")), file("/x/y/", Access::Describe));
+        assert_eq!(route("PUT", below), file("", Access::Write));
+        assert_eq!(route("DELETE", below), Err(405));
         for path in [
             "/tools/",
             "//tools",

@@ -2,6 +2,7 @@
 
 mod clients;
 mod duplicate_keys;
+mod files;
 mod follows;
 mod http;
 mod inspector;

@@ -17,6 +17,7 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use sha2::{Digest, Sha256};
 use tokio::net::TcpListener;
 
+use super::files;
 use super::offer::Supervised;
 use super::origins::Origins;
 use crate::commands::show;
@@ -38,7 +39,7 @@ const SESSIONS: usize = 1024;
 const SILENCE: Duration = Duration::from_hours(2);
 
 type Service = StreamableHttpService<Server<Supervised>, LocalSessionManager>;
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// The address to listen on, and the origins to allow.
 pub(super) struct Listen {
@@ -66,6 +67,7 @@ impl Listen {
 /// Serves until the process is stopped.
 pub(super) async fn serve(
     server: Server<Supervised>,
+    backend: Supervised,
     Listen { address, origins }: Listen,
 ) -> Result<(), String> {
     let (token, ours) = token()?;
@@ -80,7 +82,7 @@ pub(super) async fn serve(
     let config = StreamableHttpServerConfig::default().with_max_request_body_bytes(MAX_REQUEST);
     let service = Service::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
     let expected = digest(format!("Bearer {token}").as_bytes());
-    let endpoint = Arc::new(Endpoint { service, sessions, origins, expected });
+    let endpoint = Arc::new(Endpoint { service, backend, sessions, origins, expected });
     show::err(&format!("koze mcp: http://{address}{PATH}\n"));
     if ours {
         show::err(&format!("koze mcp: Authorization: Bearer {token}\n"));
@@ -136,6 +138,7 @@ fn token() -> Result<(String, bool), String> {
 /// The HTTP endpoint.
 struct Endpoint {
     service: Service,
+    backend: Supervised,
     sessions: Arc<LocalSessionManager>,
     origins: Origins,
     /// The digest of the required `Authorization` header.
@@ -171,6 +174,9 @@ impl Endpoint {
             return refused;
         }
         proof.give();
+        if let Some(route) = files::Route::of(request.uri().path()) {
+            return files::answer(&self.backend, route, request).await;
+        }
         if request.uri().path() != PATH {
             return text(StatusCode::NOT_FOUND, "the endpoint is /mcp\n");
         }

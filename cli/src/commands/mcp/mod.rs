@@ -1,5 +1,6 @@
 //! `koze mcp`: serves the tools over the Model Context Protocol, on standard input and output or over HTTP.
 
+mod files;
 mod http;
 mod offer;
 mod origins;
@@ -31,7 +32,7 @@ fn serve(args: &args::Mcp) -> Result<ExitCode, ExitCode> {
         Supervised { client, project: Arc::new(Project::new(args.session.clone(), args.tools.clone())?) };
     let done = local_session::wait(async {
         match listen {
-            Some(listen) => http::serve(server(backend), listen).await,
+            Some(listen) => http::serve(server(backend.clone()), backend, listen).await,
             None => on_stdio(backend).await,
         }
     })?;

@@ -151,7 +151,8 @@ impl Host {
             let _ = stdout.read_to_end(&mut Vec::new());
         });
         let agent = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
-        let agent = agent.timeout_global(Some(TIMEOUT)).build().into();
+        // An encoding, which answers without a body may name as well, would hide the bytes that the Worker sends.
+        let agent = agent.accept_encoding("identity").timeout_global(Some(TIMEOUT)).build().into();
         // Construct it first, so that the child is killed even if its output is unexpected.
         let mut host = Host { child, url: String::new(), agent };
         let line = said.recv_timeout(TIMEOUT).expect("workerd starts");

@@ -316,6 +316,9 @@ export class Plain extends DurableObject {
   files = new Map();
   /** @type {Map<string, number>} */
   modes = new Map();
+  /** @type {WeakMap<Uint8Array, number>} */
+  versions = new WeakMap();
+  last = 0;
 
   /** @param {string} path */
   async file(path) {
@@ -330,7 +333,11 @@ export class Plain extends DurableObject {
   /** @param {string} path @returns {contract.Stat} */
   about(path) {
     const size = this.files.get(path)?.length ?? 0;
-    return { kind: "file", target: null, size, mode: this.modes.get(path) ?? 0o644 };
+    const bytes = this.files.get(path) ?? new Uint8Array();
+    // Each write replaces the array.
+    const version = this.versions.get(bytes) ?? ++this.last;
+    this.versions.set(bytes, version);
+    return { kind: "file", target: null, size, mode: this.modes.get(path) ?? 0o644, mtime: 1, version };
   }
 }
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod cancellation;
+mod files;
 mod host;
 mod hostile;
 mod keys;

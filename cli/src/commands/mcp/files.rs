@@ -1,0 +1,228 @@
+//! The route `files`: files of a sandbox as the bodies of requests and responses.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, stream};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use koze_core::files::http::{self, Conditions, Head, Refused};
+use koze_core::{Code, Error, Profiles};
+use percent_encoding::percent_decode_str;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use super::http::Answer;
+use super::offer::Supervised;
+use crate::session::files::Writing;
+
+/// How much of a file is read and written at once.
+const PIECE: usize = 1 << 20;
+/// How many pieces wait for a slow client.
+const AHEAD: usize = 2;
+
+/// A file that a request names.
+#[derive(Debug)]
+pub(super) struct Route {
+    session: String,
+    sandbox: String,
+    path: String,
+}
+
+impl Route {
+    /// Parses a path such as `/sessions/default/sandboxes/py/files/home/user/x`. Returns `None` for any other route.
+    pub(super) fn of(path: &str) -> Option<Result<Self, Error>> {
+        let mut parts = path.strip_prefix("/sessions/")?.splitn(5, '/');
+        let (session, sandboxes, sandbox) = (parts.next()?, parts.next()?, parts.next()?);
+        if (sandboxes, parts.next()?) != ("sandboxes", "files") {
+            return None;
+        }
+        let path = parts.next().unwrap_or_default();
+        let route = || {
+            let path = http::file_path(&decoded(path)?)?;
+            Ok(Route { session: decoded(session)?, sandbox: decoded(sandbox)?, path })
+        };
+        Some(route())
+    }
+}
+
+fn decoded(part: &str) -> Result<String, Error> {
+    let decoded = percent_decode_str(part).decode_utf8();
+    let wrong = |_| Error::new(Code::InvalidInput, "a decoded part of the URL is not valid UTF-8");
+    decoded.map(Into::into).map_err(wrong)
+}
+
+/// Answers a request for a file.
+pub(super) async fn answer(
+    backend: &Supervised,
+    route: Result<Route, Error>,
+    request: Request<Incoming>,
+) -> Answer {
+    match done(backend, route, request).await {
+        Ok(answer) => answer,
+        Err(Refused::Error(error)) => {
+            let status = StatusCode::from_u16(http::status(error.code));
+            refused(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), error.code.as_str(), &error.message)
+        }
+        Err(Refused::Failed) => refused_as(StatusCode::PRECONDITION_FAILED),
+    }
+}
+
+async fn done(
+    backend: &Supervised,
+    route: Result<Route, Error>,
+    request: Request<Incoming>,
+) -> Result<Answer, Refused> {
+    let Route { session, sandbox, path } = route?;
+    if session != backend.client.session().session() {
+        let message = "this server serves another session: the URL must have the name given with `--session`";
+        return Err(Error::new(Code::NotFound, message).into());
+    }
+    let headers = request.headers();
+    let conditions = Conditions {
+        if_match: text(headers, &header::IF_MATCH)?,
+        if_none_match: text(headers, &header::IF_NONE_MATCH)?,
+    };
+    let profiles = backend.project.now().offering.profiles.clone();
+    match *request.method() {
+        Method::GET | Method::HEAD => {
+            let is_head = request.method() == Method::HEAD;
+            let range = if is_head { None } else { text(headers, &header::RANGE)? };
+            let if_range = text(headers, &header::IF_RANGE)?;
+            let (file, stat) = backend.client.read_file(profiles, &sandbox, &path).await?;
+            let head = http::read(&conditions, range.as_deref(), if_range.as_deref(), &stat);
+            Ok(response(head, (!is_head).then_some(file)))
+        }
+        Method::PUT => {
+            if headers.contains_key(header::CONTENT_RANGE) {
+                let message = "a file is written as a whole: `Content-Range` is not supported";
+                return Err(Error::new(Code::InvalidInput, message).into());
+            }
+            write(backend, profiles, (&sandbox, &path), conditions, request.into_body()).await
+        }
+        _ => {
+            let mut answer =
+                refused(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this takes GET, HEAD and PUT");
+            answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, PUT"));
+            Ok(answer)
+        }
+    }
+}
+
+fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Error> {
+    let wrong = |_| Error::new(Code::InvalidInput, format!("the header `{name}` is not text"));
+    headers.get(name).map(|value| value.to_str().map(str::to_owned)).transpose().map_err(wrong)
+}
+
+/// Returns a response with the part of the file that its head describes.
+fn response(Head { status, headers, range }: Head, file: Option<File>) -> Answer {
+    let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let length = range.end - range.start;
+    let mut response = if http::refusal(status).is_some() {
+        refused_as(code)
+    } else {
+        let body = match file {
+            Some(file) if length > 0 => body(file, range),
+            _ => Full::default().boxed(),
+        };
+        let mut response = Response::new(body);
+        if code != StatusCode::NOT_MODIFIED {
+            response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        response
+    };
+    *response.status_mut() = code;
+    for (name, value) in headers {
+        if let (Ok(value), false) = (HeaderValue::from_str(&value), response.headers().contains_key(name)) {
+            response.headers_mut().insert(HeaderName::from_static(name), value);
+        }
+    }
+    response
+}
+
+/// Returns the bytes of a file. If it becomes shorter, the body ends early, and the connection is closed.
+fn body(file: File, range: Range<u64>) -> BoxBody<Bytes, std::convert::Infallible> {
+    let (send, mut pieces) = mpsc::channel::<Bytes>(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let mut at = range.start;
+        while at < range.end {
+            let mut piece = vec![0; usize::try_from(range.end - at).unwrap_or(PIECE).min(PIECE)];
+            let read = match file.read_at(&mut piece, at) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Ok(0) | Err(_) => break,
+                Ok(read) => read,
+            };
+            piece.truncate(read);
+            at += read as u64;
+            if send.blocking_send(piece.into()).is_err() {
+                break;
+            }
+        }
+    });
+    let pieces = stream::poll_fn(move |cx| pieces.poll_recv(cx));
+    BodyExt::boxed(StreamBody::new(pieces.map(|piece| Ok(Frame::data(piece)))))
+}
+
+async fn write(
+    backend: &Supervised,
+    profiles: Profiles,
+    (sandbox, path): (&str, &str),
+    conditions: Conditions,
+    mut body: Incoming,
+) -> Result<Answer, Refused> {
+    let writing = backend.client.write_file(profiles, sandbox, path, conditions).await?;
+    let file = Arc::new(writing.file.try_clone().map_err(|error| failed(&error))?);
+    let (mut collected, mut left) = (Vec::with_capacity(PIECE), writing.room);
+    loop {
+        let frame = body.frame().await.transpose().map_err(|_| {
+            Error::new(Code::InvalidInput, "the body is not complete: the file was not written")
+        })?;
+        let is_last = frame.is_none();
+        if let Some(bytes) = frame.and_then(|frame| frame.into_data().ok()) {
+            left = left.checked_sub(bytes.len() as u64).ok_or_else(Writing::full)?;
+            collected.extend_from_slice(&bytes);
+        }
+        if is_last || collected.len() >= PIECE {
+            let (file, piece) = (Arc::clone(&file), std::mem::take(&mut collected));
+            let written = tokio::task::spawn_blocking(move || (&*file).write_all(&piece)).await;
+            written.map_err(std::io::Error::other).flatten().map_err(|error| failed(&error))?;
+        }
+        if is_last {
+            break;
+        }
+    }
+    let (stat, is_new) = writing.finish().await?;
+    let mut answer = Response::new(Full::default().boxed());
+    *answer.status_mut() = if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT };
+    if let Some(tag) = http::tag(&stat).and_then(|tag| HeaderValue::from_str(&tag).ok()) {
+        answer.headers_mut().insert(header::ETAG, tag);
+    }
+    Ok(answer)
+}
+
+fn failed(error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Writing::full(),
+        kind => Error::new(Code::Internal, format!("the file cannot be written: {kind}")),
+    }
+}
+
+fn refused_as(status: StatusCode) -> Answer {
+    let (code, message) = http::refusal(status.as_u16()).unwrap_or_default();
+    refused(status, code, message)
+}
+
+fn refused(status: StatusCode, code: &str, message: &str) -> Answer {
+    let body = json!({ "error": { "code": code, "message": message } }).to_string();
+    let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

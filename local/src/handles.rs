@@ -1,0 +1,70 @@
+//! Files of a sandbox as descriptors, which other programs of this user can read and write without copying.
+
+use std::fs::File;
+
+use koze_guest::message::{Place, Request};
+use rustix::fs::OFlags;
+
+use super::LocalSandbox;
+use super::errors::{state_failed, unexpected};
+use super::files::{self, Opened};
+use super::inner::Use;
+use super::transfer;
+use koze_core::error::Result;
+use koze_core::sandbox::Stat;
+
+/// A new file, empty and open for writing.
+#[derive(Debug)]
+pub struct NewFile {
+    /// The file.
+    pub file: File,
+    /// How many bytes the sandbox has room for.
+    pub room: u64,
+    /// Keeps the sandbox awake: its next start would remove the file.
+    _using: Use,
+}
+
+impl LocalSandbox {
+    /// Opens a file for reading, and describes it. Its path is resolved inside the sandbox.
+    ///
+    /// # Errors
+    /// As [`Sandbox::read`](koze_core::Sandbox::read).
+    pub async fn open_file(&self, path: &str) -> Result<(File, Stat)> {
+        let place = anywhere(path);
+        self.with(move |_, running| async move {
+            let Opened { file, .. } = files::open(&running, running.number(), &Request::Read(place)).await?;
+            let stat = koze_guest::describe(&file).map_err(state_failed)?;
+            Ok((file, stat))
+        })
+        .await
+    }
+
+    /// Creates a file at a path that does not exist, and missing parent directories. The caller must not write more than there
+    /// is room for.
+    ///
+    /// # Errors
+    /// As [`Sandbox::write`](koze_core::Sandbox::write).
+    pub async fn create_file(&self, path: &str) -> Result<NewFile> {
+        let place = anywhere(path);
+        self.with(move |inner, running| async move {
+            let using = inner.using();
+            let room = transfer::room(&inner).await?;
+            let create = running.number();
+            let Opened { file, made, .. } = files::open(&running, create, &Request::Append(place)).await?;
+            if !made {
+                return Err(unexpected());
+            }
+            running.call(&Request::Commit { create }).await?;
+            // The kernel copies between files only if the target is not opened for appending.
+            let flags = rustix::fs::fcntl_getfl(&file).map_err(|error| state_failed(error.into()))?;
+            rustix::fs::fcntl_setfl(&file, flags - OFlags::APPEND)
+                .map_err(|error| state_failed(error.into()))?;
+            Ok(NewFile { file, room, _using: using })
+        })
+        .await
+    }
+}
+
+fn anywhere(path: &str) -> Place {
+    Place { root: "/".to_owned(), path: path.to_owned() }
+}

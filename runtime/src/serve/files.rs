@@ -1,0 +1,134 @@
+//! Files of a sandbox, read and written as the bodies of requests.
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use koze_core::Session;
+use koze_core::files::http::{self, Conditions, Head, Refused};
+use koze_core::files::{self, Upload};
+use koze_core::provider::Provider;
+use worker::worker_sys::FixedLengthStream as Fixed;
+use worker::{FixedLengthStream, Headers, Request, Response, ResponseBuilder, console_error};
+
+use super::answer::Refusal;
+
+/// What a request does with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// `GET`.
+    Read,
+    /// `HEAD`: as `GET`, without the body.
+    Describe,
+    /// `PUT`.
+    Write,
+}
+
+impl Access {
+    /// Returns the access of a method.
+    pub(super) fn of(method: &str) -> Result<Self, Refusal> {
+        match method {
+            "GET" => Ok(Access::Read),
+            "HEAD" => Ok(Access::Describe),
+            "PUT" => Ok(Access::Write),
+            _ => Err(Refusal::new(405, "method_not_allowed", "this takes GET, HEAD and PUT")
+                .with_header("allow", "GET, HEAD, PUT")),
+        }
+    }
+}
+
+/// Handles a request for a file of a sandbox of a session. A write creates the sandbox on first use.
+pub(super) async fn answer<P: Provider>(
+    request: Request,
+    session: &Session<P>,
+    sandbox: &str,
+    path: &str,
+    access: Access,
+) -> Result<Response, Refusal> {
+    let path = http::file_path(path)?;
+    let conditions = Conditions {
+        if_match: request.headers().get("if-match")?,
+        if_none_match: request.headers().get("if-none-match")?,
+    };
+    if access == Access::Write {
+        return write(request, session.sandbox(sandbox).await?, &path, conditions).await;
+    }
+    let sandbox = files::existing(session, sandbox).await?;
+    let (target, stat) = files::resolve(&sandbox, &path).await?;
+    let stat = stat.ok_or_else(|| files::missing(&path))?;
+    let range = request.headers().get("range")?.filter(|_| access == Access::Read);
+    let if_range = request.headers().get("if-range")?;
+    let Head { status, headers, range } =
+        http::read(&conditions, range.as_deref(), if_range.as_deref(), &stat);
+    if let Some((code, message)) = http::refusal(status) {
+        return refused(Refusal::new(status, code, message), &headers);
+    }
+    let head = ResponseBuilder::new().with_status(status).with_headers(head(&headers)?);
+    if status == 304 {
+        return Ok(head.empty());
+    }
+    let length = range.end - range.start;
+    if access == Access::Describe {
+        let headers = worker_headers(&headers, length)?;
+        return Ok(ResponseBuilder::new().with_status(status).with_headers(headers).empty());
+    }
+    let bytes = files::download(sandbox, target, stat, range).map_err(|error| {
+        // The response has begun, so its reader only learns that it is not complete.
+        console_error!("koze: {error}");
+        worker::Error::RustError(error.message)
+    });
+    let body: Fixed = FixedLengthStream::wrap(Box::pin(bytes), length).into();
+    Ok(head.stream(body.readable()))
+}
+
+async fn write<S: koze_core::Sandbox>(
+    mut request: Request,
+    sandbox: S,
+    path: &str,
+    conditions: Conditions,
+) -> Result<Response, Refusal> {
+    if request.headers().has("content-range")? {
+        return Err(Refusal::invalid("a file is written as a whole: `Content-Range` is not supported"));
+    }
+    let mut upload = Upload::begin(sandbox, path, conditions).await.map_err(unmet)?;
+    if request.inner().body().is_some() {
+        let mut body = request.stream()?;
+        while let Some(bytes) = body.next().await {
+            let cut = |_| Refusal::invalid("the body is not complete: the file was not written");
+            upload.push(&bytes.map_err(cut)?).await?;
+        }
+    }
+    let (stat, is_new) = upload.finish().await.map_err(unmet)?;
+    let tag = http::tag(&stat).map(|tag| ("etag", tag));
+    let headers = head(&tag.into_iter().collect::<Vec<_>>())?;
+    Ok(ResponseBuilder::new().with_status(if is_new { 201 } else { 204 }).with_headers(headers).empty())
+}
+
+fn unmet(refused: Refused) -> Refusal {
+    match refused {
+        Refused::Error(error) => error.into(),
+        Refused::Failed => {
+            let (code, message) = http::refusal(412).unwrap_or_default();
+            Refusal::new(412, code, message)
+        }
+    }
+}
+
+fn refused(refusal: Refusal, headers: &[(&'static str, String)]) -> Result<Response, Refusal> {
+    let mut response = refusal.into_response()?;
+    for (name, value) in headers.iter().filter(|(name, _)| matches!(*name, "content-range" | "etag")) {
+        response.headers_mut().set(name, value)?;
+    }
+    Ok(response)
+}
+
+fn head(headers: &[(&'static str, String)]) -> worker::Result<Headers> {
+    let all = Headers::new();
+    for (name, value) in headers {
+        all.set(name, value)?;
+    }
+    Ok(all)
+}
+
+fn worker_headers(headers: &[(&'static str, String)], length: u64) -> worker::Result<Headers> {
+    let all = head(headers)?;
+    all.set("content-length", &length.to_string())?;
+    Ok(all)
+}

@@ -1,0 +1,61 @@
+//! The route `files` of the Worker.
+
+use super::host::{Answer, Host, TOKEN};
+
+const AT: &str = "/sessions/s/sandboxes/default/files/home/user/new%20dir/%C3%BC%25.txt";
+
+fn ask(host: &Host, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    let bearer = format!("Bearer {TOKEN}");
+    let headers = [&[("authorization", &*bearer)], headers].concat();
+    host.send(method, path, &headers, body)
+}
+
+#[test]
+fn files_are_read_and_written() {
+    let host = Host::start();
+    let put = |headers: &[(&str, &str)], body: &[u8]| ask(&host, "PUT", AT, headers, body);
+    let get = |headers: &[(&str, &str)]| ask(&host, "GET", AT, headers, b"");
+    assert_eq!(get(&[]).refusal().0, 404);
+    let made = put(&[("if-none-match", "*")], b"0123456789");
+    assert_eq!(made.status, 201, "{made:?}");
+    let first = made.header("etag").expect("a tag").to_owned();
+    assert_eq!(put(&[("if-none-match", "*")], b"x").status, 412);
+    let whole = get(&[]);
+    assert_eq!((whole.status, &*whole.body, whole.header("etag")), (200, "0123456789", Some(&*first)));
+    assert_eq!(whole.header("content-length"), Some("10"));
+    let part = get(&[("range", "bytes=2-4")]);
+    assert_eq!((part.status, &*part.body, part.header("content-range")), (206, "234", Some("bytes 2-4/10")));
+    let none = get(&[("range", "bytes=10-")]);
+    assert_eq!((none.status, none.header("content-range")), (416, Some("bytes */10")));
+    assert_eq!(get(&[("if-none-match", &first)]).status, 304);
+    let head = ask(&host, "HEAD", AT, &[], b"");
+    assert_eq!((head.status, &*head.body, head.header("content-length")), (200, "", Some("10")));
+    let new = put(&[("if-match", &first)], b"new");
+    assert_eq!((new.status, new.header("etag") == Some(&*first)), (204, false));
+    assert_eq!(put(&[("if-match", &first)], b"lost").refusal().0, 412);
+    assert_eq!(get(&[]).body, "new");
+    assert_eq!((put(&[], b"").status, &*get(&[]).body), (204, ""));
+}
+
+#[test]
+fn large_files_and_refusals() {
+    let host = Host::start();
+    let at = "/sessions/s/sandboxes/default/files/home/user/large";
+    let large = "0123456789abcdef".repeat(1 << 20);
+    assert_eq!(ask(&host, "PUT", at, &[], large.as_bytes()).status, 201);
+    let whole = ask(&host, "GET", at, &[], b"");
+    assert!(whole.status == 200 && whole.body == large);
+    let part = ask(&host, "GET", at, &[("range", "bytes=4194300-12582919")], b"");
+    assert!(part.status == 206 && part.body == large[4_194_300..12_582_920]);
+    for (method, path, headers, status) in [
+        ("GET", "/sessions/s/sandboxes/none/files/x", &[][..], 404),
+        ("GET", "/sessions/s/sandboxes/default/files/home/user", &[], 400),
+        ("PUT", "/sessions/s/sandboxes/default/files/home/user", &[], 400),
+        ("PUT", at, &[("content-range", "bytes 0-0/1")], 400),
+        ("DELETE", at, &[], 405),
+    ] {
+        let told = ask(&host, method, path, headers, b"x").status;
+        assert_eq!(told, status, "{method} {path}");
+    }
+    assert_eq!(host.send("GET", at, &[], b"").status, 401);
+}
