@@ -34,8 +34,8 @@ mod terminal;
 #[cfg(target_os = "linux")]
 pub mod tree;
 
-pub use koze_protocol::output;
 #[cfg(target_os = "linux")]
 pub use files::describe;
+pub use koze_protocol::output;
 #[cfg(target_os = "linux")]
 pub use serve::serve;
