@@ -4,7 +4,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Uri};
 
 /// The methods that a page may use.
-const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
+const METHODS: HeaderValue = HeaderValue::from_static("DELETE, GET, HEAD, POST, PUT");
 const SENT: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, mcp-session-id",
 );
