@@ -223,14 +223,14 @@ fn a_workspace_that_is_not_served() {
 
 #[test]
 fn a_workspace_with_a_key_of_another_version() {
-    assert_snapshot!(refused_keys("tools = [\"workspace\"], workspace(code(stateful = true))"), @r#"
-    error[K024]: this version of koze does not have `code` in `workspace`
+    assert_snapshot!(refused_keys("tools = [\"workspace\"], workspace(snapshot(bucket = \"B\"))"), @r#"
+    error[K024]: this version of koze does not have `snapshot` in `workspace`
      --> src/server/shell.sandbox.rs:3:44
       |
-    3 | #[sandbox(tools = ["workspace"], workspace(code(stateful = true)))]
-      |                                            ^^^^
+    3 | #[sandbox(tools = ["workspace"], workspace(snapshot(bucket = "B")))]
+      |                                            ^^^^^^^^
       |
-      = help: remove it: a workspace of this version has the capabilities `fs` and `shell`
+      = help: remove it: a workspace of this version has the capabilities `fs`, `shell` and `code`
 
     1 error; nothing was written
     "#);
