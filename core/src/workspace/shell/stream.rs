@@ -109,7 +109,11 @@ where
     let exit = {
         let (mut follow, supervise) = (pin!(follow), pin!(process.supervise(timeout)));
         match select(follow.as_mut(), supervise).await {
-            Either::Left((exit, _)) => Some(exit?),
+            Either::Left((exit, supervise)) => {
+                let exit = exit?;
+                // After a timeout, the end can be read before the signal has returned.
+                supervise.await?.is_some().then_some(exit)
+            }
             Either::Right((exit, _)) => {
                 let in_time = exit?.is_some();
                 // What it printed before is still passed on.
