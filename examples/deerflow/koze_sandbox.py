@@ -158,8 +158,10 @@ class KozeSandbox(Sandbox):
     def download_file(self, path: str) -> bytes:
         content, offset = b"", 0
         while True:
-            program = f"tail -c +{offset + 1} -- {shlex.quote(path)} | head -c {PIECE} | base64 -w0"
-            text, is_error = self._thread.result("bash", command=f"set -o pipefail; test -r {shlex.quote(path)} && {program}")
+            # No program of the pipe ends before the one in front of it, which would be killed then.
+            dd = f"dd bs=64K skip={offset} count={PIECE} iflag=skip_bytes,count_bytes,fullblock status=none"
+            command = f"set -o pipefail; {dd} < {shlex.quote(path)} | base64 -w0"
+            text, is_error = self._thread.result("bash", command=command)
             if is_error:
                 raise OSError(f"{path} cannot be read: {text}")
             piece = b"" if text == "(no output)" else base64.b64decode(text)

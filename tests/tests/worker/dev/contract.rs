@@ -32,6 +32,19 @@ fn ok(value: Value) -> Value {
     json!({ "ok": true, "value": value })
 }
 
+/// Removes the time and the version of a file from an answer that contains them.
+fn without_times(mut answer: Value) -> Value {
+    let value = &mut answer["value"];
+    let stat = if value["entries"].is_array() { &mut value["entries"][0]["stat"] } else { value };
+    if stat["kind"].is_string() {
+        let fields = stat.as_object_mut().expect("metadata");
+        for key in ["mtime", "version"] {
+            assert!(fields.remove(key).is_some_and(|number| number.is_u64()), "no {key}");
+        }
+    }
+    answer
+}
+
 #[track_caller]
 fn fails(answer: &Value, code: &str) {
     assert_eq!((&answer["ok"], &answer["error"]["code"]), (&json!(false), &json!(code)), "{answer}");
@@ -131,7 +144,8 @@ fn files(dev: &Dev) {
         ok(json!({})),
         ok(json!({ "entries": [{ "name": "b", "stat": stat("file", 7, 0o640, Value::Null) }] })),
     ];
-    assert_eq!(answers[..expected.len()], expected);
+    let told: Vec<Value> = answers[..expected.len()].iter().cloned().map(without_times).collect();
+    assert_eq!(told, expected);
     fails(&answers[12], "not_found");
     fails(&answers[13], "path_escape");
 }
