@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use koze_core::Code;
 use koze_core::tool::Family;
-use koze_core::workspace::{CodeConfig, CodeOutput, Language, Workspace, WorkspaceConfig};
-use koze_core::{Code, Profiles, Session};
-use koze_local::{Local, LocalSandbox};
+use koze_core::workspace::{CodeConfig, CodeOutput, Language, WorkspaceConfig};
 
 use crate::Test;
-use crate::stage::{Stage, id, settings, within};
+use crate::scene::Scene;
+use crate::stage::{settings, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("code_interrupted_at_any_moment", interrupted),
@@ -19,23 +19,13 @@ pub(crate) const TESTS: &[Test] = &[
     ("code_no_interpreter", no_interpreter),
 ];
 
-struct Scene {
-    workspace: Workspace<LocalSandbox>,
-    _session: Session<Local>,
-    _state: tempfile::TempDir,
-}
-
 async fn scene(env: &[(&str, &str)]) -> Scene {
-    let Stage { local, state } = Stage::new();
     let mut profile = settings().profile;
     profile.tools = vec![Family::Workspace];
     profile.env = env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
     let code = CodeConfig { stateful: true, ..CodeConfig::default() };
     profile.workspace = Some(WorkspaceConfig { code: Some(code), ..WorkspaceConfig::new("box") });
-    let profiles = Profiles::new(vec![profile], "python").unwrap();
-    let session = Session::new(local, id("default").session, profiles);
-    let workspace = session.workspaces().get("box").await.unwrap();
-    Scene { workspace, _session: session, _state: state }
+    Scene::open(profile).await
 }
 
 /// At whatever moment code is interrupted, the answer says truthfully whether the variables survived.

@@ -21,6 +21,7 @@ mod owners;
 mod preview;
 mod processes;
 mod program;
+mod scene;
 mod server;
 mod sight;
 mod stage;

@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
+use koze_core::Code;
 use koze_core::progress::Event;
 use koze_core::sandbox::process::{Chunk, Stream};
 use koze_core::tool::Family;
-use koze_core::workspace::{ShellConfig, Workspace, WorkspaceConfig};
-use koze_core::{Code, Profiles, Session};
-use koze_local::LocalSandbox;
+use koze_core::workspace::{ShellConfig, WorkspaceConfig};
 
 use crate::Test;
-use crate::stage::{Stage, id, settings, within};
+use crate::scene::Scene;
+use crate::stage::{settings, within};
 
 pub(crate) const TESTS: &[Test] = &[
     ("streaming_whole_and_in_order", whole),
@@ -22,14 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("streaming_dropped", dropped),
 ];
 
-struct Scene {
-    workspace: Workspace<LocalSandbox>,
-    _session: Session<koze_local::Local>,
-    _state: tempfile::TempDir,
-}
-
 async fn scene(allow: Option<&[&str]>) -> Scene {
-    let Stage { local, state } = Stage::new();
     let shell = ShellConfig {
         allow: allow.map(|programs| programs.iter().map(|&program| program.to_owned()).collect()),
         max_duration: Duration::from_mins(1),
@@ -37,10 +30,7 @@ async fn scene(allow: Option<&[&str]>) -> Scene {
     let mut profile = settings().profile;
     profile.tools = vec![Family::Workspace];
     profile.workspace = Some(WorkspaceConfig { shell: Some(shell), ..WorkspaceConfig::new("box") });
-    let profiles = Profiles::new(vec![profile], "python").unwrap();
-    let session = Session::new(local, id("default").session, profiles);
-    let workspace = session.workspaces().get("box").await.unwrap();
-    Scene { workspace, _session: session, _state: state }
+    Scene::open(profile).await
 }
 
 /// The output is the same as without a stream, and what is passed on is all of it.

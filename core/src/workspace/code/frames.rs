@@ -59,7 +59,7 @@ impl Frames {
             let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             match &mut self.frame {
                 Some(frame) if frame.len() + part.len() <= LONGEST => frame.extend_from_slice(part),
-                // What is too long is no JSON without its beginning.
+                // The rest of a frame that is too long cannot be parsed, so it is dropped as well.
                 Some(frame) => frame.clear(),
                 None if part.is_empty() => {}
                 None => parts.push(Part::Raw(part.to_vec())),
