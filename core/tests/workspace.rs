@@ -1,4 +1,4 @@
-//! The workspaces of a session: limits, guards, capabilities and what is told of them.
+//! The workspaces of a session: limits, guards and capabilities.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -256,73 +256,4 @@ fn a_workspace_is_opened_resolved_closed_and_reset() {
         kept.workspaces().close("box").await.unwrap();
         assert_eq!(memory.list(kept.id()).await.unwrap().len(), 1, "it sleeps when it is idle");
     });
-}
-
-/// What a workspace tells through `tracing`.
-#[cfg(feature = "tracing")]
-mod logged {
-    use super::*;
-
-    /// Collects the messages of events.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<(tracing::Level, String)>>>);
-
-    struct Message(String);
-
-    impl tracing::field::Visit for Message {
-        fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-            if field.name() == "message" {
-                self.0 = format!("{value:?}");
-            }
-        }
-    }
-
-    impl tracing::Subscriber for Log {
-        fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-            metadata.target().starts_with("koze_core")
-        }
-        fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-            tracing::span::Id::from_u64(1)
-        }
-        fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-        fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-        fn event(&self, event: &tracing::Event<'_>) {
-            let mut message = Message(String::new());
-            event.record(&mut message);
-            self.0.lock().unwrap().push((*event.metadata().level(), message.0));
-        }
-        fn enter(&self, _: &tracing::span::Id) {}
-        fn exit(&self, _: &tracing::span::Id) {}
-    }
-
-    #[test]
-    fn the_life_of_a_workspace_is_logged() {
-        let log = Log::default();
-        tracing::subscriber::with_default(log.clone(), || {
-            run(async {
-                let shared = WorkspaceConfig {
-                    id: Some("common".into()),
-                    share_across_sessions: true,
-                    ..WorkspaceConfig::new("box")
-                };
-                let session = session(Memory::new(), "a", shared);
-                let workspaces = session.workspaces();
-                workspaces.open("box").await.unwrap();
-                workspaces.get("box").await.unwrap();
-                workspaces.close("box").await.unwrap();
-                workspaces.resolve("box").await.unwrap();
-            });
-        });
-        let (warn, info) = (tracing::Level::WARN, tracing::Level::INFO);
-        let said = log.0.lock().unwrap();
-        let said: Vec<_> = said.iter().map(|(level, text)| (*level, text.as_str())).collect();
-        let expected = [
-            (warn, "shared workspace id detected"),
-            (info, "workspace opened"),
-            (info, "workspace closed"),
-            (warn, "shared workspace id detected"),
-            (info, "workspace resolved"),
-        ];
-        assert_eq!(said, expected);
-    }
 }
