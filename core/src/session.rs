@@ -267,7 +267,7 @@ impl<P: Provider> Session<P> {
         self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn open(
+    pub(crate) async fn open(
         &self,
         name: SandboxName,
         profile: Profile,

@@ -43,6 +43,14 @@ pub trait Store: Clone + MaybeSend + MaybeSync + 'static {
     /// Lists values, sorted by key: those that `range` selects.
     fn list(&self, range: &Range) -> impl Future<Output = Result<Vec<Listed>>> + MaybeSend;
 
+    /// Checks that the store has a place for blobs.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if not, with what to configure.
+    fn check_blobs(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Writes a blob, or replaces it. Returns its size in bytes. Until the content has ended without an error, the old blob
     /// stays, and the new one is not listed.
     fn put_blob(

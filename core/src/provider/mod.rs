@@ -62,6 +62,16 @@ pub trait Provider: MaybeSend + MaybeSync + 'static {
     /// # Errors
     /// [`Code::Unsupported`] if the provider has no place for it, with what to configure.
     fn store(&self, session: &SessionId) -> Result<Self::Store>;
+
+    /// Returns the store of a session with the bucket that the snapshots of a workspace are declared with. By default, it is
+    /// the session's store, because only a Worker has buckets.
+    ///
+    /// # Errors
+    /// As [`store`](Self::store).
+    fn snapshot_store(&self, session: &SessionId, bucket: Option<&str>) -> Result<Self::Store> {
+        let _ = bucket;
+        self.store(session)
+    }
 }
 
 /// The settings of a new sandbox.

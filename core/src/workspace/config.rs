@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Capability, CodeConfig};
+use super::{Capability, CodeConfig, SnapshotConfig};
 use crate::error::{Code, Error, Result};
 use crate::id::{SandboxId, SandboxName, SessionId};
 
@@ -35,6 +35,12 @@ pub struct WorkspaceConfig {
     /// The capability `code`, if it is declared.
     #[serde(default)]
     pub code: Option<CodeConfig>,
+    /// The capability `snapshot`, if it is declared.
+    #[serde(default)]
+    pub snapshot: Option<SnapshotConfig>,
+    /// The directory that a snapshot archives, as an absolute path: by default, that of the workspace.
+    #[serde(default)]
+    pub snapshot_dir: Option<String>,
     /// How many of its sandboxes may run at once. It is the default limit of workspaces that are opened at the same time.
     #[serde(default)]
     pub max_instances: Option<u32>,
@@ -68,6 +74,8 @@ impl WorkspaceConfig {
             destroy_on_close: false,
             shell: None,
             code: None,
+            snapshot: None,
+            snapshot_dir: None,
             max_instances: None,
         }
     }
@@ -76,7 +84,8 @@ impl WorkspaceConfig {
     pub fn capabilities(&self) -> Vec<Capability> {
         let shell = self.shell.as_ref().map(|_| Capability::Shell);
         let code = self.code.as_ref().map(|_| Capability::Code);
-        [Some(Capability::Fs), shell, code].into_iter().flatten().collect()
+        let snapshot = self.snapshot.as_ref().map(|_| Capability::Snapshot);
+        [Some(Capability::Fs), shell, code, snapshot].into_iter().flatten().collect()
     }
 
     /// Returns the ID of the sandbox in a session. Checks the configuration, because it can be written by hand.
@@ -87,11 +96,12 @@ impl WorkspaceConfig {
         let name = SandboxName::new(&self.name)?;
         let invalid = |message: String| Err(Error::new(Code::InvalidInput, message));
         let plain = |rest: &str| rest.split('/').all(|part| !matches!(part, "" | "." | ".."));
-        if self.dir.contains('\0') || !self.dir.strip_prefix('/').is_some_and(plain) {
-            return invalid(format!(
-                "`{}` is not a valid workspace directory: use an absolute path below `/`, without `.` and `..`",
-                self.dir
-            ));
+        for dir in [Some(&self.dir), self.snapshot_dir.as_ref()].into_iter().flatten() {
+            if dir.contains('\0') || !dir.strip_prefix('/').is_some_and(plain) {
+                return invalid(format!(
+                    "`{dir}` is not a valid workspace directory: use an absolute path below `/`, without `.` and `..`"
+                ));
+            }
         }
         match (&self.id, self.share_across_sessions) {
             (None, _) => Ok(SandboxId { session: session.clone(), name }),
@@ -130,6 +140,9 @@ mod tests {
         let session = SessionId::new("tenant", "a").unwrap();
         for dir in ["", "/", "work", "/a/", "/a//b", "/a/..", "/./a", "/a\0"] {
             let config = WorkspaceConfig { dir: dir.to_owned(), ..WorkspaceConfig::new("box") };
+            assert_eq!(config.sandbox(&session).unwrap_err().code, Code::InvalidInput, "{dir:?}");
+            let config =
+                WorkspaceConfig { snapshot_dir: Some(dir.to_owned()), ..WorkspaceConfig::new("box") };
             assert_eq!(config.sandbox(&session).unwrap_err().code, Code::InvalidInput, "{dir:?}");
         }
         for name in ["", "Box", "my_box", "a__b", "-a"] {

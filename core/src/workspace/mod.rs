@@ -34,6 +34,7 @@ mod limits;
 mod open;
 mod registry;
 mod shell;
+mod snapshot;
 
 use std::fmt;
 
@@ -49,6 +50,10 @@ pub use self::open::Workspace;
 pub(crate) use self::registry::{MAX_OPENS, Registry};
 pub use self::registry::{Phase, WorkspaceState, Workspaces};
 pub use self::shell::{Ran, RunEvent, WorkspaceShell};
+pub use self::snapshot::{
+    Contents, MAX_SNAPSHOT_BYTES, MAX_SNAPSHOTS, Pieces, Restored, Snapshot, SnapshotConfig, SnapshotId,
+    WorkspaceSnapshots,
+};
 use crate::error::Error;
 
 /// What a workspace can be used for.
@@ -62,6 +67,8 @@ pub enum Capability {
     Shell,
     /// Code in its sandbox.
     Code,
+    /// Snapshots of its directory.
+    Snapshot,
 }
 
 impl Capability {
@@ -71,6 +78,7 @@ impl Capability {
             Capability::Fs => "fs",
             Capability::Shell => "shell",
             Capability::Code => "code",
+            Capability::Snapshot => "snapshot",
         }
     }
 }

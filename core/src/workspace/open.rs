@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use super::snapshot::Source;
 use super::{
     Capability, Result, WorkspaceCode, WorkspaceConfig, WorkspaceFailed, WorkspaceFs, WorkspaceShell,
+    WorkspaceSnapshots,
 };
 use crate::error::{Code, Error};
 use crate::id::SandboxId;
 use crate::progress::Progress;
+use crate::provider::Provider;
 use crate::sandbox::Sandbox;
 
 /// An open workspace. A clone is the same one.
@@ -18,13 +21,15 @@ pub struct Workspace<S> {
     fs: WorkspaceFs<S>,
     shell: WorkspaceShell<S>,
     code: WorkspaceCode<S>,
+    snapshots: WorkspaceSnapshots,
     /// Receives what the programs of a tool print, if anything does.
     progress: Option<Progress>,
 }
 
 impl<S: Sandbox> Workspace<S> {
     /// Builds all adapters; the declared capabilities decide which of them are returned.
-    pub(super) fn new(config: Arc<WorkspaceConfig>, id: SandboxId, sandbox: S) -> Self {
+    pub(super) fn new<P: Provider<Sandbox = S>>(source: Source<P>) -> Self {
+        let (config, id, sandbox) = (Arc::clone(&source.config), source.id.clone(), source.sandbox.clone());
         let fs = WorkspaceFs::new(sandbox.clone(), config.dir.as_str().into());
         let code = WorkspaceCode::new(
             sandbox.clone(),
@@ -36,7 +41,8 @@ impl<S: Sandbox> Workspace<S> {
             config.shell.clone().unwrap_or_default(),
             config.dir.as_str().into(),
         );
-        Workspace { config, id, fs, shell, code, progress: None }
+        let snapshots = WorkspaceSnapshots::new(source);
+        Workspace { config, id, fs, shell, code, snapshots, progress: None }
     }
 
     /// Returns the same workspace for a tool call that reports its progress.
@@ -88,6 +94,15 @@ impl<S: Sandbox> Workspace<S> {
     pub fn code(&self) -> Result<&WorkspaceCode<S>> {
         self.declared(Capability::Code)?;
         Ok(&self.code)
+    }
+
+    /// Returns its snapshots: the tools use the same adapter.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`] if the workspace does not declare the capability.
+    pub fn snapshot(&self) -> Result<&WorkspaceSnapshots> {
+        self.declared(Capability::Snapshot)?;
+        Ok(&self.snapshots)
     }
 
     fn declared(&self, capability: Capability) -> Result<()> {

@@ -8,12 +8,14 @@ use serde::Serialize;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::limits::{Gate, Retry};
-use super::{Capability, Result, Workspace, WorkspaceConfig, WorkspaceFailed};
+use super::snapshot::{self, Derived, Source};
+use super::{Capability, Result, SnapshotId, Workspace, WorkspaceConfig, WorkspaceFailed};
 use crate::error::{Code, Error};
-use crate::id::SandboxId;
+use crate::id::{SandboxId, SandboxName};
 use crate::provider::{Opened, Profile, Provider, Settings};
 use crate::sandbox::{Place, Sandbox};
 use crate::session::{SLEEP_AFTER, Session};
+use crate::store::Store as _;
 use crate::time::{Start, millis};
 use crate::trace::event;
 
@@ -140,6 +142,41 @@ impl<P: Provider> Workspaces<P> {
         self.attach(name, Attach::Resolve).await
     }
 
+    /// Returns a workspace in a sandbox that was created from one of its snapshots.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] if this session has no such sandbox, and as [`Workspaces::get`].
+    pub async fn restored(&self, name: &str, sandbox: &str) -> Result<Workspace<P::Sandbox>> {
+        let (profile, config) = self.find(name)?;
+        let found = self.find_restored(profile, &config, sandbox).await;
+        found.map_err(|error| WorkspaceFailed { workspace: name.to_owned(), error })
+    }
+
+    async fn find_restored(
+        &self,
+        profile: &Profile,
+        config: &WorkspaceConfig,
+        sandbox: &str,
+    ) -> crate::Result<Workspace<P::Sandbox>> {
+        let sandbox = SandboxName::new(sandbox)?;
+        let record = snapshot::find(&self.session.store()?, &sandbox).await?;
+        let record = record.filter(|derived: &Derived| derived.workspace == config.name);
+        let id = SandboxId { session: self.session.id().clone(), name: sandbox };
+        let opened = match &record {
+            Some(_) => self.session.provider().find(&id).await?,
+            None => None,
+        };
+        let (Some(record), Some(opened)) = (record, opened) else {
+            let message = format!(
+                "it was not restored as `{}` in this session, or that sandbox was destroyed: restore the snapshot again",
+                id.name
+            );
+            return Err(Error::new(Code::NotFound, message));
+        };
+        check(profile, config, &opened)?;
+        Ok(self.workspace(profile, config, id, opened.sandbox, Some(record.snapshot)))
+    }
+
     /// Closes a workspace. Keeps its sandbox, which sleeps when it is idle, or destroys it with `destroy_on_close`.
     ///
     /// # Errors
@@ -242,7 +279,7 @@ impl<P: Provider> Workspaces<P> {
         let id = config.sandbox(self.session.id())?;
         let Some(opened) = self.session.provider().find(&id).await? else { return Ok(None) };
         check(profile, config, &opened)?;
-        Ok(Some(Workspace::new(Arc::new(config.clone()), id, opened.sandbox)))
+        Ok(Some(self.workspace(profile, config, id, opened.sandbox, None)))
     }
 
     async fn reached(
@@ -262,6 +299,7 @@ impl<P: Provider> Workspaces<P> {
         let _provider = gate.enter(spread).await?;
         let opened = self.reach(profile, &id, how).await?;
         check(profile, config, &opened)?;
+        self.check_snapshots(config, &id)?;
         let Opened { sandbox, created, .. } = opened;
         let mut retry = Retry::new();
         let root = Place { root: "/", path: &config.dir };
@@ -271,13 +309,36 @@ impl<P: Provider> Workspaces<P> {
             }
         }
         let duration_ms = millis(start.elapsed());
-        let (workspace, profile) = (config.name.as_str(), profile.name.as_str());
+        let (workspace, image) = (config.name.as_str(), profile.name.as_str());
         if created {
-            event!(info "workspace opened" { workspace = workspace, profile = profile, duration_ms = duration_ms });
+            event!(info "workspace opened" { workspace = workspace, profile = image, duration_ms = duration_ms });
         } else {
-            event!(info "workspace resolved" { workspace = workspace, profile = profile, duration_ms = duration_ms });
+            event!(info "workspace resolved" { workspace = workspace, profile = image, duration_ms = duration_ms });
         }
-        Ok(Workspace::new(Arc::new(config.clone()), id, sandbox))
+        Ok(self.workspace(profile, config, id, sandbox, None))
+    }
+
+    fn workspace(
+        &self,
+        profile: &Profile,
+        config: &WorkspaceConfig,
+        id: SandboxId,
+        sandbox: P::Sandbox,
+        parent: Option<SnapshotId>,
+    ) -> Workspace<P::Sandbox> {
+        let (session, profile) = (self.session.clone(), profile.clone());
+        let config = Arc::new(config.clone());
+        Workspace::new(Source { session, profile, config, id, sandbox, parent })
+    }
+
+    /// Checks that there is a place for the archives of snapshots, if they are declared.
+    fn check_snapshots(&self, config: &WorkspaceConfig, id: &SandboxId) -> crate::Result<()> {
+        let Some(snapshot) = &config.snapshot else { return Ok(()) };
+        let checked = self.session.provider().snapshot_store(&id.session, snapshot.bucket.as_deref());
+        checked.and_then(|store| store.check_blobs()).map_err(|error| {
+            let message = format!("it declares the capability `snapshot`, but {}", error.message);
+            Error::new(error.code, message).with_source(error)
+        })
     }
 
     /// Finds the sandbox of a workspace, or creates it. Retries transient errors.

@@ -1,0 +1,215 @@
+//! Archives as streams: those that are written to a store, and those that are read from one.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::stream::{Stream, TryStreamExt, try_unfold};
+use sha2::{Digest, Sha256};
+
+use super::frames::{Compressor, Decompressor, damaged};
+use super::manifest::{Contents, Snapshot};
+use super::pack::pack;
+use super::tar::{Part, Reader, What};
+use crate::error::{Code, Error, Result};
+use crate::sandbox::{MaybeSend, Sandbox};
+use crate::store::{Key, Store};
+
+/// How much of an archive is read at once, in bytes.
+const PIECE: u64 = 4 << 20;
+
+/// A boxed stream of bytes.
+#[cfg(not(target_arch = "wasm32"))]
+pub type Pieces = Pin<Box<dyn Stream<Item = Result<Vec<u8>>> + Send>>;
+/// A boxed stream of bytes.
+#[cfg(target_arch = "wasm32")]
+pub type Pieces = Pin<Box<dyn Stream<Item = Result<Vec<u8>>>>>;
+
+/// What was written of an archive so far.
+#[derive(Clone, Default)]
+pub(super) struct Written(Arc<Mutex<Sum>>);
+
+#[derive(Clone, Default)]
+struct Sum {
+    contents: Contents,
+    bytes: u64,
+    hash: Sha256,
+}
+
+impl Written {
+    fn with<T>(&self, work: impl FnOnce(&mut Sum) -> T) -> T {
+        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the contents, the size of the archive and its hash.
+    pub(super) fn sums(&self) -> (Contents, u64, String) {
+        self.with(|sum| (sum.contents, sum.bytes, digits(sum.hash.clone())))
+    }
+}
+
+/// Returns the archive of a directory. Fails with `full` when it has more bytes than there is room for.
+pub(super) fn of_directory<S: Sandbox>(
+    sandbox: S,
+    dir: String,
+    room: u64,
+    full: Error,
+    written: Written,
+) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
+    let tar = Box::pin(pack(sandbox, dir));
+    let state = (tar, Compressor::default(), full, written);
+    try_unfold(Some(state), move |state| async move {
+        let Some((mut tar, mut compressor, full, written)) = state else { return Ok(None) };
+        loop {
+            let next = tar.try_next().await?;
+            let ended = next.is_none();
+            let frames = match next {
+                Some((archive, contents)) => {
+                    written.with(|sum| sum.contents = contents);
+                    compressor.add(&archive)
+                }
+                None => compressor.finish(),
+            };
+            if frames.is_empty() && !ended {
+                continue;
+            }
+            let bytes = written.with(|sum| {
+                sum.hash.update(&frames);
+                sum.bytes += frames.len() as u64;
+                sum.bytes
+            });
+            if bytes > room {
+                return Err(full);
+            }
+            let rest = (!ended).then_some((tar, compressor, full, written));
+            return Ok(Some((frames, rest)));
+        }
+    })
+}
+
+/// Returns the archive of a snapshot from a store. Fails at the end if it is not what was recorded.
+pub(super) fn of_store<T: Store>(
+    store: T,
+    key: Key,
+    snapshot: &Snapshot,
+) -> impl Stream<Item = Result<Vec<u8>>> + MaybeSend + 'static {
+    let check = Check::new(snapshot);
+    try_unfold((store, key, 0, Some(check)), |(store, key, offset, check)| async move {
+        let Some(mut check) = check else { return Ok(None) };
+        let lost = || damaged("the store no longer has it");
+        let piece = store.read_blob(&key, offset, PIECE).await?.ok_or_else(lost)?;
+        check.add(&piece.bytes)?;
+        let next = offset + piece.bytes.len() as u64;
+        if next >= piece.size || piece.bytes.is_empty() {
+            check.finish()?;
+            return Ok(Some((piece.bytes, (store, key, next, None))));
+        }
+        Ok(Some((piece.bytes, (store, key, next, Some(check)))))
+    })
+}
+
+/// Compares the bytes of an archive with what was recorded.
+pub(super) struct Check {
+    hash: Sha256,
+    bytes: u64,
+    expected: (u64, String),
+}
+
+impl Check {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        Check { hash: Sha256::new(), bytes: 0, expected: (snapshot.archive_bytes, snapshot.sha256.clone()) }
+    }
+
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+        if self.bytes > self.expected.0 {
+            return Err(damaged("it is longer than its manifest says"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<()> {
+        if (self.bytes, digits(self.hash)) == self.expected {
+            return Ok(());
+        }
+        Err(damaged("its SHA-256 is not the one in its manifest"))
+    }
+}
+
+/// Reads an archive without creating its files, to know that it can be read.
+#[derive(Default)]
+pub(super) struct Verifier {
+    frames: Decompressor,
+    tar: Reader,
+    contents: Contents,
+}
+
+impl Verifier {
+    pub(super) fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        self.frames.add(bytes);
+        while let Some(content) = self.frames.next()? {
+            self.tar.add(&content);
+            while let Some(part) = self.tar.next()? {
+                let Part::Entry(entry) = part else { continue };
+                self.contents.entries += u64::from(!entry.name.is_empty());
+                if let What::File(size) = entry.what {
+                    self.contents.bytes = self.contents.bytes.saturating_add(size);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self, expected: &Contents) -> Result<()> {
+        self.frames.finish()?;
+        self.tar.finish()?;
+        same(&self.contents, expected)
+    }
+}
+
+/// Checks that an archive had what its manifest says.
+pub(super) fn same(contents: &Contents, expected: &Contents) -> Result<()> {
+    if (contents.entries, contents.bytes) == (expected.entries, expected.bytes) {
+        return Ok(());
+    }
+    Err(damaged("it does not have the files that its manifest counts"))
+}
+
+/// Reads the file of an exported snapshot. Returns the snapshot and its archive, which fails at the end unless it is whole.
+pub(super) async fn of_file(mut file: Pieces) -> Result<(Snapshot, Pieces)> {
+    let mut begin = Vec::new();
+    let (snapshot, length) = loop {
+        if let Some(header) = Snapshot::from_header(&begin)? {
+            break header;
+        }
+        match file.try_next().await? {
+            Some(bytes) => begin.extend(bytes),
+            None => return Err(Error::new(Code::InvalidInput, "the file of the snapshot is not complete")),
+        }
+    };
+    let rest = begin.split_off(length);
+    let state = (file, Some(rest), Check::new(&snapshot), Verifier::default(), snapshot.contents);
+    let archive = try_unfold(Some(state), |state| async move {
+        let Some((mut file, rest, mut check, mut verifier, contents)) = state else { return Ok(None) };
+        let next = match rest {
+            Some(rest) => Some(rest),
+            None => file.try_next().await?,
+        };
+        let Some(bytes) = next else {
+            check.finish()?;
+            verifier.finish(&contents)?;
+            return Ok(None);
+        };
+        check.add(&bytes)?;
+        verifier.add(&bytes)?;
+        Ok(Some((bytes, Some((file, None, check, verifier, contents)))))
+    });
+    Ok((snapshot, Box::pin(archive)))
+}
+
+fn digits(hash: Sha256) -> String {
+    use std::fmt::Write as _;
+    hash.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

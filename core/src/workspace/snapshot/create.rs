@@ -1,0 +1,202 @@
+//! Takes, lists, removes, exports and imports snapshots.
+
+use futures_util::stream::{StreamExt as _, once};
+
+use super::archive::{self, Pieces, Written};
+use super::index::{self, Index};
+use super::manifest::FORMAT;
+use super::{Snapshot, SnapshotConfig, SnapshotId, Source};
+use crate::detach::detach;
+use crate::error::{Code, Error, Result};
+use crate::id::SessionId;
+use crate::provider::Provider;
+use crate::store::{Key, Store};
+use crate::time::{millis, now};
+use crate::trace::event;
+
+impl<P: Provider> Source<P> {
+    /// Returns the store of a session's snapshots.
+    pub(super) fn store_of(&self, session: &SessionId) -> Result<P::Store> {
+        self.session.provider().snapshot_store(session, self.snapshots().bucket.as_deref())
+    }
+
+    fn store(&self) -> Result<P::Store> {
+        self.store_of(&self.id.session)
+    }
+
+    pub(super) async fn create_snapshot(&self) -> Result<Snapshot> {
+        let (store, created) = (self.store()?, now());
+        let list = self.before(&store, created).await?;
+        let id = SnapshotId::random();
+        let key = index::archive(&id, created)?;
+        let written = Written::default();
+        let room = index::room(&list, self.snapshots(), 0)?;
+        let full = index::full(used(&list), self.snapshots());
+        let content =
+            archive::of_directory(self.sandbox.clone(), self.dir().to_owned(), room, full, written.clone());
+        let unlisted = Unlisted::new(store.clone(), key.clone());
+        store.put_blob(&key, content).await?;
+        let (contents, archive_bytes, sha256) = written.sums();
+        let snapshot = Snapshot {
+            format: FORMAT,
+            id,
+            workspace: self.config.name.clone(),
+            session: self.id.session.session().to_owned(),
+            dir: self.dir().to_owned(),
+            created,
+            expires: expires(self.snapshots(), created),
+            parent: self.parent.clone(),
+            contents,
+            archive_bytes,
+            sha256,
+        };
+        self.add(unlisted, &snapshot).await?;
+        Ok(snapshot)
+    }
+
+    pub(super) async fn list_snapshots(&self) -> Result<Vec<Snapshot>> {
+        let mut list = Index(&self.store()?).list().await?;
+        list.retain(|snapshot| snapshot.workspace == self.config.name);
+        Ok(list)
+    }
+
+    pub(super) async fn remove_snapshot(&self, id: &SnapshotId) -> Result<bool> {
+        let store = self.store()?;
+        let is_ours = self.list_snapshots().await?.iter().any(|snapshot| snapshot.id == *id);
+        let removed = is_ours && Index(&store).remove(id).await?;
+        if removed {
+            event!(info "snapshot removed" { workspace = self.config.name.as_str(), snapshot = id.as_str() });
+        }
+        Ok(removed)
+    }
+
+    pub(super) async fn export_snapshot(&self, id: &SnapshotId) -> Result<Pieces> {
+        let (store, snapshot) = self.find_snapshot(id, None).await?;
+        let header = snapshot.to_header()?;
+        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let archive = archive::of_store(store, key, &snapshot);
+        Ok(Box::pin(once(async move { Ok(header) }).chain(archive)))
+    }
+
+    pub(super) async fn import_snapshot(&self, file: Pieces) -> Result<Snapshot> {
+        let (store, now) = (self.store()?, now());
+        let list = self.before(&store, now).await?;
+        let (origin, archive) = archive::of_file(file).await?;
+        index::room(&list, self.snapshots(), origin.archive_bytes)?;
+        let snapshot = Snapshot {
+            id: SnapshotId::random(),
+            workspace: self.config.name.clone(),
+            expires: expires(self.snapshots(), now),
+            // A snapshot of another store is not there to be asked for.
+            parent: None,
+            created: origin.created.min(now),
+            ..origin
+        };
+        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let unlisted = Unlisted::new(store.clone(), key.clone());
+        store.put_blob(&key, archive).await?;
+        self.add(unlisted, &snapshot).await?;
+        Ok(snapshot)
+    }
+
+    /// Removes what has expired or was left behind. Returns the snapshots of the session.
+    async fn before(&self, store: &P::Store, now: u64) -> Result<Vec<Snapshot>> {
+        Index(store).sweep(now).await?;
+        self.sweep_derived(now).await?;
+        let list = Index(store).list().await?;
+        // Before anything is read.
+        index::room(&list, self.snapshots(), 0)?;
+        Ok(list)
+    }
+
+    /// Lists a snapshot whose archive is complete.
+    async fn add(&self, mut unlisted: Unlisted<P::Store>, snapshot: &Snapshot) -> Result<()> {
+        if let Err(error) = Index(&self.store()?).add(snapshot, self.snapshots()).await {
+            unlisted.remove().await;
+            return Err(error);
+        }
+        unlisted.keep();
+        event!(info "snapshot created" {
+            workspace = self.config.name.as_str(),
+            snapshot = snapshot.id.as_str(),
+            bytes = snapshot.archive_bytes
+        });
+        Ok(())
+    }
+
+    /// Finds a snapshot of the workspace that has not expired.
+    pub(super) async fn find_snapshot(
+        &self,
+        id: &SnapshotId,
+        session: Option<&str>,
+    ) -> Result<(P::Store, Snapshot)> {
+        let own = &self.id.session;
+        let session = match session {
+            Some(other) if other != own.session() => {
+                if !self.snapshots().allow_cross_session {
+                    let message = format!(
+                        "the snapshot `{id}` belongs to another session: set `snapshot(allow_cross_session = true)` in \
+                         `workspace(..)` if sessions of a tenant may restore each other's snapshots"
+                    );
+                    return Err(Error::new(Code::PermissionDenied, message));
+                }
+                SessionId::new(own.tenant(), other)?
+            }
+            _ => own.clone(),
+        };
+        let store = self.store_of(&session)?;
+        let found = Index(&store).list().await?.into_iter().find(|snapshot| snapshot.id == *id);
+        let missing = |message: String| Err(Error::new(Code::NotFound, message));
+        match found {
+            None => missing(format!(
+                "there is no snapshot `{id}` in the session `{}`: it was removed, or belongs to another session",
+                session.session()
+            )),
+            Some(snapshot) if snapshot.workspace != self.config.name => {
+                missing(format!("the snapshot `{id}` is one of the workspace `{}`", snapshot.workspace))
+            }
+            Some(snapshot) if snapshot.is_expired(now()) => {
+                missing(format!("the snapshot `{id}` has expired: create a new one"))
+            }
+            Some(snapshot) => Ok((store, snapshot)),
+        }
+    }
+}
+
+fn used(list: &[Snapshot]) -> u64 {
+    list.iter().map(|snapshot| snapshot.archive_bytes).sum()
+}
+
+fn expires(config: &SnapshotConfig, now: u64) -> Option<u64> {
+    config.expires_after.map(|after| now.saturating_add(millis(after)))
+}
+
+/// An archive that is not listed yet. Dropping it deletes the archive.
+struct Unlisted<T: Store>(Option<(T, Key)>);
+
+impl<T: Store> Unlisted<T> {
+    fn new(store: T, key: Key) -> Self {
+        Unlisted(Some((store, key)))
+    }
+
+    fn keep(&mut self) {
+        self.0 = None;
+    }
+
+    async fn remove(&mut self) {
+        if let Some((store, key)) = self.0.take() {
+            // If that fails, a later snapshot removes it.
+            let _ = store.delete_blob(&key).await;
+        }
+    }
+}
+
+impl<T: Store> Drop for Unlisted<T> {
+    fn drop(&mut self) {
+        if let Some((store, key)) = self.0.take() {
+            detach(async move {
+                let _ = store.delete_blob(&key).await;
+            });
+        }
+    }
+}

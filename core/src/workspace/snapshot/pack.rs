@@ -1,0 +1,238 @@
+//! Archives a directory of a sandbox.
+
+use std::collections::VecDeque;
+
+use futures_util::future::try_join_all;
+use futures_util::stream::{Stream, try_unfold};
+
+use super::manifest::Contents;
+use super::tar::{Entry, What, end, padding, write_header};
+use crate::error::{Code, Error, Result};
+use crate::sandbox::{Kind, MaybeSend, Place, Sandbox, Stat};
+
+/// How much of a large file is read at once, in bytes.
+const PIECE: u64 = 1 << 20;
+/// Files up to this size are read at the same time.
+const SMALL: u64 = 128 << 10;
+/// How many.
+const AT_ONCE: usize = 16;
+/// The maximum number of files and directories, as of a transfer.
+pub(super) const MAX_ENTRIES: u64 = 1_000_000;
+
+/// Returns a directory as a tar archive, in pieces, with what it has up to then.
+pub(super) fn pack<S: Sandbox>(
+    sandbox: S,
+    dir: String,
+) -> impl Stream<Item = Result<(Vec<u8>, Contents)>> + MaybeSend + 'static {
+    let packer = Packer {
+        sandbox,
+        dir,
+        left: VecDeque::new(),
+        dirs: Vec::new(),
+        file: None,
+        contents: Contents::default(),
+        state: State::Begin,
+    };
+    try_unfold(packer, |mut packer| async move {
+        let mut archive = Vec::new();
+        while archive.is_empty() {
+            if !packer.step(&mut archive).await? {
+                return Ok(None);
+            }
+        }
+        let contents = packer.contents;
+        Ok(Some(((archive, contents), packer)))
+    })
+}
+
+struct Packer<S> {
+    sandbox: S,
+    dir: String,
+    /// The listed entries that are not yet archived.
+    left: VecDeque<(String, Stat)>,
+    /// The directories that are not yet listed.
+    dirs: Vec<String>,
+    /// The large file that is being read.
+    file: Option<Open>,
+    contents: Contents,
+    state: State,
+}
+
+#[derive(PartialEq)]
+enum State {
+    Begin,
+    Within,
+    Ended,
+}
+
+struct Open {
+    path: String,
+    size: u64,
+    offset: u64,
+}
+
+impl<S: Sandbox> Packer<S> {
+    /// Appends the next part to the archive. Returns whether there was one.
+    async fn step(&mut self, archive: &mut Vec<u8>) -> Result<bool> {
+        if self.state == State::Ended {
+            return Ok(false);
+        }
+        if self.state == State::Begin {
+            self.root(archive).await?;
+            self.state = State::Within;
+        } else if let Some(file) = self.file.take() {
+            self.file = self.piece(file, archive).await?;
+        } else if !self.left.is_empty() {
+            self.several(archive).await?;
+        } else if let Some(dir) = self.dirs.pop() {
+            self.list(&dir).await?;
+        } else {
+            archive.extend(end());
+            self.state = State::Ended;
+        }
+        Ok(true)
+    }
+
+    fn path(&self, name: &str) -> String {
+        // With the dot, a link to a directory is followed.
+        if name.is_empty() { format!("{}/.", self.dir) } else { format!("{}/{name}", self.dir) }
+    }
+
+    fn at<'a>(&'a self, path: &'a str) -> Place<'a> {
+        Place { root: &self.dir, path }
+    }
+
+    async fn root(&mut self, archive: &mut Vec<u8>) -> Result<()> {
+        let path = self.path("");
+        let stat = self.sandbox.stat(self.at(&path)).await?;
+        if stat.kind != Kind::Directory {
+            return Err(Error::new(Code::NotADirectory, format!("`{}` is not a directory", self.dir)));
+        }
+        write_header(&entry(String::new(), What::Directory, &stat), archive);
+        self.dirs.push(String::new());
+        Ok(())
+    }
+
+    async fn list(&mut self, dir: &str) -> Result<()> {
+        let path = self.path(dir);
+        let mut entries = match self.sandbox.list(self.at(&path)).await {
+            Ok(entries) => entries,
+            // It was removed meanwhile.
+            Err(error) if error.code == Code::NotFound && !dir.is_empty() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        let below = |name: String| if dir.is_empty() { name } else { format!("{dir}/{name}") };
+        self.left.extend(entries.into_iter().map(|entry| (below(entry.name), entry.stat)));
+        Ok(())
+    }
+
+    /// Archives what is small, several at once, or begins a large file.
+    async fn several(&mut self, archive: &mut Vec<u8>) -> Result<()> {
+        let is_large = |stat: &Stat| stat.kind == Kind::File && stat.size > SMALL;
+        if let Some((name, stat)) = self.left.pop_front_if(|(_, stat)| is_large(stat)) {
+            let path = self.path(&name);
+            self.count(stat.size)?;
+            write_header(&entry(name, What::File(stat.size), &stat), archive);
+            self.file = Some(Open { path, size: stat.size, offset: 0 });
+            return Ok(());
+        }
+        let count = self.left.iter().take(AT_ONCE).take_while(|(_, stat)| !is_large(stat)).count();
+        let several: Vec<_> = self.left.drain(..count).collect();
+        let contents = try_join_all(several.iter().map(|(name, stat)| self.small(name, stat))).await?;
+        for ((name, stat), content) in several.into_iter().zip(contents) {
+            let (what, content) = match (&stat.kind, content) {
+                (Kind::Directory, _) => {
+                    self.dirs.push(name.clone());
+                    (What::Directory, Vec::new())
+                }
+                (Kind::Link(target), _) => (What::Link(target.clone()), Vec::new()),
+                (Kind::File, Some(content)) => (What::File(content.len() as u64), content),
+                // It was removed meanwhile.
+                (Kind::File, None) => continue,
+                // A socket, pipe or device is of no use elsewhere.
+                (Kind::Other, _) => {
+                    self.contents.skipped += 1;
+                    continue;
+                }
+            };
+            self.count(content.len() as u64)?;
+            write_header(&entry(name, what, &stat), archive);
+            archive.extend(&content);
+            archive.extend(padding(content.len() as u64));
+        }
+        Ok(())
+    }
+
+    /// Reads a small file. Returns nothing if it no longer exists.
+    async fn small(&self, name: &str, stat: &Stat) -> Result<Option<Vec<u8>>> {
+        let path = self.path(name);
+        if stat.kind != Kind::File {
+            // Bytes that are not UTF-8 are replaced in a listing, and nothing has that name.
+            return match name.contains('\u{fffd}') {
+                true => self.exists(&path).await.map(|()| None),
+                false => Ok(None),
+            };
+        }
+        match self.sandbox.read(self.at(&path), 0, SMALL + 1).await {
+            Ok(piece) if piece.bytes.len() as u64 <= SMALL => Ok(Some(piece.bytes)),
+            Ok(_) => Err(changed(&path)),
+            Err(error) if error.code == Code::NotFound => {
+                if name.contains('\u{fffd}') {
+                    self.exists(&path).await?;
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn exists(&self, path: &str) -> Result<()> {
+        match self.sandbox.stat(self.at(path)).await {
+            Err(error) if error.code == Code::NotFound => {
+                let message = format!("the name of `{path}` is not UTF-8: rename it, or remove it");
+                Err(Error::new(Code::Unsupported, message))
+            }
+            stat => stat.map(drop),
+        }
+    }
+
+    /// Appends a piece of a large file. Returns the rest.
+    async fn piece(&mut self, file: Open, archive: &mut Vec<u8>) -> Result<Option<Open>> {
+        let Open { path, size, offset } = file;
+        let limit = PIECE.min(size - offset);
+        let piece = match self.sandbox.read(self.at(&path), offset, limit).await {
+            Err(error) if error.code == Code::NotFound => return Err(changed(&path)),
+            piece => piece?,
+        };
+        if piece.bytes.len() as u64 != limit {
+            return Err(changed(&path));
+        }
+        archive.extend(piece.bytes);
+        let offset = offset + limit;
+        if offset == size {
+            archive.extend(padding(size));
+            return Ok(None);
+        }
+        Ok(Some(Open { path, size, offset }))
+    }
+
+    fn count(&mut self, bytes: u64) -> Result<()> {
+        self.contents.entries += 1;
+        self.contents.bytes += bytes;
+        if self.contents.entries > MAX_ENTRIES {
+            let message = format!("`{}` has more than {MAX_ENTRIES} files and directories", self.dir);
+            return Err(Error::new(Code::TooLarge, message));
+        }
+        Ok(())
+    }
+}
+
+fn entry(name: String, what: What, stat: &Stat) -> Entry {
+    let mtime = stat.mtime.and_then(|mtime| u64::try_from(mtime / 1000).ok()).unwrap_or_default();
+    Entry { name, what, mode: stat.mode & 0o7777, mtime }
+}
+
+fn changed(path: &str) -> Error {
+    Error::new(Code::Unavailable, format!("`{path}` was changed while it was archived: try again"))
+}

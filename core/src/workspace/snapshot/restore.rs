@@ -1,0 +1,194 @@
+//! Creates sandboxes from snapshots.
+
+use std::pin::pin;
+
+use futures_util::TryStreamExt as _;
+
+use super::archive::{self, same};
+use super::derived::{self, Derived, How, RENEW};
+use super::frames::Decompressor;
+use super::index;
+use super::unpack::Unpacker;
+use super::{Contents, Restored, Snapshot, SnapshotId, Source};
+use crate::detach::detach;
+use crate::error::{Code, Error, Result};
+use crate::id::{SandboxId, SandboxName};
+use crate::provider::Provider;
+use crate::sandbox::{Place, Sandbox};
+use crate::store::Store;
+use crate::time::now;
+use crate::trace::event;
+
+/// How many names are tried.
+const TURNS: usize = 20;
+
+impl<P: Provider> Source<P> {
+    pub(super) async fn derive_sandbox(
+        &self,
+        id: &SnapshotId,
+        session: Option<&str>,
+        how: How,
+    ) -> Result<Restored> {
+        let (store, snapshot) = self.find_snapshot(id, session).await?;
+        self.sweep_derived(now()).await?;
+        // The new sandbox belongs to the session that asks for it.
+        let records = self.session.store()?;
+        let mut derived = Derived {
+            workspace: self.config.name.clone(),
+            snapshot: snapshot.id.clone(),
+            complete: false,
+            written: now(),
+        };
+        let (name, version) = self.reserve(&records, &derived, how).await?;
+        let mut half = Half { records: Some(records.clone()), name: name.clone(), sandbox: None };
+        let mut lease = Lease { records: &records, name: &name, derived: &mut derived, version };
+        match self.fill(&mut half, &store, &snapshot, &mut lease).await {
+            Ok(contents) => {
+                lease.complete().await?;
+                half.records = None;
+                event!(info "snapshot restored" {
+                    workspace = self.config.name.as_str(),
+                    snapshot = id.as_str(),
+                    sandbox = name.as_str()
+                });
+                Ok(Restored { workspace: name, snapshot: snapshot.id, contents })
+            }
+            Err(error) => {
+                half.destroy().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Records a name that is not used.
+    async fn reserve(&self, records: &P::Store, derived: &Derived, how: How) -> Result<(SandboxName, u64)> {
+        for _ in 0..TURNS {
+            let name = derived::name(&self.config.name, how)?;
+            if self.session.find(&name).await?.is_none()
+                && let Some(version) = derived::begin(records, &name, derived).await?
+            {
+                return Ok((name, version));
+            }
+        }
+        Err(Error::new(
+            Code::Unavailable,
+            "no name is free for the new sandbox: destroy some of those that exist",
+        ))
+    }
+
+    /// Creates the sandbox and its files.
+    async fn fill(
+        &self,
+        half: &mut Half<P::Sandbox, P::Store>,
+        store: &P::Store,
+        snapshot: &Snapshot,
+        lease: &mut Lease<'_, P::Store>,
+    ) -> Result<Contents> {
+        let opened = self.session.open(half.name.clone(), self.profile.clone(), None).await?;
+        if !opened.created {
+            let message = format!("the sandbox `{}` was created meanwhile: try again", half.name);
+            return Err(Error::new(Code::Unavailable, message));
+        }
+        let sandbox = opened.sandbox;
+        half.sandbox = Some(sandbox.clone());
+        let dir = self.dir();
+        self.empty(&sandbox, dir).await?;
+        let key = index::archive(&snapshot.id, snapshot.created)?;
+        let mut archive = pin!(archive::of_store(store.clone(), key, snapshot));
+        let (mut frames, mut unpacker) = (Decompressor::default(), Unpacker::new(sandbox, dir.to_owned()));
+        while let Some(bytes) = archive.try_next().await? {
+            frames.add(&bytes);
+            while let Some(content) = frames.next()? {
+                unpacker.add(&content).await?;
+                lease.renew().await?;
+            }
+        }
+        frames.finish()?;
+        let contents = unpacker.finish().await?;
+        same(&contents, &snapshot.contents)?;
+        Ok(contents)
+    }
+
+    /// Creates the directory, without what the image has in it.
+    async fn empty(&self, sandbox: &P::Sandbox, dir: &str) -> Result<()> {
+        sandbox.make_dir(Place { root: "/", path: dir }).await?;
+        for entry in sandbox.list(Place { root: dir, path: dir }).await? {
+            let path = format!("{dir}/{}", entry.name);
+            sandbox.remove(Place { root: dir, path: &path }).await?;
+        }
+        Ok(())
+    }
+
+    /// Destroys the sandboxes that a killed program has left half.
+    pub(super) async fn sweep_derived(&self, now: u64) -> Result<()> {
+        let records = self.session.store()?;
+        for name in derived::abandoned(&records, now).await? {
+            let id = SandboxId { session: self.session.id().clone(), name };
+            if let Some(opened) = self.session.provider().find(&id).await? {
+                opened.sandbox.destroy().await?;
+            }
+            derived::forget(&records, &id.name).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The record of a sandbox that is being filled.
+struct Lease<'a, T> {
+    records: &'a T,
+    name: &'a SandboxName,
+    derived: &'a mut Derived,
+    version: u64,
+}
+
+impl<T: Store> Lease<'_, T> {
+    /// Renews the record if that is due.
+    async fn renew(&mut self) -> Result<()> {
+        if now() < self.derived.written + RENEW { Ok(()) } else { self.write().await }
+    }
+
+    async fn complete(&mut self) -> Result<()> {
+        self.derived.complete = true;
+        self.write().await
+    }
+
+    async fn write(&mut self) -> Result<()> {
+        self.derived.written = now();
+        self.version = derived::update(self.records, self.name, self.derived, self.version).await?;
+        Ok(())
+    }
+}
+
+/// A sandbox that is not complete. Dropping it destroys the sandbox.
+struct Half<S: Sandbox, T: Store> {
+    records: Option<T>,
+    name: SandboxName,
+    sandbox: Option<S>,
+}
+
+impl<S: Sandbox, T: Store> Half<S, T> {
+    async fn destroy(&mut self) {
+        if let Some(records) = self.records.take() {
+            destroy(&records, &self.name, self.sandbox.take()).await;
+        }
+    }
+}
+
+impl<S: Sandbox, T: Store> Drop for Half<S, T> {
+    fn drop(&mut self) {
+        if let Some(records) = self.records.take() {
+            let (name, sandbox) = (self.name.clone(), self.sandbox.take());
+            detach(async move { destroy(&records, &name, sandbox).await });
+        }
+    }
+}
+
+async fn destroy<S: Sandbox, T: Store>(records: &T, name: &SandboxName, sandbox: Option<S>) {
+    if let Some(sandbox) = sandbox
+        && sandbox.destroy().await.is_err()
+    {
+        // The record stays, and a later call destroys the sandbox.
+        return;
+    }
+    let _ = derived::forget(records, name).await;
+}

@@ -1,0 +1,151 @@
+//! Creates the files of an archive in a sandbox. The archive is not trusted: nothing is created outside of the directory.
+
+use futures_util::future::try_join_all;
+
+use super::frames::damaged;
+use super::manifest::Contents;
+use super::pack::MAX_ENTRIES;
+use super::tar::{Entry, Part, Reader, What};
+use crate::error::Result;
+use crate::sandbox::{Place, Sandbox, Write};
+
+/// Files up to this size are written at the same time, in bytes.
+const SMALL: u64 = 128 << 10;
+/// How many.
+const AT_ONCE: usize = 16;
+/// How much of a large file is collected before it is written.
+const PIECE: usize = 1 << 20;
+
+/// Creates the entries of an archive below a directory.
+pub(super) struct Unpacker<S> {
+    sandbox: S,
+    dir: String,
+    reader: Reader,
+    /// The file whose content arrives: its path, mode, size and content so far.
+    file: Option<File>,
+    /// The small files that are complete.
+    small: Vec<File>,
+    /// Modes of directories are set last, because a directory may be read-only.
+    modes: Vec<(String, u32)>,
+    contents: Contents,
+}
+
+struct File {
+    path: String,
+    mode: u32,
+    /// How many bytes have not arrived.
+    left: u64,
+    collected: Vec<u8>,
+    begun: bool,
+}
+
+impl<S: Sandbox> Unpacker<S> {
+    pub(super) fn new(sandbox: S, dir: String) -> Self {
+        Unpacker {
+            sandbox,
+            dir,
+            reader: Reader::default(),
+            file: None,
+            small: Vec::new(),
+            modes: Vec::new(),
+            contents: Contents::default(),
+        }
+    }
+
+    /// Adds bytes of the archive.
+    pub(super) async fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        self.reader.add(bytes);
+        while let Some(part) = self.reader.next()? {
+            match part {
+                Part::Entry(entry) => self.entry(entry).await?,
+                Part::Content(content) => self.content(content).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the directory. Returns what it has.
+    pub(super) async fn finish(mut self) -> Result<Contents> {
+        self.reader.finish()?;
+        self.write_small().await?;
+        for (path, mode) in self.modes.iter().rev() {
+            self.sandbox.set_mode(self.at(path), *mode).await?;
+        }
+        Ok(self.contents)
+    }
+
+    fn at<'a>(&'a self, path: &'a str) -> Place<'a> {
+        Place { root: &self.dir, path }
+    }
+
+    async fn entry(&mut self, entry: Entry) -> Result<()> {
+        let Entry { name, what, mode, .. } = entry;
+        let path = if name.is_empty() { self.dir.clone() } else { format!("{}/{name}", self.dir) };
+        if !name.is_empty() {
+            self.contents.entries += 1;
+        }
+        if self.contents.entries > MAX_ENTRIES {
+            return Err(damaged("it has too many entries"));
+        }
+        match what {
+            What::Directory => {
+                if !name.is_empty() {
+                    self.sandbox.make_dir(self.at(&path)).await?;
+                }
+                self.modes.push((path, mode));
+            }
+            What::Link(target) => {
+                // A file of the same name would be written through it.
+                self.write_small().await?;
+                self.sandbox.make_link(self.at(&path), &target).await?;
+            }
+            What::File(size) => {
+                self.contents.bytes = self.contents.bytes.saturating_add(size);
+                let file = File { path, mode, left: size, collected: Vec::new(), begun: false };
+                if size == 0 {
+                    self.collect(file).await?;
+                } else {
+                    self.file = Some(file);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn content(&mut self, content: Vec<u8>) -> Result<()> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        file.left -= content.len() as u64;
+        file.collected.extend(content);
+        if file.left == 0 && !file.begun && file.collected.len() as u64 <= SMALL {
+            return self.collect(file).await;
+        }
+        if file.left == 0 || file.collected.len() >= PIECE {
+            self.write(&mut file).await?;
+        }
+        if file.left > 0 {
+            self.file = Some(file);
+            return Ok(());
+        }
+        self.sandbox.set_mode(self.at(&file.path), file.mode).await
+    }
+
+    async fn write(&self, file: &mut File) -> Result<()> {
+        let how = if file.begun { Write::Append } else { Write::Replace };
+        file.begun = true;
+        self.sandbox.write(self.at(&file.path), std::mem::take(&mut file.collected), how).await.map(drop)
+    }
+
+    async fn collect(&mut self, file: File) -> Result<()> {
+        self.small.push(file);
+        if self.small.len() < AT_ONCE { Ok(()) } else { self.write_small().await }
+    }
+
+    async fn write_small(&mut self) -> Result<()> {
+        let small = std::mem::take(&mut self.small);
+        let written = small.into_iter().map(async |mut file| {
+            self.write(&mut file).await?;
+            self.sandbox.set_mode(self.at(&file.path), file.mode).await
+        });
+        try_join_all(written).await.map(drop)
+    }
+}
