@@ -78,7 +78,12 @@ async fn sandbox<P: Provider>(session: &Session<P>, name: &str) -> P::Sandbox {
 
 /// Fills a workspace with what archives like to lose.
 async fn fill<S: Sandbox>(sandbox: &S) {
-    let large: Vec<u8> = (0..3_000_001_u32).map(|number| (number * number >> 7).to_le_bytes()[0]).collect();
+    let mut seed = 1_u32;
+    let random = |_| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        seed.to_be_bytes()[0]
+    };
+    let large: Vec<u8> = (0..3_000_001).map(random).collect();
     let mut sparse = vec![0; 1_500_000];
     sparse.extend(b"end");
     let long = format!("deep/{}/{}", "ä".repeat(100), "b".repeat(200));
@@ -387,6 +392,17 @@ struct Faults {
     wrong: Mutex<Option<u64>>,
     /// Whether values can be written.
     read_only: Mutex<bool>,
+    /// Whether the store does not answer where it would fail.
+    hangs: Mutex<bool>,
+}
+
+impl Faults {
+    async fn fail(&self) -> Error {
+        if *self.hangs.lock().unwrap() {
+            std::future::pending::<()>().await;
+        }
+        broken()
+    }
 }
 
 #[derive(Clone)]
@@ -427,8 +443,9 @@ impl Store for FaultyStore {
     }
 
     async fn put(&self, key: &Key, bytes: Vec<u8>, expected: Expected) -> Result<Option<u64>> {
-        if *self.1.read_only.lock().unwrap() {
-            return Err(broken());
+        let read_only = *self.1.read_only.lock().unwrap();
+        if read_only {
+            return Err(self.1.fail().await);
         }
         self.0.put(key, bytes, expected).await
     }
@@ -459,7 +476,7 @@ impl Store for FaultyStore {
         let most = self.1.reads.load(Ordering::SeqCst);
         let limit = if most > 0 { limit.min(most) } else { limit };
         if most > 0 && offset >= most {
-            return Err(broken());
+            return Err(self.1.fail().await);
         }
         let mut piece = self.0.read_blob(key, offset, limit).await?;
         if let (Some(piece), Some(wrong)) = (&mut piece, *self.1.wrong.lock().unwrap())
@@ -557,21 +574,50 @@ fn what_a_killed_program_has_left_is_removed() {
 }
 
 #[test]
-fn a_dropped_snapshot_or_restore_leaves_nothing() {
+fn a_call_that_is_dropped_leaves_nothing() {
     run(async {
-        let session = session(Memory::new(), "a", config(SnapshotConfig::default()));
+        let provider = Faulty::default();
+        let session = session(provider.clone(), "a", config(SnapshotConfig::default()));
         let workspace = open(&session).await;
         fill(&sandbox(&session, "box").await).await;
         let snapshots = workspace.snapshot().unwrap();
         let taken = snapshots.create().await.unwrap();
-        let full = session.clone().with_max_sandboxes(1);
-        let limited = full.workspaces().get("box").await.unwrap();
-        let refused = limited.snapshot().unwrap().restore(&taken.id, None).await.unwrap_err();
-        assert!(refused.message.contains("limit of 1 sandboxes"), "{refused}");
         let store = session.store().unwrap();
-        assert_eq!(store.list(&Range::of("workspace/derived/")).await.unwrap(), []);
-        drop(snapshots.create());
-        drop(snapshots.restore(&taken.id, None));
-        assert_eq!((blobs(&store).await, names(&session).await), (1, vec!["box".to_owned()]));
+        let soon = Duration::from_millis(50);
+        *provider.faults.hangs.lock().unwrap() = true;
+
+        // What is dropped is cleaned up in the background.
+        *provider.faults.read_only.lock().unwrap() = true;
+        let create = tokio::time::timeout(soon, snapshots.create());
+        assert!(create.await.is_err(), "it hangs before it is listed");
+        while blobs(&store).await > 1 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        *provider.faults.read_only.lock().unwrap() = false;
+        provider.faults.reads.store(1_000_000, Ordering::SeqCst);
+        let restore = tokio::time::timeout(soon, snapshots.restore(&taken.id, None));
+        assert!(restore.await.is_err(), "it hangs in the middle");
+        while names(&session).await.len() > 1
+            || !store.list(&Range::of("workspace/derived/")).await.unwrap().is_empty()
+        {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(snapshots.list().await.unwrap(), [taken]);
+    });
+}
+
+#[test]
+fn restored_sandboxes_count_towards_the_limit_of_the_session() {
+    run(async {
+        let session = session(Memory::new(), "a", config(SnapshotConfig::default())).with_max_sandboxes(2);
+        let workspace = open(&session).await;
+        write(&workspace, "a", b"a").await;
+        let snapshots = workspace.snapshot().unwrap();
+        let taken = snapshots.create().await.unwrap();
+        snapshots.restore(&taken.id, None).await.unwrap();
+        let refused = snapshots.branch(&taken.id, None).await.unwrap_err();
+        assert!(refused.message.contains("limit of 2 sandboxes"), "{refused}");
+        let store = session.store().unwrap();
+        assert_eq!(store.list(&Range::of("workspace/derived/")).await.unwrap().len(), 1);
     });
 }
