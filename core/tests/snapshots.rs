@@ -25,7 +25,7 @@ fn config(snapshot: SnapshotConfig) -> WorkspaceConfig {
     WorkspaceConfig { snapshot: Some(snapshot), ..WorkspaceConfig::new("box") }
 }
 
-fn session<P: Provider>(provider: P, name: &str, config: WorkspaceConfig) -> Session<P> {
+fn session<P: Provider>(provider: P, name: &str, config: &WorkspaceConfig) -> Session<P> {
     let profile = Profile {
         tools: vec![Family::Workspace],
         workspace: Some(config.clone()),
@@ -115,7 +115,7 @@ async fn fill<S: Sandbox>(sandbox: &S) {
 #[test]
 fn everything_survives() {
     run(async {
-        let session = session(Memory::new(), "a", config(SnapshotConfig::default()));
+        let session = session(Memory::new(), "a", &config(SnapshotConfig::default()));
         let workspace = open(&session).await;
         let original = sandbox(&session, "box").await;
         fill(&original).await;
@@ -126,7 +126,7 @@ fn everything_survives() {
         assert_eq!(taken.contents.bytes, before.iter().map(|entry| entry.3.len() as u64).sum::<u64>());
         assert!(taken.archive_bytes < taken.contents.bytes, "it is compressed");
         assert_eq!((taken.workspace.as_str(), taken.session.as_str()), ("box", "a"));
-        assert_eq!(snapshots.list().await.unwrap(), [taken.clone()]);
+        assert_eq!(snapshots.list().await.unwrap(), std::slice::from_ref(&taken));
         // What is written later is in neither.
         write(&workspace, "later", b"later").await;
 
@@ -169,7 +169,7 @@ fn another_directory_is_archived_and_what_the_image_has_in_it_is_replaced() {
             snapshot_dir: Some("/workspace/src".into()),
             ..config(SnapshotConfig::default())
         };
-        let session = session(Memory::new(), "a", config);
+        let session = session(Memory::new(), "a", &config);
         let workspace = open(&session).await;
         let none = workspace.snapshot().unwrap().create().await.unwrap_err();
         assert_eq!(none.code, Code::NotFound, "{none}");
@@ -187,7 +187,7 @@ fn another_directory_is_archived_and_what_the_image_has_in_it_is_replaced() {
 #[test]
 fn what_is_not_declared_is_refused() {
     run(async {
-        let session = session(Memory::new(), "a", WorkspaceConfig::new("box"));
+        let session = session(Memory::new(), "a", &WorkspaceConfig::new("box"));
         let failed = open(&session).await.snapshot().unwrap_err();
         assert_eq!(failed.error.code, Code::Unsupported);
         assert!(failed.to_string().contains("add `snapshot` to `workspace(..)`"), "{failed}");
@@ -200,12 +200,12 @@ fn what_is_not_declared_is_refused() {
 fn other_sessions_need_consent() {
     run(async {
         let memory = Memory::new();
-        let origin = session(memory.clone(), "a", config(SnapshotConfig::default()));
+        let origin = session(memory.clone(), "a", &config(SnapshotConfig::default()));
         let workspace = open(&origin).await;
         write(&workspace, "secret", b"s").await;
         let taken = workspace.snapshot().unwrap().create().await.unwrap();
 
-        let closed = session(memory.clone(), "b", config(SnapshotConfig::default()));
+        let closed = session(memory.clone(), "b", &config(SnapshotConfig::default()));
         let workspace = open(&closed).await;
         let snapshots = workspace.snapshot().unwrap();
         let unknown = snapshots.restore(&taken.id, None).await.unwrap_err();
@@ -220,7 +220,7 @@ fn other_sessions_need_consent() {
         assert_eq!(names(&closed).await, ["box"]);
 
         let consent = SnapshotConfig { allow_cross_session: true, ..SnapshotConfig::default() };
-        let open_one = session(memory.clone(), "c", config(consent.clone()));
+        let open_one = session(memory.clone(), "c", &config(consent));
         let workspace = open(&open_one).await;
         let restored = workspace.snapshot().unwrap().restore(&taken.id, Some("a")).await.unwrap();
         let copy = open_one.workspaces().restored("box", restored.workspace.as_str()).await.unwrap();
@@ -241,7 +241,7 @@ fn limits_name_the_figures_and_nothing_is_deleted() {
     run(async {
         let memory = Memory::new();
         let two = SnapshotConfig { max_count: 2, ..SnapshotConfig::default() };
-        let session_of = |config| session(memory.clone(), "a", config);
+        let session_of = |config: WorkspaceConfig| session(memory.clone(), "a", &config);
         let limited = session_of(config(two));
         let workspace = open(&limited).await;
         write(&workspace, "a", b"a").await;
@@ -280,7 +280,7 @@ fn limits_name_the_figures_and_nothing_is_deleted() {
 fn two_at_once_do_not_exceed_the_limit() {
     run(async {
         let one = SnapshotConfig { max_count: 1, ..SnapshotConfig::default() };
-        let session = session(Memory::new(), "a", config(one));
+        let session = session(Memory::new(), "a", &config(one));
         let workspace = open(&session).await;
         write(&workspace, "a", b"a").await;
         let snapshots = workspace.snapshot().unwrap();
@@ -300,13 +300,13 @@ fn two_at_once_do_not_exceed_the_limit() {
 fn what_has_expired_is_never_restored() {
     run(async {
         let soon = SnapshotConfig { expires_after: Some(Duration::ZERO), ..SnapshotConfig::default() };
-        let session = session(Memory::new(), "a", config(soon));
+        let session = session(Memory::new(), "a", &config(soon));
         let workspace = open(&session).await;
         write(&workspace, "a", b"a").await;
         let snapshots = workspace.snapshot().unwrap();
         let taken = snapshots.create().await.unwrap();
         assert!(taken.is_expired(taken.created));
-        assert_eq!(snapshots.list().await.unwrap(), [taken.clone()]);
+        assert_eq!(snapshots.list().await.unwrap(), std::slice::from_ref(&taken));
         for expired in [
             snapshots.restore(&taken.id, None).await.unwrap_err(),
             snapshots.export(&taken.id).await.err().unwrap(),
@@ -333,13 +333,13 @@ async fn import<S: Sandbox>(workspace: &Workspace<S>, file: &[u8]) -> Result<Sna
 #[test]
 fn an_exported_file_is_imported_whole_or_not_at_all() {
     run(async {
-        let origin = session(Memory::new(), "a", config(SnapshotConfig::default()));
+        let origin = session(Memory::new(), "a", &config(SnapshotConfig::default()));
         let workspace = open(&origin).await;
         fill(&sandbox(&origin, "box").await).await;
         let taken = workspace.snapshot().unwrap().create().await.unwrap();
         let file = exported(&workspace, &taken.id).await;
 
-        let other = session(Memory::new(), "b", config(SnapshotConfig::default()));
+        let other = session(Memory::new(), "b", &config(SnapshotConfig::default()));
         let workspace = open(&other).await;
         let imported = import(&workspace, &file).await.unwrap();
         assert_ne!(imported.id, taken.id);
@@ -500,7 +500,7 @@ impl Store for FaultyStore {
 fn a_store_that_fails_leaves_nothing_half() {
     run(async {
         let provider = Faulty::default();
-        let session = session(provider.clone(), "a", config(SnapshotConfig::default()));
+        let session = session(provider.clone(), "a", &config(SnapshotConfig::default()));
         let workspace = open(&session).await;
         let original = sandbox(&session, "box").await;
         fill(&original).await;
@@ -539,7 +539,7 @@ fn a_store_that_fails_leaves_nothing_half() {
 #[test]
 fn what_a_killed_program_has_left_is_removed() {
     run(async {
-        let session = session(Memory::new(), "a", config(SnapshotConfig::default()));
+        let session = session(Memory::new(), "a", &config(SnapshotConfig::default()));
         let workspace = open(&session).await;
         write(&workspace, "a", b"a").await;
         let snapshots = workspace.snapshot().unwrap();
@@ -556,7 +556,7 @@ fn what_a_killed_program_has_left_is_removed() {
         for (name, written) in [("box-restored-0000", 1), ("box-restored-1111", taken.created)] {
             let id = SandboxId { session: session.id().clone(), name: SandboxName::new(name).unwrap() };
             let profile = session.profiles().default_profile().clone();
-            let settings = Settings { profile, sleep_after: Duration::from_secs(60) };
+            let settings = Settings { profile, sleep_after: Duration::from_mins(1) };
             session.provider().open(&id, &settings).await.unwrap();
             let record = serde_json::json!({
                 "workspace": "box", "snapshot": taken.id, "complete": false, "written": written,
@@ -577,7 +577,7 @@ fn what_a_killed_program_has_left_is_removed() {
 fn a_call_that_is_dropped_leaves_nothing() {
     run(async {
         let provider = Faulty::default();
-        let session = session(provider.clone(), "a", config(SnapshotConfig::default()));
+        let session = session(provider.clone(), "a", &config(SnapshotConfig::default()));
         let workspace = open(&session).await;
         fill(&sandbox(&session, "box").await).await;
         let snapshots = workspace.snapshot().unwrap();
@@ -609,7 +609,7 @@ fn a_call_that_is_dropped_leaves_nothing() {
 #[test]
 fn restored_sandboxes_count_towards_the_limit_of_the_session() {
     run(async {
-        let session = session(Memory::new(), "a", config(SnapshotConfig::default())).with_max_sandboxes(2);
+        let session = session(Memory::new(), "a", &config(SnapshotConfig::default())).with_max_sandboxes(2);
         let workspace = open(&session).await;
         write(&workspace, "a", b"a").await;
         let snapshots = workspace.snapshot().unwrap();

@@ -56,6 +56,12 @@ pub struct Contents {
     pub skipped: u64,
 }
 
+/// The part of a manifest that every version has.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
 impl Snapshot {
     /// Returns whether it has expired at a time, in milliseconds since 1970.
     pub fn is_expired(&self, now: u64) -> bool {
@@ -83,10 +89,6 @@ impl Snapshot {
             return Err(damaged("the file does not begin with a manifest, so koze has not exported it"));
         }
         let Some(manifest) = bytes.get(HEAD..HEAD + length) else { return Ok(None) };
-        #[derive(Deserialize)]
-        struct Format {
-            format: u32,
-        }
         let wrong = |error| damaged("its manifest is not valid").with_source(error);
         let Format { format } = serde_json::from_slice(manifest).map_err(wrong)?;
         if format != FORMAT {

@@ -169,10 +169,10 @@ impl<S: Sandbox> Packer<S> {
         let path = self.path(name);
         if stat.kind != Kind::File {
             // Bytes that are not UTF-8 are replaced in a listing, and nothing has that name.
-            return match name.contains('\u{fffd}') {
-                true => self.exists(&path).await.map(|()| None),
-                false => Ok(None),
-            };
+            if name.contains('\u{fffd}') {
+                self.exists(&path).await?;
+            }
+            return Ok(None);
         }
         match self.sandbox.read(self.at(&path), 0, SMALL + 1).await {
             Ok(piece) if piece.bytes.len() as u64 <= SMALL => Ok(Some(piece.bytes)),

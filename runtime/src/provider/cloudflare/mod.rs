@@ -365,6 +365,14 @@ impl Provider for Cloudflare {
     fn store(&self, session: &SessionId) -> Result<CloudflareStore> {
         Ok(CloudflareStore::new(self, session))
     }
+
+    fn snapshot_store(&self, session: &SessionId, bucket: Option<&str>) -> Result<CloudflareStore> {
+        let store = self.store(session)?;
+        Ok(match bucket {
+            Some(binding) => store.with_bucket(binding),
+            None => store,
+        })
+    }
 }
 
 /// The timeout of a cancellation, which starts nothing.

@@ -24,11 +24,19 @@ const PART: usize = 8 << 20;
 pub struct CloudflareStore {
     provider: Cloudflare,
     session: SessionId,
+    /// The binding of the R2 bucket for blobs.
+    bucket: Option<String>,
 }
 
 impl CloudflareStore {
     pub(super) fn new(provider: &Cloudflare, session: &SessionId) -> Self {
-        CloudflareStore { provider: provider.clone(), session: session.clone() }
+        let bucket = provider.shared.bucket.clone();
+        CloudflareStore { provider: provider.clone(), session: session.clone(), bucket }
+    }
+
+    /// Returns the same store with another bucket for blobs.
+    pub(super) fn with_bucket(self, binding: &str) -> Self {
+        CloudflareStore { bucket: Some(binding.to_owned()), ..self }
     }
 
     fn registry(&self) -> Result<Registry> {
@@ -36,9 +44,9 @@ impl CloudflareStore {
     }
 
     fn bucket(&self) -> Result<Bucket> {
-        let Some(binding) = &self.provider.shared.bucket else {
-            let message = "this Worker has no bucket for blobs: add an R2 bucket to `r2_buckets`, and pass its binding to \
-                `Cloudflare::with_bucket`";
+        let Some(binding) = &self.bucket else {
+            let message = "this Worker has no bucket for blobs: name one in `snapshot(bucket = \"…\")` for snapshots, or add an \
+                R2 bucket to `r2_buckets` and pass its binding to `Cloudflare::with_bucket`";
             return Err(Error::new(Code::Unsupported, message));
         };
         self.provider.shared.env.bucket(binding).map_err(|_| {
@@ -89,6 +97,10 @@ impl Store for CloudflareStore {
     fn list(&self, range: &Range) -> impl Future<Output = Result<Vec<Listed>>> + MaybeSend {
         let request = Request::List { range: range.clone() };
         SendFuture::new(async move { self.registry()?.values(request).await })
+    }
+
+    fn check_blobs(&self) -> Result<()> {
+        self.bucket().map(drop)
     }
 
     fn put_blob(
