@@ -815,7 +815,7 @@ root: string,
  */
 path: string, 
 /**
- * As in [`Exec`].
+ * As in `Exec`.
  */
 call: string | null, };
 

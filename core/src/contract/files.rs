@@ -1,0 +1,197 @@
+//! What the methods that are about files take and give.
+
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+use super::Entry;
+
+/// A path.
+pub type Path = koze_protocol::Place;
+
+/// The part of a file to read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Read {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// Its start.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub offset: u64,
+    /// Its maximum length, at most [`LARGEST_PIECE`].
+    pub limit: u32,
+}
+
+/// The maximum number of bytes that one call reads or writes. The platform limits a call to 32 MiB.
+pub const LARGEST_PIECE: u32 = 8 << 20;
+
+/// Part of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Piece {
+    /// The bytes.
+    #[cfg_attr(test, ts(type = "Uint8Array"))]
+    pub bytes: ByteBuf,
+    /// The size of the whole file.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub size: u64,
+}
+
+/// The content to write to a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Write {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// The bytes, at most [`LARGEST_PIECE`].
+    #[cfg_attr(test, ts(type = "Uint8Array"))]
+    pub bytes: ByteBuf,
+    /// Whether to append them.
+    pub append: bool,
+}
+
+/// A written file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Written {
+    /// Its new size.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub size: u64,
+}
+
+/// A text to replace in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Edit {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// The bytes to replace, at least one and at most [`MAX_EDIT_TEXT`](crate::sandbox::MAX_EDIT_TEXT).
+    #[cfg_attr(test, ts(type = "Uint8Array"))]
+    pub old: ByteBuf,
+    /// The bytes that replace them, at most as many.
+    #[cfg_attr(test, ts(type = "Uint8Array"))]
+    pub new: ByteBuf,
+    /// Whether to replace every occurrence. Otherwise there must be exactly one.
+    pub all: bool,
+}
+
+/// Which lines of a file to read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+#[serde(rename_all = "camelCase")]
+pub struct ReadLines {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// The first line, counted from 1.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub first: u64,
+    /// The last line; `null` for the last one of the file.
+    #[cfg_attr(test, ts(type = "number | null"))]
+    pub last: Option<u64>,
+    /// How many characters are returned, at most [`MAX_CHARS`](crate::sandbox::MAX_CHARS).
+    pub max_chars: u32,
+    /// Whether the bytes are returned as they are. Otherwise lines are joined by `\n`, without an end of the last one.
+    pub verbatim: bool,
+}
+
+/// Lines of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+#[serde(rename_all = "camelCase")]
+pub struct Lines {
+    /// The first characters of the range, as UTF-8.
+    #[cfg_attr(test, ts(type = "Uint8Array"))]
+    pub text: ByteBuf,
+    /// The number of characters of the whole range.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub chars: u64,
+    /// Whether the file has fewer lines than the first one requested.
+    pub past_end: bool,
+    /// Whether something up to the end of the range is not text: then there are no lines.
+    pub binary: bool,
+    /// The size of the file.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub size: u64,
+}
+
+/// The entries of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Entries {
+    /// It.
+    pub entries: Vec<Entry>,
+}
+
+/// A symbolic link to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct MakeLink {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// Its target, which may be any string.
+    pub target: String,
+}
+
+/// Permission bits to set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct SetMode {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// The bits.
+    pub mode: u32,
+}
+
+/// A file or directory to rename.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Rename {
+    /// The current path.
+    pub from: Path,
+    /// The new path.
+    pub to: Path,
+}
+
+/// A file or directory to serialize.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Pack {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`]. A final link is followed; links inside a directory are kept.
+    pub path: String,
+    /// An entry name to leave out at any depth, for a directory that is copied into itself.
+    pub except: String,
+}
+
+/// Where to create the files of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Unpack {
+    /// As in [`Path`].
+    pub root: String,
+    /// As in [`Path`].
+    pub path: String,
+    /// As in `Exec`.
+    pub call: Option<String>,
+}
+
+/// The files that were created from a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(export_to = "contract.d.ts"))]
+pub struct Unpacked {
+    /// Their total size.
+    #[cfg_attr(test, ts(type = "number"))]
+    pub bytes: u64,
+}
