@@ -1,0 +1,146 @@
+//! The commands that use sandboxes on this machine.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, ValueEnum};
+
+use super::ListFormat;
+
+/// The default session.
+pub const SESSION: &str = "default";
+
+/// The options that select a session on this machine.
+#[derive(Debug, Clone, Args)]
+pub struct SessionArgs {
+    /// A directory in the package
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub project: PathBuf,
+
+    /// The wrangler configuration [default: the file wrangler would read]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Where to keep sandboxes and their files [default: a directory for the package in
+    /// `~/.local/state/koze`]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    /// The session; sandboxes of different sessions share nothing
+    #[arg(long, value_name = "SESSION", default_value = SESSION)]
+    pub session: String,
+}
+
+/// `koze call`.
+#[derive(Debug, Args)]
+pub struct Call {
+    /// The tool, such as `shell`
+    pub tool: String,
+
+    /// The input of the tool, a JSON object; `-` reads it from standard input
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub input: String,
+
+    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
+    #[arg(long, value_name = "FAMILIES")]
+    pub tools: Option<String>,
+
+    /// The options for the project.
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// `koze sandboxes`.
+#[derive(Debug, Args)]
+pub struct Sandboxes {
+    /// A directory in the package
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub project: PathBuf,
+
+    /// Where to keep sandboxes and their files [default: a directory for the package in
+    /// `~/.local/state/koze`]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+
+    /// List only this session [default: all sessions]
+    #[arg(long, value_name = "SESSION")]
+    pub session: Option<String>,
+
+    /// Show which hosts were reached and refused, and the rule that decided
+    #[arg(long)]
+    pub egress: bool,
+
+    /// Output for people, or one JSON document on standard output
+    #[arg(long, value_name = "FORMAT", default_value = "human")]
+    pub format: ListFormat,
+}
+
+/// `koze destroy`.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["names", "all"]))]
+pub struct Destroy {
+    /// The sandboxes to destroy
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+
+    /// Destroy all sandboxes of the session
+    #[arg(long)]
+    pub all: bool,
+
+    /// The options for the project.
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// `koze mcp`.
+#[derive(Debug, Args)]
+pub struct Mcp {
+    /// Serve streamable HTTP at this loopback address instead of standard input and output. The bearer token is
+    /// `KOZE_MCP_TOKEN`, or a new one that koze prints
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:0")]
+    pub http: Option<String>,
+
+    /// Allow web pages of this origin to call, such as `http://localhost:6274` [default: none]
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    pub allow_origin: Vec<String>,
+
+    /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
+    #[arg(long, value_name = "FAMILIES")]
+    pub tools: Option<String>,
+
+    /// The options for the project.
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// The tools that `koze demo` plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DemoTools {
+    /// An agent builds a site in one sandbox and serves it from another
+    Agent,
+    /// An agent works in the directories of one thread
+    Thread,
+}
+
+/// `koze demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// The family of tools to play
+    #[arg(long, value_enum, value_name = "FAMILY", default_value = "agent")]
+    pub tools: DemoTools,
+    /// The `runtime` directory of a koze checkout, for the dependency on the crate `koze` [default: that of the checkout
+    /// that this koze runs from or was built from; a published koze uses the published crate]
+    #[arg(long, value_name = "DIR")]
+    pub runtime_path: Option<PathBuf>,
+}
+
+/// `koze supervise`: runs the sandboxes of a session. Started by [`crate::session`].
+#[derive(Debug, Args)]
+pub struct Supervise {
+    /// Where to keep sandboxes and their files
+    #[arg(long)]
+    pub state: PathBuf,
+
+    /// The session
+    #[arg(long)]
+    pub session: String,
+}
