@@ -73,6 +73,15 @@ pub(crate) async fn start<S: Sandbox>(
     arguments: &[&str],
     working_dir: &str,
 ) -> Result<S::Process> {
+    within!("start" {}, start_shell(sandbox, command, arguments, working_dir))
+}
+
+async fn start_shell<S: Sandbox>(
+    sandbox: &S,
+    command: &str,
+    arguments: &[&str],
+    working_dir: &str,
+) -> Result<S::Process> {
     let mut last = None;
     for argv in shells(command, arguments) {
         match sandbox.start(Program::new(argv, working_dir)).await {

@@ -21,6 +21,7 @@ use crate::error::{Code, Error, Result};
 use crate::sandbox::Sandbox;
 use crate::sandbox::process::{Process, ProcessId, Program, Signal, Stream};
 use crate::time::{Start, millis};
+use crate::trace::within;
 
 /// How long code may run if no timeout is given.
 pub const CODE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -275,7 +276,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
             buffer: BUFFER,
             ..Program::new(language.argv(), &*self.dir)
         };
-        let driver = match self.sandbox.start(program).await {
+        let driver = match within!("start" {}, self.sandbox.start(program)) {
             Err(error) if error.code == Code::NotFound => {
                 return Err(no_interpreter(language, &error.message));
             }

@@ -14,6 +14,7 @@ use crate::sandbox::process::{Chunk, Exit, Process, Stream};
 use crate::sandbox::{MaybeSend, Output, Sandbox};
 use crate::shell::{self, CLEAN_PATH, MAX_OUTPUT};
 use crate::time::{Start, millis};
+use crate::trace::within;
 use koze_protocol::output::Kept;
 
 /// How many bytes one read takes at most.
@@ -51,7 +52,8 @@ impl<S: Sandbox> WorkspaceShell<S> {
                 shell::start(&self.sandbox, CLEAN_PATH, &[command], &self.dir).await?
             }
         };
-        let output = Box::pin(attend(&process, timeout, on_output)).await?;
+        let attended = Box::pin(attend(&process, timeout, on_output));
+        let output = within!("exec" { timeout = timeout.as_secs() }, attended)?;
         Ok(Ran { output, duration_ms: millis(start.elapsed()) })
     }
 
