@@ -17,10 +17,9 @@ use object::LittleEndian;
 use object::elf::{EM_X86_64, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
+use crate::setup::target::GUEST;
 use crate::{Result, process, setup};
 
-/// The target of the build.
-pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 /// The maximum size in bytes, because it is part of every image.
 const LARGEST: usize = 2 << 20;
 /// The committed program. Next to it are the compressed one for Workers, and the version of the compiler.
@@ -39,7 +38,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(root: &Path, args: &Args) -> Result<ExitCode> {
-    setup::target::install(TARGET, false)?;
+    setup::target::install(GUEST, false)?;
     let compiler = compiler()?;
     let recorded = fs::read_to_string(root.join(COMPILER)).unwrap_or_default();
     let built = build(root)?;
@@ -88,7 +87,7 @@ fn build(root: &Path) -> Result<PathBuf> {
     let mut cargo = process::cargo(root);
     cargo
         .args(["build", "--locked", "--package", "koze-guest", "--bin", "koze-guest"])
-        .args(["--profile", "guest", "--target", TARGET, "--target-dir"])
+        .args(["--profile", "guest", "--target", GUEST, "--target-dir"])
         .arg(&out);
     // Ignore the caller's flags, and those of a configuration above the checkout.
     for variable in ["RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
@@ -101,7 +100,7 @@ fn build(root: &Path) -> Result<PathBuf> {
     if !status.success() {
         return Err("the guest does not build".into());
     }
-    Ok(out.join(TARGET).join("guest/koze-guest"))
+    Ok(out.join(GUEST).join("guest/koze-guest"))
 }
 
 /// Returns the flags: Rust's own linker and libraries, and replacements for the paths of this machine.
@@ -147,7 +146,7 @@ fn compiler() -> Result<String> {
 
 /// Returns why a program would not run in every image, if so.
 fn wrong(program: &[u8]) -> Option<String> {
-    let foreign = || format!("is no program for {TARGET}");
+    let foreign = || format!("is no program for {GUEST}");
     let parsed = FileHeader64::<LittleEndian>::parse(program)
         .and_then(|header| Ok((header, header.endian()?)))
         .and_then(|(header, endian)| Ok((header, endian, header.program_headers(endian, program)?)));

@@ -7,13 +7,13 @@ pub(crate) mod target;
 
 use std::path::Path;
 
-use crate::{Result, guest};
+use crate::Result;
 
 /// Installs everything, and prints a line for each step.
 pub(crate) fn run(root: &Path) -> Result<()> {
     npm::install(&root.join("tests"))?;
     target::install(target::WASM, false)?;
-    target::install(guest::TARGET, false)?;
+    target::install(target::GUEST, false)?;
     debian::install()
 }
 

@@ -8,6 +8,8 @@ use crate::{Result, process};
 
 /// The target of Workers.
 pub(crate) const WASM: &str = "wasm32-unknown-unknown";
+/// The target of the guest.
+pub(crate) const GUEST: &str = "x86_64-unknown-linux-musl";
 
 const NO_RUSTUP: &str = "install rustup and run `cargo xtask setup` again";
 
