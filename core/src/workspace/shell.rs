@@ -75,3 +75,12 @@ impl<S: Sandbox> WorkspaceShell<S> {
         Ok(timeout)
     }
 }
+
+/// The error for a command whose programs are not certain.
+fn refused(why: &str) -> Error {
+    let message = format!(
+        "this workspace allows only certain programs, and it is not certain which ones `command` runs: {why}. Use plain \
+         commands, joined by `|`, `&&`, `||` or `;`, with the program written without quotes or variables"
+    );
+    Error::new(Code::InvalidInput, message)
+}

@@ -11,7 +11,7 @@ use brush_parser::ast::{
 use brush_parser::word::{self, Parameter, ParameterExpr, WordPiece, WordPieceWithSource};
 use brush_parser::{Parser, ParserOptions};
 
-use super::lexical;
+use super::{lexical, refused};
 use crate::error::{Code, Error, Result};
 
 /// The longest command that is checked, in bytes.
@@ -196,15 +196,6 @@ impl Check<'_> {
             }
         })
     }
-}
-
-/// The error for a command whose programs are not certain.
-pub(super) fn refused(why: &str) -> Error {
-    let message = format!(
-        "this workspace allows only certain programs, and it is not certain which ones `command` runs: {why}. Use plain \
-         commands, joined by `|`, `&&`, `||` or `;`, with the program written without quotes or variables"
-    );
-    Error::new(Code::InvalidInput, message)
 }
 
 #[cfg(test)]

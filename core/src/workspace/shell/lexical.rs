@@ -1,6 +1,6 @@
 //! Refuses texts that shells and parsers could split into different tokens, before a command is parsed.
 
-use super::allow::refused;
+use super::refused;
 use crate::error::Result;
 
 /// How many opening parentheses, and how many braces and backquotes, a text may have. The time that parsing takes doubles

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_bytes::ByteBuf;
 
 use super::super::super::LocalSandbox;
 use super::frame::Answer;
+use super::reply::{answer, done, failure, invalid, read, unopened};
 use super::{Object, Shared, process};
 use koze_core::contract::{
     Done, Entries, Exec, Expose, Failure, LARGEST_PIECE, Lines, MakeLink, Nothing, Open, Opened, Output,
-    Path, Piece, Read, ReadLines, Reason, Rename, SetMode, State, Unopened, Write, Written,
+    Path, Piece, Read, ReadLines, Rename, SetMode, State, Write, Written,
 };
 use koze_core::error::{Code, Error};
 use koze_core::provider::{Provider, Settings};
@@ -163,33 +163,4 @@ fn exposable(input: &Expose) -> crate::Result<()> {
         return Err(Error::new(Code::InvalidInput, "a port must be from 1024 to 65535"));
     }
     Ok(())
-}
-
-pub(super) fn read<T: DeserializeOwned>(input: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(input).map_err(|error| invalid(format!("the input has the wrong type: {error}")))
-}
-
-pub(super) fn answer(value: &impl Serialize) -> Result<Answer, Failure> {
-    let value = serde_json::to_value(value);
-    let value = value.map_err(|error| failure(Error::new(Code::Internal, error.to_string())))?;
-    Ok(Answer { value, bytes: Vec::new() })
-}
-
-pub(super) fn done(result: crate::Result<()>) -> Result<Answer, Failure> {
-    result.map_err(failure)?;
-    answer(&Done {})
-}
-
-pub(super) fn invalid(message: String) -> Failure {
-    failure(Error::new(Code::InvalidInput, message))
-}
-
-/// It is unknown how much was done, so no failure is retryable.
-pub(super) fn failure(error: Error) -> Failure {
-    Failure { code: Reason::Code(error.code), message: error.message, retryable: false }
-}
-
-pub(super) fn unopened() -> Failure {
-    let message = "the sandbox was never opened, or was destroyed: open it first".to_owned();
-    Failure { code: Reason::Unopened(Unopened::Unopened), message, retryable: false }
 }

@@ -11,6 +11,7 @@
 mod frame;
 mod method;
 mod process;
+mod reply;
 mod stream;
 
 use std::collections::BTreeMap;

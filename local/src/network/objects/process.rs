@@ -12,7 +12,7 @@ use serde_bytes::ByteBuf;
 
 use super::super::super::{LocalProcess, LocalSandbox};
 use super::frame::Answer;
-use super::method::{answer, done, failure, invalid, read};
+use super::reply::{answer, done, failure, invalid, read};
 use koze_core::contract::Failure;
 use koze_core::error::{Code, Error};
 

@@ -12,7 +12,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use super::super::super::transfer::{self, Outcome};
 use super::super::http::Body;
 use super::frame::{self, Answer};
-use super::method::{answer, failure, read, unopened};
+use super::reply::{answer, failure, read, unopened};
 use super::{Object, Shared, framed, text};
 use crate::errors::unexpected;
 use koze_core::contract::{Failure, Pack, Path, Unpack, Unpacked};
