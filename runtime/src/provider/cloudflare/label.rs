@@ -1,6 +1,6 @@
 //! The name of a sandbox's Durable Object, short enough for a hostname.
 
-use data_encoding::BASE32_NOPAD;
+use base32::Alphabet;
 use sha2::{Digest, Sha256};
 
 use koze_core::id::SandboxId;
@@ -18,7 +18,7 @@ pub(super) fn of(id: &SandboxId) -> String {
 
 /// Returns the first 130 bits of a digest in lowercase base32.
 pub(crate) fn base32(digest: &[u8]) -> String {
-    let mut text = BASE32_NOPAD.encode(&digest[..BYTES]).to_ascii_lowercase();
+    let mut text = base32::encode(Alphabet::Rfc4648Lower { padding: false }, &digest[..BYTES]);
     text.truncate(LENGTH);
     text
 }

@@ -36,13 +36,12 @@ use worker::wasm_bindgen::JsCast;
 use worker::{Env, ObjectNamespace};
 
 use self::contract::Nothing;
-use self::object::{Object, Refused};
+use self::object::{Object, Refused, WITHIN};
 pub use self::opens::Limits;
 use self::preview::{Preview, Previews};
 pub use self::process::CloudflareProcess;
 use self::registry::{Record, Registry};
 pub use self::sandbox::CloudflareSandbox;
-use self::sandbox::WITHIN;
 pub use self::store::CloudflareStore;
 use super::{Hibernated, Info, Opened, Provider, Settings};
 use koze_core::error::{Code, Error, Result};

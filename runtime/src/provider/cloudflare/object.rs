@@ -16,6 +16,9 @@ use super::contract::{self, Failure, Reason, methods};
 use koze_core::error::{Code, Error, Result};
 use koze_core::time::{millis, now, sleep};
 
+/// The timeout of a call that runs no program. It includes the start of a container.
+pub(super) const WITHIN: Duration = Duration::from_mins(1);
+
 /// The first and the longest wait between retries.
 pub(super) const BACKOFF: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
@@ -92,7 +95,7 @@ macro_rules! bind {
                 ) -> Answer<contract::$output> {
                     let input = in_javascript($name, input)?;
                     let send = |remote: &Remote| remote.$method(&input $(, $more)*);
-                    let value = self.call($name, send, within).await?;
+                    let value = self.call($name, &send, within).await?;
                     serde_wasm_bindgen::from_value(value).map_err(|error| wrong_reply($name, &error))
                 }
             )+
@@ -103,9 +106,9 @@ macro_rules! bind {
 methods!(bind);
 use self::remote::Remote;
 
-/// Sends a call to JavaScript. It may be called repeatedly.
-trait Sends: Fn(&Remote) -> std::result::Result<Promise, JsValue> {}
-impl<F: Fn(&Remote) -> std::result::Result<Promise, JsValue>> Sends for F {}
+/// Sends a call to JavaScript. It may be called repeatedly. A trait object, because the code around it is large and the
+/// same for every method.
+type Sends<'a> = dyn Fn(&Remote) -> std::result::Result<Promise, JsValue> + 'a;
 
 impl Object {
     /// Addresses an object by name. It need not exist.
@@ -119,12 +122,12 @@ impl Object {
     }
 
     /// Calls a method, and retries with backoff until it succeeds, fails permanently or times out.
-    async fn call(&self, method: &str, send: impl Sends, within: Duration) -> Answer<JsValue> {
+    async fn call(&self, method: &str, send: &Sends<'_>, within: Duration) -> Answer<JsValue> {
         let until = now().saturating_add(millis(within));
         let mut wait = BACKOFF.0;
         loop {
             let left = Duration::from_millis(until.saturating_sub(now()));
-            let reply = self.once(method, &send, left).await?;
+            let reply = self.once(method, send, left).await?;
             let Failure { code, message, retryable } = match outcome(method, &reply)? {
                 Ok(value) => return Ok(value),
                 Err(failure) => failure,
@@ -145,7 +148,7 @@ impl Object {
         }
     }
 
-    async fn once(&self, method: &str, send: &impl Sends, within: Duration) -> Answer<JsValue> {
+    async fn once(&self, method: &str, send: &Sends<'_>, within: Duration) -> Answer<JsValue> {
         let remote: Remote = self.stub().map_err(Refused::Error)?.into_rpc();
         let promise = send(&remote).map_err(|error| refused(method, &error))?;
         match select(JsFuture::from(promise), pin!(sleep(within))).await {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use worker::send::SendFuture;
 
 use super::contract::{self, LARGEST_PIECE};
-use super::object::{Answer, Object, Refused, wrong_reply};
-use super::sandbox::{CloudflareSandbox, WITHIN};
+use super::object::{Answer, Object, Refused, WITHIN, wrong_reply};
+use super::sandbox::CloudflareSandbox;
 use super::waiting::Waiting;
 use koze_core::error::{Code, Error, Result};
 use koze_core::sandbox::process::{

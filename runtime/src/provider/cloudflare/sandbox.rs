@@ -1,13 +1,12 @@
 //! A sandbox behind a Durable Object.
 
 use std::any::Any;
-use std::time::Duration;
 
 use futures_util::future::join;
 use worker::send::SendFuture;
 
 use super::contract::{self, LARGEST_PIECE, Nothing};
-use super::object::{Answer, Object, Refused, wrong_reply};
+use super::object::{Answer, Object, Refused, WITHIN, wrong_reply};
 use super::process::{self, CloudflareProcess};
 use super::waiting::Waiting;
 use super::{Cloudflare, known, stream, write};
@@ -19,9 +18,6 @@ use koze_core::sandbox::{
 };
 use koze_core::time::{millis, now};
 use koze_core::transfer::pieces;
-
-/// The timeout of a call that runs no program. It includes the start of a container.
-pub(super) const WITHIN: Duration = Duration::from_mins(1);
 
 /// The largest integer that JavaScript represents exactly, which exceeds any file size.
 const FURTHEST: u64 = (1 << 53) - 1;

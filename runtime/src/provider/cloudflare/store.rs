@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::pin::pin;
 
-use data_encoding::BASE64;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::{Stream, TryStreamExt};
 use koze_core::error::{Code, Error, Result};
 use koze_core::id::SessionId;
@@ -84,7 +85,7 @@ impl Store for CloudflareStore {
         let key = key.as_str().to_owned();
         SendFuture::new(async move {
             check_size(&bytes)?;
-            let request = Request::Put { key, bytes: BASE64.encode(&bytes), expected };
+            let request = Request::Put { key, bytes: STANDARD.encode(&bytes), expected };
             self.registry()?.values(request).await
         })
     }
@@ -235,7 +236,7 @@ async fn send_parts(
 }
 
 fn value(stored: &Stored) -> Result<Value> {
-    let bytes = BASE64.decode(stored.bytes.as_bytes());
+    let bytes = STANDARD.decode(stored.bytes.as_bytes());
     let bytes = bytes.map_err(|error| {
         Error::new(Code::Internal, format!("the store's reply is invalid: {error}")).with_source(error)
     })?;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::CloudflareSandbox;
 use super::contract;
-use super::object::{BACKOFF, Refused, jittered};
-use super::sandbox::WITHIN;
+use super::object::{BACKOFF, Refused, WITHIN, jittered};
 use super::waiting::Waiting;
 use koze_core::error::{Error, Result};
 use koze_core::sandbox::Place;

@@ -1,6 +1,7 @@
 //! The values of a session's store, in the `SQLite` database of its registry.
 
-use data_encoding::BASE64;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use koze_core::store::{Expected, Listed, Range};
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
@@ -54,7 +55,7 @@ pub(super) fn respond(sql: &SqlStorage, request: Request) -> worker::Result<Resp
     match request {
         Request::Get { key } => answer(&Ok(get(sql, &key)?)),
         Request::Put { key, bytes, expected } => {
-            let bytes = BASE64.decode(bytes.as_bytes()).map_err(|error| error.to_string())?;
+            let bytes = STANDARD.decode(bytes.as_bytes()).map_err(|error| error.to_string())?;
             answer(&Ok(put(sql, &key, bytes, expected)?))
         }
         Request::Delete { key, expected } => answer(&Ok(delete(sql, &key, expected)?)),
@@ -65,7 +66,7 @@ pub(super) fn respond(sql: &SqlStorage, request: Request) -> worker::Result<Resp
 fn get(sql: &SqlStorage, key: &str) -> worker::Result<Option<Stored>> {
     let query = "select bytes, version from store_values where key = ?";
     let rows: Vec<Row> = sql.exec(query, vec![key.into()])?.to_array()?;
-    let stored = |row: Row| Stored { bytes: BASE64.encode(&row.bytes), version: number(row.version) };
+    let stored = |row: Row| Stored { bytes: STANDARD.encode(&row.bytes), version: number(row.version) };
     Ok(rows.into_iter().next().map(stored))
 }
 
