@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ColorChoice, Parser, Subcommand, ValueEnum};
 
 pub use self::run::{Deploy, Dev, Guard, Run};
-pub use self::session::{Call, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise};
+pub use self::session::{
+    Call, Cp, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise,
+};
 
 /// Isolated Linux sandboxes on Cloudflare for Rust Workers.
 #[derive(Debug, Parser)]
@@ -48,6 +50,8 @@ pub enum Command {
     Doctor(Doctor),
     /// Call a tool in a sandbox on this machine (Linux only)
     Call(Call),
+    /// Copy files and directories into sandboxes on this machine and out of them (Linux only)
+    Cp(Cp),
     /// List the sandboxes on this machine (Linux only)
     Sandboxes(Sandboxes),
     /// Destroy sandboxes on this machine and delete their files (Linux only)

@@ -26,7 +26,7 @@ mod serve;
 #[cfg(target_os = "linux")]
 mod spawn;
 #[cfg(target_os = "linux")]
-mod stream;
+pub mod stream;
 #[cfg(target_os = "linux")]
 mod sys;
 #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! Files of a sandbox as descriptors, which other programs of this user can read and write without copying.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 
 use koze_guest::message::{Place, Request};
 use rustix::fs::OFlags;
@@ -9,7 +10,7 @@ use super::LocalSandbox;
 use super::errors::{state_failed, unexpected};
 use super::files::{self, Opened};
 use super::inner::Use;
-use super::transfer;
+use super::transfer::{self, Outcome};
 use koze_core::error::Result;
 use koze_core::sandbox::Stat;
 
@@ -24,7 +25,35 @@ pub struct NewFile {
     _using: Use,
 }
 
+/// A file or tree that is read or written as a stream, in the format of [`trees`](super::trees).
+#[derive(Debug)]
+pub struct TreePipe {
+    /// The end of the stream for the other program. Close it here once the other program has it: the stream ends when no one has
+    /// it open.
+    pub pipe: OwnedFd,
+    /// The result in the sandbox.
+    pub outcome: Outcome,
+}
+
 impl LocalSandbox {
+    /// Serializes a file or tree. Its path is resolved inside the sandbox, and a final link is followed.
+    ///
+    /// # Errors
+    /// As [`Sandbox::copy_to`](koze_core::Sandbox::copy_to).
+    pub async fn pack_tree(&self, path: &str) -> Result<TreePipe> {
+        let (pipe, outcome) = transfer::pack(&self.0, anywhere(path), String::new()).await?;
+        Ok(TreePipe { pipe, outcome })
+    }
+
+    /// Creates the files of a stream at a path that does not exist. Its path is resolved inside the sandbox.
+    ///
+    /// # Errors
+    /// As [`Sandbox::copy_to`](koze_core::Sandbox::copy_to).
+    pub async fn unpack_tree(&self, path: &str) -> Result<TreePipe> {
+        let (pipe, outcome) = transfer::unpack(&self.0, anywhere(path)).await?;
+        Ok(TreePipe { pipe, outcome })
+    }
+
     /// Opens a file for reading, and describes it. Its path is resolved inside the sandbox.
     ///
     /// # Errors

@@ -75,6 +75,7 @@ mod sandbox;
 mod staging;
 mod store;
 mod transfer;
+pub mod trees;
 mod watch;
 
 use std::collections::HashMap;
@@ -88,7 +89,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use self::ahead::Ahead;
-pub use self::handles::NewFile;
+pub use self::handles::{NewFile, TreePipe};
 use self::inner::{Inner, State};
 #[doc(hidden)]
 pub use self::launch::Weakness;

@@ -71,7 +71,8 @@ async fn run(
 }
 
 /// The pending result of a stream.
-pub(super) struct Outcome {
+#[derive(Debug)]
+pub struct Outcome {
     sandbox: Arc<Inner>,
     answer: oneshot::Receiver<Received<Answer>>,
     _using: Use,
@@ -99,12 +100,18 @@ pub(super) async fn unpack(to: &Arc<Inner>, place: Place) -> Result<(OwnedFd, Ou
 
 impl Outcome {
     /// Waits until a stream is complete.
-    pub(super) async fn packed(self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The errors of the sandbox.
+    pub async fn packed(self) -> Result<()> {
         answered(self.answer.await).map(drop)
     }
 
     /// Waits until the files of a stream are created. Returns their total size.
-    pub(super) async fn unpacked(self) -> Result<u64> {
+    ///
+    /// # Errors
+    /// The errors of the sandbox and of the stream's sender.
+    pub async fn unpacked(self) -> Result<u64> {
         bytes(&self.sandbox, self.answer.await)
     }
 }

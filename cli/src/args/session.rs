@@ -1,5 +1,6 @@
 //! The commands that use sandboxes on this machine.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, ValueEnum};
@@ -43,6 +44,23 @@ pub struct Call {
     /// The families of tools to serve, separated by commas [default: `agent`, or the only family of the project]
     #[arg(long, value_name = "FAMILIES")]
     pub tools: Option<String>,
+
+    /// The options for the project.
+    #[command(flatten)]
+    pub session: SessionArgs,
+}
+
+/// `koze cp`.
+#[derive(Debug, Args)]
+pub struct Cp {
+    /// What to copy: a path, `NAME:PATH` for a path in a sandbox, or `-` for standard input. A directory is copied with its
+    /// contents
+    #[arg(value_name = "SRC")]
+    pub from: OsString,
+
+    /// Where to copy it: a path, `NAME:PATH`, or `-` for standard output. In an existing directory, the copy gets the name of SRC
+    #[arg(value_name = "DST")]
+    pub to: OsString,
 
     /// The options for the project.
     #[command(flatten)]

@@ -9,6 +9,7 @@ use crate::args::{Command, Format};
 pub(super) fn run(command: &Command) -> ExitCode {
     let name = match command {
         Command::Call(_) => "call",
+        Command::Cp(_) => "cp",
         Command::Sandboxes(_) => "sandboxes",
         Command::Destroy(_) => "destroy",
         Command::Mcp(_) => "mcp",

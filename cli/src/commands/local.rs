@@ -1,6 +1,7 @@
 //! The commands that run sandboxes on this machine. `elsewhere.rs` is their counterpart on systems other than Linux.
 
 mod call;
+mod cp;
 mod demo;
 mod destroy;
 mod guard;
@@ -19,6 +20,7 @@ use crate::args::{Command, Format};
 pub(super) fn run(command: &Command) -> ExitCode {
     match command {
         Command::Call(args) => call::run(args),
+        Command::Cp(args) => cp::run(args),
         Command::Sandboxes(args) => sandboxes::run(args),
         Command::Destroy(args) => destroy::run(args),
         Command::Mcp(args) => mcp::run(args),

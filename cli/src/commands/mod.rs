@@ -56,6 +56,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         Command::Dev(args) => dev::run(args),
         Command::Deploy(args) => deploy::run(args),
         Command::Call(_)
+        | Command::Cp(_)
         | Command::Sandboxes(_)
         | Command::Destroy(_)
         | Command::Mcp(_)

@@ -103,6 +103,17 @@ impl Client {
         }
     }
 
+    /// Copies a file or tree from a path of one sandbox to a path of another one, which is created on first use.
+    ///
+    /// # Errors
+    /// Returns the errors of both sandboxes and of the supervisor.
+    pub async fn copy(&self, profiles: Profiles, from: (String, String), to: (String, String)) -> Result<()> {
+        match self.ask(Act::Copy { profiles, from, to }).await? {
+            Answer::Done => Ok(()),
+            _ => Err(odd()),
+        }
+    }
+
     /// Stops the supervisor if it runs. Its sandboxes go to sleep.
     ///
     /// # Errors
@@ -164,12 +175,7 @@ impl Client {
                 }
                 Ok(Some(Answer::Failed(error))) => return Err(error),
                 Ok(Some(answer)) => return Ok(answer),
-                Ok(None) | Err(_) => {
-                    return Err(Error::new(
-                        Code::Unavailable,
-                        "the supervisor of this session ended during the call; the next call starts it again",
-                    ));
-                }
+                Ok(None) | Err(_) => return Err(ended()),
             }
         }
     }
@@ -285,6 +291,11 @@ fn nobody(error: &io::Error) -> bool {
 pub(super) fn unreachable(error: io::Error) -> Error {
     Error::new(Code::Unavailable, format!("the supervisor of this session cannot be reached: {error}"))
         .with_source(error)
+}
+
+pub(super) fn ended() -> Error {
+    let message = "the supervisor of this session ended during the call; the next call starts it again";
+    Error::new(Code::Unavailable, message)
 }
 
 pub(super) fn odd() -> Error {

@@ -1,7 +1,7 @@
 //! Files of a sandbox that commands read and write themselves: the supervisor passes them the open file.
 
 use std::fs::File;
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use koze_core::files::http::{Conditions, Refused};
@@ -35,8 +35,13 @@ pub struct FileRequest {
 pub enum Access {
     /// Read it.
     Read,
-    /// Write it, if it meets conditions. Creates the sandbox on first use.
-    Write(Conditions),
+    /// Write it. Creates the sandbox on first use.
+    Write {
+        /// The conditions that it must meet.
+        conditions: Conditions,
+        /// The permission bits that it gets if it is new.
+        mode: Option<u32>,
+    },
 }
 
 /// A file that is being written. Dropping it leaves the file at the path as it is.
@@ -69,7 +74,7 @@ impl Client {
         }
     }
 
-    /// Begins to write a file. [`Writing::finish`] puts it at its path.
+    /// Begins to write a file. [`Writing::finish`] puts it at its path. A new file gets the permission bits `mode`, if they are given.
     ///
     /// # Errors
     /// Returns [`Refused::Failed`] if the file does not meet the conditions, and the errors of the sandbox and the supervisor.
@@ -79,8 +84,9 @@ impl Client {
         sandbox: &str,
         path: &str,
         conditions: Conditions,
+        mode: Option<u32>,
     ) -> std::result::Result<Writing, Refused> {
-        let access = Access::Write(conditions);
+        let access = Access::Write { conditions, mode };
         let request = FileRequest { profiles, sandbox: sandbox.to_owned(), path: path.to_owned(), access };
         let mut stream = self.begin(Ask::File(request)).await?;
         match taken(&mut stream).await? {
@@ -116,7 +122,7 @@ impl Writing {
 }
 
 /// Receives the answer to a request, and the file that comes with it.
-async fn taken(stream: &mut Stream) -> std::result::Result<(File, Answer), Refused> {
+pub(super) async fn taken(stream: &mut Stream) -> std::result::Result<(File, Answer), Refused> {
     let answer = match wire::receive::<Answer>(stream).await {
         Ok(Some(Answer::Failed(error))) => return Err(error.into()),
         Ok(Some(Answer::Unmet)) => return Err(Refused::Failed),
@@ -158,17 +164,20 @@ async fn file(
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
 ) -> std::result::Result<Option<Answer>, Refused> {
     let session = host.session(profiles).await?;
-    let conditions = match access {
+    let (conditions, mode) = match access {
         Access::Read => {
             let sandbox = files::existing(&session, &sandbox).await?;
             let (file, stat) = sandbox.open_file(&path).await?;
             pass(&Answer::Reading(stat), &file, read, write).await;
             return Ok(None);
         }
-        Access::Write(conditions) => conditions,
+        Access::Write { conditions, mode } => (conditions, mode),
     };
     let sandbox = session.sandbox(&sandbox).await?;
-    let upload = Upload::begin(sandbox.clone(), &path, conditions).await?;
+    let mut upload = Upload::begin(sandbox.clone(), &path, conditions).await?;
+    if let Some(mode) = mode {
+        upload.set_mode_of_new(mode);
+    }
     let new = sandbox.create_file(upload.staging()).await.map_err(|error| upload.reworded(error))?;
     if !pass(&Answer::Writing { room: new.room }, &new.file, read, write).await {
         return Ok(None);
@@ -182,9 +191,9 @@ async fn file(
 }
 
 /// Sends an answer and then a file. Returns whether the client has received them.
-async fn pass(
+pub(super) async fn pass(
     answer: &Answer,
-    file: &File,
+    file: &impl AsFd,
     read: &mut BufReader<OwnedReadHalf>,
     write: &Arc<AsyncMutex<OwnedWriteHalf>>,
 ) -> bool {

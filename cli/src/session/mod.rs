@@ -14,6 +14,7 @@
 //! | [`client`] | connects commands to the supervisor, and starts it if necessary |
 //! | [`supervisor`] | the background process |
 //! | `host` | its sandboxes, which the connections share |
+//! | `files`, `trees` | files and trees that commands copy into sandboxes and out of them |
 //! | `mcp` | serves a client of the Model Context Protocol in the supervisor |
 
 pub mod client;
@@ -24,6 +25,7 @@ mod mcp;
 mod program;
 pub mod state;
 pub mod supervisor;
+pub mod trees;
 mod trust;
 pub mod wire;
 

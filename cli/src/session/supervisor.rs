@@ -27,7 +27,7 @@ use super::host::{Host, reporting};
 use super::program::{IDLE, READY, program};
 use super::state::State;
 use super::wire::{self, Act, Answer, Ask, Request};
-use super::{descriptors, files, mcp, no_sandbox};
+use super::{descriptors, files, mcp, no_sandbox, trees};
 
 /// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
@@ -188,6 +188,7 @@ impl Supervisor {
             _ if begun.is_err() => None,
             Ask::Serve { offering } => mcp::serve(Arc::clone(&self.host), offering, read, write).await,
             Ask::File(request) => files::serve(&self.host, request, read, write).await,
+            Ask::Tree(request) => trees::serve(&self.host, request, read, write).await,
             Ask::Do(act) => self.until_gone(act, read, write).await,
         }
     }
@@ -229,6 +230,10 @@ impl Supervisor {
                         None => unreachable!("the reply is the last event"),
                     }
                 }
+            }
+            Act::Copy { profiles, from, to } => {
+                trees::between(&self.host, profiles, &from, &to).await?;
+                Ok(Answer::Done)
             }
             Act::Destroy { name } => {
                 let id = SandboxId { session: self.host.id.clone(), name: SandboxName::new(&name)? };

@@ -23,6 +23,7 @@ use tokio::io::{
 use tokio::net::UnixStream;
 
 use super::files::FileRequest;
+use super::trees::TreeRequest;
 use crate::mcp::offering::Offering;
 
 /// The maximum length of a line in bytes, for the escaped input and output of a model.
@@ -44,6 +45,8 @@ pub enum Ask {
     Do(Act),
     /// Open a file.
     File(FileRequest),
+    /// Copy a tree.
+    Tree(TreeRequest),
     /// Serve a client of the Model Context Protocol, whose streams follow as descriptors after [`Answer::Begun`].
     Serve {
         /// The project's offering.
@@ -66,6 +69,15 @@ pub enum Act {
         input: Value,
         /// Whether to report what its programs print, with [`Answer::Printed`].
         progress: bool,
+    },
+    /// Copy a file or tree from one sandbox to another.
+    Copy {
+        /// The current profiles of the project.
+        profiles: Profiles,
+        /// The sandbox and the path of the file or tree.
+        from: (String, String),
+        /// The sandbox and the path of the copy.
+        to: (String, String),
     },
     /// Destroy a sandbox.
     Destroy {
@@ -115,6 +127,8 @@ pub enum Answer {
         /// Whether it did not exist before.
         is_new: bool,
     },
+    /// The stream of a tree follows as a descriptor once the client has confirmed.
+    Tree,
     /// A file does not meet the conditions of the request.
     Unmet,
     /// The request succeeded.

@@ -64,6 +64,11 @@ impl<S: Sandbox> Upload<S> {
         })
     }
 
+    /// Sets the permission bits that the file gets if it is new.
+    pub fn set_mode_of_new(&mut self, mode: u32) {
+        self.mode.get_or_insert(mode);
+    }
+
     /// Returns the staging path, for a host that creates the file there and writes it without [`push`](Self::push).
     pub fn staging(&self) -> &str {
         &self.staging

@@ -31,15 +31,34 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
         "" => "/",
         path => path,
     };
-    let to_path = to_path.trim_end_matches('/');
-    let Some((parent, _)) = to_path.rsplit_once('/') else {
-        return Err(Error::new(Code::IsDirectory, "`/` already exists: use a path below it"));
-    };
     let is_directory = is_directory(from, from_path).await?;
     if is_directory && !recursive {
         let message = format!("`{from_path}` is a directory: set `recursive` to copy it with its contents");
         return Err(Error::new(Code::IsDirectory, message));
     }
+    let copy =
+        |staging: String| async move { from.copy_to(anywhere(from_path), to, anywhere(&staging)).await };
+    assemble(to, &to_path, is_directory, copy).await
+}
+
+/// Puts a file or directory at an absolute path, completely or not at all: `create` creates it at a staging path and returns the
+/// bytes of all files. Replaces an existing file, but never a directory.
+///
+/// If the future is dropped, nothing is left behind.
+///
+/// # Errors
+/// [`Code::IsDirectory`] if the path of a file is a directory, [`Code::AlreadyExists`] if the path of a directory exists, and the
+/// errors of `create` and of the sandbox.
+pub async fn assemble<T: Sandbox, C: Future<Output = Result<u64>>>(
+    to: &T,
+    to_path: &str,
+    is_directory: bool,
+    create: impl FnOnce(String) -> C,
+) -> Result<u64> {
+    let to_path = to_path.trim_end_matches('/');
+    let Some((parent, _)) = to_path.rsplit_once('/') else {
+        return Err(Error::new(Code::IsDirectory, "`/` already exists: use a path below it"));
+    };
     if let Ok(Stat { kind: Kind::Directory, .. }) = to.stat(anywhere(to_path)).await {
         let (code, what) = if is_directory {
             (Code::AlreadyExists, "already exists")
@@ -53,7 +72,7 @@ pub async fn transfer<S: Sandbox, T: Sandbox>(
     let _ = to.record_staging(&path).await;
     let mut staging = Staging { sandbox: Some(to.clone()), path };
     let copied = async {
-        let bytes = from.copy_to(anywhere(from_path), to, anywhere(&staging.path)).await?;
+        let bytes = create(staging.path.clone()).await?;
         to.rename(anywhere(&staging.path), anywhere(to_path)).await?;
         // Without a file at the path, a remaining record is harmless.
         let _ = to.forget_staging(&staging.path).await;

@@ -12,8 +12,8 @@ mod unpack;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::pack::pack;
-pub(crate) use self::unpack::unpack;
+pub use self::pack::pack;
+pub use self::unpack::unpack;
 use crate::message::Fault;
 
 /// How many bytes of a file are read and written at once. Pieces of this size stay in the processor's cache, as does

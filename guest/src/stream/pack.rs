@@ -30,7 +30,10 @@ impl From<Fault> for Stop {
 
 /// Serializes a file or tree. Entries with the name `except` are left out, so that a tree can be copied into itself.
 /// `to` should buffer small writes.
-pub(crate) fn pack(place: &Place, except: &str, to: impl Write) -> Result<(), Fault> {
+///
+/// # Errors
+/// Those of the kernel, and [`Code::Unsupported`] for pipes, sockets and devices. The reader of the stream gets the same error.
+pub fn pack(place: &Place, except: &str, to: impl Write) -> Result<(), Fault> {
     let at = place::resolve(place, true)?;
     let stat = at.stat().map_err(|error| fault(&error, &place.path))?;
     let mode = stat.st_mode & 0o7777;

@@ -17,7 +17,10 @@ use crate::tree;
 
 /// Creates the file or tree of a stream at a path that does not exist. Returns the total size of its files. On failure,
 /// or if the stream ends early, everything is removed again. `most` is the maximum size in bytes.
-pub(crate) fn unpack(place: &Place, most: u64, from: impl Read) -> Result<u64, Fault> {
+///
+/// # Errors
+/// Those of the kernel and of the sender, and [`Code::Unavailable`] for a stream that ends early.
+pub fn unpack(place: &Place, most: u64, from: impl Read) -> Result<u64, Fault> {
     let (above, name) = place::entry_made(place)?;
     let mut unpack = Unpack {
         from: BufReader::new(from),

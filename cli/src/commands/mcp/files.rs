@@ -176,7 +176,7 @@ async fn write(
     conditions: Conditions,
     mut body: Incoming,
 ) -> Result<Answer, Refused> {
-    let writing = backend.client.write_file(profiles, sandbox, path, conditions).await?;
+    let writing = backend.client.write_file(profiles, sandbox, path, conditions, None).await?;
     let file = Arc::new(writing.file.try_clone().map_err(|error| failed(&error))?);
     let (mut collected, mut left) = (Vec::with_capacity(PIECE), writing.room);
     loop {

@@ -1,0 +1,309 @@
+//! `koze cp`: copies files and trees into sandboxes on this machine and out of them, completely or not at all.
+
+mod host;
+mod meter;
+mod place;
+
+use std::fs::{File, Metadata};
+use std::io::BufWriter;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use koze_core::files::http::{Conditions, Refused};
+use koze_core::path::absolute;
+use koze_core::{Code, Error, Profiles, Result};
+use koze_local::trees;
+
+use self::host::{NewFile, NewTree};
+use self::meter::{Meter, Metered};
+use self::place::{Side, within};
+use super::local_session::{self, LocalSession};
+use super::show;
+use crate::args;
+use crate::session::Client;
+use crate::session::files::Writing;
+use crate::session::trees::Way;
+
+/// The exit code of a program that Ctrl-C has ended.
+const INTERRUPTED: u8 = 130;
+/// How much of a tree is collected before it is written to a pipe.
+const BUFFER: usize = 64 << 10;
+
+pub(super) fn run(args: &args::Cp) -> ExitCode {
+    cp(args).unwrap_or_else(|code| code)
+}
+
+fn cp(args: &args::Cp) -> std::result::Result<ExitCode, ExitCode> {
+    let (from, to) = (Side::of(&args.from), Side::of(&args.to));
+    if !matches!((&from, &to), (Side::Sandbox { .. }, _) | (_, Side::Sandbox { .. })) {
+        show::err(
+            "error: one of the two is in a sandbox: write it as `NAME:PATH`, such as `default:report.csv`\n",
+        );
+        return Err(ExitCode::from(2));
+    }
+    let session = LocalSession::find(&args.session)?;
+    let profiles = local_session::profiles(&args.session)?;
+    let copy = Copy { client: session.client(), profiles };
+    match local_session::wait(copy.run(&from, &to))? {
+        Ok(Ended::Done) => Ok(ExitCode::SUCCESS),
+        Ok(Ended::Interrupted) => Ok(ExitCode::from(INTERRUPTED)),
+        Err(error) => Err(local_session::failed(&error)),
+    }
+}
+
+/// How a copy ended.
+enum Ended {
+    Done,
+    /// By Ctrl-C. Nothing of the copy is left.
+    Interrupted,
+}
+
+struct Copy {
+    client: Client,
+    profiles: Profiles,
+}
+
+impl Copy {
+    async fn run(&self, from: &Side, to: &Side) -> Result<Ended> {
+        match (from, to) {
+            (Side::Sandbox { name, path }, Side::Sandbox { name: to_name, path: to_path }) => {
+                let from = (name.as_str(), path.as_str());
+                self.placed(to_path, from_name(path), async |to_path| {
+                    self.between(from, (to_name, to_path)).await
+                })
+                .await
+            }
+            (Side::Sandbox { name, path }, to) => match self.file_out(name, path, to).await {
+                Err(error) if error.code == Code::IsDirectory => {
+                    let Side::Host(to) = to else {
+                        let message =
+                            format!("`{path}` is a directory: only a file can be written to standard output");
+                        return Err(Error::new(Code::IsDirectory, message));
+                    };
+                    self.tree_out(name, path, &target(to, from)?).await
+                }
+                ended => ended,
+            },
+            (Side::Standard, Side::Sandbox { name, path }) => self.standard_in(name, path).await,
+            (Side::Host(from), Side::Sandbox { name, path }) => {
+                let last = from.file_name().and_then(|name| name.to_str());
+                match host::open(from)? {
+                    Some((_, about)) => {
+                        let mode = about.permissions().mode() & 0o777;
+                        self.placed(path, last, async |path| {
+                            // The position of a clone would be shared between two attempts.
+                            let file = File::open(from).map_err(|error| host::failed(from, &error))?;
+                            let before = file.metadata().map_err(|error| host::failed(from, &error))?;
+                            self.file_in(file, Some(before), (name, path), Some(mode)).await
+                        })
+                        .await
+                    }
+                    None => {
+                        self.placed(path, last, async |path| self.tree_in(from, (name, path)).await).await
+                    }
+                }
+            }
+            _ => unreachable!("one side is in a sandbox"),
+        }
+    }
+
+    /// Copies to a path of a sandbox, or into it if it is an existing directory or ends in `/`.
+    async fn placed(
+        &self,
+        path: &str,
+        name: Option<&str>,
+        copy: impl AsyncFn(&str) -> Result<Ended>,
+    ) -> Result<Ended> {
+        let nameless = || {
+            let message =
+                format!("`{path}` is a directory, and what is copied has no name: add one to the path");
+            Error::new(Code::IsDirectory, message)
+        };
+        if path.ends_with('/') {
+            return copy(&within(path, name.ok_or_else(nameless)?)).await;
+        }
+        match copy(path).await {
+            Err(error) if matches!(error.code, Code::IsDirectory | Code::AlreadyExists) => {
+                copy(&within(path, name.ok_or_else(nameless)?)).await
+            }
+            ended => ended,
+        }
+    }
+
+    async fn between(&self, from: (&str, &str), to: (&str, &str)) -> Result<Ended> {
+        let owned = |(name, path): (&str, &str)| (name.to_owned(), path.to_owned());
+        self.client.copy(self.profiles.clone(), owned(from), owned(to)).await.map(|()| Ended::Done)
+    }
+
+    async fn file_in(
+        &self,
+        file: File,
+        before: Option<Metadata>,
+        (name, path): (&str, &str),
+        mode: Option<u32>,
+    ) -> Result<Ended> {
+        let path = absolute(path)?;
+        let begun = self.client.write_file(self.profiles.clone(), name, &path, Conditions::default(), mode);
+        let writing = begun.await.map_err(refused)?;
+        let target = writing.file.try_clone().map_err(|error| host::failed(&path, &error))?;
+        let (meter, room) = (Meter::new(before.as_ref().map(Metadata::len)), writing.room);
+        let copied: Option<std::io::Result<Option<bool>>> = interruptible(&meter, {
+            let meter = meter.clone();
+            move || {
+                let copied = meter.copy(&file, &target, room)?;
+                let is_changed = before.is_some_and(|before| host::is_changed(&file, &before));
+                Ok(copied.map(|_| is_changed))
+            }
+        })
+        .await;
+        match copied {
+            None => Ok(Ended::Interrupted),
+            Some(Ok(Some(true))) => Err(host::changed("the file")),
+            Some(Ok(Some(false))) => writing.finish().await.map(|_| Ended::Done).map_err(refused),
+            Some(Ok(None)) => Err(Writing::full()),
+            Some(Err(error)) if error.kind() == std::io::ErrorKind::StorageFull => Err(Writing::full()),
+            Some(Err(error)) => {
+                Err(Error::new(Code::Internal, format!("the file cannot be copied: {error}")))
+            }
+        }
+    }
+
+    async fn standard_in(&self, name: &str, path: &str) -> Result<Ended> {
+        let input = std::io::stdin().as_fd().try_clone_to_owned();
+        let input = input.map_err(|error| host::failed("standard input", &error))?;
+        self.placed(path, None, async |path| {
+            let input = input.try_clone().map_err(|error| host::failed("standard input", &error))?;
+            self.file_in(File::from(input), None, (name, path), None).await
+        })
+        .await
+    }
+
+    async fn file_out(&self, name: &str, path: &str, to: &Side) -> Result<Ended> {
+        let path = absolute(path)?;
+        let (file, stat) = self.client.read_file(self.profiles.clone(), name, &path).await?;
+        let before = file.metadata().map_err(|error| host::failed(&path, &error))?;
+        let (new, output) = match to {
+            Side::Host(to) => {
+                let from = Side::Sandbox { name: name.to_owned(), path: path.clone() };
+                let new = NewFile::create(&target(to, &from)?, stat.mode)?;
+                let output = new.file.as_file().try_clone();
+                (Some(new), output)
+            }
+            _ => (None, std::io::stdout().as_fd().try_clone_to_owned().map(File::from)),
+        };
+        let output = output.map_err(|error| host::failed(&path, &error))?;
+        let meter = Meter::new(Some(stat.size));
+        let copied: Option<std::io::Result<bool>> = interruptible(&meter, {
+            let meter = meter.clone();
+            move || {
+                meter.copy(&file, &output, u64::MAX - 1)?;
+                Ok(host::is_changed(&file, &before))
+            }
+        })
+        .await;
+        let Some(copied) = copied else { return Ok(Ended::Interrupted) };
+        match copied {
+            Ok(false) => {}
+            Ok(true) => return Err(host::changed(&path)),
+            // Whoever reads it has enough.
+            Err(error) if new.is_none() && error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            Err(error) => return Err(host::failed(&path, &error)),
+        }
+        if let Some(new) = new {
+            new.finish()?;
+        }
+        Ok(Ended::Done)
+    }
+
+    async fn tree_in(&self, from: &Path, (name, path): (&str, &str)) -> Result<Ended> {
+        let from = std::fs::canonicalize(from).map_err(|error| host::failed(from, &error))?;
+        let copying = self.client.copy_tree(self.profiles.clone(), name, path, Way::In).await?;
+        let pipe = copying.pipe.try_clone().map_err(|error| host::failed(&from, &error))?;
+        let meter = Meter::new(None);
+        let packed = interruptible(&meter, {
+            let meter = meter.clone();
+            move || trees::pack(&from, BufWriter::with_capacity(BUFFER, Metered { stream: pipe, meter }))
+        })
+        .await;
+        let Some(packed) = packed else { return Ok(Ended::Interrupted) };
+        // What the sandbox reports is the cause where both failed.
+        copying.finish().await?;
+        packed.map(|()| Ended::Done)
+    }
+
+    async fn tree_out(&self, name: &str, path: &str, to: &Path) -> Result<Ended> {
+        let new = NewTree::create(to)?;
+        let copying = self.client.copy_tree(self.profiles.clone(), name, path, Way::Out).await?;
+        let pipe = copying.pipe.try_clone().map_err(|error| host::failed(to, &error))?;
+        let (meter, staging) = (Meter::new(None), new.staging());
+        let unpacked = interruptible(&meter, {
+            let meter = meter.clone();
+            move || trees::unpack(&staging, Metered { stream: pipe, meter })
+        })
+        .await;
+        let Some(unpacked) = unpacked else { return Ok(Ended::Interrupted) };
+        let packed = copying.finish().await;
+        unpacked.map_err(|error| worded(error, &new.staging(), to))?;
+        packed?;
+        new.finish()?;
+        Ok(Ended::Done)
+    }
+}
+
+/// Runs a copy on a thread of its own. Returns `None` if Ctrl-C ends it; what it has created is removed then.
+async fn interruptible<T: Send + 'static>(
+    meter: &Meter,
+    copy: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let mut copied = tokio::task::spawn_blocking(copy);
+    let ended = tokio::select! {
+        copied = &mut copied => Some(copied.expect("a copy does not panic")),
+        _ = tokio::signal::ctrl_c() => {
+            meter.stop();
+            // One that waits for its input would not end.
+            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), copied).await;
+            None
+        }
+    };
+    meter.clear();
+    ended
+}
+
+/// Returns where a copy goes on this machine: into an existing directory under the name of its source.
+fn target(to: &Path, from: &Side) -> Result<PathBuf> {
+    let ends_in_slash = to.as_os_str().as_encoded_bytes().ends_with(b"/");
+    if !to.is_dir() {
+        if ends_in_slash {
+            let message =
+                format!("`{}` is not a directory: create it first, or leave out the last `/`", to.display());
+            return Err(Error::new(Code::NotADirectory, message));
+        }
+        return Ok(to.to_owned());
+    }
+    let name = from.last_name().ok_or_else(|| {
+        let message =
+            format!("`{}` is a directory, and what is copied has no name: add one to the path", to.display());
+        Error::new(Code::IsDirectory, message)
+    })?;
+    Ok(to.join(name))
+}
+
+fn from_name(path: &str) -> Option<&str> {
+    let name = path.trim_end_matches('/').rsplit('/').next()?;
+    (!matches!(name, "" | "." | "..")).then_some(name)
+}
+
+fn refused(refused: Refused) -> Error {
+    match refused {
+        Refused::Error(error) => error,
+        Refused::Failed => Error::new(Code::Internal, "the file was not written"),
+    }
+}
+
+/// Returns an error of the staging path as one of the target.
+fn worded(mut error: Error, staging: &Path, to: &Path) -> Error {
+    error.message = error.message.replace(&*staging.to_string_lossy(), &to.to_string_lossy());
+    error
+}

@@ -1,0 +1,166 @@
+//! Files of this machine that a copy reads or creates.
+
+use std::fs::{self, File, Metadata, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use koze_core::{Code, Error, Result};
+use tempfile::{NamedTempFile, TempDir};
+
+/// How new files and trees are called until they are complete.
+const PREFIX: &str = ".koze-cp-";
+/// The permission bits that a copy keeps: not those that let a program run with the rights of its file's owner.
+const KEPT: u32 = 0o777;
+
+/// Opens a file to read from. Returns `None` for a directory.
+pub(super) fn open(path: &Path) -> Result<Option<(File, Metadata)>> {
+    // A pipe would block when it is opened.
+    let about = fs::metadata(path).map_err(|error| failed(path, &error))?;
+    if about.is_dir() {
+        return Ok(None);
+    }
+    if !about.is_file() {
+        let message =
+            format!("`{}` is not a regular file or directory; `-` reads standard input", path.display());
+        return Err(Error::new(Code::Unsupported, message));
+    }
+    let file = File::open(path).map_err(|error| failed(path, &error))?;
+    let about = file.metadata().map_err(|error| failed(path, &error))?;
+    Ok(Some((file, about)))
+}
+
+/// Returns whether a file has changed since it was described.
+pub(super) fn is_changed(file: &File, before: &Metadata) -> bool {
+    let when = |about: &Metadata| (about.size(), about.mtime(), about.mtime_nsec());
+    file.metadata().is_ok_and(|now| when(&now) != when(before))
+}
+
+/// Returns the error for such a file.
+pub(super) fn changed(path: &str) -> Error {
+    Error::new(Code::Unavailable, format!("`{path}` was changed while it was copied: try again"))
+}
+
+/// A file that appears at its path when it is complete.
+pub(super) struct NewFile {
+    pub(super) file: NamedTempFile,
+    path: PathBuf,
+    /// The permission bits of the file that it replaces.
+    mode: Option<u32>,
+}
+
+impl NewFile {
+    /// Creates a file for a path. `mode` is for a file that does not exist yet, less what the umask forbids.
+    pub(super) fn create(path: &Path, mode: u32) -> Result<Self> {
+        let path = real(path)?;
+        let replaced = match fs::metadata(&path) {
+            Ok(about) if about.is_file() => Some(about.permissions().mode()),
+            Ok(_) => {
+                let message =
+                    format!("`{}` is not a regular file; `-` writes to standard output", path.display());
+                return Err(Error::new(Code::Unsupported, message));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(&path, &error)),
+        };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(PREFIX);
+        if replaced.is_none() {
+            builder.permissions(Permissions::from_mode(mode & KEPT));
+        }
+        let file = builder.tempfile_in(parent(&path)).map_err(|error| failed(&path, &error))?;
+        Ok(NewFile { file, path, mode: replaced })
+    }
+
+    /// Puts the file at its path.
+    pub(super) fn finish(self) -> Result<()> {
+        if let Some(mode) = self.mode {
+            let set = self.file.as_file().set_permissions(Permissions::from_mode(mode));
+            set.map_err(|error| failed(&self.path, &error))?;
+        }
+        self.file.persist(&self.path).map(drop).map_err(|error| failed(&self.path, &error.error))
+    }
+}
+
+/// A tree that appears at its path when it is complete.
+pub(super) struct NewTree {
+    /// Only this user can reach into it.
+    dir: TempDir,
+    path: PathBuf,
+}
+
+impl NewTree {
+    /// Prepares a tree for a path that does not exist.
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        let path = std::path::absolute(path).map_err(|error| failed(path, &error))?;
+        if fs::symlink_metadata(&path).is_ok() {
+            let message = format!(
+                "`{}` already exists, and a directory is never merged: use another path",
+                path.display()
+            );
+            return Err(Error::new(Code::AlreadyExists, message));
+        }
+        let dir = tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent(&path));
+        let dir = dir.map_err(|error| failed(&path, &error))?;
+        Ok(NewTree { dir, path })
+    }
+
+    /// Returns the path at which to create it.
+    pub(super) fn staging(&self) -> PathBuf {
+        self.dir.path().join("tree")
+    }
+
+    /// Puts the tree at its path.
+    pub(super) fn finish(self) -> Result<()> {
+        let staging = self.staging();
+        without_special_bits(&staging).map_err(|error| failed(&self.path, &error))?;
+        // Without replacing what appeared there meanwhile.
+        let flags = rustix::fs::RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(rustix::fs::CWD, &staging, rustix::fs::CWD, &self.path, flags)
+            .map_err(|error| failed(&self.path, &error.into()))
+    }
+}
+
+/// Removes the set-user-ID, set-group-ID and sticky bits of a tree's files and directories.
+fn without_special_bits(path: &Path) -> io::Result<()> {
+    let about = fs::symlink_metadata(path)?;
+    if about.is_symlink() {
+        return Ok(());
+    }
+    let mode = about.permissions().mode();
+    if mode & 0o7777 & !KEPT != 0 {
+        fs::set_permissions(path, Permissions::from_mode(mode & KEPT))?;
+    }
+    if about.is_dir() {
+        for entry in fs::read_dir(path)? {
+            without_special_bits(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Follows symbolic links at the end of a path.
+fn real(path: &Path) -> Result<PathBuf> {
+    match fs::symlink_metadata(path) {
+        Ok(about) if about.is_symlink() => fs::canonicalize(path).map_err(|error| failed(path, &error)),
+        _ => std::path::absolute(path).map_err(|error| failed(path, &error)),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
+/// Converts an error of this machine's file system.
+pub(super) fn failed(path: impl AsRef<Path>, error: &io::Error) -> Error {
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => Code::NotFound,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::PermissionDenied,
+        io::ErrorKind::AlreadyExists => Code::AlreadyExists,
+        io::ErrorKind::IsADirectory => Code::IsDirectory,
+        io::ErrorKind::NotADirectory => Code::NotADirectory,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::TooLarge,
+        _ => Code::Internal,
+    };
+    Error::new(code, format!("`{}`: {error}", path.as_ref().display()))
+}

@@ -1,0 +1,141 @@
+//! Trees that commands copy into sandboxes and out of them: the supervisor passes them one end of a pipe.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use koze_core::files::http::Refused;
+use koze_core::path::absolute;
+use koze_core::{Profiles, Result, files, transfer};
+use koze_local::TreePipe;
+use serde::{Deserialize, Serialize};
+use tokio::io::BufReader;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::client::{Client, Stream, ended, odd};
+use super::files::{pass, taken};
+use super::host::Host;
+use super::wire::{self, Answer, Ask};
+
+/// What to copy.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TreeRequest {
+    /// The current profiles of the project.
+    pub profiles: Profiles,
+    /// The sandbox.
+    pub sandbox: String,
+    /// The path of the tree.
+    pub path: String,
+    /// Whether it comes into the sandbox.
+    pub way: Way,
+}
+
+/// Where a tree goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// Out of the sandbox.
+    Out,
+    /// Into the sandbox, which is created on first use.
+    In,
+}
+
+/// A tree that is being copied.
+#[derive(Debug)]
+pub struct Copying {
+    /// One end of its stream.
+    pub pipe: File,
+    stream: Stream,
+}
+
+impl Client {
+    /// Begins to copy a tree.
+    ///
+    /// # Errors
+    /// Returns the errors of the sandbox and the supervisor.
+    pub async fn copy_tree(
+        &self,
+        profiles: Profiles,
+        sandbox: &str,
+        path: &str,
+        way: Way,
+    ) -> Result<Copying> {
+        let request = TreeRequest { profiles, sandbox: sandbox.to_owned(), path: path.to_owned(), way };
+        let mut stream = self.begin(Ask::Tree(request)).await?;
+        match taken(&mut stream).await {
+            Ok((pipe, Answer::Tree)) => Ok(Copying { pipe, stream }),
+            Err(Refused::Error(error)) => Err(error),
+            _ => Err(odd()),
+        }
+    }
+}
+
+impl Copying {
+    /// Closes this end of the stream, and waits until the tree is copied.
+    ///
+    /// # Errors
+    /// As [`Client::copy_tree`].
+    pub async fn finish(self) -> Result<()> {
+        let Copying { pipe, mut stream } = self;
+        drop(pipe);
+        match wire::receive::<Answer>(&mut stream).await {
+            Ok(Some(Answer::Done)) => Ok(()),
+            Ok(Some(Answer::Failed(error))) => Err(error),
+            Ok(Some(_)) => Err(odd()),
+            Ok(None) | Err(_) => Err(ended()),
+        }
+    }
+}
+
+/// Serves such a request. Returns the last answer, if there is one.
+pub(super) async fn serve(
+    host: &Host,
+    request: TreeRequest,
+    mut read: BufReader<OwnedReadHalf>,
+    write: &Arc<AsyncMutex<OwnedWriteHalf>>,
+) -> Option<Answer> {
+    match tree(host, request, &mut read, write).await {
+        Ok(()) => Some(Answer::Done),
+        Err(error) => Some(Answer::Failed(error)),
+    }
+}
+
+async fn tree(
+    host: &Host,
+    TreeRequest { profiles, sandbox, path, way }: TreeRequest,
+    read: &mut BufReader<OwnedReadHalf>,
+    write: &Arc<AsyncMutex<OwnedWriteHalf>>,
+) -> Result<()> {
+    let session = host.session(profiles).await?;
+    let path = absolute(&path)?;
+    if way == Way::Out {
+        let sandbox = files::existing(&session, &sandbox).await?;
+        let TreePipe { pipe, outcome } = sandbox.pack_tree(&path).await?;
+        pass(&Answer::Tree, &pipe, read, write).await;
+        drop(pipe);
+        return outcome.packed().await;
+    }
+    let sandbox = session.sandbox(&sandbox).await?;
+    let into = sandbox.clone();
+    let create = |staging: String| async move {
+        let TreePipe { pipe, outcome } = into.unpack_tree(&staging).await?;
+        // A client that is gone has written nothing, which the sandbox reports.
+        pass(&Answer::Tree, &pipe.as_fd(), read, write).await;
+        drop(pipe);
+        outcome.unpacked().await
+    };
+    transfer::assemble(&sandbox, &path, true, create).await.map(drop)
+}
+
+/// Copies a file or tree from one sandbox of the session to another.
+pub(super) async fn between(
+    host: &Host,
+    profiles: Profiles,
+    from: &(String, String),
+    to: &(String, String),
+) -> Result<()> {
+    let session = host.session(profiles).await?;
+    let source = files::existing(&session, &from.0).await?;
+    let target = session.sandbox(&to.0).await?;
+    transfer::transfer(&source, &from.1, &target, &to.1, true).await.map(drop)
+}
