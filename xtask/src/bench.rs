@@ -5,6 +5,7 @@
 //! benchmark does not judge the numbers.
 
 mod binary;
+mod copies;
 mod measure;
 #[cfg(target_os = "linux")]
 mod native;

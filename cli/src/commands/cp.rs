@@ -10,6 +10,7 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use koze_core::files::http::{Conditions, Refused};
 use koze_core::path::absolute;
@@ -28,6 +29,8 @@ use crate::session::trees::Way;
 
 /// The exit code of a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;
+/// How long an interrupted copy may take to remove what it has created.
+const GRACE_PERIOD: Duration = Duration::from_secs(1);
 /// How much of a tree is collected before it is written to a pipe.
 const BUFFER: usize = 64 << 10;
 
@@ -257,13 +260,14 @@ async fn interruptible<T: Send + 'static>(
     meter: &Meter,
     copy: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
-    let mut copied = tokio::task::spawn_blocking(copy);
+    let (done, mut copied) = tokio::sync::oneshot::channel();
+    // Not one of the runtime's, which waits for its threads: this one may wait for standard input.
+    std::thread::spawn(move || done.send(copy()));
     let ended = tokio::select! {
         copied = &mut copied => Some(copied.expect("a copy does not panic")),
         _ = tokio::signal::ctrl_c() => {
             meter.stop();
-            // One that waits for its input would not end.
-            let _ = tokio::time::timeout(std::time::Duration::from_secs(1), copied).await;
+            let _ = tokio::time::timeout(GRACE_PERIOD, copied).await;
             None
         }
     };

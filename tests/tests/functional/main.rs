@@ -13,6 +13,7 @@ mod completions;
 mod concurrent;
 mod config;
 mod contradictions;
+mod cp;
 mod crash;
 mod demo;
 mod deploy;

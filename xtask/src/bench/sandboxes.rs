@@ -54,6 +54,8 @@ pub(super) fn run(root: &Path, koze: &Path, dir: &Path, quick: bool) -> Result<R
     // The supervisor exits when no sandbox runs.
     koze_in(&["destroy", "--all", "--state", &state.to_string_lossy()])?;
     report.add(&measured?)?;
+    eprintln!("bench: koze cp");
+    report.add(&super::copies::run(koze, dir, quick)?.to_string())?;
     Ok(report)
 }
 
