@@ -1,7 +1,7 @@
 //! Serializes a file or tree: one guest packs it, another unpacks it. A record is a message. The record of a file is
 //! followed by its bytes in pieces, each with a length prefix, and an empty piece at the end.
 //!
-//! If the sender fails, its last record says why. In the middle of a file, the length [`FAILED`] announces that record.
+//! If the sender fails, its last record says why. In the middle of a file, the length `u32::MAX` announces that record.
 //!
 //! Neither end follows a link below the given path. The receiver trusts nothing: the stream may come from anywhere.
 
