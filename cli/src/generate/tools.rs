@@ -6,7 +6,7 @@ use koze_core::Profiles;
 use koze_core::provider::Profile;
 use koze_core::tool::dialect::Dialect;
 use koze_core::tool::{All, Catalog, Families, Family};
-use koze_core::workspace::{CodeConfig, ShellConfig, WorkspaceConfig};
+use koze_core::workspace::{CodeConfig, ShellConfig, SnapshotConfig, WorkspaceConfig};
 use koze_model::Sandbox;
 use koze_templates::TOOLS;
 use serde_json::{Value, json};
@@ -104,6 +104,8 @@ fn workspace(config: &WorkspaceConfig) -> String {
     field("destroy_on_close", config.destroy_on_close.then(|| "true".to_owned()));
     field("shell", config.shell.as_ref().map(|config| format!("Some({})", shell(config))));
     field("code", config.code.as_ref().map(|config| format!("Some({})", code_config(config))));
+    field("snapshot", config.snapshot.as_ref().map(|config| format!("Some({})", snapshot(config))));
+    field("snapshot_dir", config.snapshot_dir.as_ref().map(|dir| format!("Some({})", text(dir))));
     field("max_instances", config.max_instances.map(|most| format!("Some({most})")));
     let new = format!("::koze::workspace::WorkspaceConfig::new({:?})", config.name);
     if fields.is_empty() { new } else { format!("::koze::workspace::WorkspaceConfig {{ {fields}..{new} }}") }
@@ -125,6 +127,30 @@ fn code_config(config: &CodeConfig) -> String {
         "::koze::workspace::CodeConfig {{ languages: [{languages}].to_vec(), stateful: {} }}",
         config.stateful
     )
+}
+
+/// Returns the expression for the configuration of snapshots. Values that are the default are left out.
+fn snapshot(config: &SnapshotConfig) -> String {
+    let default = SnapshotConfig::default();
+    let mut fields = String::new();
+    let mut field = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let _ = write!(fields, "{name}: {value}, ");
+        }
+    };
+    field("bucket", config.bucket.as_ref().map(|binding| format!("Some({binding:?}.into())")));
+    field("allow_cross_session", config.allow_cross_session.then(|| "true".to_owned()));
+    field("max_count", (config.max_count != default.max_count).then(|| config.max_count.to_string()));
+    field("max_bytes", (config.max_bytes != default.max_bytes).then(|| config.max_bytes.to_string()));
+    let after = config.expires_after.map(|after| largest(after.as_secs()));
+    let duration = |(unit, number)| format!("Some(::core::time::Duration::{unit}({number}))");
+    field("expires_after", after.map(duration));
+    let all = "::koze::workspace::SnapshotConfig";
+    if fields.is_empty() {
+        format!("{all}::default()")
+    } else {
+        format!("{all} {{ {fields}..{all}::default() }}")
+    }
 }
 
 /// Converts seconds to the largest unit that divides them, with its constructor.

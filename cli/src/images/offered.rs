@@ -2,7 +2,7 @@
 
 use koze_core::Profiles;
 use koze_core::provider::{Profile, Size};
-use koze_core::workspace::{self, CodeConfig, Language, ShellConfig, WorkspaceConfig};
+use koze_core::workspace::{self, CodeConfig, Language, ShellConfig, SnapshotConfig, WorkspaceConfig};
 use koze_model::{Family, Sandbox, Spanned, attrs, instance};
 
 use super::Resolved;
@@ -52,6 +52,13 @@ fn workspace(sandbox: &Sandbox) -> Option<WorkspaceConfig> {
         ),
         stateful: code.stateful,
     };
+    let snapshot = |snapshot: &attrs::Snapshot| SnapshotConfig {
+        bucket: snapshot.bucket.clone(),
+        allow_cross_session: snapshot.allow_cross_session,
+        max_count: snapshot.max_count.unwrap_or(workspace::MAX_SNAPSHOTS),
+        max_bytes: snapshot.max_mb.map_or(workspace::MAX_SNAPSHOT_BYTES, |most| u64::from(most) * 1_000_000),
+        expires_after: snapshot.expires_after,
+    };
     Some(WorkspaceConfig {
         dir: declared.dir.clone().unwrap_or(default.dir),
         id: declared.id.clone(),
@@ -59,6 +66,8 @@ fn workspace(sandbox: &Sandbox) -> Option<WorkspaceConfig> {
         destroy_on_close: declared.destroy_on_close,
         shell: declared.shell.as_ref().map(shell),
         code: declared.code.as_ref().map(code),
+        snapshot: declared.snapshot.as_ref().map(snapshot),
+        snapshot_dir: declared.snapshot_dir.clone(),
         ..default
     })
 }

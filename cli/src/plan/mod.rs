@@ -14,6 +14,7 @@
 //! | `surroundings` | warns about settings that koze does not write |
 
 mod blocks;
+mod buckets;
 mod entries;
 mod fate;
 mod guests;
@@ -166,6 +167,7 @@ pub fn make(inputs: &Inputs, findings: &mut Findings) -> Result<Plan, Stop> {
         let level = Level::new(scope);
         let mut more = entries::of_level(&level, &mut planning, &fate, config, &mut notes, findings);
         more.extend(registry::edits(inputs, &level, &lifecycles, &mut notes, findings));
+        more.extend(buckets::edits(inputs, &level, &mut notes, findings));
         edits.extend(blocks::tidy(scope, config, more, &mut made));
         surroundings::check(inputs, &level, findings);
     }

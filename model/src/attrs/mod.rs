@@ -25,7 +25,7 @@ use crate::value::Spanned;
 
 pub use keys::{KEYS, Key};
 pub use nested::{Constraints, Instance, Observability};
-pub use workspace::{Code, NAME_FORM, Shell, Workspace, is_name};
+pub use workspace::{Code, NAME_FORM, Shell, Snapshot, Workspace, is_name};
 
 /// Returns the names that the error for an unknown key lists.
 fn known() -> Vec<&'static str> {

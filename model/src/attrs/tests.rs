@@ -161,6 +161,20 @@ fn a_workspace_has_a_name_a_directory_and_capabilities() {
     let code =
         of("code(languages = [\"javascript\"], stateful = true)").unwrap().workspace.unwrap().value.code;
     assert_eq!(code, Some(Code { languages: Some(vec!["javascript".to_owned()]), stateful: true }));
+    assert_eq!(of("snapshot").unwrap().workspace.unwrap().value.snapshot, Some(Snapshot::default()));
+    let kept = of(
+        "snapshot_dir = \"/a/b\", snapshot(bucket = \"BACKUPS\", allow_cross_session = true, max_count = 3, max_mb = 50, \
+         expires_after = \"48h\")",
+    );
+    let kept = kept.unwrap().workspace.unwrap().value;
+    let declared = Snapshot {
+        bucket: Some("BACKUPS".to_owned()),
+        allow_cross_session: true,
+        max_count: Some(3),
+        max_mb: Some(50),
+        expires_after: Some(Duration::from_hours(48)),
+    };
+    assert_eq!((kept.snapshot_dir.as_deref(), kept.snapshot), (Some("/a/b"), Some(declared)));
     let shared = of("id = \"all\", share_across_sessions = true, destroy_on_close = true").unwrap();
     let shared = shared.workspace.unwrap().value;
     assert!(shared.share_across_sessions && shared.destroy_on_close && shared.id.as_deref() == Some("all"));
@@ -188,8 +202,16 @@ fn a_workspace_has_a_name_a_directory_and_capabilities() {
         ("shell(max_duration = \"0s\")", "K013"),
         ("shell(deny = [])", "K010"),
         ("fs", "K010"),
-        ("snapshot", "K024"),
-        ("snapshot_dir = \"/a\"", "K024"),
+        ("hostname = \"example.org\"", "K024"),
+        ("snapshot = true", "K012"),
+        ("snapshot(bucket = \"a-b\")", "K013"),
+        ("snapshot(bucket = \"\")", "K013"),
+        ("snapshot(max_count = 0)", "K013"),
+        ("snapshot(max_count = 1001)", "K013"),
+        ("snapshot(max_mb = 0)", "K013"),
+        ("snapshot(expires_after = \"1d\")", "K013"),
+        ("snapshot(bukcet = \"A\")", "K010"),
+        ("snapshot_dir = \"src\"", "K013"),
         ("hostname = \"a\"", "K024"),
         ("code = true", "K012"),
         ("code(languages = [])", "K013"),

@@ -27,6 +27,10 @@ pub struct Workspace {
     pub shell: Option<Shell>,
     /// The capability `code`, if it is declared.
     pub code: Option<Code>,
+    /// The capability `snapshot`, if it is declared.
+    pub snapshot: Option<Snapshot>,
+    /// The directory that a snapshot archives, as an absolute path.
+    pub snapshot_dir: Option<String>,
 }
 
 /// The capability `shell`.
@@ -47,15 +51,43 @@ pub struct Code {
     pub stateful: bool,
 }
 
+/// The capability `snapshot`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The binding of the R2 bucket for archives in a Worker.
+    pub bucket: Option<String>,
+    /// Whether snapshots of other sessions can be restored.
+    pub allow_cross_session: bool,
+    /// The maximum number of snapshots in a session.
+    pub max_count: Option<u32>,
+    /// The maximum size of a session's snapshots in MB.
+    pub max_mb: Option<u32>,
+    /// How long a snapshot is kept.
+    pub expires_after: Option<Duration>,
+}
+
 /// The languages of code.
 const LANGUAGES: &[&str] = &["python", "javascript"];
 
 /// The form of a workspace's name.
 pub const NAME_FORM: &str = "1 to 20 lower-case letters, digits and inner hyphens";
 
-const KEYS: &[&str] = &["name", "dir", "shell", "code", "share_across_sessions", "id", "destroy_on_close"];
+const KEYS: &[&str] = &[
+    "name",
+    "dir",
+    "shell",
+    "code",
+    "snapshot",
+    "snapshot_dir",
+    "share_across_sessions",
+    "id",
+    "destroy_on_close",
+];
+const SNAPSHOT_KEYS: &[&str] = &["bucket", "allow_cross_session", "max_count", "max_mb", "expires_after"];
+/// The most snapshots of a session. Their list has to fit into one value of the store.
+const MAX_SNAPSHOTS: u32 = 1000;
 /// Keys of the specification that this version does not have.
-const MISSING: &[&str] = &["snapshot", "snapshot_dir", "hostname"];
+const MISSING: &[&str] = &["hostname"];
 /// The longest ID in bytes, as that of a session.
 const MAX_ID: usize = 256;
 /// The longest time of a command in seconds, as that of the other tools.
@@ -86,6 +118,8 @@ pub(super) fn workspace(meta: &Meta, report: &mut Report) -> Option<Spanned<Work
             }
             "shell" => workspace.shell = shell(&entry, report),
             "code" => workspace.code = code(&entry, report),
+            "snapshot" => workspace.snapshot = snapshot(&entry, report),
+            "snapshot_dir" => workspace.snapshot_dir = directory(&name, &entry, report),
             missing if MISSING.contains(&missing) => {
                 report.add(Rule::NotInWorkspace { key: missing.to_owned() }, span);
             }
@@ -177,6 +211,55 @@ fn code(meta: &Meta, report: &mut Report) -> Option<Code> {
         }
     }
     Some(code)
+}
+
+/// Parses `snapshot` or `snapshot(bucket = "..", ..)`.
+fn snapshot(meta: &Meta, report: &mut Report) -> Option<Snapshot> {
+    let mut snapshot = Snapshot::default();
+    if let Meta::Path(_) = meta {
+        return Some(snapshot);
+    }
+    for (name, span, entry) in nested::entries("snapshot", meta, report)? {
+        match name.as_str() {
+            "bucket" => snapshot.bucket = bucket(&name, &entry, report),
+            "allow_cross_session" => {
+                snapshot.allow_cross_session =
+                    literal::boolean(&name, &entry, report).is_some_and(|value| value.value);
+            }
+            "max_count" => {
+                let count = literal::integer(&name, &entry, 1, report);
+                snapshot.max_count = count.and_then(|count: Spanned<u32>| match count.value {
+                    1..=MAX_SNAPSHOTS => Some(count.value),
+                    more => {
+                        let expected = format!("{MAX_SNAPSHOTS} at most");
+                        literal::bad_value(&name, &more.to_string(), &expected, count.span, report)
+                    }
+                });
+            }
+            "max_mb" => {
+                snapshot.max_mb = literal::integer(&name, &entry, 1, report).map(|most| most.value);
+            }
+            "expires_after" => {
+                let text = literal::duration(&name, &entry, report);
+                snapshot.expires_after =
+                    text.and_then(|text| literal::seconds(&text.value)).map(Duration::from_secs);
+            }
+            _ => nested::unknown(&name, "snapshot", SNAPSHOT_KEYS, span, report),
+        }
+    }
+    Some(snapshot)
+}
+
+/// Parses the name of a binding.
+fn bucket(key: &str, meta: &Meta, report: &mut Report) -> Option<String> {
+    let text = literal::text(key, meta, report)?;
+    let mut bytes = text.value.bytes();
+    let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if first && text.value.len() <= 64 && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Some(text.value);
+    }
+    let expected = "the name of a binding: letters, digits and `_`, such as `\"BACKUPS\"`";
+    literal::bad_value(key, &text.value, expected, text.span, report)
 }
 
 fn languages(key: &str, meta: &Meta, report: &mut Report) -> Option<Vec<String>> {

@@ -130,8 +130,8 @@ crate::rule_table! {
         /// This version of koze does not support a key of `workspace`.
         "K024" Error NotInWorkspace { key: String }
             format!("this version of koze does not have `{key}` in `workspace`")
-            => "remove it: a workspace of this version has the capabilities `fs`, `shell` and `code`",
-            eg r#"#[sandbox(tools = ["workspace"], workspace(snapshot(bucket = "BACKUPS")))]"#;
+            => "remove it: a workspace has the keys `name`, `dir`, `shell`, `code`, `snapshot`, `snapshot_dir`, `id`, `share_across_sessions` and `destroy_on_close`",
+            eg r#"#[sandbox(tools = ["workspace"], workspace(hostname = "example.org"))]"#;
         /// A workspace has an explicit ID, so all sessions would share it.
         "K029" Error SharedWorkspace { id: String }
             format!("all sessions would share the workspace with the id `{id}`")

@@ -223,14 +223,14 @@ fn a_workspace_that_is_not_served() {
 
 #[test]
 fn a_workspace_with_a_key_of_another_version() {
-    assert_snapshot!(refused_keys("tools = [\"workspace\"], workspace(snapshot(bucket = \"B\"))"), @r#"
-    error[K024]: this version of koze does not have `snapshot` in `workspace`
+    assert_snapshot!(refused_keys("tools = [\"workspace\"], workspace(hostname = \"example.org\")"), @r#"
+    error[K024]: this version of koze does not have `hostname` in `workspace`
      --> src/server/shell.sandbox.rs:3:44
       |
-    3 | #[sandbox(tools = ["workspace"], workspace(snapshot(bucket = "B")))]
+    3 | #[sandbox(tools = ["workspace"], workspace(hostname = "example.org"))]
       |                                            ^^^^^^^^
       |
-      = help: remove it: a workspace of this version has the capabilities `fs`, `shell` and `code`
+      = help: remove it: a workspace has the keys `name`, `dir`, `shell`, `code`, `snapshot`, `snapshot_dir`, `id`, `share_across_sessions` and `destroy_on_close`
 
     1 error; nothing was written
     "#);

@@ -53,6 +53,56 @@ fn accessors_of(env: &str) -> String {
     lines
 }
 
+const SAVED: &str = "#[sandbox(tools = [\"workspace\"], workspace(snapshot(bucket = \"BACKUPS\")))]\npub struct ShellSandbox;";
+
+#[test]
+fn the_bucket_of_snapshots_is_added_where_it_is_missing() {
+    let project = shell(SAVED);
+    configure(
+        &project,
+        r#"  "env": { "staging": {}, "live": { "r2_buckets": [{ "binding": "BACKUPS", "bucket_name": "b" }] } }"#,
+    );
+    let said = built(&project).stdout;
+    assert!(said.contains("added the R2 bucket `BACKUPS` for snapshots: set `bucket_name`"), "{said}");
+    let buckets = |pointer: &str| {
+        let text = project.read("wrangler.jsonc");
+        let config: serde_json::Value = serde_json::from_str(&text).expect("JSON without comments");
+        config.pointer(pointer).map(|env| env["r2_buckets"].to_string())
+    };
+    let added = Some(r#"[{"binding":"BACKUPS"}]"#.to_owned());
+    assert_eq!((buckets(""), buckets("/env/staging")), (added.clone(), added));
+    assert_eq!(buckets("/env/live").as_deref(), Some(r#"[{"binding":"BACKUPS","bucket_name":"b"}]"#));
+    assert!(project.read("src/generated/env.rs").contains("pub fn backups(&self)"));
+    let tools = project.read("src/generated/tools.rs");
+    assert!(tools.contains(r#"SnapshotConfig { bucket: Some("BACKUPS".into()), .."#), "{tools}");
+    let after = project.snapshot();
+    assert!(built(&project).stdout.contains("nothing to do"), "a second build");
+    // A bucket holds the user's data: koze does not remove its entry.
+    project.write(
+        "src/server/shell.sandbox.rs",
+        "use koze::prelude::*;\n\n#[sandbox(tools = [\"workspace\"])]\npub struct ShellSandbox;\n",
+    );
+    built(&project);
+    assert!(project.read("wrangler.jsonc") == String::from_utf8_lossy(&after["wrangler.jsonc"]));
+}
+
+#[test]
+fn the_bucket_of_snapshots_is_another_binding() {
+    let project = shell(SAVED);
+    configure(&project, r#"  "kv_namespaces": [{ "binding": "BACKUPS", "id": "1" }]"#);
+    assert_snapshot!(refused(&project), @r#"
+    error[K042]: `BACKUPS` is the bucket of snapshots, but it is another binding here
+     --> wrangler.jsonc:5:34
+      |
+    5 |   "kv_namespaces": [{ "binding": "BACKUPS", "id": "1" }]
+      |                                  ^^^^^^^^^
+      |
+      = help: names must be unique in `env`: rename this one, or `snapshot(bucket = ..)`
+
+    1 error; nothing was written
+    "#);
+}
+
 #[test]
 fn each_kind_of_value_has_its_type() {
     let project = configured(

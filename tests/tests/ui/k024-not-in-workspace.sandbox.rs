@@ -1,6 +1,6 @@
 use koze::prelude::*;
 
-#[sandbox(tools = ["workspace"], workspace(name = "box", snapshot_dir = "/a", snapshot(bucket = "B")))]
+#[sandbox(tools = ["workspace"], workspace(name = "box", snapshot(bucket = "a-b"), hostname = "example.org"))]
 pub struct ShellSandbox;
 
 fn main() {}
