@@ -28,6 +28,7 @@ mod transfer;
 mod trees;
 mod workspace;
 mod workspace_code;
+mod workspace_snapshots;
 
 use serde_json::Value;
 
@@ -151,12 +152,13 @@ impl Capability {
 pub const IMAGES: [&str; 3] = ["shell", "python", "docker.io/cloudflare/sandbox:0.12.10-python"];
 
 /// The workspaces of every host: the name, and what the attribute declares in addition to it.
-pub const WORKSPACES: [(&str, &str); 5] = [
+pub const WORKSPACES: [(&str, &str); 6] = [
     ("box", ""),
     ("open", "shell"),
     ("strict", "shell(allow = [\"echo\", \"cat\", \"/usr/bin/id\"], max_duration = \"5s\")"),
     ("code", "code(stateful = true)"),
     ("python", "code(languages = [\"python\"])"),
+    ("saved", "snapshot_dir = \"/workspace/src\", snapshot(bucket = \"SNAPSHOTS\", max_count = 3)"),
 ];
 
 /// One case.
@@ -223,7 +225,7 @@ pub fn cases() -> Vec<Case> {
 
 /// Returns the cases of the tools `workspace`. The workspaces that they need are those of [`WORKSPACES`].
 pub fn workspace_cases() -> Vec<Case> {
-    unique([workspace::CASES, workspace_code::CASES].concat())
+    unique([workspace::CASES, workspace_code::CASES, workspace_snapshots::CASES].concat())
 }
 
 fn unique(cases: Vec<Case>) -> Vec<Case> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use koze_core::Profiles;
 use koze_core::provider::{Profile, Size};
 use koze_core::tool::{All, Catalog, Family};
-use koze_core::workspace::{CodeConfig, Language, ShellConfig, WorkspaceConfig};
+use koze_core::workspace::{CodeConfig, Language, ShellConfig, SnapshotConfig, WorkspaceConfig};
 use koze_tests::conformance::{Capability, WORKSPACES, workspace_cases};
 use libtest_mimic::Trial;
 
@@ -50,6 +50,12 @@ pub(crate) fn profiles() -> Profiles {
         workspace: Some(WorkspaceConfig {
             shell: shell(name),
             code: code(name),
+            snapshot: (name == "saved").then(|| SnapshotConfig {
+                bucket: Some("SNAPSHOTS".to_owned()),
+                max_count: 3,
+                ..SnapshotConfig::default()
+            }),
+            snapshot_dir: (name == "saved").then(|| "/workspace/src".to_owned()),
             ..WorkspaceConfig::new(name)
         }),
         ..Profile::new(name, "debian:trixie-slim", Size { memory_mib: 256, disk_mb: 2000 })

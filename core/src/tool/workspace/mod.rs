@@ -4,17 +4,18 @@ mod code;
 mod files;
 mod search;
 mod shell;
+mod snapshots;
 
 use std::borrow::Cow;
 use std::future::Future;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::dialect::{Definition, schema};
 use super::{Family, Reply, Scope, ToolFamily, input_of, unknown_tool};
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::profiles::Profiles;
 use crate::provider::Provider;
 use crate::sandbox::{MaybeSend, Sandbox};
@@ -89,11 +90,17 @@ operations!(
     code::CreateContext,
     code::RunInContext,
     code::DeleteContext,
+    snapshots::Take,
+    snapshots::Restore,
+    snapshots::Branch,
 );
 
 fn define<T: Operation>(config: &WorkspaceConfig) -> Definition {
     let place = match T::CAPABILITY {
         Capability::Shell | Capability::Code => format!("It starts in {}.", config.dir),
+        Capability::Snapshot => {
+            format!("The directory is {}.", config.snapshot_dir.as_ref().unwrap_or(&config.dir))
+        }
         _ => format!("Relative paths start at {}, and paths outside of it are refused.", config.dir),
     };
     let allowed = config.shell.as_ref().and_then(|shell| shell.allow.as_ref());
@@ -106,7 +113,7 @@ fn define<T: Operation>(config: &WorkspaceConfig) -> Definition {
     Definition {
         name: tool_name(&config.name, T::NAME).into(),
         description: format!("{} {place}{allowed}", T::DESCRIPTION).into(),
-        schema: with_languages(schema::<T::Input>(), config),
+        schema: with_snapshots(with_languages(schema::<T::Input>(), config), config),
         scope: Scope::Session,
     }
 }
@@ -119,6 +126,38 @@ fn with_languages(mut schema: Value, config: &WorkspaceConfig) -> Value {
         language.insert("enum".into(), code.languages.iter().map(|one| one.name()).collect());
     }
     schema
+}
+
+/// The key of a tool's input that names a restored workspace.
+const RESTORED: &str = "workspace";
+
+/// Completes the schema of a tool for the workspaces that were restored from snapshots, if there can be any.
+fn with_snapshots(mut schema: Value, config: &WorkspaceConfig) -> Value {
+    let (Some(snapshot), Some(object)) = (&config.snapshot, schema.as_object_mut()) else { return schema };
+    // The schema of an input without keys has none.
+    let properties = object.entry("properties").or_insert_with(|| json!({}));
+    let Some(properties) = properties.as_object_mut() else { return schema };
+    if !snapshot.allow_cross_session {
+        properties.shift_remove("session");
+    }
+    let description = "The workspace that restore or branch returned. By default, the workspace itself.";
+    properties.insert(RESTORED.into(), json!({ "type": "string", "description": description }));
+    schema
+}
+
+/// Takes the restored workspace from the input of a tool.
+fn restored(input: &mut Value, config: &WorkspaceConfig) -> Result<Option<String>> {
+    if config.snapshot.is_none() {
+        return Ok(None);
+    }
+    match input.as_object_mut().and_then(|input| input.shift_remove(RESTORED)) {
+        None => Ok(None),
+        Some(Value::String(sandbox)) => Ok(Some(sandbox)),
+        Some(_) => {
+            let message = format!("`{RESTORED}` must be a text that `restore` or `branch` returned");
+            Err(Error::new(Code::InvalidInput, message))
+        }
+    }
 }
 
 fn tool_name(workspace: &str, operation: &str) -> String {
@@ -152,7 +191,7 @@ impl ToolFamily for WorkspaceTools {
         configs(profiles).flat_map(of).collect()
     }
 
-    async fn call<P: Provider>(session: &Session<P>, name: &str, input: Value) -> Result<Reply> {
+    async fn call<P: Provider>(session: &Session<P>, name: &str, mut input: Value) -> Result<Reply> {
         let parts = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once("__"));
         let config = parts.and_then(|(workspace, operation)| {
             let config = configs(session.profiles()).find(|config| config.name == workspace)?;
@@ -163,7 +202,10 @@ impl ToolFamily for WorkspaceTools {
             let names: Vec<&str> = names.iter().map(|name| &**name).collect();
             return Err(unknown_tool(name, &names));
         };
-        let workspace = session.workspaces().get(&config.name).await?;
+        let workspace = match restored(&mut input, &config)? {
+            Some(sandbox) => session.workspaces().restored(&config.name, &sandbox).await?,
+            None => session.workspaces().get(&config.name).await?,
+        };
         operate(&workspace.reporting(session.progress()), operation, input).await
     }
 }
@@ -178,6 +220,7 @@ mod tests {
         let config = WorkspaceConfig {
             shell: Some(crate::workspace::ShellConfig::default()),
             code: Some(crate::workspace::CodeConfig { stateful: true, ..Default::default() }),
+            snapshot: Some(crate::workspace::SnapshotConfig::default()),
             ..WorkspaceConfig::new("a".repeat(20))
         };
         for operation in operations(&config) {

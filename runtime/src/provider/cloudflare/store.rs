@@ -101,6 +101,7 @@ impl Store for CloudflareStore {
     }
 
     fn check_blobs(&self) -> Result<()> {
+        self.registry()?;
         self.bucket().map(drop)
     }
 

@@ -1,0 +1,98 @@
+//! `snapshot`, `restore` and `branch`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::Operation;
+use crate::error::Result;
+use crate::sandbox::Sandbox;
+use crate::tool::Reply;
+use crate::workspace::{Capability, Restored, SnapshotId, Workspace};
+
+pub(super) struct Take;
+pub(super) struct Restore;
+pub(super) struct Branch;
+
+/// The input of `snapshot`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Nothing {}
+
+/// The input of `restore` and `branch`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Origin {
+    /// The snapshot that `snapshot` returned.
+    snapshot: String,
+    /// The session of the snapshot, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    session: Option<String>,
+}
+
+/// The result of `snapshot`.
+#[derive(Debug, Serialize)]
+struct Taken {
+    snapshot: SnapshotId,
+    entries: u64,
+    bytes: u64,
+    archive_bytes: u64,
+    /// Only if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    skipped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<u64>,
+}
+
+impl Operation for Take {
+    const NAME: &'static str = "snapshot";
+    const DESCRIPTION: &'static str = "Archive the directory. Returns snapshot, the ID for restore and branch, the number of \
+        entries, and the size of the files and of the archive in bytes. skipped counts sockets, pipes and devices, which are left \
+        out, and expires is the time until which it is kept, in milliseconds since the epoch.";
+    const CAPABILITY: Capability = Capability::Snapshot;
+    type Input = Nothing;
+
+    async fn call<S: Sandbox>(workspace: &Workspace<S>, _: Nothing) -> Result<Reply> {
+        let taken = workspace.snapshot()?.create().await?;
+        Reply::ok(Taken {
+            snapshot: taken.id,
+            entries: taken.contents.entries,
+            bytes: taken.contents.bytes,
+            archive_bytes: taken.archive_bytes,
+            skipped: (taken.contents.skipped > 0).then_some(taken.contents.skipped),
+            expires: taken.expires,
+        })
+    }
+}
+
+impl Operation for Restore {
+    const NAME: &'static str = "restore";
+    const DESCRIPTION: &'static str = "Create a new sandbox with the content of a snapshot. Returns workspace: pass it to the \
+        other tools of this workspace to use the new sandbox. The current content is not changed.";
+    const CAPABILITY: Capability = Capability::Snapshot;
+    type Input = Origin;
+
+    async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Origin) -> Result<Reply> {
+        let id = SnapshotId::new(input.snapshot)?;
+        told(&workspace.snapshot()?.restore(&id, input.session.as_deref()).await?)
+    }
+}
+
+impl Operation for Branch {
+    const NAME: &'static str = "branch";
+    const DESCRIPTION: &'static str = "Create a new sandbox with the content of a snapshot, to try something in it. Returns \
+        workspace: pass it to the other tools of this workspace to use the new sandbox. The current content is not changed.";
+    const CAPABILITY: Capability = Capability::Snapshot;
+    type Input = Origin;
+
+    async fn call<S: Sandbox>(workspace: &Workspace<S>, input: Origin) -> Result<Reply> {
+        let id = SnapshotId::new(input.snapshot)?;
+        told(&workspace.snapshot()?.branch(&id, input.session.as_deref()).await?)
+    }
+}
+
+fn told(restored: &Restored) -> Result<Reply> {
+    let Restored { workspace, contents, .. } = restored;
+    Reply::ok(json!({ "workspace": workspace, "entries": contents.entries, "bytes": contents.bytes }))
+}
