@@ -2,6 +2,7 @@
 
 mod run;
 mod session;
+mod snapshot;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ pub use self::run::{Deploy, Dev, Guard, Run};
 pub use self::session::{
     Call, Cp, Demo, DemoTools, Destroy, Mcp, SESSION, Sandboxes, SessionArgs, Supervise,
 };
+pub use self::snapshot::{Snapshot, SnapshotAction, SnapshotArgs};
 
 /// Isolated Linux sandboxes on Cloudflare for Rust Workers.
 #[derive(Debug, Parser)]
@@ -56,6 +58,8 @@ pub enum Command {
     Sandboxes(Sandboxes),
     /// Destroy sandboxes on this machine and delete their files (Linux only)
     Destroy(Destroy),
+    /// Take, restore and exchange snapshots of the workspaces on this machine (Linux only)
+    Snapshot(Snapshot),
     /// Serve the tools to an agent over the Model Context Protocol, with sandboxes on this machine (Linux only)
     Mcp(Mcp),
     /// Create a project, play an agent's work in its sandboxes, and show each call (Linux only)

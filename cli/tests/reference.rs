@@ -34,6 +34,12 @@ fn every_command_has_its_help_on_a_page() {
         let help = command.render_help().to_string();
         let help: Vec<&str> = help.lines().map(str::trim_end).collect();
         let _ = write!(text, "\n## koze {name}\n\n```text\n{}\n```\n", help.join("\n").trim_end());
+        for action in command.get_subcommands_mut().filter(|action| action.get_name() != "help") {
+            let help = action.render_help().to_string();
+            let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+            let (action, help) = (action.get_name(), help.join("\n"));
+            let _ = write!(text, "\n### koze {name} {action}\n\n```text\n{}\n```\n", help.trim_end());
+        }
     }
     page("commands.md", &text);
 }

@@ -12,6 +12,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Cp(_) => "cp",
         Command::Sandboxes(_) => "sandboxes",
         Command::Destroy(_) => "destroy",
+        Command::Snapshot(_) => "snapshot",
         Command::Mcp(_) => "mcp",
         Command::Demo(_) => "demo",
         Command::Supervise(_) => "supervise",

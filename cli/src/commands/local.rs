@@ -9,6 +9,7 @@ pub(super) mod local_session;
 mod mcp;
 mod prove;
 mod sandboxes;
+mod snapshot;
 mod supervise;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ pub(super) fn run(command: &Command) -> ExitCode {
         Command::Cp(args) => cp::run(args),
         Command::Sandboxes(args) => sandboxes::run(args),
         Command::Destroy(args) => destroy::run(args),
+        Command::Snapshot(args) => snapshot::run(args),
         Command::Mcp(args) => mcp::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Supervise(args) => supervise::run(args),

@@ -59,6 +59,7 @@ pub fn run(cli: &Cli) -> ExitCode {
         | Command::Cp(_)
         | Command::Sandboxes(_)
         | Command::Destroy(_)
+        | Command::Snapshot(_)
         | Command::Mcp(_)
         | Command::Demo(_)
         | Command::Supervise(_)

@@ -22,14 +22,15 @@ pub struct Workspace<S> {
     shell: WorkspaceShell<S>,
     code: WorkspaceCode<S>,
     snapshots: WorkspaceSnapshots,
+    sandbox: S,
     /// Receives what the programs of a tool print, if anything does.
     progress: Option<Progress>,
 }
 
 impl<S: Sandbox> Workspace<S> {
     /// Builds all adapters; the declared capabilities decide which of them are returned.
-    pub(super) fn new<P: Provider<Sandbox = S>>(source: Source<P>) -> Self {
-        let (config, id, sandbox) = (Arc::clone(&source.config), source.id.clone(), source.sandbox.clone());
+    pub(super) fn new<P: Provider<Sandbox = S>>(source: Source<P>, sandbox: S) -> Self {
+        let (config, id) = (Arc::clone(&source.config), source.id.clone());
         let fs = WorkspaceFs::new(sandbox.clone(), config.dir.as_str().into());
         let code = WorkspaceCode::new(
             sandbox.clone(),
@@ -37,17 +38,21 @@ impl<S: Sandbox> Workspace<S> {
             config.dir.as_str().into(),
         );
         let shell = WorkspaceShell::new(
-            sandbox,
+            sandbox.clone(),
             config.shell.clone().unwrap_or_default(),
             config.dir.as_str().into(),
         );
         let snapshots = WorkspaceSnapshots::new(source);
-        Workspace { config, id, fs, shell, code, snapshots, progress: None }
+        Workspace { config, id, fs, shell, code, snapshots, sandbox, progress: None }
     }
 
     /// Returns the same workspace for a tool call that reports its progress.
     pub(crate) fn reporting(self, progress: Option<&Progress>) -> Self {
         Workspace { progress: progress.cloned(), ..self }
+    }
+
+    pub(super) fn sandbox(&self) -> &S {
+        &self.sandbox
     }
 
     pub(crate) fn progress(&self) -> Option<&Progress> {
@@ -109,13 +114,15 @@ impl<S: Sandbox> Workspace<S> {
         if self.config.capabilities().contains(&capability) {
             return Ok(());
         }
-        let message = format!(
-            "it does not declare the capability `{capability}`: add `{capability}` to `workspace(..)`, or `{capability}` to its \
-             `WorkspaceConfig`"
-        );
-        Err(WorkspaceFailed {
-            workspace: self.config.name.clone(),
-            error: Error::new(Code::Unsupported, message),
-        })
+        Err(undeclared(capability, &self.config.name))
     }
+}
+
+/// Returns the error for a capability that a workspace does not declare.
+pub(super) fn undeclared(capability: Capability, workspace: &str) -> WorkspaceFailed {
+    let message = format!(
+        "it does not declare the capability `{capability}`: add `{capability}` to `workspace(..)`, or `{capability}` to its \
+         `WorkspaceConfig`"
+    );
+    WorkspaceFailed { workspace: workspace.to_owned(), error: Error::new(Code::Unsupported, message) }
 }

@@ -8,8 +8,11 @@ use serde::Serialize;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::limits::{Gate, Retry};
+use super::open::undeclared;
 use super::snapshot::{self, Derived, Source};
-use super::{Capability, Result, SnapshotId, Workspace, WorkspaceConfig, WorkspaceFailed};
+use super::{
+    Capability, Result, SnapshotId, Workspace, WorkspaceConfig, WorkspaceFailed, WorkspaceSnapshots,
+};
 use crate::error::{Code, Error};
 use crate::id::{SandboxId, SandboxName};
 use crate::provider::{Opened, Profile, Provider, Settings};
@@ -140,6 +143,23 @@ impl<P: Provider> Workspaces<P> {
     /// As [`Workspaces::get`]; [`Code::NotFound`] also if it was never opened or was destroyed.
     pub async fn resolve(&self, name: &str) -> Result<Workspace<P::Sandbox>> {
         self.attach(name, Attach::Resolve).await
+    }
+
+    /// Returns the snapshots of a workspace without opening it. Only [`create`](WorkspaceSnapshots::create) opens it.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] if the project does not declare the workspace, [`Code::Unsupported`] if it does not declare the
+    /// capability, and [`Code::InvalidInput`] if its configuration is not valid.
+    pub fn snapshots(&self, name: &str) -> Result<WorkspaceSnapshots> {
+        let (profile, config) = self.find(name)?;
+        let failed = |error| WorkspaceFailed { workspace: name.to_owned(), error };
+        let id = config.sandbox(self.session.id()).map_err(failed)?;
+        if config.snapshot.is_none() {
+            return Err(undeclared(Capability::Snapshot, name));
+        }
+        let (session, profile) = (self.session.clone(), profile.clone());
+        let source = Source { session, profile, config: Arc::new(config), id, sandbox: None, parent: None };
+        Ok(WorkspaceSnapshots::new(source))
     }
 
     /// Returns a workspace in a sandbox that was created from one of its snapshots.
@@ -328,7 +348,8 @@ impl<P: Provider> Workspaces<P> {
     ) -> Workspace<P::Sandbox> {
         let (session, profile) = (self.session.clone(), profile.clone());
         let config = Arc::new(config.clone());
-        Workspace::new(Source { session, profile, config, id, sandbox, parent })
+        let source = Source { session, profile, config, id, sandbox: Some(sandbox.clone()), parent };
+        Workspace::new(source, sandbox)
     }
 
     /// Checks that there is a place for the archives of snapshots, if they are declared.

@@ -182,9 +182,9 @@ pub(super) struct Source<P: Provider> {
     pub(super) session: Session<P>,
     pub(super) profile: Profile,
     pub(super) config: Arc<WorkspaceConfig>,
-    /// The sandbox of the workspace.
     pub(super) id: SandboxId,
-    pub(super) sandbox: P::Sandbox,
+    /// The sandbox of the workspace, unless it is opened only to be archived.
+    pub(super) sandbox: Option<P::Sandbox>,
     /// The snapshot that the sandbox was created from.
     pub(super) parent: Option<SnapshotId>,
 }

@@ -44,6 +44,8 @@ mod sandboxes;
 mod schema;
 mod sdk;
 mod settings;
+#[cfg(target_os = "linux")]
+mod snapshot;
 mod source;
 mod storage;
 mod supervisor;

@@ -27,13 +27,16 @@ impl<P: Provider> Source<P> {
     pub(super) async fn create_snapshot(&self) -> Result<Snapshot> {
         let (store, created) = (self.store()?, now());
         let list = self.before(&store, created).await?;
+        let sandbox = match &self.sandbox {
+            Some(sandbox) => sandbox.clone(),
+            None => self.session.workspaces().get(&self.config.name).await?.sandbox().clone(),
+        };
         let id = SnapshotId::random();
         let key = index::archive(&id, created)?;
         let written = Written::default();
         let room = index::room(&list, self.snapshots(), 0)?;
         let full = index::full(used(&list), self.snapshots());
-        let content =
-            archive::of_directory(self.sandbox.clone(), self.dir().to_owned(), room, full, written.clone());
+        let content = archive::of_directory(sandbox, self.dir().to_owned(), room, full, written.clone());
         let unlisted = Unlisted::new(store.clone(), key.clone());
         store.put_blob(&key, content).await?;
         let (contents, archive_bytes, sha256) = written.sums();

@@ -1,0 +1,184 @@
+//! `koze snapshot`: snapshots of the workspaces on this machine.
+
+mod files;
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use chrono::{DateTime, SecondsFormat};
+use koze_core::tool::{Content, Reply};
+use koze_core::workspace::{Snapshot, SnapshotId, WorkspaceSnapshots};
+use koze_core::{Code, Error, Profiles, Result, Session};
+use koze_local::Local;
+use serde_json::{Value, json};
+
+use super::local_session::{self, LocalSession};
+use super::show;
+use crate::args::{self, ListFormat, SnapshotAction, SnapshotArgs};
+
+pub(super) fn run(args: &args::Snapshot) -> ExitCode {
+    act(&args.action).unwrap_or_else(|code| code)
+}
+
+fn act(action: &SnapshotAction) -> std::result::Result<ExitCode, ExitCode> {
+    let (SnapshotAction::Create { place }
+    | SnapshotAction::List { place, .. }
+    | SnapshotAction::Restore { place, .. }
+    | SnapshotAction::Branch { place, .. }
+    | SnapshotAction::Export { place, .. }
+    | SnapshotAction::Import { place, .. }
+    | SnapshotAction::Rm { place, .. }) = action;
+    let target = Target::find(place)?;
+    let done = local_session::wait(async {
+        match action {
+            SnapshotAction::Create { .. } => target.call("snapshot", json!({}), "snapshot").await,
+            SnapshotAction::Restore { id, .. } => {
+                target.call("restore", json!({ "snapshot": id }), "workspace").await
+            }
+            SnapshotAction::Branch { id, .. } => {
+                target.call("branch", json!({ "snapshot": id }), "workspace").await
+            }
+            SnapshotAction::List { format, .. } => target.list(*format).await,
+            SnapshotAction::Export { id, file, .. } => {
+                files::export(&target.snapshots()?, &SnapshotId::new(id)?, file).await
+            }
+            SnapshotAction::Import { file, .. } => files::import(&target.snapshots()?, file).await,
+            SnapshotAction::Rm { ids, .. } => target.remove(ids).await,
+        }
+    })?;
+    match done {
+        Ok(text) => {
+            show::out(&text);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(error) => Err(local_session::failed(&error)),
+    }
+}
+
+/// The workspace of a session.
+struct Target {
+    session: LocalSession,
+    profiles: Profiles,
+    workspace: String,
+}
+
+impl Target {
+    fn find(place: &SnapshotArgs) -> std::result::Result<Self, ExitCode> {
+        let session = LocalSession::find(&place.session)?;
+        let profiles = local_session::profiles(&place.session)?;
+        let workspace = chosen(&profiles, place.workspace.as_deref());
+        let workspace = workspace.map_err(|error| local_session::failed(&error))?;
+        Ok(Target { session, profiles, workspace })
+    }
+
+    /// Calls a tool of the workspace in the session's supervisor. Returns a text of its result as a line.
+    async fn call(&self, operation: &str, input: Value, key: &str) -> Result<String> {
+        let tool = format!("workspace__{}__{operation}", self.workspace);
+        let client = self.session.client();
+        let reply = client.call(self.profiles.clone(), Some("workspace"), &tool, input).await?;
+        match reply {
+            Reply { content: Content::Json(result), .. } if result[key].is_string() => {
+                Ok(format!("{}\n", result[key].as_str().unwrap_or_default()))
+            }
+            _ => Err(Error::new(Code::Internal, "the tool has an unexpected result")),
+        }
+    }
+
+    /// Returns the snapshots. This starts no sandbox, and needs no supervisor.
+    fn snapshots(&self) -> Result<WorkspaceSnapshots> {
+        self.session.state.make()?;
+        let provider = Local::new(self.session.state.sandboxes(&self.session.session))?;
+        let session = Session::new(provider, self.session.session.clone(), self.profiles.clone());
+        Ok(session.workspaces().snapshots(&self.workspace)?)
+    }
+
+    async fn list(&self, format: ListFormat) -> Result<String> {
+        // Listing does not create a session.
+        let known = self.session.state.has(&self.session.session);
+        let list = if known { self.snapshots()?.list().await? } else { Vec::new() };
+        let now = u64::try_from(chrono::Utc::now().timestamp_millis()).unwrap_or_default();
+        Ok(match format {
+            ListFormat::Human => in_words(&list, now),
+            ListFormat::Json => in_json(&list, now)?,
+        })
+    }
+
+    async fn remove(&self, ids: &[String]) -> Result<String> {
+        let ids: Vec<SnapshotId> = ids.iter().map(SnapshotId::new).collect::<Result<_>>()?;
+        let snapshots = self.snapshots()?;
+        let mut text = String::new();
+        for id in ids {
+            if !snapshots.remove(&id).await? {
+                show::out(&text);
+                let message = format!("the workspace `{}` has no snapshot `{id}`", self.workspace);
+                return Err(Error::new(Code::NotFound, message));
+            }
+            let _ = writeln!(text, "removed {id}");
+        }
+        Ok(text)
+    }
+}
+
+/// Returns the workspace with this name, or the only one that has snapshots.
+fn chosen(profiles: &Profiles, name: Option<&str>) -> Result<String> {
+    let all = profiles.list().iter().filter_map(koze_core::provider::Profile::served_workspace);
+    let names: Vec<String> =
+        all.filter(|config| config.snapshot.is_some()).map(|config| config.name).collect();
+    let declared = || match names.as_slice() {
+        [] => "none declares it: add `snapshot` to `workspace(..)` in the attribute of a sandbox".to_owned(),
+        _ => format!("it is one of {}", names.join(", ")),
+    };
+    let message = match (name, names.as_slice()) {
+        (Some(name), names) if names.iter().any(|known| known == name) => return Ok(name.to_owned()),
+        (Some(name), _) => format!("no workspace `{name}` has snapshots: {}", declared()),
+        (None, [only]) => return Ok(only.clone()),
+        (None, []) => format!("no workspace has snapshots: {}", declared()),
+        (None, _) => format!("select a workspace with `--workspace`: {}", declared()),
+    };
+    Err(Error::new(Code::NotFound, message))
+}
+
+fn time(milliseconds: u64) -> String {
+    let time = i64::try_from(milliseconds).ok().and_then(DateTime::from_timestamp_millis);
+    time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
+}
+
+fn in_json(list: &[Snapshot], now: u64) -> Result<String> {
+    let snapshots = list.iter().map(|snapshot| {
+        let mut value = serde_json::to_value(snapshot)?;
+        value["expired"] = snapshot.is_expired(now).into();
+        Ok(value)
+    });
+    let snapshots = snapshots
+        .collect::<serde_json::Result<Vec<Value>>>()
+        .map_err(|error| Error::new(Code::Internal, "the list cannot be written").with_source(error))?;
+    Ok(format!("{:#}\n", json!({ "snapshots": snapshots })))
+}
+
+fn in_words(list: &[Snapshot], now: u64) -> String {
+    if list.is_empty() {
+        return "no snapshots: `koze snapshot create` takes one\n".to_owned();
+    }
+    let row = |snapshot: &Snapshot| {
+        let expires = match snapshot.expires {
+            None => "never".to_owned(),
+            Some(_) if snapshot.is_expired(now) => "expired".to_owned(),
+            Some(expires) => time(expires),
+        };
+        let numbers = [snapshot.contents.entries, snapshot.contents.bytes, snapshot.archive_bytes];
+        let [entries, bytes, archive] = numbers.map(|number| number.to_string());
+        // The manifest of an imported file may contain anything; escape it for the terminal.
+        let origin =
+            snapshot.session.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c });
+        [snapshot.id.to_string(), time(snapshot.created), origin.collect(), entries, bytes, archive, expires]
+    };
+    let head = ["SNAPSHOT", "CREATED", "ORIGIN", "ENTRIES", "BYTES", "ARCHIVE", "EXPIRES"].map(str::to_owned);
+    let table: Vec<[String; 7]> = std::iter::once(head).chain(list.iter().map(row)).collect();
+    let widths: [usize; 7] =
+        std::array::from_fn(|column| table.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
+    let line = |row: &[String; 7]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    table.iter().map(line).collect()
+}
