@@ -15,7 +15,7 @@ use crate::place::{self, At, fault};
 use crate::tree::{self, unused};
 
 /// The maximum number of dangling links in a chain, and of retries when a name keeps changing.
-const TURNS: usize = 40;
+const MAX_ATTEMPTS: usize = 40;
 
 /// A staging file. Dropping it removes it.
 pub(crate) struct Pending {
@@ -86,7 +86,7 @@ impl Drop for Made {
 
 /// Opens a file for appending; creates it if it does not exist.
 pub(crate) fn append(place: &Place) -> Result<(OwnedFd, Option<Made>), Fault> {
-    for _ in 0..TURNS {
+    for _ in 0..MAX_ATTEMPTS {
         let (directory, name) = match target(place)? {
             Target::There(at) => {
                 file_mode(&at, place)?;
@@ -167,7 +167,7 @@ enum Target {
 /// Resolves the file to write. A dangling link is followed to where the file would be.
 fn target(place: &Place) -> Result<Target, Fault> {
     let mut next = place.clone();
-    for _ in 0..TURNS {
+    for _ in 0..MAX_ATTEMPTS {
         if next.path.ends_with('/') {
             return Err(Fault::new(Code::IsDirectory, format!("{} is the path of a directory", place.path)));
         }

@@ -10,11 +10,11 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 /// The maximum depth with one descriptor per level. Deeper entries are first moved up.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 /// The maximum depth of a copy: each level takes two descriptors and part of the stack.
-const DEEPEST_COPY: usize = 400;
+const MAX_COPY_DEPTH: usize = 400;
 /// How often to empty a directory while a program keeps writing to it.
-const TURNS: usize = 100;
+const MAX_ATTEMPTS: usize = 100;
 
 /// Returns a random, unused name.
 pub(crate) fn unused() -> io::Result<OsString> {
@@ -52,7 +52,7 @@ impl Removal<'_> {
             Err(Errno::NOENT) if depth > 0 => return Ok(()),
             done => return Ok(done?),
         }
-        for _ in 0..TURNS {
+        for _ in 0..MAX_ATTEMPTS {
             match rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR) {
                 Err(Errno::NOTEMPTY) => self.contents(directory, name, depth)?,
                 Err(Errno::NOENT) if depth > 0 => return Ok(()),
@@ -70,7 +70,7 @@ impl Removal<'_> {
         }
         let opened = open_directory(directory, name)?;
         for name in names(&opened)? {
-            if depth < DEEPEST {
+            if depth < MAX_DEPTH {
                 self.entry(opened.as_fd(), &name, depth + 1)?;
                 continue;
             }
@@ -95,7 +95,7 @@ fn copy_below(
     new: &OsStr,
     depth: usize,
 ) -> io::Result<()> {
-    if depth > DEEPEST_COPY {
+    if depth > MAX_COPY_DEPTH {
         return Err(Errno::NAMETOOLONG.into());
     }
     let stat = rustix::fs::statat(from, old, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::layout::DEEPEST;
+use super::layout::MAX_DEPTH;
 
 /// The number of names of 255 bytes that fit in a path. The walk keeps one descriptor per such stretch.
 const STRETCH: usize = 15;
@@ -48,7 +48,7 @@ pub(super) struct Walks {
 
 impl Walks {
     /// Returns the disk usage of a directory in bytes. A file with several names counts once. Returns [`TOO_LARGE`] if
-    /// there are more than `most` entries, or directories deeper than [`DEEPEST`].
+    /// there are more than `most` entries, or directories deeper than [`MAX_DEPTH`].
     pub(super) fn usage(&self, directory: &Path, most: u64) -> io::Result<u64> {
         let _one = self.one.lock().unwrap_or_else(PoisonError::into_inner);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -84,7 +84,7 @@ impl Sum<'_> {
             vec![Waiting { from: Rc::new(top), above: (*b".").into(), name: (*b".").into(), depth: 0 }];
         while let Some(next) = waiting.pop() {
             self.names = self.names.saturating_sub(next.name.len());
-            if next.depth > DEEPEST || self.left == 0 || self.names > NAMES {
+            if next.depth > MAX_DEPTH || self.left == 0 || self.names > NAMES {
                 self.bytes = TOO_LARGE;
             }
             if self.bytes == TOO_LARGE {

@@ -16,7 +16,7 @@ use koze_core::provider::Settings;
 pub(super) const PROCESSES: u64 = 512;
 /// The maximum depth of directories. A deeper tree counts as too large, because measuring it would take too many
 /// descriptors.
-pub(super) const DEEPEST: usize = 1500;
+pub(super) const MAX_DEPTH: usize = 1500;
 
 /// A sandbox's own directories: their path below its directory on the host, their path in the sandbox, and their mode.
 const OWN: &[(&str, &str, u32)] = &[

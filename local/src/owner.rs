@@ -21,9 +21,9 @@ const WINDOWS: [(u64, u64); 2] = [(2_010_000_000, 2_109_999_999), (10_000, 59_99
 /// The user that earlier versions used for all sandboxes.
 const FORMER: u32 = 100_000;
 /// The number of attempts to find a user.
-const TURNS: usize = 1000;
+const MAX_ATTEMPTS: usize = 1000;
 /// The maximum depth when changing the owner of files.
-const DEEPEST: usize = 3000;
+const MAX_DEPTH: usize = 3000;
 const CLAIMS: &str = "/run/koze/users";
 
 /// Returns the user and group that own a sandbox's files on the host, or `None` for the current user. Files of a
@@ -90,7 +90,7 @@ pub(super) fn shared() -> bool {
 fn choose(users: &Users, directory: &Path) -> io::Result<u32> {
     let windows = users.windows();
     let Some((first, last)) = windows.first().copied() else { return users.last() };
-    for _ in 0..TURNS {
+    for _ in 0..MAX_ATTEMPTS {
         let mut random = [0; 8];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
         let user = first + u64::from_ne_bytes(random) % (last - first + 1);
@@ -136,7 +136,7 @@ fn give(directory: &Path, user: u32) -> io::Result<()> {
 }
 
 fn give_all(directory: &OwnedFd, user: Uid, group: Gid, flags: OFlags, depth: usize) -> io::Result<()> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     for entry in Dir::read_from(directory)? {

@@ -21,7 +21,7 @@ use crate::setup::target::GUEST;
 use crate::{Result, process, setup};
 
 /// The maximum size in bytes, because it is part of every image.
-const LARGEST: usize = 2 << 20;
+const MAX_SIZE: usize = 2 << 20;
 /// The committed program. Next to it are the compressed one for Workers, and the version of the compiler.
 const BINARY: &str = "templates/files/guest/koze-guest-x86_64";
 const PACKED: &str = "templates/files/guest/koze-guest-x86_64.gz";
@@ -154,8 +154,8 @@ fn wrong(program: &[u8]) -> Option<String> {
     if header.e_machine(endian) != EM_X86_64 {
         return Some(foreign());
     }
-    if program.len() > LARGEST {
-        return Some(format!("has {} bytes, and {LARGEST} are the most", program.len()));
+    if program.len() > MAX_SIZE {
+        return Some(format!("has {} bytes, and {MAX_SIZE} are the most", program.len()));
     }
     let is_dynamic = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
     is_dynamic.then(|| "is not static: it needs a loader".to_owned())
@@ -163,7 +163,7 @@ fn wrong(program: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LARGEST, verdict, wrong};
+    use super::{MAX_SIZE, verdict, wrong};
 
     /// A program of one segment of this type, for a machine.
     fn program(machine: u8, segment: u8) -> Vec<u8> {
@@ -186,7 +186,7 @@ mod tests {
         assert!(why(&program(x86_64, interp)).contains("not static"));
         assert!(why(&program(aarch64, load)).contains("no program for"));
         let mut large = program(x86_64, load);
-        large.resize(LARGEST + 1, 0);
+        large.resize(MAX_SIZE + 1, 0);
         assert!(why(&large).contains("are the most"));
         for broken in [&b""[..], b"#!/bin/sh\n", &program(x86_64, load)[..100]] {
             assert!(why(broken).contains("no program for"), "{broken:?}");

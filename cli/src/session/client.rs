@@ -20,7 +20,7 @@ use crate::mcp::offering::Offering;
 use crate::mcp::stdio::Streams;
 
 /// The number of attempts to reach a supervisor that is just exiting.
-const TRIES: usize = 50;
+const MAX_ATTEMPTS: usize = 50;
 /// The pause between attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -183,7 +183,7 @@ impl Client {
     /// Sends a request and waits until the supervisor begins.
     pub(super) async fn begin(&self, ask: Ask) -> Result<Stream> {
         let request = Request { program: program().to_owned(), ask };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let stream = match self.connect() {
                 Ok(stream) => stream,
                 Err(error) if nobody(&error) => self.start().await?,

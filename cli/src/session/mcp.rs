@@ -22,7 +22,7 @@ use crate::mcp::server::{Backend, Offer, Server};
 use crate::mcp::stdio::{self, Begin, Streams};
 
 /// How often to check whether the last call has ended, and how many checks must find no activity.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 2;
 /// How often to read a project again that keeps changing.
 const READINGS: usize = 3;
@@ -74,7 +74,7 @@ async fn hand_back(host: &Host, calls: &AtomicUsize, keeper: &Keeper) {
     // The last input may start a call, and its response a write, a moment later.
     let mut quiet = 0;
     while quiet < LOOKS {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let busy = !keeper.is_still() || calls.load(Ordering::Acquire) > 0 || keeper.is_writing();
         quiet = if busy { 0 } else { quiet + 1 };
     }

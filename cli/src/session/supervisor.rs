@@ -32,7 +32,7 @@ use super::{descriptors, files, mcp, no_sandbox, trees};
 /// The default idle timeout.
 const IDLE_DEFAULT: Duration = Duration::from_mins(1);
 /// The interval of the idle check.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the sandboxes of a session until they are no longer needed. Prints on standard output that it listens, or why
 /// it cannot.
@@ -89,7 +89,7 @@ impl Supervisor {
     }
 
     async fn serve(self: Arc<Self>, listener: UnixListener) {
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -103,7 +103,7 @@ impl Supervisor {
             tokio::select! {
                 biased;
                 accepted = listener.accept() => self.accepted(accepted).await,
-                () = tokio::time::sleep(LOOK / 10) => if self.calls.load(Ordering::Acquire) == 0 { break },
+                () = tokio::time::sleep(POLL_INTERVAL / 10) => if self.calls.load(Ordering::Acquire) == 0 { break },
             }
         }
     }
@@ -134,7 +134,7 @@ impl Supervisor {
                 tokio::spawn(async move { wire::send(&mut stream, &answer).await });
             }
             // Too many open files. Some may be closed in a moment.
-            Err(_) => tokio::time::sleep(LOOK).await,
+            Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 

@@ -26,7 +26,7 @@ use crate::time::sleep;
 /// The timeout of a command.
 const TIMEOUT: Duration = Duration::from_mins(10);
 /// The interval at which a subscription polls whether the sandbox sleeps.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The largest file that can be read as a whole.
 #[doc(hidden)]
 pub const LARGEST: u64 = 64 * 1024 * 1024;
@@ -156,7 +156,7 @@ impl<P: Provider> Handle<P> {
             let (handle, mut states) = at?;
             loop {
                 let changed = matches!(
-                    select(pin!(states.changed()), pin!(sleep(LOOK))).await,
+                    select(pin!(states.changed()), pin!(sleep(POLL_INTERVAL))).await,
                     Either::Left((Ok(()), _))
                 );
                 if changed {

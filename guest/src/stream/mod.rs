@@ -32,11 +32,11 @@ const UNKNOWN: u64 = 16 << 20;
 /// The maximum number of files and directories in a stream.
 const MAX_ENTRIES: usize = 1_000_000;
 /// The maximum depth of the tree; each level holds a descriptor.
-const DEEPEST: usize = 400;
+const MAX_DEPTH: usize = 400;
 /// The disk space that a file or directory takes in addition to its content.
 const BLOCK: u64 = 4096;
 /// How often a name that keeps changing is retried.
-const TURNS: usize = 40;
+const MAX_ATTEMPTS: usize = 40;
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Record {

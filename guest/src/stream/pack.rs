@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{DEEPEST, FAILED, HEAD, MAX_ENTRIES, PIECE, REASON, Record, TURNS, UNKNOWN};
+use super::{FAILED, HEAD, MAX_ATTEMPTS, MAX_DEPTH, MAX_ENTRIES, PIECE, REASON, Record, UNKNOWN};
 use crate::files::{again, file_mode};
 use crate::message::{self, Code, Fault, Place};
 use crate::place::{self, fault};
@@ -98,7 +98,7 @@ impl<W: Write> Pack<'_, W> {
 
     /// Packs an entry of the innermost directory. The entry may change at any time.
     fn entry(&mut self, name: &OsStr) -> Result<(), Stop> {
-        for _ in 0..TURNS {
+        for _ in 0..MAX_ATTEMPTS {
             let Some(open) = self.open.last() else { break };
             match look(open.directory.as_fd(), name) {
                 Ok(Opened::File(file)) => return self.file(name, file),
@@ -129,8 +129,8 @@ impl<W: Write> Pack<'_, W> {
 
     fn directory(&mut self, name: OsString, directory: OwnedFd, mode: u32) -> Result<(), Stop> {
         self.count(&name)?;
-        if self.open.len() >= DEEPEST {
-            let text = format!("{} is more than {DEEPEST} directories deep", self.path(&name));
+        if self.open.len() >= MAX_DEPTH {
+            let text = format!("{} is more than {MAX_DEPTH} directories deep", self.path(&name));
             return Err(Fault::new(Code::TooLarge, text).into());
         }
         let left = tree::names(&directory).map_err(|error| fault(&error, &self.path(&name)))?;

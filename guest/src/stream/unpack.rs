@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use super::{BLOCK, DEEPEST, FAILED, HEAD, MAX_ENTRIES, PIECE, RECORD, Record};
+use super::{BLOCK, FAILED, HEAD, MAX_DEPTH, MAX_ENTRIES, PIECE, RECORD, Record};
 use crate::message::{self, Code, Fault, Place};
 use crate::place::{self, fault};
 use crate::tree;
@@ -63,8 +63,8 @@ impl<R: Read> Unpack<'_, R> {
             }
             match record {
                 Record::Directory { name, mode } => {
-                    if self.open.len() >= DEEPEST {
-                        return Err(self.too_large(format_args!("{DEEPEST} directories deep")));
+                    if self.open.len() >= MAX_DEPTH {
+                        return Err(self.too_large(format_args!("{MAX_DEPTH} directories deep")));
                     }
                     let made = self.place(above, top, &name, Self::make_directory)?;
                     self.open.push((made, mode));

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The argument that makes this program a janitor; the directory follows.
 pub(super) const JANITOR: &str = "--koze-proof-janitor";
 /// How often it tries, and how long it waits in between: sandboxes that are ending may still write.
-const TRIES: usize = 200;
+const MAX_ATTEMPTS: usize = 200;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A directory that is removed when this is dropped, or when its program ends.
@@ -55,7 +55,7 @@ pub(super) fn run() -> ExitCode {
     if let Some(memory) = fs::read_to_string(memory(&dir)).ok().and_then(|id| id.parse().ok()) {
         remove_memory(memory);
     }
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let _ = super::super::clear(&dir);
         if !dir.exists() {
             return ExitCode::SUCCESS;

@@ -52,7 +52,7 @@ impl Display for Over {
             Over::Tree(most) => write!(
                 f,
                 "there were more than {most} files, or directories were nested more than {} deep",
-                layout::DEEPEST
+                layout::MAX_DEPTH
             ),
             Over::Descriptors => write!(f, "they had more than {DESCRIPTORS} descriptors open"),
             Over::Work => write!(

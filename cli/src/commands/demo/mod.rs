@@ -22,7 +22,7 @@ use crate::session::Client;
 /// The sandboxes that the agents create.
 const SANDBOXES: [&str; 3] = ["frontend", "backend", "default"];
 /// The number of connection attempts while the server starts, and the pause between them.
-const TRIES: usize = 100;
+const MAX_ATTEMPTS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) fn run(args: &args::Demo) -> ExitCode {
@@ -174,7 +174,7 @@ async fn fetch(url: &str) -> Result<String, String> {
     let odd = || format!("{url} is not a preview URL");
     let host = url.strip_prefix("http://").and_then(|rest| rest.split('/').next()).ok_or_else(odd)?;
     let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).ok_or_else(odd)?;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let page = get(host, port).await.map_err(|error| format!("{url} cannot be reached: {error}"))?;
         match page.split_once("\r\n\r\n") {
             Some((head, body)) if head.split(' ').nth(1) == Some("200") => return Ok(body.to_owned()),

@@ -12,7 +12,7 @@ use koze_core::error::{Code, Error, Result};
 use koze_core::time::{millis, now, sleep};
 
 /// The polling interval.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The time without a poll after which a request counts as gone, in milliseconds.
 const LOST: u64 = 2_000;
 /// The time after which an opening no longer counts, in milliseconds.
@@ -55,7 +55,7 @@ pub(super) async fn wait(session: &str, limits: Limits, within: Duration) -> Res
             let message = "too many sandboxes are being created at once: try again later";
             return Err(Error::new(Code::Unavailable, message));
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
     Ok(permit)
 }

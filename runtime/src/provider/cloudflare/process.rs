@@ -18,7 +18,7 @@ use koze_core::time::{Start, millis};
 /// How long one call waits. A longer wait is several calls.
 const TURN: Duration = Duration::from_secs(25);
 /// The largest number that JavaScript has exactly.
-const FURTHEST: u64 = (1 << 53) - 1;
+const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// A process of a sandbox behind a Durable Object. A clone is the same process.
 #[derive(Debug, Clone)]
@@ -107,7 +107,7 @@ impl CloudflareProcess {
         if limit == 0 {
             return Err(Error::new(Code::InvalidInput, "a read must have a limit of at least 1 byte"));
         }
-        if cursor > FURTHEST {
+        if cursor > MAX_SAFE_INTEGER {
             return Err(Error::new(Code::InvalidInput, "the cursor lies beyond the output"));
         }
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);

@@ -20,7 +20,7 @@ use koze_core::time::{millis, now};
 use koze_core::transfer::pieces;
 
 /// The largest integer that JavaScript represents exactly, which exceeds any file size.
-const FURTHEST: u64 = (1 << 53) - 1;
+const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// A sandbox behind a Durable Object. Clones refer to the same sandbox.
 #[derive(Debug, Clone)]
@@ -114,7 +114,7 @@ impl CloudflareSandbox {
     /// Reads part of a file in one call.
     async fn read_piece(&self, place: Place<'_>, offset: u64, limit: u64) -> Result<contract::Piece> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
-        let offset = offset.min(FURTHEST);
+        let offset = offset.min(MAX_SAFE_INTEGER);
         let input = contract::Read { root: place.root.into(), path: place.path.into(), offset, limit };
         self.call(async |object: &Object| object.read(&input, WITHIN).await).await
     }
@@ -215,8 +215,8 @@ impl Sandbox for CloudflareSandbox {
         let input = contract::ReadLines {
             root: path.root.into(),
             path: path.path.into(),
-            first: range.first.min(FURTHEST),
-            last: range.last.map(|last| last.min(FURTHEST)),
+            first: range.first.min(MAX_SAFE_INTEGER),
+            last: range.last.map(|last| last.min(MAX_SAFE_INTEGER)),
             max_chars: u32::try_from(range.max_chars).unwrap_or(u32::MAX),
             verbatim: range.verbatim,
         };

@@ -7,7 +7,7 @@ use koze_core::sandbox::{Kind, Place, Sandbox, Stat, Write};
 /// The maximum number of symbolic links to follow, as on Linux.
 const LINKS: usize = 40;
 /// How often an append is retried if the file grew meanwhile.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// Writes a file in several calls. Returns its size.
 pub(super) async fn in_pieces<S: Pieces>(
@@ -52,7 +52,7 @@ async fn put_together<S: Pieces>(
     how: Write,
     mode: Option<u32>,
 ) -> Result<u64> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let mut size = sandbox.piece(beside, &[], false).await?;
         let there =
             if how == Write::Append && mode.is_some() { copy(sandbox, place, beside).await? } else { 0 };
