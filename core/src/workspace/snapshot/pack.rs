@@ -94,8 +94,7 @@ impl<S: Sandbox> Packer<S> {
     }
 
     fn path(&self, name: &str) -> String {
-        // With the dot, a link to a directory is followed.
-        if name.is_empty() { format!("{}/.", self.dir) } else { format!("{}/{name}", self.dir) }
+        format!("{}/{name}", self.dir)
     }
 
     fn at<'a>(&'a self, path: &'a str) -> Place<'a> {
@@ -103,8 +102,11 @@ impl<S: Sandbox> Packer<S> {
     }
 
     async fn root(&mut self, archive: &mut Vec<u8>) -> Result<()> {
-        let path = self.path("");
-        let stat = self.sandbox.stat(self.at(&path)).await?;
+        let mut stat = self.sandbox.stat(self.at(&self.dir)).await?;
+        if let Kind::Link(_) = stat.kind {
+            // With the dot, it is followed.
+            stat = self.sandbox.stat(self.at(&self.path("."))).await?;
+        }
         if stat.kind != Kind::Directory {
             return Err(Error::new(Code::NotADirectory, format!("`{}` is not a directory", self.dir)));
         }

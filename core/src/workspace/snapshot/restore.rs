@@ -112,7 +112,12 @@ impl<P: Provider> Source<P> {
     /// Creates the directory, without what the image has in it.
     async fn empty(&self, sandbox: &P::Sandbox, dir: &str) -> Result<()> {
         sandbox.make_dir(Place { root: "/", path: dir }).await?;
-        for entry in sandbox.list(Place { root: dir, path: dir }).await? {
+        let entries = match sandbox.list(Place { root: dir, path: dir }).await {
+            // A provider without empty directories creates it with its first file.
+            Err(error) if error.code == Code::NotFound => Vec::new(),
+            entries => entries?,
+        };
+        for entry in entries {
             let path = format!("{dir}/{}", entry.name);
             sandbox.remove(Place { root: dir, path: &path }).await?;
         }

@@ -67,7 +67,8 @@ fn two_images() -> Worker {
         worker.project.write(format!("src/{module}.rs"), cases.replace("koze_core", "koze"));
     }
     let manifest = worker.project.read("Cargo.toml");
-    let with_futures = manifest.replace("[dependencies]\n", "[dependencies]\nfutures-util = \"0.3\"\n");
+    let with_futures =
+        manifest.replace("[dependencies]\n", "[dependencies]\nbase64 = \"0.22\"\nfutures-util = \"0.3\"\n");
     assert_ne!(manifest, with_futures, "there is a table of dependencies");
     worker.project.write("Cargo.toml", with_futures);
     let lib = worker.project.read("src/lib.rs");

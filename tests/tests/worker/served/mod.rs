@@ -9,6 +9,7 @@ mod keys;
 mod ports;
 mod protocol;
 mod sessions;
+mod snapshots;
 mod store;
 mod trees;
 

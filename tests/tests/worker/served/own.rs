@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
+use futures_util::{TryStreamExt as _, stream};
+use koze::provider::{Profile, Size};
+use koze::tool::Family;
+use koze::workspace::{SnapshotConfig, SnapshotId, WorkspaceConfig};
 use koze::{Provider, Sandbox, SandboxClass, SessionId, Stub};
 use worker::{Delay, Request, Response, Result};
 
@@ -23,6 +29,7 @@ async fn told(what: &str, request: &mut Request, env: &Env) -> Result<Response> 
     let told = match what {
         "store" => store(env, value("session")).await,
         "operations" => operations(env, value("session")).await,
+        "snapshot" => snapshots(env, value("session"), value("action"), value("with"), &body).await,
         "hibernated" => hibernated(env, value("session")).await,
         _ if value("class") == "python" => {
             by_key(&env.python_sandbox().get(value("key"))?, what, value("path"), body).await
@@ -50,6 +57,52 @@ async fn operations(env: &Env, session: &str) -> koze::Result<String> {
     let session = env.session(SessionId::new("default", session)?);
     let sandbox = session.sandbox("default").await?;
     crate::operations::check(&sandbox).await.map(|cases| format!("{cases} cases"))
+}
+
+/// Uses the snapshots of a workspace whose archives are in R2. Files are sent and returned as base64.
+async fn snapshots(env: &Env, name: &str, action: &str, with: &str, body: &str) -> koze::Result<String> {
+    let id = SessionId::new("default", name)?;
+    let snapshot = SnapshotConfig { bucket: Some("BLOBS".into()), ..SnapshotConfig::default() };
+    let workspace = WorkspaceConfig { snapshot: Some(snapshot), ..WorkspaceConfig::new("box") };
+    let profile = Profile {
+        tools: vec![Family::Workspace],
+        workspace: Some(workspace),
+        ..Profile::new("shell", "an image", Size { memory_mib: 256, disk_mb: 2000 })
+    };
+    let provider = env.session(id.clone()).provider().clone();
+    let session = koze::Session::new(provider, id, koze::Profiles::new(vec![profile], "shell")?);
+    let workspaces = session.workspaces();
+    let workspace = match with {
+        "" => workspaces.get("box").await?,
+        restored if restored.starts_with("box-") => workspaces.restored("box", restored).await?,
+        _ => workspaces.get("box").await?,
+    };
+    let (fs, snapshots) = (workspace.fs()?, workspace.snapshot()?);
+    let id = || SnapshotId::new(with);
+    match action {
+        "write" => fs.write(body, b"content".to_vec()).await.map(|size| size.to_string()),
+        "read" => {
+            let bytes = fs.read(body).await?;
+            Ok(format!("{} {}", bytes.len(), bytes.iter().fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(*byte)))))
+        }
+        "create" => Ok(snapshots.create().await?.id.to_string()),
+        "list" => {
+            let ids = snapshots.list().await?.into_iter().map(|snapshot| snapshot.id.to_string());
+            Ok(ids.collect::<Vec<_>>().join(" "))
+        }
+        "restore" => Ok(snapshots.restore(&id()?, None).await?.workspace.to_string()),
+        "remove" => Ok(snapshots.remove(&id()?).await?.to_string()),
+        "export" => {
+            let pieces: Vec<Vec<u8>> = snapshots.export(&id()?).await?.try_collect().await?;
+            Ok(BASE64.encode(pieces.concat()))
+        }
+        "import" => {
+            let file = BASE64.decode(body).map_err(|_| koze::Error::new(koze::Code::InvalidInput, "no base64"))?;
+            let pieces: Vec<_> = file.chunks(1 << 20).map(|piece| Ok(piece.to_vec())).collect();
+            Ok(snapshots.import(Box::pin(stream::iter(pieces))).await?.id.to_string())
+        }
+        other => Ok(format!("there is no `{other}`")),
+    }
 }
 
 /// Lists the sleeping sandboxes of a session, each with its image and whether it was last used today.
