@@ -66,7 +66,7 @@ async fn with_shell<S: Sandbox>(
     Err(last.expect("there is at least one shell"))
 }
 
-/// Starts a command in the same way as a process.
+/// Starts a command in the same way as a process, which the caller must attend.
 pub(crate) async fn start<S: Sandbox>(
     sandbox: &S,
     command: &str,
@@ -84,7 +84,9 @@ async fn start_shell<S: Sandbox>(
 ) -> Result<S::Process> {
     let mut last = None;
     for argv in shells(command, arguments) {
-        match sandbox.start(Program::new(argv, working_dir)).await {
+        // Its caller attends it: see `shell::stream` of workspaces.
+        let program = Program { attended: true, ..Program::new(argv, working_dir) };
+        match sandbox.start(program).await {
             Err(error) if error.code == Code::NotFound => last = Some(error),
             started => return started,
         }

@@ -20,6 +20,13 @@ pub struct Start {
     pub buffer: u32,
     /// Whether the oldest output goes when there is more. Otherwise the program waits until it was read.
     pub drop_oldest: bool,
+    /// A text of at most 64 bytes that the list of processes returns, or `null`.
+    #[serde(default)]
+    pub label: Option<String>,
+    /// The time within which a call with an `abandonedSignal` must arrive for the process, or it is killed: its caller
+    /// may be gone before it learns the ID. `null` for none.
+    #[serde(default)]
+    pub attend_within_ms: Option<u32>,
 }
 
 /// The size of a terminal.
@@ -60,6 +67,9 @@ pub struct ProcessInfo {
     pub terminal: bool,
     /// Its exit code, 128 + n after the signal n; `null` while it runs.
     pub exit: Option<i32>,
+    /// As in `Start`.
+    #[serde(default)]
+    pub label: Option<String>,
 }
 
 /// The processes of a sandbox.
@@ -86,6 +96,10 @@ pub struct ReadProcess {
     pub wait_ms: u32,
     /// As in `Exec`.
     pub call: Option<String>,
+    /// The number of the signal that the process gets if the caller stops waiting, or is gone, before there is an answer;
+    /// `null` for none. Signals are as in `SignalProcess`.
+    #[serde(default)]
+    pub abandoned_signal: Option<u8>,
 }
 
 /// What a process has written.
@@ -186,6 +200,9 @@ pub struct WaitProcess {
     pub timeout_ms: u32,
     /// As in `Exec`.
     pub call: Option<String>,
+    /// As in `ReadProcess`.
+    #[serde(default)]
+    pub abandoned_signal: Option<u8>,
 }
 
 /// How a process has ended.

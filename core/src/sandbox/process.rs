@@ -59,29 +59,59 @@ pub trait Process: Clone + MaybeSend + MaybeSync + 'static {
     fn wait(&self, timeout: Duration) -> impl Future<Output = Result<Option<Exit>>> + MaybeSend;
 
     /// Waits until it has ended. Kills it, as [`Signal::Kill`] does, if the timeout expires, or if the caller stops waiting
-    /// earlier. Returns `None` after a timeout.
+    /// earlier or is gone. Returns `None` after a timeout.
     fn supervise(&self, timeout: Duration) -> impl Future<Output = Result<Option<Exit>>> + MaybeSend {
         async move {
-            let mut kill = KillOnDrop(Some(self.clone()));
+            let kill = SignalOnDrop::new(self, Signal::Kill);
             let exit = self.wait(timeout).await?;
-            kill.0 = None;
+            kill.release();
             if exit.is_none() {
                 self.signal(Signal::Kill).await?;
             }
             Ok(exit)
         }
     }
+
+    /// Reads as [`read`](Self::read) does. Sends a signal to the process if the caller stops waiting or is gone before there is
+    /// an answer, or if reading fails.
+    fn read_attending(
+        &self,
+        cursor: u64,
+        limit: usize,
+        wait: Duration,
+        abandoned: Signal,
+    ) -> impl Future<Output = Result<ProcessOutput>> + MaybeSend {
+        async move {
+            let signal = SignalOnDrop::new(self, abandoned);
+            let output = self.read(cursor, limit, wait).await?;
+            signal.release();
+            Ok(output)
+        }
+    }
 }
 
-/// Kills a process when it is dropped.
-struct KillOnDrop<P: Process>(Option<P>);
+/// Sends a signal to a process when it is dropped.
+#[doc(hidden)]
+pub struct SignalOnDrop<P: Process>(Option<(P, Signal)>);
 
-impl<P: Process> Drop for KillOnDrop<P> {
+impl<P: Process> SignalOnDrop<P> {
+    /// Begins to watch over a process.
+    pub fn new(process: &P, signal: Signal) -> Self {
+        SignalOnDrop(Some((process.clone(), signal)))
+    }
+
+    /// Drops it without a signal.
+    pub fn release(mut self) {
+        self.0 = None;
+    }
+}
+
+impl<P: Process> Drop for SignalOnDrop<P> {
     fn drop(&mut self) {
-        if let Some(process) = self.0.take() {
+        if let Some((process, signal)) = self.0.take() {
             detach(async move {
                 // A process that cannot be reached has ended with its sandbox.
-                let _ = process.signal(Signal::Kill).await;
+                let _ = process.signal(signal).await;
             });
         }
     }
@@ -139,7 +169,15 @@ pub struct Program {
     pub buffer: usize,
     /// What happens when the buffer is full.
     pub overflow: Overflow,
+    /// A text of at most [`MAX_LABEL`] bytes, which the list of processes returns.
+    pub label: Option<String>,
+    /// Whether its starter attends it at once, with [`Process::supervise`] or [`Process::read_attending`]. On a provider whose
+    /// caller can be gone before it learns the ID, the process is killed if it does not.
+    pub attended: bool,
 }
+
+/// The maximum length of a label, in bytes.
+pub const MAX_LABEL: usize = 64;
 
 impl Program {
     /// Creates a program with pipes, and with a buffer of 256 KiB that blocks the program when it is full.
@@ -151,17 +189,23 @@ impl Program {
             stdio: Stdio::Pipes,
             buffer: 256 << 10,
             overflow: Overflow::Block,
+            label: None,
+            attended: false,
         }
     }
 
     /// Validates the sizes.
     ///
     /// # Errors
-    /// [`Code::InvalidInput`] if the buffer or the terminal is too small or too large.
+    /// [`Code::InvalidInput`] if the buffer or the terminal is too small or too large, or if the label is too long.
     pub fn check(&self) -> Result<()> {
         if !BUFFER.contains(&self.buffer) {
             let (least, most) = (BUFFER.start(), BUFFER.end());
             let message = format!("a process's buffer must have {least} to {most} bytes");
+            return Err(Error::new(Code::InvalidInput, message));
+        }
+        if self.label.as_ref().is_some_and(|label| label.len() > MAX_LABEL) {
+            let message = format!("a process's label must have at most {MAX_LABEL} bytes");
             return Err(Error::new(Code::InvalidInput, message));
         }
         match self.stdio {
@@ -257,6 +301,8 @@ pub struct ProcessInfo {
     pub terminal: bool,
     /// How it ended, if it has ended.
     pub exit: Option<Exit>,
+    /// The label that its program was started with.
+    pub label: Option<String>,
 }
 
 /// A signal.
@@ -342,6 +388,11 @@ mod tests {
             assert_eq!(program.check().is_ok(), good, "{buffer}");
         }
         program.buffer = 4096;
+        for (length, good) in [(MAX_LABEL, true), (MAX_LABEL + 1, false)] {
+            program.label = Some("a".repeat(length));
+            assert_eq!(program.check().is_ok(), good, "{length}");
+        }
+        program.label = None;
         for (rows, columns) in [(0, 80), (24, 0)] {
             program.stdio = Stdio::Terminal { rows, columns };
             assert_eq!(program.check().unwrap_err().code, Code::InvalidInput);

@@ -214,7 +214,13 @@ pub struct Start {
     pub buffer: u64,
     /// Whether the oldest go when there are more. Otherwise the program waits.
     pub drop_oldest: bool,
+    /// A text that [`ProcessInfo`] returns, of at most [`MAX_LABEL`] bytes.
+    #[serde(default)]
+    pub label: Option<String>,
 }
+
+/// The maximum length of the label of a process, in bytes.
+pub const MAX_LABEL: usize = 64;
 
 /// The size of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -243,6 +249,9 @@ pub struct ReadProcess {
     pub limit: u64,
     /// How long to wait for something, in milliseconds.
     pub wait_ms: u64,
+    /// The signal that the process gets if the call is canceled, or the connection ends, before the answer.
+    #[serde(default)]
+    pub abandoned: Option<i32>,
 }
 
 /// What to write to a process.
@@ -281,6 +290,9 @@ pub struct WaitProcess {
     pub id: String,
     /// In milliseconds.
     pub timeout_ms: u64,
+    /// As in [`ReadProcess`].
+    #[serde(default)]
+    pub abandoned: Option<i32>,
 }
 
 /// The answer to a call.
@@ -377,6 +389,8 @@ pub struct ProcessInfo {
     pub terminal: bool,
     /// Its exit code, where it has ended.
     pub exit: Option<i32>,
+    /// As in [`Start`].
+    pub label: Option<String>,
 }
 
 #[cfg(test)]

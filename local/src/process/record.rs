@@ -20,6 +20,7 @@ pub(super) const STDERR: u8 = 2;
 pub(super) struct Record {
     pub(super) id: ProcessId,
     program: String,
+    label: Option<String>,
     /// The call number with which the guest reports its end.
     pub(super) ends: u64,
     buffer: usize,
@@ -63,7 +64,7 @@ pub(super) enum Fate {
 impl Record {
     pub(super) fn new(
         id: ProcessId,
-        program: String,
+        (program, label): (String, Option<String>),
         ends: u64,
         terminal: Option<Arc<OwnedFd>>,
         (buffer, drop_oldest): (usize, bool),
@@ -84,6 +85,7 @@ impl Record {
         Record {
             id,
             program,
+            label,
             ends,
             buffer,
             has_terminal,
@@ -104,6 +106,7 @@ impl Record {
             program: self.program.clone(),
             terminal: self.has_terminal,
             exit: self.exit(),
+            label: self.label.clone(),
         }
     }
 

@@ -62,7 +62,15 @@ pub(super) async fn start(
     }
     let id = ProcessId::random();
     let drop_oldest = program.overflow == Overflow::DropOldest;
-    let record = Record::new(id, name, ends, terminal, (program.buffer, drop_oldest), input, sources.len());
+    let record = Record::new(
+        id,
+        (name, program.label),
+        ends,
+        terminal,
+        (program.buffer, drop_oldest),
+        input,
+        sources.len(),
+    );
     let record = Arc::new(record);
     processes.roster().insert(record.id.to_string(), Arc::clone(&record));
     let engine = engine()?;

@@ -514,7 +514,11 @@ terminal: boolean,
 /**
  * Its exit code, 128 + n after the signal n; `null` while it runs.
  */
-exit: number | null, };
+exit: number | null, 
+/**
+ * As in `Start`.
+ */
+label: string | null, };
 
 /**
  * What a process has written.
@@ -623,7 +627,12 @@ waitMs: number,
 /**
  * As in `Exec`.
  */
-call: string | null, };
+call: string | null, 
+/**
+ * The number of the signal that the process gets if the caller stops waiting, or is gone, before there is an answer;
+ * `null` for none. Signals are as in `SignalProcess`.
+ */
+abandonedSignal: number | null, };
 
 /**
  * The error code.
@@ -730,7 +739,16 @@ buffer: number,
 /**
  * Whether the oldest output goes when there is more. Otherwise the program waits until it was read.
  */
-dropOldest: boolean, };
+dropOldest: boolean, 
+/**
+ * A text of at most 64 bytes that the list of processes returns, or `null`.
+ */
+label: string | null, 
+/**
+ * The time within which a call with an `abandonedSignal` must arrive for the process, or it is killed: its caller
+ * may be gone before it learns the ID. `null` for none.
+ */
+attendWithinMs: number | null, };
 
 /**
  * A process that was started.
@@ -848,7 +866,11 @@ timeoutMs: number,
 /**
  * As in `Exec`.
  */
-call: string | null, };
+call: string | null, 
+/**
+ * As in `ReadProcess`.
+ */
+abandonedSignal: number | null, };
 
 /**
  * The content to write to a file.

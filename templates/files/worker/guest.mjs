@@ -104,6 +104,7 @@ export class Refused extends Error {
  * @property {Sink} [to]
  * @property {[number, number]} [most]
  * @property {AbortSignal} [signal]
+ * @property {() => void} [sent] called once the guest is sent the request
  */
 
 export class Connection {
@@ -171,7 +172,7 @@ export class Connection {
    * @param {How} how
    * @returns {Promise<Answer>}
    */
-  async call(request, { until, idleMs = Infinity, data, from, to, most = [0, 0], signal }) {
+  async call(request, { until, idleMs = Infinity, data, from, to, most = [0, 0], signal, sent }) {
     const text = encoder.encode(JSON.stringify(request));
     if (text.length > LARGEST_REQUEST) throw new Refused("too_large", "the request is too long");
     await this.#turn(Math.min(until, Date.now() + idleMs));
@@ -190,6 +191,7 @@ export class Connection {
         if (idleMs < Infinity) idle = setInterval(() => Date.now() - call.moved >= idleMs && late(), idleMs / 5);
         to?.begin((bytes) => this.#took(number, call, 1, bytes), (why) => this.#give(number, why));
         this.#send(...parts(number, text));
+        sent?.();
         if (data) this.#pour(number, call, data).then((sent) => this.#end(number, sent));
         if (from) this.#follow(number, call, from);
       });

@@ -5,7 +5,7 @@
 
 import { DurableObject } from "cloudflare:workers";
 import { askedPort, newNonce } from "./calls.mjs";
-import { Canceled, Waiting } from "./waiting.mjs";
+import { Canceled, Unattended, Waiting } from "./waiting.mjs";
 
 /** @import { Cancel, Contract, Done, Edit, Edited, Entries, Exec, Expose, Exposed, Failure, MakeLink, Nothing, Open, Opened, Output } from "./contract" */
 /** @import { Lines, Pack, Packed, Path, Piece, Read, ReadLines, Rename, Reply, SetMode, Stat, State } from "./contract" */
@@ -20,6 +20,9 @@ import { Canceled, Waiting } from "./waiting.mjs";
 
 const GONE = "`koze dev` no longer answers: start it again";
 
+/** The number of the signal that kills a process, and all that came of it. */
+const KILL = 9;
+
 /** The storage key of the open ports and their nonces. */
 const NONCES = "koze:nonces";
 
@@ -32,6 +35,7 @@ export class KozeSandbox extends DurableObject {
   #env;
   #object;
   #waiting = new Waiting();
+  #unattended = new Unattended();
 
   /**
    * @param {DurableObjectState} ctx
@@ -81,8 +85,15 @@ export class KozeSandbox extends DurableObject {
    * @param {Start} input
    * @returns {Promise<Reply<Started>>}
    */
-  kozeStart(input) {
-    return this.#call("kozeStart", input);
+  async kozeStart(input) {
+    /** @type {Reply<Started>} */
+    const reply = await this.#call("kozeStart", input);
+    if (reply.ok && input.attendWithinMs != null) {
+      const { id } = reply.value;
+      const abandon = () => this.#call("kozeSignalProcess", { id, signal: KILL });
+      this.#unattended.expect(id, input.attendWithinMs, abandon);
+    }
+    return reply;
   }
 
   /**
@@ -107,7 +118,9 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<Reply<ProcessOutput>>}
    */
   kozeReadProcess(input, waiting) {
-    const { call } = input;
+    const { id, call, abandonedSignal } = input;
+    // The server sends the signal when its request is canceled.
+    if (abandonedSignal != null) this.#unattended.attend(id);
     return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeReadProcess", input, { signal }));
   }
 
@@ -153,7 +166,8 @@ export class KozeSandbox extends DurableObject {
    * @returns {Promise<Reply<Ended>>}
    */
   kozeWaitProcess(input, waiting) {
-    const { call } = input;
+    const { id, call, abandonedSignal } = input;
+    if (abandonedSignal != null) this.#unattended.attend(id);
     return this.#waiting.during({ call, waiting }, (signal) => this.#call("kozeWaitProcess", input, { signal }));
   }
 

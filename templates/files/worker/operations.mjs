@@ -6,7 +6,7 @@ import { Fault, LARGEST_PIECE, log, notUp, piece } from "./calls.mjs";
 import { checkMode, checkPath, checkPiece, checkProgram, checkTarget } from "./calls.mjs";
 import { Lost, Refused } from "./guest.mjs";
 import { Trees, dropped } from "./trees.mjs";
-import { Canceled, Slots, Waiting } from "./waiting.mjs";
+import { Canceled, Slots, Unattended, Waiting } from "./waiting.mjs";
 
 /** @import * as koze from "./contract.d.ts" */
 /** @import { Calls } from "./calls.mjs" */
@@ -27,6 +27,9 @@ const LARGEST_PROCESSES = 4 << 20;
 
 /** The maximum size of a directory listing. */
 const LARGEST_LIST = 32 << 20;
+
+/** The number of the signal that kills a process, and all that came of it. */
+const KILL = 9;
 
 const decoder = new TextDecoder();
 
@@ -52,6 +55,8 @@ export class Operations {
 
   #reads = new Slots(READS);
   #writes = new Slots(WRITES);
+
+  #unattended = new Unattended();
 
   /** @param {Calls} calls @param {Ask} ask @param {() => boolean} isRunning whether the container runs */
   constructor(calls, ask, isRunning) {
@@ -82,12 +87,14 @@ export class Operations {
   }
 
   /** @param {koze.Start} input @returns {Promise<koze.Reply<koze.Started>>} */
-  async start({ argv, workingDir, env, terminal, buffer, dropOldest }) {
+  async start({ argv, workingDir, env, terminal, buffer, dropOldest, label = null, attendWithinMs = null }) {
     return this.#calls.opened(async () => {
       checkPath(workingDir);
       checkProgram(argv, env);
-      const { ok } = await this.#ask({ start: { argv, cwd: workingDir, env, terminal, buffer, drop_oldest: dropOldest } });
-      return { id: String(ok.id) };
+      const start = { argv, cwd: workingDir, env, terminal, buffer, drop_oldest: dropOldest, label };
+      const id = String((await this.#ask({ start })).ok.id);
+      if (attendWithinMs !== null) this.#unattended.expect(id, attendWithinMs, () => this.#abandon(id, KILL));
+      return { id };
     });
   }
 
@@ -106,13 +113,17 @@ export class Operations {
   }
 
   /** @param {koze.ReadProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.ProcessOutput>>} */
-  async readProcess({ id, cursor, limit, waitMs, call }, waiting) {
+  async readProcess({ id, cursor, limit, waitMs, call, abandonedSignal = null }, waiting) {
     return this.#process(async () => {
       const most = Math.min(limit, LARGEST_PIECE);
-      const ask = (/** @type {number} */ wait_ms, /** @type {AbortSignal} */ signal) =>
-        this.#ask({ read_process: { id, cursor, limit: most, wait_ms } }, { most: [most, 0], timeoutMs: wait_ms, signal });
       const isOver = (/** @type {Answer} */ { ok }) => ok.next !== cursor || ok.exit !== null;
-      const { ok, out: bytes } = await this.#poll(this.#reads, { call, waiting }, waitMs, ask, isOver);
+      const { ok, out: bytes } = await this.#attend(id, abandonedSignal, (attended) => {
+        const ask = (/** @type {number} */ wait_ms, /** @type {AbortSignal} */ signal) => {
+          const request = { read_process: { id, cursor, limit: most, wait_ms, abandoned: abandonedSignal } };
+          return attended(request, { most: [most, 0], timeoutMs: wait_ms, signal });
+        };
+        return this.#poll(this.#reads, { call, waiting }, waitMs, ask, isOver);
+      });
       /** @type {koze.Chunk[]} */
       const chunks = ok.chunks.map((/** @type {[number, number]} */ [stream, length]) => ({
         stream: stream === 2 ? "stderr" : "stdout",
@@ -158,12 +169,14 @@ export class Operations {
   }
 
   /** @param {koze.WaitProcess} input @param {() => PromiseLike<unknown>} [waiting] @returns {Promise<koze.Reply<koze.Ended>>} */
-  async waitProcess({ id, timeoutMs, call }, waiting) {
+  async waitProcess({ id, timeoutMs, call, abandonedSignal = null }, waiting) {
     return this.#process(async () => {
-      const ask = (/** @type {number} */ timeout_ms, /** @type {AbortSignal} */ signal) =>
-        this.#ask({ wait_process: { id, timeout_ms } }, { timeoutMs: timeout_ms, signal });
       const isOver = (/** @type {Answer} */ { ok }) => ok.exit !== null;
-      const { ok } = await this.#poll(this.#reads, { call, waiting }, timeoutMs, ask, isOver);
+      const { ok } = await this.#attend(id, abandonedSignal, (attended) => {
+        const ask = (/** @type {number} */ timeout_ms, /** @type {AbortSignal} */ signal) =>
+          attended({ wait_process: { id, timeout_ms, abandoned: abandonedSignal } }, { timeoutMs: timeout_ms, signal });
+        return this.#poll(this.#reads, { call, waiting }, timeoutMs, ask, isOver);
+      });
       return { exit: exit(ok.exit) };
     });
   }
@@ -279,6 +292,38 @@ export class Operations {
   }
 
   /**
+   * Runs a call about a process, which gets a signal if the caller is gone before there is an answer. The guest sends it if
+   * the call or the connection ends early. Before the guest has the call, this does.
+   *
+   * @template T
+   * @param {string} id
+   * @param {number | null} signal `null` for none
+   * @param {(ask: Ask) => Promise<T>} work
+   * @returns {Promise<T>}
+   */
+  async #attend(id, signal, work) {
+    if (signal === null) return work(this.#ask);
+    this.#unattended.attend(id);
+    let isAsked = false;
+    try {
+      return await work(async (request, how) => {
+        const answer = await this.#ask(request, { ...how, sent: () => (isAsked = true) });
+        isAsked = false;
+        return answer;
+      });
+    } catch (error) {
+      if (error instanceof Canceled && !isAsked) await this.#abandon(id, signal);
+      throw error;
+    }
+  }
+
+  /** Sends a signal to a process that nobody waits for. @param {string} id @param {number} signal */
+  async #abandon(id, signal) {
+    // One that is not there any more has ended.
+    if (this.#isRunning()) await this.#ask({ signal_process: { id, signal } }).catch(log);
+  }
+
+  /**
    * Runs a call that may wait, for as long as its caller waits. If too many wait already, it waits for its turn, and then
    * for the rest of its time. A call with `isOver` can be repeated: meanwhile, it is made without waiting.
    *
@@ -378,8 +423,9 @@ function edited({ done, not_found: notFound, ambiguous }) {
 }
 
 /** @param {any} process @returns {koze.ProcessInfo} */
-function info({ id, program, terminal, exit: code }) {
-  return { id: String(id), program: String(program), terminal: terminal === true, exit: exit(code) };
+function info({ id, program, terminal, exit: code, label }) {
+  const [name, text] = [String(program), typeof label === "string" ? label : null];
+  return { id: String(id), program: name, terminal: terminal === true, exit: exit(code), label: text };
 }
 
 /** Validates an exit code from the guest, or its absence. @param {unknown} said */

@@ -64,6 +64,27 @@ export class Waiting {
   }
 }
 
+/** Processes that a call must attend soon, because their caller may be gone before it learns their IDs. */
+export class Unattended {
+  /** @type {Map<string, number>} */
+  #timers = new Map();
+
+  /** Abandons a process after a time, unless it is attended. @param {string} id @param {number} ms @param {() => void} abandon */
+  expect(id, ms, abandon) {
+    const late = () => {
+      this.#timers.delete(id);
+      abandon();
+    };
+    this.#timers.set(id, setTimeout(late, ms));
+  }
+
+  /** @param {string} id */
+  attend(id) {
+    clearTimeout(this.#timers.get(id) ?? null);
+    this.#timers.delete(id);
+  }
+}
+
 /** A limited number of slots for calls that wait. */
 export class Slots {
   #free;

@@ -17,6 +17,7 @@ use crate::roster::Member;
 #[derive(Debug)]
 pub(super) struct Entry {
     program: String,
+    label: Option<String>,
     pub(super) terminal: bool,
     buffer: usize,
     pub(super) running: Arc<Running>,
@@ -55,7 +56,7 @@ impl Source {
 
 impl Entry {
     pub(super) fn new(
-        program: String,
+        (program, label): (String, Option<String>),
         terminal: bool,
         (buffer, drop_oldest): (usize, bool),
         running: Arc<Running>,
@@ -65,7 +66,8 @@ impl Entry {
         let recording = Recording::new(buffer, drop_oldest);
         let (exit, settled, waiting) = (None, None, Vec::new());
         let state = State { recording, sources, exit, settled, forgotten: false, waiting };
-        Entry { program, terminal, buffer, running, state: Mutex::new(state), input: Mutex::new(Some(input)) }
+        let (state, input) = (Mutex::new(state), Mutex::new(Some(input)));
+        Entry { program, label, terminal, buffer, running, state, input }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -73,8 +75,8 @@ impl Entry {
     }
 
     pub(super) fn info(&self, id: &str) -> ProcessInfo {
-        let (program, terminal) = (self.program.clone(), self.terminal);
-        ProcessInfo { id: id.to_owned(), program, terminal, exit: self.exit() }
+        let (program, label, terminal) = (self.program.clone(), self.label.clone(), self.terminal);
+        ProcessInfo { id: id.to_owned(), program, terminal, exit: self.exit(), label }
     }
 
     pub(super) fn exit(&self) -> Option<i32> {

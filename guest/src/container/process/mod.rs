@@ -19,7 +19,7 @@ use super::budget::Held;
 use super::call::{Call, End};
 use super::frame::PIECE;
 use super::request::{
-    Done, ProcessInfo, ReadProcess, ResizeProcess, SignalProcess, Start, WaitProcess, WriteProcess,
+    Done, MAX_LABEL, ProcessInfo, ReadProcess, ResizeProcess, SignalProcess, Start, WaitProcess, WriteProcess,
 };
 use super::wakeup::Wakeup;
 use crate::message::{Code, Fault};
@@ -51,10 +51,13 @@ impl Processes {
 
     /// Starts one.
     pub(super) fn start(&self, guest: &Guest, what: Start, held: Held) -> Result<Done, Fault> {
-        let Start { argv, cwd, env, terminal, buffer, drop_oldest } = what;
+        let Start { argv, cwd, env, terminal, buffer, drop_oldest, label } = what;
         let buffer = usize::try_from(buffer).unwrap_or(usize::MAX);
         if !crate::roster::BUFFER.contains(&buffer) {
             return Err(Fault::new(Code::InvalidInput, "the buffer of a process is too small or too large"));
+        }
+        if label.as_ref().is_some_and(|label| label.len() > MAX_LABEL) {
+            return Err(Fault::new(Code::InvalidInput, "the label of a process is too long"));
         }
         if let Some(size) = &terminal {
             check_size(size.rows, size.columns)?;
@@ -79,7 +82,8 @@ impl Processes {
         drop(held);
         let program = argv.into_iter().next().unwrap_or_default();
         let id = id().map_err(no_stream)?;
-        let entry = Entry::new(program, terminal.is_some(), (buffer, drop_oldest), running, sources, input);
+        let entry =
+            Entry::new((program, label), terminal.is_some(), (buffer, drop_oldest), running, sources, input);
         roster.insert(id.clone(), Arc::new(entry));
         drop(roster);
         self.pump.wakeup().notify();
@@ -101,7 +105,13 @@ impl Processes {
     }
 
     /// Sends output from a cursor on, on stream 1, once there is some.
-    pub(super) fn read(&self, call: &Call, what: &ReadProcess) -> Result<Done, End> {
+    pub(super) fn read(&self, guest: &Guest, call: &Call, what: &ReadProcess) -> Result<Done, End> {
+        let done = self.read_once(call, what);
+        self.abandon(guest, &done, &what.id, what.abandoned);
+        done
+    }
+
+    fn read_once(&self, call: &Call, what: &ReadProcess) -> Result<Done, End> {
         let limit = usize::try_from(what.limit).unwrap_or(usize::MAX).min(*crate::roster::BUFFER.end());
         if limit == 0 {
             return Err(Fault::new(Code::InvalidInput, "a read must have a limit of at least 1 byte").into());
@@ -125,13 +135,23 @@ impl Processes {
     }
 
     /// Waits until one has ended.
-    pub(super) fn wait(&self, call: &Call, what: &WaitProcess) -> Result<Done, End> {
+    pub(super) fn wait(&self, guest: &Guest, call: &Call, what: &WaitProcess) -> Result<Done, End> {
         let entry = self.get(&what.id)?;
         let exit = wait(call, &entry, what.timeout_ms, |late| {
             let exit = entry.exit();
             Ok((late || exit.is_some()).then_some(exit))
-        })?;
-        Ok(Done::Exit { exit })
+        });
+        let done = exit.map(|exit| Done::Exit { exit });
+        self.abandon(guest, &done, &what.id, what.abandoned);
+        done
+    }
+
+    /// Sends a signal to a process if nobody waits for the answer of a call any more.
+    fn abandon(&self, guest: &Guest, done: &Result<Done, End>, id: &str, signal: Option<i32>) {
+        if let (Err(End::Stopped), Some(signal)) = (done, signal) {
+            // One that is not there any more needs none.
+            let _ = self.signal(guest, &SignalProcess { id: id.to_owned(), signal });
+        }
     }
 
     /// Writes what comes on stream 0, for as long as the time lasts.

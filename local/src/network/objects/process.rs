@@ -7,7 +7,9 @@ use koze_core::contract::{
     ReadProcess, ResizeProcess, SignalProcess, Start, Started, Taken, WaitProcess, WriteProcess,
 };
 use koze_core::sandbox::Sandbox;
-use koze_core::sandbox::process::{self, Overflow, Process, ProcessId, Program, Signal, Stdio, Stream};
+use koze_core::sandbox::process::{
+    self, Overflow, Process, ProcessId, Program, Signal, SignalOnDrop, Stdio, Stream,
+};
 use serde_bytes::ByteBuf;
 
 use super::super::super::{LocalProcess, LocalSandbox};
@@ -44,17 +46,19 @@ pub(super) async fn call(
         "kozeSignalProcess" => {
             let SignalProcess { id, signal } = read(input)?;
             let process = find(sandbox, id).await?;
-            let unknown = || invalid(format!("there is no signal {signal}"));
-            done(process.signal(Signal::from_number(signal).ok_or_else(unknown)?).await)
+            done(process.signal(known_signal(signal)?).await)
         }
         "kozeResizeProcess" => {
             let ResizeProcess { id, rows, columns } = read(input)?;
             done(find(sandbox, id).await?.resize(rows, columns).await)
         }
         _ => {
-            let WaitProcess { id, timeout_ms, .. } = read(input)?;
-            let exit = find(sandbox, id).await?.wait(time(timeout_ms)).await.map_err(failure)?;
-            answer(&Ended { exit: exit.map(|exit| exit.code) })
+            let WaitProcess { id, timeout_ms, abandoned_signal, .. } = read(input)?;
+            let process = find(sandbox, id).await?;
+            let signal = abandoned(&process, abandoned_signal)?;
+            let exit = process.wait(time(timeout_ms)).await;
+            release(signal);
+            answer(&Ended { exit: exit.map_err(failure)?.map(|exit| exit.code) })
         }
     }
 }
@@ -71,6 +75,8 @@ async fn start(sandbox: &LocalSandbox, input: Start) -> Result<Answer, Failure> 
         stdio,
         buffer: input.buffer as usize,
         overflow: if input.drop_oldest { Overflow::DropOldest } else { Overflow::Block },
+        label: input.label,
+        attended: input.attend_within_ms.is_some(),
     };
     let process = sandbox.start(program).await.map_err(failure)?;
     answer(&Started { id: process.id().to_string() })
@@ -79,7 +85,10 @@ async fn start(sandbox: &LocalSandbox, input: Start) -> Result<Answer, Failure> 
 async fn read_process(sandbox: &LocalSandbox, input: ReadProcess) -> Result<Answer, Failure> {
     let process = find(sandbox, input.id).await?;
     let limit = input.limit.min(LARGEST_PIECE) as usize;
-    let output = process.read(input.cursor, limit, time(input.wait_ms)).await.map_err(failure)?;
+    let signal = abandoned(&process, input.abandoned_signal)?;
+    let output = process.read(input.cursor, limit, time(input.wait_ms)).await;
+    release(signal);
+    let output = output.map_err(failure)?;
     let chunk = |chunk: &process::Chunk| Chunk {
         stream: match chunk.stream {
             Stream::Stdout => OutputStream::Stdout,
@@ -110,6 +119,25 @@ async fn write(sandbox: &LocalSandbox, input: WriteProcess, bytes: &[u8]) -> Res
     answer(&Taken { taken: taken as u64 })
 }
 
+/// Returns what sends the signal if the request is canceled, as it is when its caller is gone.
+fn abandoned(
+    process: &LocalProcess,
+    signal: Option<u8>,
+) -> Result<Option<SignalOnDrop<LocalProcess>>, Failure> {
+    signal.map(|number| Ok(SignalOnDrop::new(process, known_signal(number)?))).transpose()
+}
+
+/// Sends no signal: there is an answer.
+fn release(signal: Option<SignalOnDrop<LocalProcess>>) {
+    if let Some(signal) = signal {
+        signal.release();
+    }
+}
+
+fn known_signal(number: u8) -> Result<Signal, Failure> {
+    Signal::from_number(number).ok_or_else(|| invalid(format!("there is no signal {number}")))
+}
+
 async fn find(sandbox: &LocalSandbox, id: String) -> Result<LocalProcess, Failure> {
     let Ok(id) = ProcessId::new(id) else { return Err(not_found()) };
     sandbox.process(&id).await.map_err(failure)?.ok_or_else(not_found)
@@ -117,7 +145,8 @@ async fn find(sandbox: &LocalSandbox, id: String) -> Result<LocalProcess, Failur
 
 fn info(info: process::ProcessInfo) -> ProcessInfo {
     let exit = info.exit.map(|exit| exit.code);
-    ProcessInfo { id: info.id.to_string(), program: info.program, terminal: info.terminal, exit }
+    let process::ProcessInfo { id, program, terminal, label, .. } = info;
+    ProcessInfo { id: id.to_string(), program, terminal, exit, label }
 }
 
 fn time(ms: u32) -> Duration {

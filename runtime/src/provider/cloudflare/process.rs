@@ -17,6 +17,8 @@ use koze_core::time::{Start, millis};
 
 /// How long one call waits. A longer wait is several calls.
 const TURN: Duration = Duration::from_secs(25);
+/// Within this time, a process that its starter attends must be attended.
+const ATTEND_MS: u32 = 30_000;
 /// The largest number that JavaScript has exactly.
 const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
@@ -41,6 +43,8 @@ pub(super) async fn start(sandbox: &CloudflareSandbox, program: Program) -> Resu
         terminal,
         buffer: u32::try_from(program.buffer).unwrap_or(u32::MAX),
         drop_oldest: program.overflow == Overflow::DropOldest,
+        label: program.label,
+        attend_within_ms: program.attended.then_some(ATTEND_MS),
     };
     let started = sandbox.ask(async |object: &Object| object.start(&input, WITHIN).await).await?;
     Ok(CloudflareProcess { sandbox: sandbox.clone(), id: id("kozeStart", started.id)? })
@@ -65,8 +69,9 @@ pub(super) async fn list(sandbox: &CloudflareSandbox) -> Result<Vec<ProcessInfo>
         all => all?.processes,
     };
     let info = |info: contract::ProcessInfo| {
-        let (program, terminal) = (info.program, info.terminal);
-        Ok(ProcessInfo { id: id("kozeProcesses", info.id)?, program, terminal, exit: exit(info.exit) })
+        let (program, terminal, label) = (info.program, info.terminal, info.label);
+        let (id, exit) = (id("kozeProcesses", info.id)?, exit(info.exit));
+        Ok(ProcessInfo { id, program, terminal, exit, label })
     };
     all.into_iter().map(info).collect()
 }
@@ -103,7 +108,13 @@ impl CloudflareProcess {
         }
     }
 
-    async fn read_some(&self, cursor: u64, limit: usize, wait: Duration) -> Result<ProcessOutput> {
+    async fn read_some(
+        &self,
+        cursor: u64,
+        limit: usize,
+        wait: Duration,
+        abandoned: Option<Signal>,
+    ) -> Result<ProcessOutput> {
         if limit == 0 {
             return Err(Error::new(Code::InvalidInput, "a read must have a limit of at least 1 byte"));
         }
@@ -113,7 +124,8 @@ impl CloudflareProcess {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(LARGEST_PIECE);
         let read = async |object: &Object, waiting: &Waiting, wait_ms: u32| {
             let (id, call) = (self.id.to_string(), self.sandbox.call_name());
-            let input = contract::ReadProcess { id, cursor, limit, wait_ms, call };
+            let abandoned_signal = abandoned.map(Signal::number);
+            let input = contract::ReadProcess { id, cursor, limit, wait_ms, call, abandoned_signal };
             object.read_process(&input, waiting.function(), within(wait_ms)).await
         };
         self.wait_for(wait, read, |output: contract::ProcessOutput, last| {
@@ -126,13 +138,29 @@ impl CloudflareProcess {
     async fn wait_some(&self, timeout: Duration) -> Result<Option<Exit>> {
         let wait = async |object: &Object, waiting: &Waiting, timeout_ms: u32| {
             let (id, call) = (self.id.to_string(), self.sandbox.call_name());
-            let input = contract::WaitProcess { id, timeout_ms, call };
+            let input = contract::WaitProcess { id, timeout_ms, call, abandoned_signal: None };
             object.wait_process(&input, waiting.function(), within(timeout_ms)).await
         };
         self.wait_for(timeout, wait, |ended: contract::Ended, last| {
             (last || ended.exit.is_some()).then(|| Ok(exit(ended.exit)))
         })
         .await
+    }
+
+    /// Waits in one call, so that the process never runs unattended.
+    async fn attend(&self, timeout: Duration, abandoned: Signal) -> Result<Option<Exit>> {
+        let input = contract::WaitProcess {
+            id: self.id.to_string(),
+            timeout_ms: u32::try_from(millis(timeout)).unwrap_or(u32::MAX),
+            call: self.sandbox.call_name(),
+            abandoned_signal: Some(abandoned.number()),
+        };
+        let wait = async |object: &Object| {
+            // Dropped with the call, which abandons the process.
+            let waiting = Waiting::new();
+            object.wait_process(&input, waiting.function(), within(input.timeout_ms)).await
+        };
+        Ok(exit(self.ask(wait).await?.exit))
     }
 
     async fn write_some(&self, bytes: Vec<u8>, wait: Duration) -> Result<usize> {
@@ -177,7 +205,17 @@ impl Process for CloudflareProcess {
     }
 
     async fn read(&self, cursor: u64, limit: usize, wait: Duration) -> Result<ProcessOutput> {
-        SendFuture::new(self.read_some(cursor, limit, wait)).await
+        SendFuture::new(self.read_some(cursor, limit, wait, None)).await
+    }
+
+    async fn read_attending(
+        &self,
+        cursor: u64,
+        limit: usize,
+        wait: Duration,
+        abandoned: Signal,
+    ) -> Result<ProcessOutput> {
+        SendFuture::new(self.read_some(cursor, limit, wait, Some(abandoned))).await
     }
 
     async fn signal(&self, signal: Signal) -> Result<()> {
@@ -195,6 +233,15 @@ impl Process for CloudflareProcess {
 
     async fn wait(&self, timeout: Duration) -> Result<Option<Exit>> {
         SendFuture::new(self.wait_some(timeout)).await
+    }
+
+    /// Does not rely on being dropped: the container's side kills the process if this Worker is terminated.
+    async fn supervise(&self, timeout: Duration) -> Result<Option<Exit>> {
+        let exit = SendFuture::new(self.attend(timeout, Signal::Kill)).await?;
+        if exit.is_none() {
+            self.signal(Signal::Kill).await?;
+        }
+        Ok(exit)
     }
 }
 

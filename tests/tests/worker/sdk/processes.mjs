@@ -7,8 +7,8 @@ import { eventually, refused } from "./cases.mjs";
 const BUFFER = 64 << 10;
 
 /** Starts a script in bash, and returns the ID of its process. */
-async function start(s, script, { terminal = null, buffer = BUFFER, dropOldest = false, env = [], argv } = {}) {
-  const input = { argv: argv ?? ["bash", "-c", script], workingDir: "/home/user", env, terminal, buffer, dropOldest };
+async function start(s, script, { terminal = null, buffer = BUFFER, dropOldest = false, env = [], argv, label = null, attendWithinMs = null } = {}) {
+  const input = { argv: argv ?? ["bash", "-c", script], workingDir: "/home/user", env, terminal, buffer, dropOldest, label, attendWithinMs };
   return (await s.call("kozeStart", input)).id;
 }
 
@@ -59,7 +59,7 @@ export const cases = {
       assert.deepEqual([String(stderr), dropped, exit], ["oops\n", 0, 77]);
     }
     const info = await s.call("kozeProcess", { id });
-    assert.deepEqual(info, { id, program: "bash", terminal: false, exit: 77 });
+    assert.deepEqual(info, { id, program: "bash", terminal: false, exit: 77, label: null });
     const { processes } = await s.call("kozeProcesses");
     assert.deepEqual(processes.find((one) => one.id === id), info);
     await refused(read(s, id, 1000), "invalid_input");
@@ -155,6 +155,23 @@ export const cases = {
     await refused(start(s, ":", { terminal: { rows: 0, columns: 1 } }), "invalid_input");
   },
 
+  async "a process has a label"(s) {
+    const label = "a 'label' $(id)\n\u{1f600}";
+    const id = await start(s, ":", { label });
+    assert.equal((await s.call("kozeProcess", { id })).label, label);
+    assert.equal((await s.call("kozeProcesses")).processes.find((one) => one.id === id).label, label);
+    await refused(start(s, ":", { label: "x".repeat(65) }), "invalid_input");
+  },
+
+  async "a process that nobody attends is killed"(s) {
+    const attendWithinMs = 500;
+    const [left, attended] = [await start(s, "exec sleep 1000", { attendWithinMs }), await start(s, "exec sleep 1000", { attendWithinMs })];
+    await s.call("kozeWaitProcess", { id: attended, timeoutMs: 0, call: null, abandonedSignal: 9 });
+    assert.equal(await wait(s, left), 137);
+    assert.equal(await wait(s, attended, 500), null);
+    await signal(s, attended, 9);
+  },
+
   async "a reader that was given up waits no longer"(s) {
     const id = await start(s, "exec cat");
     const polls = Array.from({ length: 3 }, () => read(s, id, 0, { waitMs: 300_000, call: "gone" }));
@@ -171,6 +188,40 @@ export const cases = {
 
 /** Cases that each get their own sandbox, which is not open yet. */
 export const lives = {
+  async "a process whose caller is gone gets a signal"(s) {
+    await s.open(null);
+    const attend = (id, abandonedSignal) => ({
+      kozeWaitProcess: { id, timeoutMs: 60_000, call: null, abandonedSignal },
+      kozeReadProcess: { id, cursor: 3, limit: 100, waitMs: 60_000, call: null, abandonedSignal },
+    });
+    for (const method of ["kozeWaitProcess", "kozeReadProcess"]) {
+      for (const [abandonedSignal, code] of [[9, 137], [2, 130]]) {
+        // It is canceled by name, its client disconnects, and its object is evicted.
+        for (const how of ["cancel", "leave", "abort"]) {
+          const id = await start(s, "echo up; exec sleep 1000");
+          await until(s, id, "up");
+          const input = { ...attend(id, abandonedSignal)[method], call: `attend ${id}` };
+          if (how === "leave") await s.leaveCall(method, input, () => sleep(800));
+          else {
+            const attended = s.call(method, input).catch(() => {});
+            await sleep(300);
+            if (how === "cancel") await s.cancel(input.call);
+            else await s.linger().then(() => s.abort());
+            await attended;
+          }
+          assert.equal(await wait(s, id), code, `${method} ${how}`);
+        }
+      }
+    }
+    // Without the signal it goes on, also after an answer.
+    const id = await start(s, "echo up; exec sleep 1000");
+    assert.equal((await s.call("kozeReadProcess", { ...attend(id, 9).kozeReadProcess, cursor: 0 })).exit, null);
+    assert.equal((await s.call("kozeWaitProcess", { ...attend(id, 9).kozeWaitProcess, timeoutMs: 100 })).exit, null);
+    await s.leaveCall("kozeWaitProcess", attend(id, null).kozeWaitProcess, () => sleep(800));
+    assert.equal(await wait(s, id, 500), null);
+    await signal(s, id, 9);
+  },
+
   async "processes are bounded, and make room for each other"(s) {
     await s.open(null);
     const ids = [];
@@ -200,6 +251,13 @@ export const lives = {
     await until(s, other, "there");
     assert.deepEqual(await write(s, other, Buffer.from("x")), { taken: 1 });
     assert.equal(over, 0, "others had to wait for them");
+    // A caller that waits for its turn, and is gone, also abandons its process.
+    const third = await start(s, "exec sleep 1000");
+    const waits = s.call("kozeWaitProcess", { id: third, timeoutMs: 60_000, call: "third", abandonedSignal: 9 }).catch(() => {});
+    await sleep(1500);
+    await s.cancel("third");
+    await waits;
+    assert.equal(await wait(s, third), 137);
     await write(s, id, Buffer.from("x"));
     for (const { next } of await Promise.all(polls)) assert.equal(next, 1);
     await signal(s, id, 9);
