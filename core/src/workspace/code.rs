@@ -3,6 +3,7 @@
 //! A driver in the language runs the code: a process of the sandbox, which reads requests and writes messages. koze needs
 //! nothing else of an image than the interpreter.
 
+mod context;
 mod exchange;
 mod frames;
 mod known;
@@ -16,10 +17,12 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use serde::{Deserialize, Serialize};
 
+use self::context::ContextId;
 use self::frames::{Frames, Message, Part};
+use self::known::Turn;
 use crate::error::{Code, Error, Result};
 use crate::sandbox::Sandbox;
-use crate::sandbox::process::{Process, ProcessId, Program, Signal, Stream};
+use crate::sandbox::process::{Process, Program, Signal, Stream};
 use crate::time::{Start, millis};
 use crate::trace::within;
 
@@ -182,7 +185,7 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// [`Code::Unsupported`] if the image has no interpreter for it; and the errors of the sandbox.
     pub async fn run(&self, code: &str, language: Language, timeout: Option<Duration>) -> Result<CodeRun> {
         let timeout = limited(timeout)?;
-        let (driver, mut cursor) = self.start(language).await?;
+        let (driver, mut cursor) = self.start(language, None).await?;
         let run = {
             let run = pin!(exchange::run(&driver, &mut cursor, code, timeout));
             // Also kills the driver if the caller is gone.
@@ -203,15 +206,16 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// As [`run`](Self::run); [`Code::Unsupported`] also if the workspace is not declared `stateful`.
     pub async fn create_context(&self, language: Language) -> Result<String> {
         self.stateful()?;
-        let (driver, cursor) = self.start(language).await?;
-        *known::cursor(driver.id()).lock().await = cursor;
-        Ok(driver.id().to_string())
+        let (driver, cursor) = self.start(language, Some(context::LABEL)).await?;
+        *known::turn(driver.id()).await.cursor = cursor;
+        Ok(ContextId::new(driver.id()).to_string())
     }
 
     /// Runs code in a context. Calls of one context run one after the other.
     ///
     /// # Errors
-    /// [`Code::NotFound`] if the context has ended, and as [`create_context`](Self::create_context).
+    /// [`Code::NotFound`] if the context has ended or the ID is not that of a context, with the reason, and as
+    /// [`create_context`](Self::create_context).
     pub async fn run_in_context(
         &self,
         context: &str,
@@ -220,14 +224,13 @@ impl<S: Sandbox> WorkspaceCode<S> {
     ) -> Result<CodeRun> {
         self.stateful()?;
         let timeout = limited(timeout)?;
-        let driver = self.context(context).await?;
-        let cursor = known::cursor(driver.id());
-        let mut cursor = cursor.lock().await;
-        let run = exchange::run(&driver, &mut cursor, code, timeout).await;
-        match run {
+        let id = context.parse()?;
+        let driver = context::find(&self.sandbox, &id).await?;
+        let Turn { mut cursor, pulse } = known::turn(driver.id()).await;
+        match pulse.during(exchange::run(&driver, &mut cursor, code, timeout)).await {
             Err(error) if error.code == Code::NotFound => {
                 known::forget(driver.id());
-                Err(gone())
+                Err(context::lost_during(&self.sandbox, &driver, &id).await)
             }
             run => run,
         }
@@ -236,14 +239,11 @@ impl<S: Sandbox> WorkspaceCode<S> {
     /// Deletes a context, and ends what its code has started.
     ///
     /// # Errors
-    /// [`Code::NotFound`] if the context has ended, and [`Code::Unsupported`] if the workspace is not declared `stateful`.
+    /// [`Code::NotFound`] as for [`run_in_context`](Self::run_in_context), and [`Code::Unsupported`] if the workspace is not declared `stateful`.
     pub async fn delete_context(&self, context: &str) -> Result<()> {
         self.stateful()?;
-        let driver = self.context(context).await?;
+        let driver = context::find(&self.sandbox, &context.parse()?).await?;
         known::forget(driver.id());
-        if driver.wait(Duration::ZERO).await?.is_some() {
-            return Err(gone());
-        }
         driver.signal(Signal::Kill).await?;
         // A later call must not find it.
         driver.wait(START).await.map(drop)
@@ -257,14 +257,8 @@ impl<S: Sandbox> WorkspaceCode<S> {
         Err(Error::new(Code::Unsupported, message))
     }
 
-    /// Finds a context among the processes of this workspace's sandbox.
-    async fn context(&self, context: &str) -> Result<S::Process> {
-        let id = ProcessId::new(context).map_err(|_| gone())?;
-        self.sandbox.process(&id).await?.ok_or_else(gone)
-    }
-
     /// Starts a driver, and waits until it can receive requests. Returns it with the cursor after its first message.
-    async fn start(&self, language: Language) -> Result<(S::Process, u64)> {
+    async fn start(&self, language: Language, label: Option<&str>) -> Result<(S::Process, u64)> {
         if !self.config.languages.contains(&language) {
             let declared: Vec<&str> = self.config.languages.iter().map(|one| one.name()).collect();
             let message =
@@ -274,6 +268,8 @@ impl<S: Sandbox> WorkspaceCode<S> {
         let program = Program {
             env: vec![("MPLBACKEND".into(), "Agg".into()), ("PYTHONIOENCODING".into(), "utf-8".into())],
             buffer: BUFFER,
+            label: label.map(str::to_owned),
+            attended: true,
             ..Program::new(language.argv(), &*self.dir)
         };
         let driver = match within!("start" {}, self.sandbox.start(program)) {
@@ -285,7 +281,8 @@ impl<S: Sandbox> WorkspaceCode<S> {
         let start = Start::now();
         let (mut frames, mut cursor, mut said) = (Frames::default(), 0, Vec::new());
         loop {
-            let read = driver.read(cursor, BUFFER, START.saturating_sub(start.elapsed())).await?;
+            let left = START.saturating_sub(start.elapsed());
+            let read = driver.read_attending(cursor, BUFFER, left, Signal::Kill).await?;
             cursor = read.next;
             for chunk in read.chunks {
                 if chunk.stream == Stream::Stderr {
@@ -319,11 +316,4 @@ fn no_interpreter(language: Language, why: &str) -> Error {
          `languages` in `code(..)`"
     );
     Error::new(Code::Unsupported, message)
-}
-
-/// Returns the error for a context that does not exist.
-fn gone() -> Error {
-    let message = "the context does not exist: it was deleted, its code ended the interpreter, it was killed after a timeout, or \
-                   the sandbox went to sleep, which ends all contexts. Create another context, and run what it needs again";
-    Error::new(Code::NotFound, message)
 }

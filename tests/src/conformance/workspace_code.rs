@@ -120,7 +120,7 @@ fn contexts(session: &Session) {
                 input["code"] = "1".into();
             }
             let error = session.err(tool, input);
-            assert!(error.starts_with("not_found: the context does not exist: it was deleted"), "{error}");
+            assert!(error.starts_with("not_found: the context has ended: it was deleted"), "{error}");
         }
     }
     let context = create(session, "python");
@@ -129,12 +129,22 @@ fn contexts(session: &Session) {
     let input = json!({ "context_id": context, "code": "1" });
     assert!(session.err("workspace__code__run_in_code_context", input).starts_with("not_found: "));
     for bad in ["", "1", "../../etc", &"0".repeat(32)] {
-        let input = json!({ "context_id": bad, "code": "1" });
-        assert!(
-            session.err("workspace__code__run_in_code_context", input).starts_with("not_found: "),
-            "{bad}"
-        );
+        let error =
+            session.err("workspace__code__run_in_code_context", json!({ "context_id": bad, "code": "1" }));
+        assert!(error.starts_with("not_found: the text is not the ID of a context: "), "{bad}: {error}");
     }
+    // A process that was never there, in a sandbox that runs for longer.
+    let never = format!("{}-{:x}", "0".repeat(32), u64::MAX);
+    let error =
+        session.err("workspace__code__run_in_code_context", json!({ "context_id": never, "code": "1" }));
+    assert!(
+        error.starts_with("not_found: the context has ended, and the sandbox needed its room"),
+        "{error}"
+    );
+    let slept = format!("{}-1", "0".repeat(32));
+    let error =
+        session.err("workspace__code__run_in_code_context", json!({ "context_id": slept, "code": "1" }));
+    assert!(error.starts_with("not_found: the sandbox went to sleep or was restarted after"), "{error}");
 }
 
 fn timeout(session: &Session) {
@@ -229,7 +239,7 @@ fn restart(session: &Session) {
     session.restart();
     let input = json!({ "context_id": context, "code": "x" });
     let error = session.err("workspace__code__run_in_code_context", input);
-    assert!(error.starts_with("not_found: ") && error.contains("the sandbox went to sleep"), "{error}");
+    assert!(error.starts_with("not_found: the sandbox went to sleep or was restarted after"), "{error}");
 }
 
 fn without_programs(session: &Session) {

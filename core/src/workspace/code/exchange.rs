@@ -7,9 +7,8 @@ use serde_json::json;
 use super::frames::{Frames, Message, Part};
 use super::outputs::Outputs;
 use super::{CodeError, CodeRun};
-use crate::detach::detach;
 use crate::error::{Code, Error, Result};
-use crate::sandbox::process::{Exit, Process, ProcessId, Signal, Stream};
+use crate::sandbox::process::{Exit, Process, ProcessId, Signal, SignalOnDrop, Stream};
 use crate::time::{Start, millis};
 
 /// How many bytes one read takes at most.
@@ -39,15 +38,18 @@ pub(super) async fn run<P: Process>(
     let id = ProcessId::random().to_string();
     let request = format!("{}\n", json!({ "id": id, "code": code }));
     let start = Start::now();
-    let mut interrupt = InterruptOnDrop(Some(driver.clone()));
+    let interrupt = SignalOnDrop::new(driver, Signal::Interrupt);
     let sent = send(driver, request.into_bytes(), timeout, start).await;
+    interrupt.release();
     let mut answer = Answer::new(id);
     let mut phase = Phase::Running;
     let mut until = timeout;
     let ended = match sent {
         Ok(()) => loop {
             let left = until.saturating_sub(start.elapsed());
-            let read = driver.read(*cursor, PIECE, left).await?;
+            // Nobody else interrupts the code of a caller that is gone.
+            let abandoned = if phase == Phase::Running { Signal::Interrupt } else { Signal::Kill };
+            let read = driver.read_attending(*cursor, PIECE, left, abandoned).await?;
             *cursor = read.next;
             for chunk in read.chunks {
                 answer.take(chunk.stream, &chunk.bytes);
@@ -63,7 +65,6 @@ pub(super) async fn run<P: Process>(
             }
             phase = match phase {
                 Phase::Running if !answer.begun[0] => {
-                    interrupt.0 = None;
                     let message = format!(
                         "the context was busy with an earlier call for {} ms: the code runs after it, and its output is not \
                          returned",
@@ -86,10 +87,9 @@ pub(super) async fn run<P: Process>(
             };
         },
         // It has ended, and no longer reads.
-        Err(error) if error.code == Code::InvalidInput => return Err(super::gone()),
+        Err(error) if error.code == Code::InvalidInput => return Err(super::context::ended()),
         Err(error) => return Err(error),
     };
-    interrupt.0 = None;
     Ok(answer.finish(phase, ended, timeout))
 }
 
@@ -191,20 +191,6 @@ impl Answer {
                 let error = if exit.code == 0 { None } else { named("Exit", message) };
                 run(exit.code, error, phase == Phase::Interrupted, false)
             }
-        }
-    }
-}
-
-/// Interrupts the code of a caller that is gone.
-struct InterruptOnDrop<P: Process>(Option<P>);
-
-impl<P: Process> Drop for InterruptOnDrop<P> {
-    fn drop(&mut self) {
-        if let Some(driver) = self.0.take() {
-            detach(async move {
-                // A driver that cannot be reached has ended with its sandbox.
-                let _ = driver.signal(Signal::Interrupt).await;
-            });
         }
     }
 }

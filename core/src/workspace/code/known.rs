@@ -3,31 +3,132 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
+pub(super) use self::pulse::Pulse;
 use crate::sandbox::process::ProcessId;
 
 /// How many contexts are remembered. One that was forgotten is read from the first output that is kept.
 const MOST: usize = 1024;
 
-type Cursors = HashMap<ProcessId, Arc<AsyncMutex<u64>>>;
+/// A context.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    cursor: Arc<AsyncMutex<u64>>,
+    pulse: Pulse,
+}
 
-static KNOWN: LazyLock<Mutex<Cursors>> = LazyLock::new(Mutex::default);
+/// The turn of a call of a context.
+#[derive(Debug)]
+pub(super) struct Turn {
+    /// Where it reads from.
+    pub(super) cursor: OwnedMutexGuard<u64>,
+    /// Shows other callers that the call runs.
+    pub(super) pulse: Pulse,
+}
 
-/// Returns the cursor of a context. Its lock is held during a call, so that calls run one after the other.
-pub(super) fn cursor(id: &ProcessId) -> Arc<AsyncMutex<u64>> {
+static KNOWN: LazyLock<Mutex<HashMap<ProcessId, Known>>> = LazyLock::new(Mutex::default);
+
+/// Waits until no other call of the context runs in this process.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) async fn turn(id: &ProcessId) -> Turn {
+    let Known { cursor, pulse } = find(id);
+    Turn { cursor: cursor.lock_owned().await, pulse }
+}
+
+/// Waits until no other call of the context runs in this isolate. In a Worker, one request cannot wake another, so each
+/// polls. A request that was terminated with its client has not released its turn.
+#[cfg(target_arch = "wasm32")]
+pub(super) async fn turn(id: &ProcessId) -> Turn {
+    loop {
+        let Known { cursor, pulse } = find(id);
+        if let Ok(cursor) = cursor.try_lock_owned() {
+            pulse.beat();
+            return Turn { cursor, pulse };
+        }
+        if pulse.is_lost() {
+            forget(id);
+            continue;
+        }
+        crate::time::sleep(pulse::LOOK).await;
+    }
+}
+
+fn find(id: &ProcessId) -> Known {
     let mut known = known();
     if known.len() >= MOST && !known.contains_key(id) {
         // Those in use are kept.
-        known.retain(|_, cursor| Arc::strong_count(cursor) > 1);
+        known.retain(|_, one| Arc::strong_count(&one.cursor) > 1);
     }
-    Arc::clone(known.entry(id.clone()).or_default())
+    known.entry(id.clone()).or_default().clone()
 }
 
 pub(super) fn forget(id: &ProcessId) {
     known().remove(id);
 }
 
-fn known() -> MutexGuard<'static, Cursors> {
+fn known() -> MutexGuard<'static, HashMap<ProcessId, Known>> {
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+mod pulse {
+    /// Nothing: a call that ends releases its turn.
+    #[derive(Debug, Clone, Default)]
+    pub(in super::super) struct Pulse;
+
+    impl Pulse {
+        pub(in super::super) async fn during<T>(&self, call: impl Future<Output = T>) -> T {
+            call.await
+        }
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+mod pulse {
+    use std::convert::Infallible;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use futures_util::future::{Either, select};
+
+    use crate::time::{now, sleep};
+
+    /// The polling interval of a caller that waits for its turn.
+    pub(super) const LOOK: Duration = Duration::from_millis(20);
+    /// How often a running call shows that it runs.
+    const BEAT: Duration = Duration::from_secs(1);
+    /// The silence after which a call counts as terminated, in milliseconds.
+    const LOST: u64 = 10_000;
+
+    /// When the call that has the turn last showed that it runs.
+    #[derive(Debug, Clone, Default)]
+    pub(in super::super) struct Pulse(Arc<AtomicU64>);
+
+    impl Pulse {
+        pub(super) fn beat(&self) {
+            self.0.store(now(), Ordering::Relaxed);
+        }
+
+        pub(super) fn is_lost(&self) -> bool {
+            now().saturating_sub(self.0.load(Ordering::Relaxed)) > LOST
+        }
+
+        /// Runs a call, and shows meanwhile that it runs.
+        pub(in super::super) async fn during<T>(&self, call: impl Future<Output = T>) -> T {
+            match select(pin!(call), pin!(self.beats())).await {
+                Either::Left((done, _)) => done,
+                Either::Right((never, _)) => match never {},
+            }
+        }
+
+        async fn beats(&self) -> Infallible {
+            loop {
+                self.beat();
+                sleep(BEAT).await;
+            }
+        }
+    }
 }

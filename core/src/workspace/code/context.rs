@@ -1,0 +1,161 @@
+//! The IDs of contexts, and why a context is not there.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::error::{Code, Error};
+use crate::sandbox::process::{Process, ProcessId};
+use crate::sandbox::{Command, Sandbox};
+use crate::time::now;
+
+/// The label of the process of a context, which no other process has.
+pub(super) const LABEL: &str = "koze: code context";
+/// How long the age of a sandbox may take to determine.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The unit of the times of processes on Linux, in milliseconds.
+const TICK: u64 = 10;
+/// The position of the start time among the fields of a process's `stat` that follow its name.
+const STARTED: usize = 19;
+/// How much later than measured a sandbox may have started, in milliseconds: its clock has two decimals.
+const SLACK: u64 = 1000;
+
+/// The ID of a context: that of its process, and when it was created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ContextId {
+    process: ProcessId,
+    /// In milliseconds since 1970.
+    created: u64,
+}
+
+impl ContextId {
+    pub(super) fn new(process: &ProcessId) -> Self {
+        ContextId { process: process.clone(), created: now() }
+    }
+}
+
+impl fmt::Display for ContextId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:x}", self.process, self.created)
+    }
+}
+
+impl FromStr for ContextId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parsed = text.split_once('-').and_then(|(process, created)| {
+            let id = ContextId {
+                process: ProcessId::new(process).ok()?,
+                created: u64::from_str_radix(created, 16).ok()?,
+            };
+            (id.to_string() == text).then_some(id)
+        });
+        parsed.ok_or_else(|| not_one("the text is not the ID of a context"))
+    }
+}
+
+/// Finds a context among the processes of a sandbox.
+pub(super) async fn find<S: Sandbox>(sandbox: &S, id: &ContextId) -> crate::Result<S::Process> {
+    let all = sandbox.processes().await?;
+    match all.into_iter().find(|info| info.id == id.process) {
+        Some(info) if info.label.as_deref() != Some(LABEL) => {
+            Err(not_one("the ID belongs to a process that is not a context"))
+        }
+        Some(info) if info.exit.is_some() => Err(ended()),
+        Some(_) => sandbox.process(&id.process).await?.ok_or_else(ended),
+        None => Err(lost(sandbox, id).await),
+    }
+}
+
+/// Returns why a context that was in use is not there any more.
+pub(super) async fn lost_during<S: Sandbox>(sandbox: &S, driver: &S::Process, id: &ContextId) -> Error {
+    match sandbox.process(driver.id()).await {
+        Ok(Some(_)) => ended(),
+        Ok(None) => lost(sandbox, id).await,
+        Err(error) => error,
+    }
+}
+
+/// Returns the error for a context whose interpreter has ended.
+pub(super) fn ended() -> Error {
+    gone(
+        "the context has ended: it was deleted, its code ended the interpreter, or it was killed after a timeout",
+    )
+}
+
+/// Returns the error for a context that the sandbox does not know.
+async fn lost<S: Sandbox>(sandbox: &S, id: &ContextId) -> Error {
+    match started(sandbox).await {
+        Some(started) if started > id.created => gone(
+            "the sandbox went to sleep or was restarted after the context was created, which ends all contexts",
+        ),
+        Some(_) => gone("the context has ended, and the sandbox needed its room for other processes"),
+        None => gone(
+            "the context has ended: it was deleted, or the sandbox went to sleep, which ends all contexts",
+        ),
+    }
+}
+
+fn not_one(why: &str) -> Error {
+    let message = format!("{why}: use an ID that was returned when a context was created");
+    Error::new(Code::NotFound, message)
+}
+
+fn gone(why: &str) -> Error {
+    Error::new(Code::NotFound, format!("{why}. Create another context, and run what it needs again"))
+}
+
+/// Returns when a sandbox has started at the earliest, in milliseconds since 1970, by the age of its first process.
+async fn started<S: Sandbox>(sandbox: &S) -> Option<u64> {
+    // Tools cannot read what `/proc` has about processes, and programs can.
+    let command = Command {
+        argv: ["cat", "/proc/1/stat", "/proc/uptime"].map(str::to_owned).to_vec(),
+        working_dir: "/".to_owned(),
+        env: Vec::new(),
+        timeout: TIMEOUT,
+        max_output: 4096,
+    };
+    let output = sandbox.exec(command).await.ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (stat, uptime) = text.trim_end().rsplit_once('\n')?;
+    Some(now().saturating_sub(age(stat, uptime)? + SLACK))
+}
+
+/// Returns the age of a process in milliseconds.
+fn age(stat: &str, uptime: &str) -> Option<u64> {
+    // The name may contain anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let started: u64 = fields.split_whitespace().nth(STARTED)?.parse().ok()?;
+    let (seconds, parts) = uptime.split_whitespace().next()?.split_once('.')?;
+    let now = seconds.parse::<u64>().ok()? * 100 + parts.parse::<u64>().ok()?;
+    Some(now.checked_sub(started)? * TICK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids() {
+        let id = ContextId::new(&ProcessId::random());
+        assert_eq!(id.to_string().parse::<ContextId>().unwrap(), id);
+        let process = "0".repeat(32);
+        for bad in
+            ["", "x", &process, &format!("{process}-"), &format!("{process}-0g"), &format!("{process}-01")]
+        {
+            assert_eq!(bad.parse::<ContextId>().unwrap_err().code, Code::NotFound, "{bad}");
+        }
+    }
+
+    #[test]
+    fn ages() {
+        let stat = "1 (a) b) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 250 12345 67";
+        assert_eq!(age(stat, "10.05 20.00\n"), Some(7550));
+        for (stat, uptime) in
+            [(stat, "1.00 1.00"), (stat, ""), ("", "10.05 1.00"), ("1 (a) S 1", "10.05 1.00")]
+        {
+            assert_eq!(age(stat, uptime), None);
+        }
+    }
+}
