@@ -21,6 +21,11 @@
 //! # }
 //! ```
 
+#[doc(hidden)]
+pub mod events;
+#[doc(hidden)]
+pub mod notices;
+
 use std::future::Future;
 use std::task::Poll;
 
@@ -103,6 +108,13 @@ impl Texts {
         let text = String::from_utf8_lossy(&rest[..whole]).into_owned();
         rest.drain(..whole);
         (!text.is_empty()).then_some(text)
+    }
+
+    /// Returns the text of characters that were begun and will not be completed.
+    pub fn finish(&mut self) -> impl Iterator<Item = (Stream, String)> {
+        let rest = std::mem::take(&mut self.0);
+        let text = |(stream, rest): (Stream, Vec<u8>)| (stream, String::from_utf8_lossy(&rest).into_owned());
+        [Stream::Stdout, Stream::Stderr].into_iter().zip(rest).map(text).filter(|(_, text)| !text.is_empty())
     }
 }
 

@@ -3,11 +3,11 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use koze_core::progress::{self, Event, Progress, Texts};
+use koze_core::progress::notices::{INTERVAL, Notice, Notices};
+use koze_core::progress::{self, Event, Progress};
 use koze_core::sandbox::process::Chunk;
 use koze_core::tool::{All, Catalog, Family, mcp};
 use rmcp::ErrorData;
@@ -18,13 +18,10 @@ use rmcp::model::{
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::duplicate_keys;
 use super::offering::Offering;
-
-/// The interval of progress notifications.
-const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Provides the tools and runs the calls of a server.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
@@ -81,10 +78,10 @@ impl<B: Backend> Server<B> {
         let Some(token) = context.meta.get_progress_token() else {
             return self.backend.call(tool, input, None).await;
         };
-        let mut teller = Teller::new(context, token);
+        let mut teller = Teller { context, token, notices: Notices::new() };
         let (progress, reports) = Progress::channel();
         let mut events = pin!(progress::follow(self.backend.call(tool, input, Some(progress)), reports));
-        let mut ticks = interval(PROGRESS);
+        let mut ticks = interval(INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {
@@ -106,35 +103,23 @@ impl<B: Backend> Server<B> {
 struct Teller<'a> {
     context: &'a RequestContext<RoleServer>,
     token: ProgressToken,
-    since: Instant,
-    /// The last value, which must increase.
-    last: f64,
-    texts: Texts,
-    /// Whether the client has received output. A client that collects it gets no other texts from then on.
-    has_printed: bool,
+    notices: Notices,
 }
 
-impl<'a> Teller<'a> {
-    fn new(context: &'a RequestContext<RoleServer>, token: ProgressToken) -> Self {
-        let (since, texts) = (Instant::now(), Texts::default());
-        Teller { context, token, since, last: 0.0, texts, has_printed: false }
-    }
-
+impl Teller<'_> {
     async fn print(&mut self, chunk: &Chunk) {
-        if let Some(text) = self.texts.decode(chunk) {
-            self.has_printed = true;
-            self.notify(Some(text)).await;
+        if let Some(notice) = self.notices.output(chunk) {
+            self.notify(notice).await;
         }
     }
 
     async fn still_running(&mut self) {
-        let seconds = self.since.elapsed().as_secs();
-        self.notify((!self.has_printed).then(|| format!("running for {seconds} s"))).await;
+        let notice = self.notices.still_running();
+        self.notify(notice).await;
     }
 
-    async fn notify(&mut self, message: Option<String>) {
-        self.last = self.since.elapsed().as_secs_f64().max(self.last + 1e-6);
-        let mut progress = ProgressNotificationParam::new(self.token.clone(), self.last);
+    async fn notify(&self, Notice { progress, message }: Notice) {
+        let mut progress = ProgressNotificationParam::new(self.token.clone(), progress);
         progress.message = message;
         // A client that misses a notification may still want the result.
         let _ = self.context.peer.notify_progress(progress).await;
